@@ -1,0 +1,219 @@
+//! The queue's bookkeeping, without locks or waiting: plain calls on plain data, told what time it is.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use tokio::time::Instant;
+
+use crate::backoff::Bucket;
+use crate::{Backoff, Priority, QueueKey};
+
+/// Where one key stands. A key with no entry is neither wanted, nor worked on, nor failing.
+#[derive(Default)]
+struct Entry {
+    /// Wanted, since when, and how urgently.
+    wanted: Option<(Priority, Instant)>,
+    /// In a worker's hands since.
+    running: Option<Instant>,
+    /// Wanted at a later time; items of the heap with another time are leftovers.
+    due: Option<Instant>,
+    /// Failures in a row.
+    failures: u32,
+}
+
+impl Entry {
+    fn is_blank(&self) -> bool {
+        self.wanted.is_none() && self.running.is_none() && self.due.is_none() && self.failures == 0
+    }
+}
+
+pub(crate) struct State<K: QueueKey> {
+    entries: FxHashMap<K, Entry>,
+    /// One lane per priority. A key that was promoted leaves a leftover in the slower lane.
+    lanes: [VecDeque<K>; 2],
+    later: BinaryHeap<Reverse<(Instant, K)>>,
+    ready: usize,
+    delayed: usize,
+    backoff: Backoff,
+    bucket: Bucket,
+    closed: bool,
+}
+
+impl<K: QueueKey> State<K> {
+    pub(crate) fn new(backoff: Backoff) -> Self {
+        Self {
+            entries: FxHashMap::default(),
+            lanes: [VecDeque::new(), VecDeque::new()],
+            later: BinaryHeap::new(),
+            ready: 0,
+            delayed: 0,
+            bucket: Bucket::new(backoff.rate, backoff.burst),
+            backoff,
+            closed: false,
+        }
+    }
+
+    /// Marks `key` as wanted; true when that made it ready for a worker.
+    pub(crate) fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
+        if self.closed {
+            return false;
+        }
+        let entry = self.entries.entry(key.clone()).or_default();
+        match entry.wanted {
+            Some((held, _)) if held <= priority => false,
+            Some((_, since)) => {
+                entry.wanted = Some((priority, since));
+                if entry.running.is_none() {
+                    self.lanes[priority as usize].push_back(key);
+                }
+                false
+            }
+            None => {
+                entry.wanted = Some((priority, now));
+                if entry.running.is_some() {
+                    return false;
+                }
+                self.lanes[priority as usize].push_back(key);
+                self.ready += 1;
+                true
+            }
+        }
+    }
+
+    /// Marks `key` as wanted at `due`; true when a waiting worker has to look at its alarm again.
+    pub(crate) fn add_at(&mut self, key: K, due: Instant) -> bool {
+        if self.closed {
+            return false;
+        }
+        let entry = self.entries.entry(key.clone()).or_default();
+        match entry.due {
+            Some(held) if held <= due => return false,
+            Some(_) => {}
+            None => self.delayed += 1,
+        }
+        entry.due = Some(due);
+        let earliest = self.next_due().is_none_or(|first| due < first);
+        self.later.push(Reverse((due, key)));
+        if self.later.len() > 2 * self.delayed + 64 {
+            self.sweep_leftovers();
+        }
+        earliest
+    }
+
+    /// Forgets alarms that were overtaken by earlier ones, so that the heap stays as small as the queue.
+    fn sweep_leftovers(&mut self) {
+        let entries = &self.entries;
+        self.later
+            .retain(|Reverse((due, key))| entries.get(key).is_some_and(|entry| entry.due == Some(*due)));
+    }
+
+    /// Makes ready what was wanted by `now`, and says how many keys that were.
+    pub(crate) fn promote_due(&mut self, now: Instant) -> usize {
+        let mut promoted = 0;
+        while self.later.peek().is_some_and(|Reverse((due, _))| *due <= now) {
+            let Some(Reverse((due, key))) = self.later.pop() else { break };
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            if entry.due != Some(due) {
+                continue;
+            }
+            entry.due = None;
+            self.delayed -= 1;
+            promoted += usize::from(self.add(key, Priority::Change, now));
+        }
+        promoted
+    }
+
+    /// Hands out the next key with the time that it has waited.
+    pub(crate) fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
+        for lane in [Priority::Change, Priority::Sweep] {
+            while let Some(key) = self.lanes[lane as usize].pop_front() {
+                let Some(entry) = self.entries.get_mut(&key) else { continue };
+                let Some((priority, since)) = entry.wanted else { continue };
+                if priority != lane || entry.running.is_some() {
+                    continue;
+                }
+                entry.wanted = None;
+                entry.running = Some(now);
+                self.ready -= 1;
+                return Some((key, now.duration_since(since)));
+            }
+        }
+        None
+    }
+
+    /// Takes `key` back from a worker; true when it is wanted again and became ready.
+    pub(crate) fn done(&mut self, key: &K, now: Instant) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        entry.running = None;
+        if let Some((priority, _)) = entry.wanted.filter(|_| !self.closed) {
+            entry.wanted = Some((priority, now));
+            self.lanes[priority as usize].push_back(key.clone());
+            self.ready += 1;
+            return true;
+        }
+        self.drop_if_blank(key);
+        false
+    }
+
+    /// Counts a failure of `key` and says how long it has to wait for it.
+    pub(crate) fn next_delay(&mut self, key: &K, now: Instant) -> Duration {
+        let entry = self.entries.entry(key.clone()).or_default();
+        let own = self.backoff.delay(entry.failures);
+        entry.failures = entry.failures.saturating_add(1);
+        own.max(self.bucket.reserve(now))
+    }
+
+    pub(crate) fn forget(&mut self, key: &K) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = 0;
+            self.drop_if_blank(key);
+        }
+    }
+
+    pub(crate) fn failures(&self, key: &K) -> u32 {
+        self.entries.get(key).map_or(0, |entry| entry.failures)
+    }
+
+    /// When the next delayed key is due. Leftovers at the head may give an earlier, harmless alarm.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.later.peek().map(|Reverse((due, _))| *due)
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.ready
+    }
+
+    pub(crate) fn delayed(&self) -> usize {
+        self.delayed
+    }
+
+    #[cfg(test)]
+    pub(crate) fn alarms(&self) -> usize {
+        self.later.len()
+    }
+
+    pub(crate) fn started(&self) -> impl Iterator<Item = Instant> {
+        self.entries.values().filter_map(|entry| entry.running)
+    }
+
+    /// How many keys are in hand, and how many are known at all.
+    pub(crate) fn running(&self) -> (usize, usize) {
+        (self.started().count(), self.entries.len())
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn drop_if_blank(&mut self, key: &K) {
+        if self.entries.get(key).is_some_and(Entry::is_blank) {
+            self.entries.remove(key);
+        }
+    }
+}

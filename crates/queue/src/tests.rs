@@ -1,0 +1,229 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::time::Instant;
+
+use super::*;
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn queue() -> Queue<&'static str> {
+    Queue::default()
+}
+
+/// Whether a worker would get a key without waiting for time to pass.
+async fn ready<K: QueueKey>(queue: &Queue<K>) -> Option<Taken<K>> {
+    tokio::select! {
+        biased;
+        taken = queue.next() => taken,
+        () = tokio::task::yield_now() => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_twice_is_processed_once() {
+    let queue = queue();
+    queue.add("a", Priority::Change);
+    queue.add("a", Priority::Change);
+    drop(queue.next().await);
+    assert!(ready(&queue).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_added_while_it_is_processed_comes_back_only_afterwards() {
+    let queue = queue();
+    queue.add("a", Priority::Change);
+    let first = queue.next().await.unwrap();
+    queue.add("a", Priority::Change);
+    assert!(ready(&queue).await.is_none());
+    drop(first);
+    assert_eq!(*ready(&queue).await.unwrap(), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_overtake_the_sweep_and_promote_keys_of_it() {
+    let queue = queue();
+    for key in ["a", "b", "c"] {
+        queue.add(key, Priority::Sweep);
+    }
+    queue.add("d", Priority::Change);
+    queue.add("c", Priority::Change);
+    let mut order = vec![];
+    while let Some(taken) = ready(&queue).await {
+        order.push(*taken);
+    }
+    assert_eq!(order, ["d", "c", "a", "b"]);
+    assert_eq!(queue.depth(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_earliest_of_several_delays_counts() {
+    let queue = queue();
+    let start = Instant::now();
+    queue.add_after("a", MS(500));
+    queue.add_after("a", MS(100));
+    queue.add_after("a", MS(900));
+    drop(queue.next().await);
+    assert_eq!(start.elapsed(), MS(100));
+    assert_eq!(queue.delayed(), 0);
+    tokio::time::sleep(MS(2000)).await;
+    assert!(ready(&queue).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn overtaken_alarms_do_not_pile_up() {
+    let queue = queue();
+    for _ in 0..10_000 {
+        queue.add_after("a", Duration::from_secs(3600));
+        queue.add_after("a", MS(1));
+        drop(queue.next().await);
+    }
+    assert!(queue.shared.state.lock().alarms() < 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_earlier_delay_wakes_a_worker_that_sleeps_for_a_later_one() {
+    let queue = queue();
+    queue.add_after("late", MS(10_000));
+    let worker = tokio::spawn({
+        let queue = queue.clone();
+        async move { *queue.next().await.unwrap() }
+    });
+    tokio::task::yield_now().await;
+    queue.add_after("soon", MS(10));
+    assert_eq!(worker.await.unwrap(), "soon");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_in_a_row_double_the_delay_until_forgotten() {
+    let queue = queue();
+    for want in [5, 10, 20, 40] {
+        let start = Instant::now();
+        queue.retry("a");
+        drop(queue.next().await);
+        assert_eq!(start.elapsed(), MS(want));
+    }
+    assert_eq!(queue.failures(&"a"), 4);
+    queue.forget(&"a");
+    assert_eq!(queue.failures(&"a"), 0);
+    assert_eq!(queue.shared.state.lock().running(), (0, 0), "nothing is remembered of a settled key");
+}
+
+#[test]
+fn a_key_waits_at_most_the_longest_delay() {
+    let backoff = Backoff::default();
+    #[rustfmt::skip]
+    let table = [(0, 5), (1, 10), (10, 5120), (17, 655_360), (18, 1_000_000), (63, 1_000_000), (u32::MAX, 1_000_000)];
+    for (failures, want) in table {
+        assert_eq!(backoff.delay(failures), MS(want), "after {failures} failures");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_failing_keys_share_one_rate() {
+    let queue = Queue::<u32>::default();
+    let start = Instant::now();
+    for key in 0..150 {
+        queue.retry(key);
+    }
+    for _ in 0..150 {
+        drop(queue.next().await);
+    }
+    assert_eq!(start.elapsed().as_secs(), 5, "a hundred at once, the other fifty at ten a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_releases_every_waiting_worker() {
+    let queue = queue();
+    let workers: Vec<_> = (0..5)
+        .map(|_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.next().await.is_none() })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    queue.close();
+    for worker in workers {
+        assert!(worker.await.unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panics_gives_its_key_back() {
+    let queue = queue();
+    queue.add("a", Priority::Change);
+    let worker = queue.clone();
+    let outcome = tokio::spawn(async move {
+        let taken = worker.next().await.unwrap();
+        worker.retry(*taken);
+        panic!("bug");
+    });
+    assert!(outcome.await.is_err());
+    assert_eq!(*queue.next().await.unwrap(), "a");
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u8, bool),
+    After(u8, u16),
+    Retry(u8),
+    Take,
+    Done(usize),
+    Wait(u16),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..8u8, any::<bool>()).prop_map(|(key, sweep)| Step::Add(key, sweep)),
+        (0..8u8, 0..500u16).prop_map(|(key, ms)| Step::After(key, ms)),
+        (0..8u8).prop_map(Step::Retry),
+        Just(Step::Take),
+        any::<usize>().prop_map(Step::Done),
+        (0..300u16).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, no key is in two hands and no request is lost.
+    #[test]
+    fn every_request_is_answered_and_no_key_is_in_two_hands(steps in proptest::collection::vec(step(), 0..200)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let queue = Queue::<u8>::default();
+            let mut hands: Vec<Taken<u8>> = vec![];
+            let mut wanted = BTreeSet::new();
+            for step in steps {
+                match step {
+                    Step::Add(key, sweep) => {
+                        queue.add(key, if sweep { Priority::Sweep } else { Priority::Change });
+                        wanted.insert(key);
+                    }
+                    Step::After(key, ms) => {
+                        queue.add_after(key, MS(ms.into()));
+                        wanted.insert(key);
+                    }
+                    Step::Retry(key) => {
+                        queue.retry(key);
+                        wanted.insert(key);
+                    }
+                    Step::Take => {
+                        if let Some(taken) = ready(&queue).await {
+                            assert!(hands.iter().all(|other| **other != *taken));
+                            wanted.remove(&*taken);
+                            hands.push(taken);
+                        }
+                    }
+                    Step::Done(n) if !hands.is_empty() => drop(hands.swap_remove(n % hands.len())),
+                    Step::Done(_) => {}
+                    Step::Wait(ms) => tokio::time::advance(MS(ms.into())).await,
+                }
+            }
+            hands.clear();
+            while !wanted.is_empty() {
+                let taken = tokio::time::timeout(Duration::from_secs(5000), queue.next()).await.expect("lost").unwrap();
+                wanted.remove(&*taken);
+            }
+        });
+    }
+}
