@@ -7,7 +7,7 @@
 //! create         decode ─ to_storage ─ default ─ (uid, name, timestamps) ─ prepare_create ─ admission ─ validate_create
 //! update, patch  decode ─ to_storage ─ default ─ prepare_update ─ admission ─ validate_update
 //! …/status       decode ─ to_storage ─ default ─ prepare_status_update ─ validate_status_update
-//! read           from_storage
+//! read           serve
 //! ```
 //!
 //! `decode` is generic: the type table (`schema`) prunes unknown fields, refuses wrong JSON types and drops the
@@ -290,7 +290,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// A stored object in the form of this entry's version. Must set `apiVersion`.
-    fn from_storage(&self, obj: Value) -> Value {
+    fn serve(&self, obj: Value) -> Value {
         obj
     }
 
@@ -395,7 +395,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Where `/scale` finds its numbers, for kinds that have it.
-    fn scale_paths(&self) -> ScalePaths {
+    fn scale_paths(&self) -> ScalePaths<'_> {
         ScalePaths::DEFAULT
     }
 }
