@@ -1,0 +1,83 @@
+//! What the controller manager is set to do: the settings as `/configz` shows them, section by section, with
+//! upstream's defaults. Flags write into it; controllers read from it. What only the process itself needs
+//! (serving, logging, credentials) is not here.
+
+pub mod duration;
+mod sections;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use sections::*;
+
+/// The whole configuration. Field order and names are those of `/configz`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "PascalCase")]
+#[allow(missing_docs, reason = "each section's type says what it is for")]
+pub struct Config {
+    pub generic: Generic,
+    pub kube_cloud_shared: KubeCloudShared,
+    pub attach_detach_controller: AttachDetach,
+    #[serde(rename = "CSRSigningController")]
+    pub csr_signing_controller: CsrSigning,
+    pub daemon_set_controller: DaemonSet,
+    pub deployment_controller: Deployment,
+    pub stateful_set_controller: StatefulSet,
+    pub deprecated_controller: Deprecated,
+    pub endpoint_controller: Endpoint,
+    pub endpoint_slice_controller: EndpointSlice,
+    pub endpoint_slice_mirroring_controller: EndpointSliceMirroring,
+    pub ephemeral_volume_controller: EphemeralVolume,
+    pub garbage_collector_controller: GarbageCollector,
+    #[serde(rename = "HPAController")]
+    pub hpa_controller: Hpa,
+    pub job_controller: Job,
+    pub cron_job_controller: CronJob,
+    #[serde(rename = "LegacySATokenCleaner")]
+    pub legacy_sa_token_cleaner: LegacySaTokenCleaner,
+    pub namespace_controller: Namespace,
+    #[serde(rename = "NodeIPAMController")]
+    pub node_ipam_controller: NodeIpam,
+    pub node_lifecycle_controller: NodeLifecycle,
+    pub persistent_volume_binder_controller: PersistentVolumeBinder,
+    #[serde(rename = "PodGCController")]
+    pub pod_gc_controller: PodGc,
+    pub replica_set_controller: ReplicaSet,
+    pub replication_controller: Replication,
+    pub resource_quota_controller: ResourceQuota,
+    #[serde(rename = "SAController")]
+    pub sa_controller: ServiceAccount,
+    pub service_controller: Service,
+    #[serde(rename = "TTLAfterFinishedController")]
+    pub ttl_after_finished_controller: TtlAfterFinished,
+    pub validating_admission_policy_status_controller: ValidatingAdmissionPolicyStatus,
+    pub device_taint_eviction_controller: DeviceTaintEviction,
+    pub resource_claim_controller: ResourceClaim,
+}
+
+impl Config {
+    /// The body of `/configz`.
+    pub fn configz(&self) -> String {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            kind: &'static str,
+            #[serde(rename = "apiVersion")]
+            api_version: &'static str,
+            #[serde(flatten)]
+            config: &'a Config,
+        }
+        #[derive(Serialize)]
+        struct Configz<'a> {
+            #[serde(rename = "kubecontrollermanager.config.k8s.io")]
+            document: Document<'a>,
+        }
+        let document = Document {
+            kind: "KubeControllerManagerConfiguration",
+            api_version: "kubecontrollermanager.config.k8s.io/v1alpha1",
+            config: self,
+        };
+        // Plain structs of strings and numbers: there is nothing in them that JSON cannot hold.
+        serde_json::to_string(&Configz { document }).unwrap_or_default()
+    }
+}
