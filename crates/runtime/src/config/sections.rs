@@ -33,10 +33,10 @@ fn float64<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
 
 /// Declares a section: its wire names, types and defaults in one place.
 macro_rules! section {
-    ($(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty = $default:expr,)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty = $default:expr),* $(,)? }) => {
         section!("PascalCase", $(#[$doc])* $name { $($(#[$attr])* $field: $type = $default,)* });
     };
-    ($case:literal, $(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty = $default:expr,)* }) => {
+    ($case:literal, $(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty = $default:expr),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(rename_all = $case)]
