@@ -1,0 +1,30 @@
+//! Small serde pieces shared by all kinds.
+
+use serde::{Deserialize, Deserializer};
+
+/// `#[serde(deserialize_with = "null_default")]`: Go writes nil slices and maps as null; they read as empty.
+pub fn null_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Predicates for `skip_serializing_if`, mirroring Go's `omitempty`.
+pub(crate) mod skip {
+    /// Whether it is the default of its type.
+    pub(crate) fn default<T: Default + PartialEq>(value: &T) -> bool {
+        *value == T::default()
+    }
+
+    /// Whether a number is zero.
+    pub(crate) fn zero<T: Default + PartialEq>(value: &T) -> bool {
+        default(value)
+    }
+
+    /// Whether a flag is off.
+    pub(crate) fn off(value: &bool) -> bool {
+        !*value
+    }
+}

@@ -1,0 +1,90 @@
+//! Nodes: what they report and what speaks against using them. Image lists and the like are not kept.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::{null_default, skip};
+use crate::taint::Taint;
+use crate::{ObjectMeta, resource};
+
+/// A v1 Node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Node {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// Addresses, taints and whether it takes pods.
+    pub spec: NodeSpec,
+    /// What the kubelet reports.
+    pub status: NodeStatus,
+}
+
+/// The spec of a [`Node`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSpec {
+    /// The first of `pod_cidrs`.
+    #[serde(rename = "podCIDR", skip_serializing_if = "SmolStr::is_empty")]
+    pub pod_cidr: SmolStr,
+    /// Ranges from which its pods get addresses, at most one per family.
+    #[serde(rename = "podCIDRs", deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
+    pub pod_cidrs: Box<[SmolStr]>,
+    /// The machine behind it, in the words of its cloud.
+    #[serde(rename = "providerID", skip_serializing_if = "SmolStr::is_empty")]
+    pub provider_id: SmolStr,
+    /// Whether it is closed to new pods.
+    #[serde(skip_serializing_if = "skip::off")]
+    pub unschedulable: bool,
+    /// What speaks against it.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
+    pub taints: Box<[Taint]>,
+}
+
+/// The status of a [`Node`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// Ready, and the pressures.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
+    pub conditions: Box<[Condition]>,
+    /// Names and addresses.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
+    pub addresses: Box<[NodeAddress]>,
+    /// Volumes that are mounted, by unique name.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
+    pub volumes_in_use: Box<[SmolStr]>,
+    /// Volumes that are attached.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
+    pub volumes_attached: Box<[AttachedVolume]>,
+}
+
+/// One address of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeAddress {
+    /// `InternalIP`, `ExternalIP`, `Hostname` and so on.
+    #[serde(rename = "type")]
+    pub type_: SmolStr,
+    /// The address itself.
+    pub address: SmolStr,
+}
+
+/// A volume attached to a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct AttachedVolume {
+    /// Unique name of the volume.
+    pub name: SmolStr,
+    /// Where the node sees it.
+    pub device_path: SmolStr,
+}
+
+impl Node {
+    /// The condition of this type.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+}
+
+resource!(Node, "", "v1", "nodes", "Node", cluster);

@@ -1,0 +1,52 @@
+//! Pod templates: raw JSON to copy, beside the few fields that controllers read from it.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::intern::{self, SharedList};
+use crate::pod::RestartPolicy;
+use crate::taint::Toleration;
+use crate::{Labels, RawJson, WithRaw, labels};
+
+/// A `spec.template`: what is read is parsed, all of it is kept.
+pub type PodTemplate = WithRaw<TemplateFields>;
+
+/// What controllers read from a template.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TemplateFields {
+    /// Labels and annotations of the pods to make.
+    pub metadata: TemplateMeta,
+    /// The part of the pod spec that decides where and how pods run.
+    pub spec: TemplateSpec,
+}
+
+/// Metadata of a template.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TemplateMeta {
+    /// Labels of the pods to make.
+    #[serde(deserialize_with = "labels::interned")]
+    pub labels: Labels,
+    /// Annotations of the pods to make.
+    pub annotations: Labels,
+}
+
+/// The fields of a template's pod spec that are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TemplateSpec {
+    /// A node fixed beforehand.
+    #[serde(deserialize_with = "intern::text")]
+    pub node_name: SmolStr,
+    /// Labels a node must have.
+    pub node_selector: Labels,
+    /// Scheduling rules as served.
+    pub affinity: Option<RawJson>,
+    /// Taints borne.
+    pub tolerations: SharedList<Toleration>,
+    /// What happens to containers that exit.
+    pub restart_policy: RestartPolicy,
+    /// Whether pods share the node's network.
+    pub host_network: bool,
+}

@@ -1,0 +1,61 @@
+//! ReplicaSets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::condition::Condition;
+use crate::de::{null_default, skip};
+use crate::{LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+
+/// An apps/v1 ReplicaSet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicaSet {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// How many of which pods.
+    pub spec: WithRaw<ReplicaSetSpec>,
+    /// What there is.
+    pub status: ReplicaSetStatus,
+}
+
+/// The spec of a [`ReplicaSet`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicaSetSpec {
+    /// How many pods; the server defaults it to one.
+    pub replicas: Option<i32>,
+    /// How long a pod must be ready to be available.
+    pub min_ready_seconds: i32,
+    /// Which pods.
+    pub selector: Option<LabelSelector>,
+    /// How to make one.
+    pub template: PodTemplate,
+}
+
+/// The status of a [`ReplicaSet`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicaSetStatus {
+    /// Pods that are neither finished nor being deleted.
+    pub replicas: i32,
+    /// Of these, those with all labels of the template.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub fully_labeled_replicas: i32,
+    /// Of these, those that are ready.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub ready_replicas: i32,
+    /// Of these, those ready for long enough.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub available_replicas: i32,
+    /// Pods being deleted; absent when it is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating_replicas: Option<i32>,
+    /// The generation of the spec that this is about.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub observed_generation: i64,
+    /// What stands in the way.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+resource!(ReplicaSet, "apps", "v1", "replicasets", "ReplicaSet", namespaced);

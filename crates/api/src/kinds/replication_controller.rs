@@ -1,0 +1,34 @@
+//! ReplicationControllers: ReplicaSets of an earlier age, with a plain map as selector.
+
+use serde::{Deserialize, Serialize};
+
+use crate::replica_set::ReplicaSetStatus;
+use crate::{Labels, ObjectMeta, PodTemplate, WithRaw, resource};
+
+/// A v1 ReplicationController.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicationController {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// How many of which pods.
+    pub spec: WithRaw<ReplicationControllerSpec>,
+    /// What there is, in the fields of a ReplicaSet's; `terminatingReplicas` stays absent.
+    pub status: ReplicaSetStatus,
+}
+
+/// The spec of a [`ReplicationController`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReplicationControllerSpec {
+    /// How many pods; the server defaults it to one.
+    pub replicas: Option<i32>,
+    /// How long a pod must be ready to be available.
+    pub min_ready_seconds: i32,
+    /// Which pods; the server defaults it to the labels of the template.
+    pub selector: Labels,
+    /// How to make one.
+    pub template: Option<PodTemplate>,
+}
+
+resource!(ReplicationController, "", "v1", "replicationcontrollers", "ReplicationController", namespaced);

@@ -1,0 +1,82 @@
+//! Taints of nodes and the tolerations of pods that answer them.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::intern::{self, Interner, Repeats};
+use crate::time::{self, Timestamp};
+
+/// What a node says against pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Taint {
+    /// What the matter is.
+    #[serde(deserialize_with = "intern::text")]
+    pub key: SmolStr,
+    /// Further detail.
+    #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
+    pub value: SmolStr,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: SmolStr,
+    /// When a `NoExecute` taint was set.
+    #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Timestamp>,
+}
+
+impl Taint {
+    /// Whether both speak of the same matter: key and effect decide.
+    pub fn is_same_as(&self, other: &Taint) -> bool {
+        self.key == other.key && self.effect == other.effect
+    }
+}
+
+/// Which taints a pod bears, and for how long.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Toleration {
+    /// The taint key; empty with operator `Exists` for all keys.
+    #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
+    pub key: SmolStr,
+    /// `Exists`, `Equal` (the default), `Lt` or `Gt`.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub operator: SmolStr,
+    /// The taint value under `Equal`.
+    #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
+    pub value: SmolStr,
+    /// The effect tolerated; empty for all.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub effect: SmolStr,
+    /// How long a `NoExecute` taint is borne; forever when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+impl Repeats for Toleration {
+    fn table() -> &'static Interner<[Self]> {
+        static TABLE: Interner<[Toleration]> = Interner::new();
+        &TABLE
+    }
+}
+
+impl Toleration {
+    /// Whether it bears `taint`. `comparisons` says whether the numeric operators `Lt` and `Gt` are in force.
+    pub fn tolerates(&self, taint: &Taint, comparisons: bool) -> bool {
+        let effect = self.effect.is_empty() || self.effect == taint.effect;
+        let key = self.key.is_empty() || self.key == taint.key;
+        effect && key && self.tolerates_value(&taint.value, comparisons)
+    }
+
+    fn tolerates_value(&self, value: &str, comparisons: bool) -> bool {
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == value,
+            "Exists" => true,
+            operator @ ("Lt" | "Gt") if comparisons => {
+                let (Ok(own), Ok(taint)) = (self.value.parse::<i64>(), value.parse::<i64>()) else {
+                    return false;
+                };
+                if operator == "Lt" { taint < own } else { taint > own }
+            }
+            _ => false,
+        }
+    }
+}

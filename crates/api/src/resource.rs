@@ -1,0 +1,195 @@
+//! What a resource is called on the wire, and the traits that tie a Rust type to one.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::meta::ObjectMeta;
+use crate::{Key, Uid};
+
+/// A resource of the API: where it is served and what its objects are called.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceType {
+    /// Empty for the core group.
+    pub group: SmolStr,
+    /// Such as `v1`.
+    pub version: SmolStr,
+    /// The name in paths, such as `replicasets`.
+    pub plural: SmolStr,
+    /// The name in objects, such as `ReplicaSet`.
+    pub kind: SmolStr,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+impl ResourceType {
+    /// For resources known at compile time.
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+        namespaced: bool,
+    ) -> Self {
+        Self {
+            group: SmolStr::new_static(group),
+            version: SmolStr::new_static(version),
+            plural: SmolStr::new_static(plural),
+            kind: SmolStr::new_static(kind),
+            namespaced,
+        }
+    }
+
+    /// The `apiVersion` of its objects: `v1` or `apps/v1`.
+    pub fn api_version(&self) -> SmolStr {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            smol_str::format_smolstr!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// The request path of the collection, of one object, or of a subresource.
+    ///
+    /// Names come from the API, which admits only path-safe ones; anything else is percent-encoded.
+    pub fn path(&self, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> String {
+        let mut path = String::with_capacity(96);
+        path.push_str(if self.group.is_empty() { "/api" } else { "/apis" });
+        let namespace = namespace.filter(|n| self.namespaced && !n.is_empty());
+        let segments = [
+            Some(self.group.as_str()).filter(|g| !g.is_empty()),
+            Some(self.version.as_str()),
+            namespace.map(|_| "namespaces"),
+            namespace,
+            Some(self.plural.as_str()),
+            name,
+            name.and(subresource),
+        ];
+        for segment in segments.into_iter().flatten() {
+            path.push('/');
+            push_encoded(&mut path, segment);
+        }
+        path
+    }
+}
+
+/// RFC 3986 path segments: unreserved characters and `:` stay (RBAC names have colons); the rest is encoded,
+/// so that no name can climb out of its segment.
+fn push_encoded(path: &mut String, segment: &str) {
+    for byte in segment.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                path.push(char::from(byte))
+            }
+            _ => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+}
+
+impl fmt::Display for ResourceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plural)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}
+
+/// Anything the API serves as an object: it can be read from JSON and has metadata.
+pub trait Object: DeserializeOwned + Send + Sync + 'static {
+    /// The object's metadata.
+    fn meta(&self) -> &ObjectMeta;
+
+    /// Its name within its resource.
+    fn key(&self) -> Key {
+        self.meta().key()
+    }
+
+    /// Its identity across re-creations under the same name.
+    fn uid(&self) -> &Uid {
+        &self.meta().uid
+    }
+
+    /// Whether its deletion has been asked for.
+    fn is_deleting(&self) -> bool {
+        self.meta().is_deleting()
+    }
+}
+
+/// An [`Object`] whose resource is known at compile time.
+pub trait Resource: Object {
+    /// Where it is served.
+    const TYPE: ResourceType;
+}
+
+/// The whole object as the server takes it in a PUT or POST: what `object` serialises to, plus its type.
+pub fn manifest<T: Resource + Serialize>(object: &T) -> Result<Value, serde_json::Error> {
+    let mut value = serde_json::to_value(object)?;
+    if let Value::Object(fields) = &mut value {
+        let kind = T::TYPE;
+        fields.insert("apiVersion".into(), kind.api_version().as_str().into());
+        fields.insert("kind".into(), kind.kind.as_str().into());
+    }
+    Ok(value)
+}
+
+/// Declares which resource a type with a `metadata` field is:
+/// `resource!(Pod, "", "v1", "pods", "Pod", namespaced)` or `resource!(Node, "", "v1", "nodes", "Node", cluster)`.
+#[macro_export]
+macro_rules! resource {
+    ($type:ty, $group:literal, $version:literal, $plural:literal, $kind:literal, namespaced) => {
+        $crate::resource!(@ $type, $group, $version, $plural, $kind, true);
+    };
+    ($type:ty, $group:literal, $version:literal, $plural:literal, $kind:literal, cluster) => {
+        $crate::resource!(@ $type, $group, $version, $plural, $kind, false);
+    };
+    (@ $type:ty, $group:literal, $version:literal, $plural:literal, $kind:literal, $namespaced:literal) => {
+        impl $crate::Object for $type {
+            fn meta(&self) -> &$crate::ObjectMeta {
+                &self.metadata
+            }
+        }
+        impl $crate::Resource for $type {
+            const TYPE: $crate::ResourceType =
+                $crate::ResourceType::new($group, $version, $plural, $kind, $namespaced);
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PODS: ResourceType = ResourceType::new("", "v1", "pods", "Pod", true);
+    const DEPLOYMENTS: ResourceType = ResourceType::new("apps", "v1", "deployments", "Deployment", true);
+    const NODES: ResourceType = ResourceType::new("", "v1", "nodes", "Node", false);
+
+    #[test]
+    fn paths_follow_group_scope_and_depth() {
+        #[rustfmt::skip]
+        let table = [
+            (PODS.path(None, None, None),                                  "/api/v1/pods"),
+            (PODS.path(Some("a"), None, None),                             "/api/v1/namespaces/a/pods"),
+            (PODS.path(Some("a"), Some("b"), Some("status")),              "/api/v1/namespaces/a/pods/b/status"),
+            (DEPLOYMENTS.path(Some("a"), Some("b"), None),                 "/apis/apps/v1/namespaces/a/deployments/b"),
+            (NODES.path(Some("ignored"), Some("n"), None),                 "/api/v1/nodes/n"),
+            (NODES.path(None, Some("system:x"), None),                     "/api/v1/nodes/system:x"),
+            (NODES.path(None, Some("../a?b"), None),                       "/api/v1/nodes/..%2Fa%3Fb"),
+        ];
+        for (got, want) in table {
+            assert_eq!(got, want);
+        }
+    }
+
+    #[test]
+    fn prints_as_plural_dot_group() {
+        assert_eq!(PODS.to_string(), "pods");
+        assert_eq!(DEPLOYMENTS.to_string(), "deployments.apps");
+        assert_eq!(DEPLOYMENTS.api_version(), "apps/v1");
+        assert_eq!(NODES.api_version(), "v1");
+    }
+}

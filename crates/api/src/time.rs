@@ -1,0 +1,95 @@
+//! Times as the API writes them: whole seconds in UTC for most, microseconds for leases and events.
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+
+pub use jiff::Timestamp;
+
+/// Formats as metav1.Time: RFC 3339 in UTC, seconds.
+pub fn format_seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Formats as metav1.MicroTime: RFC 3339 in UTC, always six digits of fraction.
+pub fn format_micros(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Cuts the fraction of a second off, as a trip through the API would.
+pub fn truncate(time: Timestamp) -> Timestamp {
+    let seconds = time.as_second() - i64::from(time.subsec_nanosecond() < 0);
+    Timestamp::from_second(seconds).unwrap_or(time)
+}
+
+struct Rfc3339;
+
+impl<'de> Visitor<'de> for Rfc3339 {
+    type Value = Option<Timestamp>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an RFC 3339 time")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        text.parse().map(Some).map_err(|error| E::custom(format_args!("{text:?} is not a time: {error}")))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+/// `#[serde(with = "time::seconds_opt")]`: an optional metav1.Time; null reads as none.
+pub mod seconds_opt {
+    use super::*;
+
+    #[allow(missing_docs)]
+    pub fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.map(format_seconds).serialize(serializer)
+    }
+
+    #[allow(missing_docs)]
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        deserializer.deserialize_option(Rfc3339)
+    }
+}
+
+/// `#[serde(with = "time::micros_opt")]`: an optional metav1.MicroTime; null reads as none.
+pub mod micros_opt {
+    use super::*;
+
+    #[allow(missing_docs)]
+    pub fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        time.map(format_micros).serialize(serializer)
+    }
+
+    #[allow(missing_docs)]
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        deserializer.deserialize_option(Rfc3339)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_as_the_api_does() {
+        let time: Timestamp = "2026-01-02T03:04:05.678901234+01:00".parse().unwrap();
+        assert_eq!(format_seconds(time), "2026-01-02T02:04:05Z");
+        assert_eq!(format_micros(time), "2026-01-02T02:04:05.678901Z");
+        assert_eq!(format_micros(truncate(time)), "2026-01-02T02:04:05.000000Z");
+        let ancient: Timestamp = "0001-01-01T00:00:00.5Z".parse().unwrap();
+        assert_eq!(format_seconds(truncate(ancient)), "0001-01-01T00:00:00Z");
+    }
+}
