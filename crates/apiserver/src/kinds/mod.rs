@@ -3,6 +3,12 @@
 use crate::registry::Builtin;
 use serde_json::Value;
 
+mod quantity;
+pub mod schema;
+mod shape;
+
+pub use shape::shape;
+
 /// Every built-in resource, in the order of discovery.
 pub fn catalog() -> Vec<Builtin> {
     Vec::new()
