@@ -1,0 +1,93 @@
+//! `--help`: the table of flags as a page that reads well in a terminal of 100 columns.
+
+use std::fmt::Write;
+
+use flyball_runtime::gates::GATES;
+
+use super::{Field, Flag, sections, value};
+use crate::{options::Options, table};
+
+const WIDTH: usize = 100;
+
+const INTRODUCTION: &str = "\
+Flyball's kube-controller-manager: the control loops of Kubernetes v1.36, a drop-in for the binary of
+the same name. It watches the cluster through the API server and moves it from what is to what was asked
+for: it creates pods for ReplicaSets, collects garbage, signs certificates, and so on.
+
+Usage:
+  kube-controller-manager [flags]
+";
+
+/// The whole page.
+pub fn help() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut defaults = Options::default();
+    for section in sections() {
+        let _ = writeln!(page, "\n{} flags:", capitalised(section.name));
+        for flag in section.flags.iter().filter(|flag| flag.deprecated.is_none()) {
+            let _ = writeln!(page, "\n  {}", heading(flag, &mut defaults));
+            wrap(&mut page, flag.help);
+            if flag.name == "controllers" {
+                wrap(&mut page, &format!("All: {}.", names(|_| true)));
+                wrap(&mut page, &format!("Off unless named: {}.", names(|c| !c.on_by_default)));
+            }
+        }
+    }
+    page.push_str("\nFeature gates that may be changed (see --feature-gates):\n\n");
+    for gate in GATES.iter().filter(|gate| !gate.locked) {
+        let stage = if gate.stage.to_string().is_empty() { "GA".to_owned() } else { gate.stage.to_string() };
+        let _ = writeln!(page, "      {:<64} {stage:<10} {}", gate.name, gate.default);
+    }
+    page
+}
+
+/// `-v, --v Level (default 0)`; what is empty by default says nothing.
+fn heading(flag: &Flag, defaults: &mut Options) -> String {
+    let mut heading = flag.short.map_or(String::new(), |letter| format!("-{letter}, "));
+    let _ = write!(heading, "--{}", flag.name);
+    if !matches!(flag.field, Field::Bool(_) | Field::Help) {
+        let _ = write!(heading, " {}", shown_type(&flag.field));
+    }
+    let default = value::print(&flag.field, defaults);
+    if !matches!(default.as_str(), "" | "[]" | "false" | "0" | "0s") {
+        let _ = write!(heading, " (default {default})");
+    }
+    heading
+}
+
+fn shown_type(field: &Field) -> &'static str {
+    match field {
+        Field::Gates(_) => "Name=bool,...",
+        Field::Map(_) => "key=value",
+        Field::CertKeys(_) => "certificate,key[:domain,...]",
+        other => other.type_name(),
+    }
+}
+
+fn names(wanted: fn(&table::Controller) -> bool) -> String {
+    let mut names: Vec<&str> = table::CONTROLLERS.iter().filter(|c| wanted(c)).map(|c| c.name).collect();
+    names.sort_unstable();
+    names.join(", ")
+}
+
+fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn wrap(page: &mut String, text: &str) {
+    const INDENT: &str = "        ";
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        if column == 0 || column + 1 + word.chars().count() > WIDTH {
+            page.push_str(if column == 0 { INDENT } else { "\n        " });
+            column = INDENT.len();
+        } else {
+            page.push(' ');
+            column += 1;
+        }
+        page.push_str(word);
+        column += word.chars().count();
+    }
+    page.push('\n');
+}

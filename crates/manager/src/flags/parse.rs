@@ -1,0 +1,161 @@
+//! From the argument vector to options, by pflag's rules: `--flag value`, `--flag=value`, lone booleans,
+//! underscores for dashes, `-v2`, the last one of a repeated flag.
+
+use std::collections::BTreeSet;
+
+use flyball_runtime::nearest;
+
+use super::{Field, Flag, find, flags, value};
+use crate::options::Options;
+
+/// What the caller asked for.
+#[derive(Debug)]
+pub enum Invocation {
+    /// Print the help and end.
+    Help,
+    /// Print the version and end.
+    Version(VersionForm),
+    /// Run.
+    Run(Box<Parsed>),
+}
+
+/// How `--version` was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VersionForm {
+    /// One line.
+    Plain,
+    /// With every detail.
+    Raw,
+}
+
+/// The options, and what was said about them.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// The values.
+    pub options: Options,
+    /// The flags that were given, by name.
+    pub given: BTreeSet<&'static str>,
+}
+
+/// Why a command line was refused. Each prints as one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum FlagError {
+    #[error("unknown flag --{name}{}", .nearest.map(|n| format!("; did you mean --{n}?")).unwrap_or_default())]
+    Unknown { name: String, nearest: Option<&'static str> },
+    #[error("unknown shorthand {letter:?} in {argument:?}")]
+    UnknownShorthand { letter: char, argument: String },
+    #[error("{0:?} is not a flag: a name must follow the dashes")]
+    Syntax(String),
+    #[error("flag --{0} needs a value")]
+    MissingValue(&'static str),
+    #[error("--{name}: {problem}")]
+    Value { name: &'static str, problem: String },
+    #[error("kube-controller-manager takes no arguments, only flags; got {0:?}")]
+    Argument(String),
+}
+
+/// Reads the arguments after the program's name.
+pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Invocation, FlagError> {
+    let mut reader = Reader::default();
+    let mut rest = arguments.iter().map(AsRef::as_ref);
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            if let Some(extra) = rest.find(|extra| !extra.is_empty()) {
+                return Err(FlagError::Argument(extra.to_owned()));
+            }
+        } else if let Some(long) = argument.strip_prefix("--") {
+            reader.long(argument, long, &mut rest)?;
+        } else if let Some(letters) = argument.strip_prefix('-').filter(|letters| !letters.is_empty()) {
+            reader.letters(argument, letters, &mut rest)?;
+        } else if !argument.is_empty() {
+            return Err(FlagError::Argument(argument.to_owned()));
+        }
+    }
+    Ok(match reader {
+        Reader { help: true, .. } => Invocation::Help,
+        Reader { version: Some(form), .. } => Invocation::Version(form),
+        Reader { parsed, .. } => Invocation::Run(Box::new(parsed)),
+    })
+}
+
+#[derive(Default)]
+struct Reader {
+    parsed: Parsed,
+    help: bool,
+    version: Option<VersionForm>,
+}
+
+impl Reader {
+    fn long<'a>(
+        &mut self,
+        argument: &str,
+        long: &str,
+        rest: &mut impl Iterator<Item = &'a str>,
+    ) -> Result<(), FlagError> {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        if name.is_empty() || name.starts_with('-') {
+            return Err(FlagError::Syntax(argument.to_owned()));
+        }
+        let Some(flag) = find(name) else {
+            let nearest = nearest(&name.replace('_', "-"), flags().map(|flag| flag.name));
+            return Err(FlagError::Unknown { name: name.to_owned(), nearest });
+        };
+        let value = match value.or(flag.field.alone()) {
+            Some(value) => value,
+            None => rest.next().ok_or(FlagError::MissingValue(flag.name))?,
+        };
+        self.set(flag, value)
+    }
+
+    /// `-h`, `-v2`, `-v=2`, `-v 2`, and lone booleans before another letter.
+    fn letters<'a>(
+        &mut self,
+        argument: &str,
+        letters: &str,
+        rest: &mut impl Iterator<Item = &'a str>,
+    ) -> Result<(), FlagError> {
+        let mut letters = letters;
+        while let Some(letter) = letters.chars().next() {
+            letters = &letters[letter.len_utf8()..];
+            let Some(flag) = flags().find(|flag| flag.short == Some(letter)) else {
+                return Err(FlagError::UnknownShorthand { letter, argument: argument.to_owned() });
+            };
+            if let Some(value) = letters.strip_prefix('=') {
+                return self.set(flag, value);
+            }
+            match flag.field.alone() {
+                Some(value) => self.set(flag, value)?,
+                None if letters.is_empty() => {
+                    let value = rest.next().ok_or(FlagError::MissingValue(flag.name))?;
+                    return self.set(flag, value);
+                }
+                None => return self.set(flag, letters),
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, flag: &'static Flag, value: &str) -> Result<(), FlagError> {
+        let invalid = |problem| FlagError::Value { name: flag.name, problem };
+        let first = self.parsed.given.insert(flag.name);
+        match flag.field {
+            Field::Help => self.help = value::boolean(value).map_err(invalid)?,
+            Field::Version => self.version = version(value).map_err(invalid)?,
+            _ => value::set(&flag.field, &mut self.parsed.options, value, first).map_err(invalid)?,
+        }
+        Ok(())
+    }
+}
+
+fn version(text: &str) -> Result<Option<VersionForm>, String> {
+    match text {
+        "raw" => Ok(Some(VersionForm::Raw)),
+        _ => value::boolean(text)
+            .map(|wanted| wanted.then_some(VersionForm::Plain))
+            .map_err(|_| format!("{text:?} is neither true, false nor raw")),
+    }
+}

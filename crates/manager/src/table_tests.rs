@@ -1,0 +1,36 @@
+use std::collections::BTreeSet;
+
+use flyball_runtime::gates;
+
+use super::*;
+
+const UPSTREAM: &str = include_str!("../../../docs/parity/controllers.tsv");
+
+#[test]
+fn names_aliases_defaults_gates_and_identities_are_upstreams() {
+    let rows: Vec<Vec<&str>> = UPSTREAM.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows.len(), 52);
+    assert_eq!(CONTROLLERS.len(), 52);
+    for row in rows {
+        let c = find(row[0]).unwrap_or_else(|| panic!("{} is not in the table", row[0]));
+        assert_eq!(c.aliases.join(","), row[1], "{}", c.name);
+        assert_eq!(c.on_by_default, row[2] == "yes", "{}", c.name);
+        assert!(c.gates.iter().all(|gate| row[3].contains(gate)), "{}", c.name);
+        assert_eq!(c.gates.is_empty(), row[3] == "none", "{}", c.name);
+        assert_eq!(c.state == State::Cloud, row[4] == "yes", "{}", c.name);
+        assert_eq!(c.identity, Some(row[6]).filter(|account| !account.starts_with('(')), "{}", c.name);
+    }
+}
+
+#[test]
+fn no_name_means_two_controllers_and_every_gate_exists() {
+    let mut seen = BTreeSet::new();
+    for c in CONTROLLERS {
+        for name in c.aliases.iter().chain([&c.name]) {
+            assert!(seen.insert(*name), "{name} is taken twice");
+        }
+        for gate in c.gates {
+            assert!(gates::find(gate).is_some(), "{gate}");
+        }
+    }
+}

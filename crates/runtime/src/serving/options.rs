@@ -1,0 +1,126 @@
+//! How the HTTPS server listens and whom it lets in, as the flags give it.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
+/// Where and with which certificates to listen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServingOptions {
+    /// Address to listen on.
+    pub bind_address: IpAddr,
+    /// Port to listen on; 0 means: do not serve.
+    pub port: i32,
+    /// Where a self-signed pair is kept; empty keeps it in memory.
+    pub cert_dir: String,
+    /// Serving certificate (PEM, leaf first).
+    pub cert_file: String,
+    /// Private key of the serving certificate.
+    pub key_file: String,
+    /// Further pairs by server name: `cert,key[:domain,…]`.
+    pub sni_cert_keys: Vec<String>,
+    /// IANA names of the TLS 1.2 suites allowed; empty allows all safe ones.
+    pub cipher_suites: Vec<String>,
+    /// Key exchange groups by number; empty leaves it to the library.
+    pub curve_preferences: Vec<i32>,
+    /// `VersionTLS12` or `VersionTLS13`; empty means 1.2.
+    pub min_version: String,
+    /// Speak HTTP/1.1 only.
+    pub disable_http2: bool,
+    /// Streams per HTTP/2 connection; 0 leaves it to the library.
+    pub http2_max_streams: i32,
+    /// Bind even if a wildcard address has the port (SO_REUSEADDR).
+    pub permit_address_sharing: bool,
+    /// Let several processes bind the same port (SO_REUSEPORT).
+    pub permit_port_sharing: bool,
+}
+
+impl Default for ServingOptions {
+    fn default() -> Self {
+        Self {
+            bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            port: 10257,
+            cert_dir: String::new(),
+            cert_file: String::new(),
+            key_file: String::new(),
+            sni_cert_keys: vec![],
+            cipher_suites: vec![],
+            curve_preferences: vec![],
+            min_version: String::new(),
+            disable_http2: false,
+            http2_max_streams: 0,
+            permit_address_sharing: false,
+            permit_port_sharing: false,
+        }
+    }
+}
+
+/// Who may say who they are, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuthenticationOptions {
+    /// Credentials for TokenReviews and for reading the cluster's client CA; empty: neither.
+    pub kubeconfig: String,
+    /// Do not look up the cluster's client CA.
+    pub skip_lookup: bool,
+    /// Go on when that look-up fails.
+    pub tolerate_lookup_failure: bool,
+    /// How long a token's review is remembered.
+    pub token_cache_ttl: Duration,
+    /// CA bundle of client certificates.
+    pub client_ca_file: String,
+    /// CA bundle of front proxies.
+    pub requestheader_client_ca_file: String,
+    /// Common names a front proxy may have; empty: any.
+    pub requestheader_allowed_names: Vec<String>,
+    /// Headers with the user name.
+    pub requestheader_username_headers: Vec<String>,
+    /// Headers with the user's UID.
+    pub requestheader_uid_headers: Vec<String>,
+    /// Headers with groups.
+    pub requestheader_group_headers: Vec<String>,
+    /// Prefixes of headers with extra attributes.
+    pub requestheader_extra_headers_prefix: Vec<String>,
+}
+
+impl Default for AuthenticationOptions {
+    fn default() -> Self {
+        Self {
+            kubeconfig: String::new(),
+            skip_lookup: false,
+            tolerate_lookup_failure: false,
+            token_cache_ttl: Duration::from_secs(10),
+            client_ca_file: String::new(),
+            requestheader_client_ca_file: String::new(),
+            requestheader_allowed_names: vec![],
+            requestheader_username_headers: vec!["x-remote-user".to_owned()],
+            requestheader_uid_headers: vec![],
+            requestheader_group_headers: vec!["x-remote-group".to_owned()],
+            requestheader_extra_headers_prefix: vec!["x-remote-extra-".to_owned()],
+        }
+    }
+}
+
+/// Who may see what.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuthorizationOptions {
+    /// Credentials for SubjectAccessReviews; empty: only the always allowed paths are open.
+    pub kubeconfig: String,
+    /// Paths open to all; an entry may end in `/*`.
+    pub always_allow_paths: Vec<String>,
+    /// How long a yes is remembered.
+    pub allow_cache_ttl: Duration,
+    /// How long a no is remembered.
+    pub deny_cache_ttl: Duration,
+}
+
+impl Default for AuthorizationOptions {
+    fn default() -> Self {
+        Self {
+            kubeconfig: String::new(),
+            always_allow_paths: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
+            allow_cache_ttl: Duration::from_secs(10),
+            deny_cache_ttl: Duration::from_secs(10),
+        }
+    }
+}
