@@ -4,3 +4,5 @@
 pub mod invalid;
 pub mod kinds;
 pub mod registry;
+pub mod schema;
+pub mod store;

@@ -1,0 +1,133 @@
+//! One stored state of one object, serialised once. The bytes double as a ready watch frame, so that serving an
+//! object to twenty watchers and in every list copies nothing.
+
+use std::sync::OnceLock;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+
+/// Namespace (empty for cluster-scoped objects) and name, ordered as lists are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Namespace, or empty.
+    pub namespace: SmolStr,
+    /// Name.
+    pub name: SmolStr,
+}
+
+impl Key {
+    /// A key; `namespace` is empty for cluster-scoped objects.
+    pub fn new(namespace: impl Into<SmolStr>, name: impl Into<SmolStr>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// What happened to an object, as watchers are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// It appeared.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+impl Happened {
+    fn prefix(self) -> &'static [u8] {
+        match self {
+            Happened::Added => br#"{"type":"ADDED","object":"#,
+            Happened::Modified => br#"{"type":"MODIFIED","object":"#,
+            Happened::Deleted => br#"{"type":"DELETED","object":"#,
+        }
+    }
+}
+
+const FRAME_END: &[u8] = b"}\n";
+
+/// What selectors look at: taken from the object when it is written.
+#[derive(Debug, Clone, Default)]
+pub struct Facets {
+    /// Labels, sorted by key.
+    pub labels: Box<[(SmolStr, SmolStr)]>,
+    /// Values of the kind's selectable fields, in the order of its `field_labels`.
+    pub fields: Box<[SmolStr]>,
+}
+
+/// One state of an object.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its resourceVersion.
+    pub version: u64,
+    /// Where it lives.
+    pub key: Key,
+    /// What selectors look at.
+    pub facets: Facets,
+    happened: Happened,
+    frame: Bytes,
+    partial: OnceLock<Bytes>,
+}
+
+impl Entry {
+    /// Serialises a state. `object` must carry `version` already.
+    pub fn new(version: u64, key: Key, facets: Facets, happened: Happened, object: &Value) -> Self {
+        let mut buffer = BytesMut::with_capacity(2048).writer();
+        buffer.get_mut().put_slice(happened.prefix());
+        // Writing JSON values into memory cannot fail: keys are strings and the buffer grows.
+        let _ = serde_json::to_writer(&mut buffer, object);
+        let mut buffer = buffer.into_inner();
+        buffer.put_slice(FRAME_END);
+        Self { version, key, facets, happened, frame: buffer.freeze(), partial: OnceLock::new() }
+    }
+
+    /// The object as compact JSON.
+    pub fn json(&self) -> Bytes {
+        self.frame.slice(self.happened.prefix().len()..self.frame.len() - FRAME_END.len())
+    }
+
+    /// The object, parsed anew.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.json()).unwrap_or(Value::Null)
+    }
+
+    /// A line of a watch: shared bytes when the state was written by just that kind of change.
+    pub fn frame(&self, happened: Happened) -> Bytes {
+        if happened == self.happened { self.frame.clone() } else { frame(happened, &self.json()) }
+    }
+
+    /// The object reduced to `PartialObjectMetadata`.
+    pub fn partial(&self) -> Bytes {
+        self.partial.get_or_init(|| partial(&self.json())).clone()
+    }
+
+    /// Bytes held, for bounding the history.
+    pub fn size(&self) -> usize {
+        self.frame.len() + 256
+    }
+}
+
+/// A line of a watch around any object.
+pub fn frame(happened: Happened, json: &[u8]) -> Bytes {
+    let mut buffer = BytesMut::with_capacity(json.len() + 40);
+    buffer.put_slice(happened.prefix());
+    buffer.put_slice(json);
+    buffer.put_slice(FRAME_END);
+    buffer.freeze()
+}
+
+fn partial(json: &[u8]) -> Bytes {
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    let metadata = serde_json::from_slice::<Part<'_>>(json).map_or("{}", |part| part.metadata.get());
+    let mut buffer = BytesMut::with_capacity(metadata.len() + 80);
+    buffer.put_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#);
+    buffer.put_slice(metadata.as_bytes());
+    buffer.put_slice(b"}");
+    buffer.freeze()
+}

@@ -1,0 +1,300 @@
+//! The versioned memory store: one global counter of versions, a shelf of objects per resource, and a bounded
+//! history from which watches are fed and older consistent lists are rebuilt.
+//!
+//! Watchers hold a cursor into the history, not a buffer: a slow one costs nothing, and one that falls behind the
+//! history is told so. Everything happens under one short lock; nothing is parsed or awaited in it.
+
+mod durable;
+mod entry;
+mod shelf;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use smol_str::SmolStr;
+use tokio::sync::watch;
+
+pub use durable::{Durable, OpenError};
+pub use entry::{Entry, Facets, Happened, Key, frame};
+use shelf::Shelf;
+pub use shelf::{Event, Limits};
+
+/// Names a shelf: group and plural of the stored resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShelfId {
+    /// API group.
+    pub group: SmolStr,
+    /// Plural name.
+    pub plural: SmolStr,
+}
+
+impl ShelfId {
+    /// Names a shelf.
+    pub fn new(group: impl Into<SmolStr>, plural: impl Into<SmolStr>) -> Self {
+        Self { group: group.into(), plural: plural.into() }
+    }
+}
+
+/// Why a write was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// The object is there although it was expected not to be.
+    Exists,
+    /// The object is not in the state that was expected (or gone).
+    Changed,
+}
+
+/// The history no longer reaches back to the version asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// The oldest version that can still be asked for.
+    pub oldest: u64,
+}
+
+/// What a write does.
+#[derive(Debug)]
+pub enum Write {
+    /// Store this state; the store fills in `metadata.resourceVersion`.
+    Put(Value, Facets),
+    /// Remove the object; this is its last state, which watchers are given.
+    Remove(Value),
+}
+
+/// Objects of one shelf at one version.
+#[derive(Debug)]
+pub struct Page {
+    /// The objects, in order of their keys.
+    pub entries: Vec<Arc<Entry>>,
+    /// The version of the whole list.
+    pub version: u64,
+    /// How many objects follow after the last one.
+    pub remaining: usize,
+}
+
+/// What to list.
+#[derive(Debug, Default, Clone)]
+pub struct Range<'a> {
+    /// Only this namespace.
+    pub namespace: Option<&'a str>,
+    /// Only keys after this one.
+    pub after: Option<Key>,
+    /// At this version instead of now.
+    pub at: Option<u64>,
+    /// At most so many (counted before any selector).
+    pub limit: Option<usize>,
+}
+
+struct Inner {
+    version: u64,
+    shelves: FxHashMap<ShelfId, Shelf>,
+    limits: Limits,
+}
+
+/// The store. Cheap to share behind an `Arc`.
+pub struct Store {
+    inner: Mutex<Inner>,
+    durable: Option<Durable>,
+}
+
+impl Store {
+    /// An empty store in memory.
+    pub fn in_memory(limits: Limits) -> Self {
+        let inner = Inner { version: 1, shelves: FxHashMap::default(), limits };
+        Self { inner: Mutex::new(inner), durable: None }
+    }
+
+    /// A store that keeps its objects in a database file under `directory` and begins with what is there.
+    /// `facets` recomputes what selectors look at.
+    pub fn open(
+        directory: &Path,
+        limits: Limits,
+        facets: impl Fn(&ShelfId, &Value) -> Facets,
+    ) -> Result<Self, OpenError> {
+        let (durable, saved) = Durable::open(directory)?;
+        let mut inner = Inner { version: saved.version, shelves: FxHashMap::default(), limits };
+        for (id, key, object) in saved.objects {
+            let version = object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok());
+            let facets = facets(&id, &object);
+            let entry = Entry::new(version.unwrap_or(1), key, facets, Happened::Added, &object);
+            inner.shelf(&id).load(entry);
+        }
+        for shelf in inner.shelves.values_mut() {
+            shelf.compact(saved.version);
+        }
+        Ok(Self { inner: Mutex::new(inner), durable: Some(durable) })
+    }
+
+    /// The version of the last write.
+    pub fn version(&self) -> u64 {
+        self.inner.lock().version
+    }
+
+    /// The object's present state.
+    pub fn get(&self, shelf: &ShelfId, key: &Key) -> Option<Arc<Entry>> {
+        self.inner.lock().shelves.get(shelf)?.get(key)
+    }
+
+    /// Makes one write if the object is in the state `expected` (its version, or `None` for absent), and returns
+    /// the new state. A later `durable()` waits until it is on disk.
+    pub fn commit(
+        &self,
+        shelf: &ShelfId,
+        key: &Key,
+        expected: Option<u64>,
+        write: Write,
+    ) -> Result<Arc<Entry>, Refused> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let current = inner.shelves.get(shelf).and_then(|shelf| shelf.get(key));
+        match (expected, current.as_ref().map(|entry| entry.version)) {
+            (None, Some(_)) => return Err(Refused::Exists),
+            (Some(wanted), found) if found != Some(wanted) => return Err(Refused::Changed),
+            _ => {}
+        }
+        inner.version += 1;
+        let version = inner.version;
+        let stamp =
+            |object: &mut Value| object["metadata"]["resourceVersion"] = Value::from(version.to_string());
+        let (happened, entry) = match write {
+            Write::Put(mut object, facets) => {
+                stamp(&mut object);
+                let happened = if current.is_some() { Happened::Modified } else { Happened::Added };
+                (happened, Entry::new(version, key.clone(), facets, happened, &object))
+            }
+            Write::Remove(mut object) => {
+                stamp(&mut object);
+                let facets = current.as_ref().map(|entry| entry.facets.clone()).unwrap_or_default();
+                (Happened::Deleted, Entry::new(version, key.clone(), facets, Happened::Deleted, &object))
+            }
+        };
+        let entry = Arc::new(entry);
+        if let Some(durable) = &self.durable {
+            durable.record(version, shelf, key, (happened != Happened::Deleted).then(|| entry.json()));
+        }
+        let event = Event { version, happened, entry: Arc::clone(&entry), previous: current };
+        inner.shelf(shelf).push(event);
+        Ok(entry)
+    }
+
+    /// Resolves once the write of `version` would survive a crash; at once for a store in memory.
+    pub async fn durable(&self, version: u64) -> Result<(), OpenError> {
+        match &self.durable {
+            Some(durable) => durable.reached(version).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The objects in a range, now or as they were at an older version.
+    pub fn list(&self, shelf: &ShelfId, range: &Range<'_>) -> Result<Page, Compacted> {
+        let mut inner = self.inner.lock();
+        let now = inner.version;
+        let shelf = inner.shelf(shelf);
+        let version = range.at.unwrap_or(now);
+        if version < shelf.oldest() {
+            return Err(Compacted { oldest: shelf.oldest() });
+        }
+        let undone = shelf.undo_since(version);
+        let (entries, remaining) = shelf.range(range, &undone);
+        Ok(Page { entries, version, remaining })
+    }
+
+    /// All objects of a shelf, for the server's own use.
+    pub fn all(&self, shelf: &ShelfId, namespace: Option<&str>) -> Vec<Arc<Entry>> {
+        let range = Range { namespace, ..Range::default() };
+        self.list(shelf, &range).map(|page| page.entries).unwrap_or_default()
+    }
+
+    /// How many objects a shelf holds.
+    pub fn len(&self, shelf: &ShelfId) -> usize {
+        self.inner.lock().shelves.get(shelf).map_or(0, Shelf::len)
+    }
+
+    /// Begins to follow a shelf from just after `version`.
+    pub fn follow(&self, shelf: &ShelfId, version: u64) -> Result<Follower, Compacted> {
+        let mut inner = self.inner.lock();
+        let found = inner.shelf(shelf);
+        if version < found.oldest() {
+            return Err(Compacted { oldest: found.oldest() });
+        }
+        Ok(Follower { shelf: shelf.clone(), cursor: version, changed: found.subscribe() })
+    }
+
+    /// Up to `max` events after the follower's cursor, which moves on, and the version that the follower has
+    /// reached: with no event left, the store's version.
+    pub fn next(&self, follower: &mut Follower, max: usize) -> Result<Vec<Event>, Compacted> {
+        let mut inner = self.inner.lock();
+        let now = inner.version;
+        let shelf = inner.shelf(&follower.shelf);
+        if follower.cursor < shelf.oldest() {
+            return Err(Compacted { oldest: shelf.oldest() });
+        }
+        let events = shelf.since(follower.cursor, max);
+        follower.cursor = if events.len() < max { now } else { events.last().map_or(now, |e| e.version) };
+        follower.changed.mark_unchanged();
+        Ok(events)
+    }
+
+    /// Forgets the history up to and including `version`: older watches and lists are answered with 410.
+    pub fn compact(&self, version: u64) {
+        let mut inner = self.inner.lock();
+        let version = version.min(inner.version);
+        for shelf in inner.shelves.values_mut() {
+            shelf.compact(version);
+        }
+        inner.limits.compacted = inner.limits.compacted.max(version);
+    }
+
+    /// Drops a shelf with all its objects (a custom resource whose definition is gone); watches on it end.
+    pub fn drop_shelf(&self, shelf: &ShelfId) {
+        let mut inner = self.inner.lock();
+        if let Some(found) = inner.shelves.remove(shelf)
+            && let Some(durable) = &self.durable
+        {
+            for key in found.keys() {
+                durable.record(inner.version, shelf, key, None);
+            }
+        }
+    }
+
+    /// Number of objects per shelf, for metrics and quota.
+    pub fn counts(&self) -> BTreeMap<ShelfId, usize> {
+        self.inner.lock().shelves.iter().map(|(id, shelf)| (id.clone(), shelf.len())).collect()
+    }
+}
+
+impl Inner {
+    fn shelf(&mut self, id: &ShelfId) -> &mut Shelf {
+        if !self.shelves.contains_key(id) {
+            self.shelves.insert(id.clone(), Shelf::new(self.limits));
+        }
+        // Present: inserted above when it was not.
+        self.shelves.entry(id.clone()).or_insert_with(|| Shelf::new(Limits::default()))
+    }
+}
+
+/// A place in a shelf's history.
+#[derive(Debug)]
+pub struct Follower {
+    shelf: ShelfId,
+    cursor: u64,
+    changed: watch::Receiver<u64>,
+}
+
+impl Follower {
+    /// The version up to which everything has been handed out.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Waits for a write after the last `next`; `false` when the shelf has been dropped.
+    pub async fn changed(&mut self) -> bool {
+        self.changed.changed().await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;

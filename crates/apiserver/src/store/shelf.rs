@@ -1,0 +1,174 @@
+//! The objects of one resource and the recent events that led to them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use tokio::sync::watch;
+
+use super::Range;
+use super::entry::{Entry, Happened, Key};
+
+/// Bounds of a shelf's history.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// At most so many events …
+    pub events: usize,
+    /// … holding at most so many bytes.
+    pub bytes: usize,
+    /// Everything up to this version has been compacted.
+    pub compacted: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { events: 20_000, bytes: 64 << 20, compacted: 0 }
+    }
+}
+
+/// One write.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Its version.
+    pub version: u64,
+    /// What it did.
+    pub happened: Happened,
+    /// The new state; for a deletion the last one, under the deletion's version.
+    pub entry: Arc<Entry>,
+    /// The state before.
+    pub previous: Option<Arc<Entry>>,
+}
+
+pub(super) struct Shelf {
+    objects: BTreeMap<Key, Arc<Entry>>,
+    history: VecDeque<Event>,
+    history_bytes: usize,
+    oldest: u64,
+    limits: Limits,
+    changed: watch::Sender<u64>,
+}
+
+impl Shelf {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            history: VecDeque::new(),
+            history_bytes: 0,
+            oldest: limits.compacted,
+            limits,
+            changed: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn load(&mut self, entry: Entry) {
+        self.objects.insert(entry.key.clone(), Arc::new(entry));
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        self.objects.get(key).cloned()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.objects.keys()
+    }
+
+    /// The oldest version from which a watch or an old list is still possible.
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    pub(super) fn push(&mut self, event: Event) {
+        match event.happened {
+            Happened::Deleted => self.objects.remove(&event.entry.key),
+            _ => self.objects.insert(event.entry.key.clone(), Arc::clone(&event.entry)),
+        };
+        let version = event.version;
+        self.history_bytes += event.entry.size();
+        self.history.push_back(event);
+        while self.history.len() > self.limits.events || self.history_bytes > self.limits.bytes {
+            self.forget_first();
+        }
+        self.changed.send_replace(version);
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(event) = self.history.pop_front() {
+            self.history_bytes -= event.entry.size();
+            self.oldest = event.version;
+        }
+    }
+
+    pub(super) fn compact(&mut self, version: u64) {
+        while self.history.front().is_some_and(|event| event.version <= version) {
+            self.forget_first();
+        }
+        self.oldest = self.oldest.max(version);
+        // Wakes followers, so that one that is too far behind hears of it.
+        self.changed.send_replace(version);
+    }
+
+    pub(super) fn since(&self, version: u64, max: usize) -> Vec<Event> {
+        let start = self.history.partition_point(|event| event.version <= version);
+        self.history.iter().skip(start).take(max).cloned().collect()
+    }
+
+    /// What must be put back (or taken out: `None`) to see the shelf as it was at `version`.
+    pub(super) fn undo_since(&self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
+        let start = self.history.partition_point(|event| event.version <= version);
+        let mut undo = FxHashMap::default();
+        for event in self.history.iter().skip(start) {
+            undo.entry(event.entry.key.clone()).or_insert_with(|| event.previous.clone());
+        }
+        undo
+    }
+
+    pub(super) fn range(
+        &self,
+        range: &Range<'_>,
+        undo: &FxHashMap<Key, Option<Arc<Entry>>>,
+    ) -> (Vec<Arc<Entry>>, usize) {
+        let limit = range.limit.unwrap_or(usize::MAX);
+        let start = match (&range.after, range.namespace) {
+            (Some(key), _) => Bound::Excluded(key.clone()),
+            (None, Some(ns)) => Bound::Included(Key::new(ns, "")),
+            (None, None) => Bound::Unbounded,
+        };
+        let inside = |key: &Key| range.namespace.is_none_or(|ns| key.namespace == ns);
+        let present = self.objects.range((start.clone(), Bound::Unbounded));
+        if undo.is_empty() {
+            let mut rest = present.take_while(|(key, _)| inside(key));
+            let entries: Vec<_> = rest.by_ref().take(limit).map(|(_, entry)| Arc::clone(entry)).collect();
+            let remaining = if range.limit.is_some() { rest.count() } else { 0 };
+            return (entries, remaining);
+        }
+        let after = |key: &Key| match &start {
+            Bound::Excluded(first) => key > first,
+            Bound::Included(first) => key >= first,
+            Bound::Unbounded => true,
+        };
+        let mut then: BTreeMap<Key, Arc<Entry>> = present
+            .take_while(|(key, _)| inside(key))
+            .filter(|(key, _)| !undo.contains_key(*key))
+            .map(|(key, entry)| (key.clone(), Arc::clone(entry)))
+            .collect();
+        for (key, state) in undo {
+            if let Some(entry) = state
+                && inside(key)
+                && after(key)
+            {
+                then.insert(key.clone(), Arc::clone(entry));
+            }
+        }
+        let remaining = then.len().saturating_sub(limit);
+        (then.into_values().take(limit).collect(), remaining)
+    }
+}
