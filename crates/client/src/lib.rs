@@ -1,1 +1,33 @@
-//! Under construction.
+//! Talking to an API server: from a kubeconfig to typed verbs.
+//!
+//! In reading order: [`connect`] finds the server and opens [`Transport`]s to it; a [`Client`] is one identity on a
+//! transport, with its rate limit, deadlines and retries; [`Request`] and the verbs on [`Client`] say what is asked;
+//! [`Error`] says what came of it, and above all whether a write may have happened; [`WatchStream`] follows a
+//! collection; [`Limiter`] is the token bucket under all of it.
+
+mod client;
+mod connect;
+mod credentials;
+mod dial;
+mod error;
+mod frames;
+mod kubeconfig;
+mod limiter;
+mod pool;
+mod request;
+mod transport;
+mod user_agent;
+mod verbs;
+mod watch;
+
+pub use client::{Attempt, Client, ClientOptions, DEFAULT_TIMEOUT, Observer, Reply};
+pub use connect::{Connection, connect};
+pub use error::{ApiStatus, Error, StatusCause, StatusDetails};
+pub use frames::{EventKind, WatchEvent};
+pub use kubeconfig::{ConfigError, ConnectOptions};
+pub use limiter::Limiter;
+pub use request::{Accept, DeleteOptions, ListParams, Patch, Propagation, Request, Verb, WatchParams};
+pub use transport::{Body, BoxError, ServiceTransport, Transport, TransportError};
+pub use user_agent::user_agent;
+pub use verbs::{Deleted, List};
+pub use watch::WatchStream;

@@ -1,0 +1,373 @@
+//! One identity at one API server: rate limit, deadline, retries, and an honest word about every outcome.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use crate::error::{ApiStatus, Error};
+use crate::frames::MAX_FRAME;
+use crate::limiter::Limiter;
+use crate::request::{Accept, Request, Verb, WatchParams, http_request};
+use crate::transport::{Body, BoxError, Transport, TransportError};
+use crate::watch::WatchStream;
+
+/// The deadline of a request unless the options say otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(32);
+
+/// Upstream: client-go rest/request.go: how often an answer with `Retry-After` is followed.
+const MAX_RETRIES: u32 = 10;
+/// A longer wait than this is the caller's to plan, not ours to sleep through.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Reads whose answer was lost are repeated this often, after a second as in client-go.
+const REREADS: u32 = 3;
+const REREAD_AFTER: Duration = Duration::from_secs(1);
+/// How long a watch may take to begin. API servers answer at once, unless they are queueing requests.
+const WATCH_OPENS_WITHIN: Duration = Duration::from_secs(90);
+/// The largest answer that is held in memory: far beyond a page of the largest objects.
+const MAX_ANSWER: usize = 1 << 30;
+
+/// Who asks, and how much.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// See [`user_agent`](crate::user_agent()).
+    pub user_agent: String,
+    /// Requests per second; zero or less is no limit.
+    pub qps: f64,
+    /// Requests that may be sent at once before `qps` applies.
+    pub burst: u32,
+    /// Sent as `fieldManager` with writes. Without it, servers take the user agent's first word.
+    pub field_manager: Option<SmolStr>,
+    /// Time for each attempt of a request. Watches are exempt.
+    pub timeout: Duration,
+    /// Hears of every attempt.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            user_agent: crate::user_agent(env!("CARGO_PKG_VERSION"), "", ""),
+            qps: 20.0,
+            burst: 30,
+            field_manager: None,
+            timeout: DEFAULT_TIMEOUT,
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { user_agent, qps, burst, .. } = self;
+        write!(f, "ClientOptions({user_agent:?}, {qps}/s, burst {burst})")
+    }
+}
+
+/// Hears of requests, for metrics.
+pub trait Observer: Send + Sync + 'static {
+    /// One attempt is over.
+    fn attempted(&self, attempt: &Attempt<'_>);
+
+    /// A request waited for its turn.
+    fn throttled(&self, host: &str, method: &str, waited: Duration);
+}
+
+/// One attempt of a request, as seen on the wire.
+#[derive(Debug, Clone)]
+pub struct Attempt<'a> {
+    /// The server.
+    pub host: &'a str,
+    /// The HTTP method.
+    pub method: &'a str,
+    /// Absent when there was no answer.
+    pub code: Option<u16>,
+    /// Whether an earlier attempt of the same request failed.
+    pub is_retry: bool,
+    /// From sending until the answer was read (for watches: began).
+    pub elapsed: Duration,
+    /// Size of the request's body.
+    pub sent: usize,
+    /// Size of the answer's body, when it was read.
+    pub received: usize,
+}
+
+/// A successful answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP status code, 2xx.
+    pub code: u16,
+    /// As served.
+    pub body: Bytes,
+}
+
+/// One identity. Clones share connections and rate limit.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    transport: Arc<dyn Transport>,
+    watch_transport: Arc<dyn Transport>,
+    limiter: Arc<Limiter>,
+    user_agent: HeaderValue,
+    options: ClientOptions,
+}
+
+impl Client {
+    /// A client whose watches share the transport with its requests.
+    pub fn new(transport: Arc<dyn Transport>, options: ClientOptions) -> Self {
+        Self::with_watches(transport.clone(), transport, options)
+    }
+
+    /// A client with connections of their own for watches.
+    pub fn with_watches(
+        transport: Arc<dyn Transport>,
+        watch_transport: Arc<dyn Transport>,
+        options: ClientOptions,
+    ) -> Self {
+        let limiter = Arc::new(Limiter::new(options.qps, options.burst));
+        let user_agent = header(&options.user_agent);
+        Self { inner: Arc::new(Inner { transport, watch_transport, limiter, user_agent, options }) }
+    }
+
+    /// The same identity under another name, with a rate limit of its own.
+    pub fn named(&self, user_agent: &str) -> Self {
+        let options = ClientOptions { user_agent: user_agent.to_owned(), ..self.inner.options.clone() };
+        Self::with_watches(self.inner.transport.clone(), self.inner.watch_transport.clone(), options)
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &ClientOptions {
+        &self.inner.options
+    }
+
+    /// Sends a request, following `Retry-After` and repeating reads whose answer was lost.
+    pub async fn request(&self, mut request: Request) -> Result<Reply, Error> {
+        if let Some(manager) = &self.inner.options.field_manager
+            && matches!(request.verb, Verb::Create | Verb::Update | Verb::Patch)
+            && !request.query.iter().any(|(name, _)| *name == "fieldManager")
+        {
+            request.query.push(("fieldManager", manager.clone()));
+        }
+        let http = request
+            .to_http(&self.inner.user_agent)
+            .map_err(|source| Error::Invalid { what: what(&request), source })?;
+        self.call(http, request.verb, &request).await
+    }
+
+    /// GETs any path, such as `/version`.
+    pub async fn get_raw(&self, path: &str) -> Result<Reply, Error> {
+        self.get_raw_as(path, Accept::Json).await
+    }
+
+    pub(crate) async fn get_raw_as(&self, path: &str, accept: Accept) -> Result<Reply, Error> {
+        let name = format_args!("get {path}").to_string();
+        let http = http_request(http::Method::GET, path.to_owned(), accept, &self.inner.user_agent)
+            .map_err(|source| Error::Invalid { what: what(&name), source })?;
+        self.call(http, Verb::Get, &name).await
+    }
+
+    async fn call(
+        &self,
+        http: http::Request<Bytes>,
+        verb: Verb,
+        name: &(dyn fmt::Display + Sync),
+    ) -> Result<Reply, Error> {
+        let mut attempt = 0;
+        loop {
+            self.wait_for_turn(http.method()).await;
+            let outcome = self.attempt(http.clone(), attempt > 0).await;
+            attempt += 1;
+            let wait = match outcome {
+                Outcome::Answered(reply) if (200..300).contains(&reply.code) => return Ok(reply),
+                Outcome::Refused { code, retry_after, body } => {
+                    match wait_before_retry(code, retry_after, attempt) {
+                        Some(wait) => wait,
+                        None => {
+                            let status =
+                                ApiStatus::from_answer(code, verb == Verb::Create, retry_after, &body);
+                            return Err(Error::Status(Box::new(status)));
+                        }
+                    }
+                }
+                Outcome::Answered(reply) => {
+                    let status = ApiStatus::from_answer(reply.code, verb == Verb::Create, None, &reply.body);
+                    return Err(Error::Status(Box::new(status)));
+                }
+                Outcome::Lost(_) if !verb.is_write() && attempt <= REREADS => REREAD_AFTER,
+                Outcome::Lost(source) if verb.is_write() => {
+                    return Err(Error::OutcomeUnknown { what: what(name), source });
+                }
+                Outcome::Lost(source) | Outcome::NotSent(source) => {
+                    return Err(Error::Unreachable { what: what(name), source });
+                }
+                Outcome::TimedOut(limit) if verb.is_write() => {
+                    let source = format!("no answer within {limit:?}").into();
+                    return Err(Error::OutcomeUnknown { what: what(name), source });
+                }
+                Outcome::TimedOut(limit) => return Err(Error::Deadline { what: what(name), limit }),
+                Outcome::NoCredentials(problem) => {
+                    return Err(Error::Credentials { what: what(name), problem: problem.into() });
+                }
+                Outcome::TooLarge => return Err(Error::TooLarge { what: what(name), limit: MAX_ANSWER }),
+            };
+            tracing::debug!(request = %name, attempt, ?wait, "trying again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn wait_for_turn(&self, method: &http::Method) {
+        let waited = self.inner.limiter.acquire().await;
+        if let Some(observer) = &self.inner.options.observer {
+            observer.throttled(self.inner.transport.host(), method.as_str(), waited);
+        }
+    }
+
+    async fn attempt(&self, http: http::Request<Bytes>, is_retry: bool) -> Outcome {
+        let limit = self.inner.options.timeout;
+        let started = Instant::now();
+        let (method, sent) = (http.method().clone(), http.body().len());
+        let exchange = exchange(&*self.inner.transport, http);
+        let outcome = tokio::time::timeout(limit, exchange).await.unwrap_or(Outcome::TimedOut(limit));
+        if let Some(observer) = &self.inner.options.observer {
+            let (code, received) = match &outcome {
+                Outcome::Answered(reply) => (Some(reply.code), reply.body.len()),
+                Outcome::Refused { code, body, .. } => (Some(*code), body.len()),
+                _ => (None, 0),
+            };
+            let elapsed = started.elapsed();
+            let host = self.inner.transport.host();
+            observer.attempted(&Attempt {
+                host,
+                method: method.as_str(),
+                code,
+                is_retry,
+                elapsed,
+                sent,
+                received,
+            });
+        }
+        outcome
+    }
+
+    /// Follows a collection. The stream ends when the server ends it; it does not begin anew by itself.
+    ///
+    /// Watches do not count against the rate limit, as in client-go.
+    pub async fn watch(
+        &self,
+        resource: &flyball_api::ResourceType,
+        params: &WatchParams,
+    ) -> Result<WatchStream, Error> {
+        let request = params.request(resource);
+        let what = what(&request);
+        let http = match request.to_http(&self.inner.user_agent) {
+            Ok(http) => http,
+            Err(source) => return Err(Error::Invalid { what, source }),
+        };
+        let started = Instant::now();
+        let opened = tokio::time::timeout(WATCH_OPENS_WITHIN, self.inner.watch_transport.send(http)).await;
+        let code = opened.as_ref().ok().and_then(|r| r.as_ref().ok()).map(|r| r.status().as_u16());
+        if let Some(observer) = &self.inner.options.observer {
+            let (host, elapsed) = (self.inner.watch_transport.host(), started.elapsed());
+            observer.attempted(&Attempt {
+                host,
+                method: "GET",
+                code,
+                is_retry: false,
+                elapsed,
+                sent: 0,
+                received: 0,
+            });
+        }
+        let response = match opened {
+            Err(_) => return Err(Error::Deadline { what, limit: WATCH_OPENS_WITHIN }),
+            Ok(Err(TransportError::Credentials(problem))) => {
+                return Err(Error::Credentials { what, problem: problem.into() });
+            }
+            Ok(Err(TransportError::NotSent(source) | TransportError::Lost(source))) => {
+                return Err(Error::Unreachable { what, source });
+            }
+            Ok(Ok(response)) => response,
+        };
+        let code = response.status().as_u16();
+        if response.status().is_success() {
+            return Ok(WatchStream::new(response.into_body(), what, MAX_FRAME));
+        }
+        let after = retry_after(response.headers());
+        let body = tokio::time::timeout(self.inner.options.timeout, read(response.into_body())).await;
+        let body = body.ok().and_then(Result::ok).unwrap_or_default();
+        Err(Error::Status(Box::new(ApiStatus::from_answer(code, false, after, &body))))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({:?} at {})", self.inner.options, self.inner.transport.host())
+    }
+}
+
+/// What came of one attempt.
+enum Outcome {
+    Answered(Reply),
+    Refused { code: u16, retry_after: Option<Duration>, body: Bytes },
+    Lost(BoxError),
+    NotSent(BoxError),
+    TimedOut(Duration),
+    NoCredentials(String),
+    TooLarge,
+}
+
+async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outcome {
+    let response = match transport.send(http).await {
+        Ok(response) => response,
+        Err(TransportError::NotSent(error)) => return Outcome::NotSent(error),
+        Err(TransportError::Lost(error)) => return Outcome::Lost(error),
+        Err(TransportError::Credentials(problem)) => return Outcome::NoCredentials(problem),
+    };
+    let (head, body) = response.into_parts();
+    let code = head.status.as_u16();
+    match (read(body).await, head.status.is_success()) {
+        (Ok(body), true) => Outcome::Answered(Reply { code, body }),
+        // The code says it all, even if the explanation was lost.
+        (body, false) => {
+            Outcome::Refused { code, retry_after: retry_after(&head.headers), body: body.unwrap_or_default() }
+        }
+        (Err(error), true) if error.downcast_ref::<LengthLimitError>().is_some() => Outcome::TooLarge,
+        (Err(error), true) => Outcome::Lost(error),
+    }
+}
+
+async fn read(body: Body) -> Result<Bytes, BoxError> {
+    Ok(Limited::new(body, MAX_ANSWER).collect().await?.to_bytes())
+}
+
+/// Upstream: client-go rest/with_retry.go, checkWait: 429 and any 5xx, if and only if they say when.
+fn wait_before_retry(code: u16, retry_after: Option<Duration>, attempt: u32) -> Option<Duration> {
+    let may = (code == 429 || code >= 500) && attempt <= MAX_RETRIES;
+    retry_after.filter(|wait| may && *wait <= LONGEST_WAIT)
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+}
+
+pub(crate) fn what(name: &(dyn fmt::Display + Sync)) -> Box<str> {
+    name.to_string().into()
+}
+
+/// User agents come from our own constants and version strings; a character no header can carry is left out.
+fn header(text: &str) -> HeaderValue {
+    let clean: String = text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+    HeaderValue::try_from(clean).unwrap_or_else(|_| HeaderValue::from_static("kube-controller-manager"))
+}
+
+#[cfg(test)]
+#[path = "tests/client.rs"]
+mod tests;

@@ -1,0 +1,328 @@
+//! Who we are on the main connection, kept fresh: bearer tokens (fixed, in files that rotate, from plugins), client
+//! certificates, impersonation. `kube` parses and runs plugins; when to look again is decided here.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::HeaderValue;
+use http::header::{AUTHORIZATION, HeaderMap};
+use http_body_util::Empty;
+use kube::client::ConfigExt;
+use kube::client::middleware::AuthLayer;
+use kube::config::Config;
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use tokio::time::Instant;
+use tower::{Layer, ServiceExt, service_fn};
+
+use crate::transport::{BoxError, TransportError};
+
+/// client-go reads token files anew after this long.
+const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
+
+/// The credentials of one identity, and the TLS settings that go with them.
+pub(crate) struct Credentials {
+    config: Config,
+    /// Whether reading files or running plugins again can give anything new.
+    refreshable: bool,
+    current: Mutex<Arc<Snapshot>>,
+    /// Held while they are renewed, so that a hundred 401s run one plugin.
+    renewing: tokio::sync::Mutex<()>,
+}
+
+/// One state of the credentials. Connections remember which one they were opened with.
+pub(crate) struct Snapshot {
+    pub(crate) generation: u64,
+    pub(crate) tls: Arc<ClientConfig>,
+    authorization: Authorization,
+    /// Impersonation and such.
+    extra: HeaderMap,
+}
+
+enum Authorization {
+    None,
+    Fixed(HeaderValue),
+    File(TokenFile),
+    /// Asked before each request; it knows when its token expires.
+    Plugin(AuthLayer),
+}
+
+impl Credentials {
+    /// Reads files and runs the plugin, if there is one.
+    pub(crate) async fn new(config: Config) -> Result<Self, BoxError> {
+        let auth = &config.auth_info;
+        let refreshable = auth.token_file.is_some()
+            || auth.exec.is_some()
+            || auth.auth_provider.is_some()
+            || auth.client_certificate.is_some();
+        let first = Snapshot::build(config.clone(), 0).await?;
+        Ok(Self {
+            config,
+            refreshable,
+            current: Mutex::new(Arc::new(first)),
+            renewing: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.lock().clone()
+    }
+
+    /// After a 401 under `generation`: looks again. False if that cannot help.
+    pub(crate) async fn renew(&self, generation: u64) -> bool {
+        if !self.refreshable {
+            return false;
+        }
+        let _one_at_a_time = self.renewing.lock().await;
+        if self.snapshot().generation != generation {
+            return true; // someone else has just done it
+        }
+        match Snapshot::build(self.config.clone(), generation + 1).await {
+            Ok(fresh) => {
+                *self.current.lock() = Arc::new(fresh);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(error = &*error as &dyn std::error::Error, "credentials could not be renewed");
+                false
+            }
+        }
+    }
+}
+
+impl Snapshot {
+    async fn build(config: Config, generation: u64) -> Result<Self, BoxError> {
+        // Plugins are other programs, and `kube` waits for them in place.
+        tokio::task::spawn_blocking(move || Self::build_blocking(config, generation)).await?
+    }
+
+    fn build_blocking(mut config: Config, generation: u64) -> Result<Self, BoxError> {
+        // Fails only if a provider is installed already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut tls = config.rustls_client_config()?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+
+        // `kube` keeps the newline at the end of a token file, which no header can carry.
+        let token_file = config.auth_info.token_file.take();
+        let asks_plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
+        let authorization = match (token_file, config.auth_layer()?) {
+            (Some(file), _) => Authorization::File(TokenFile::open(file.into())?),
+            (None, Some(layer)) if asks_plugin => Authorization::Plugin(layer),
+            (None, Some(layer)) => {
+                match futures::executor::block_on(headers_from(&layer))?.remove(AUTHORIZATION) {
+                    Some(value) => Authorization::Fixed(value),
+                    None => Authorization::None,
+                }
+            }
+            (None, None) => Authorization::None,
+        };
+        let extra = futures::executor::block_on(headers_from(&config.extra_headers_layer()?))?;
+        Ok(Self { generation, tls: Arc::new(tls), authorization, extra })
+    }
+
+    /// Adds what says who we are.
+    pub(crate) async fn sign(&self, headers: &mut HeaderMap) -> Result<(), TransportError> {
+        let problem = |e: BoxError| TransportError::Credentials(chain(&*e));
+        let value = match &self.authorization {
+            Authorization::None => None,
+            Authorization::Fixed(value) => Some(value.clone()),
+            Authorization::File(file) => Some(file.header().map_err(problem)?),
+            Authorization::Plugin(layer) => headers_from(layer).await.map_err(problem)?.remove(AUTHORIZATION),
+        };
+        if let Some(value) = value {
+            headers.insert(AUTHORIZATION, value);
+        }
+        for (name, value) in &self.extra {
+            headers.append(name, value.clone());
+        }
+        Ok(())
+    }
+}
+
+/// `kube` offers its authentication only as a layer; the service under it hands the headers back.
+fn headers_from<L, S>(layer: &L) -> BoxFuture<'static, Result<HeaderMap, BoxError>>
+where
+    L: Layer<Echo, Service = S>,
+    S: tower::Service<http::Request<Empty<Bytes>>, Response = http::Response<()>, Error = BoxError>
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let service = layer.layer(service_fn(echo as fn(_) -> _));
+    Box::pin(async move {
+        let response = service.oneshot(http::Request::new(Empty::new())).await?;
+        Ok(response.into_parts().0.headers)
+    })
+}
+
+type Echoed = futures::future::Ready<Result<http::Response<()>, BoxError>>;
+type Echo = tower::util::ServiceFn<fn(http::Request<Empty<Bytes>>) -> Echoed>;
+
+fn echo(request: http::Request<Empty<Bytes>>) -> Echoed {
+    let mut response = http::Response::new(());
+    *response.headers_mut() = request.into_parts().0.headers;
+    futures::future::ready(Ok(response))
+}
+
+/// A token kept in a file by somebody else, who replaces it from time to time.
+struct TokenFile {
+    path: PathBuf,
+    read: Mutex<(HeaderValue, Instant)>,
+}
+
+impl TokenFile {
+    fn open(path: PathBuf) -> Result<Self, BoxError> {
+        let header = Self::load(&path)?;
+        Ok(Self { path, read: Mutex::new((header, Instant::now())) })
+    }
+
+    fn load(path: &PathBuf) -> Result<HeaderValue, BoxError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|e| format!("token file {}: {e}", path.display()))?;
+        let token = text.trim();
+        if token.is_empty() {
+            return Err(format!("token file {} is empty", path.display()).into());
+        }
+        bearer(token).map_err(|_| format!("token file {} holds no token", path.display()).into())
+    }
+
+    /// Upstream: kubernetes/kubernetes#68164: a file that has gone does not take back the token it held.
+    fn header(&self) -> Result<HeaderValue, BoxError> {
+        let mut read = self.read.lock();
+        if read.1.elapsed() >= TOKEN_FILE_AGE {
+            match Self::load(&self.path) {
+                Ok(header) => read.0 = header,
+                Err(error) => {
+                    tracing::warn!(error = &*error as &dyn std::error::Error, "keeping the last token read")
+                }
+            }
+            read.1 = Instant::now();
+        }
+        Ok(read.0.clone())
+    }
+}
+
+/// `Authorization: Bearer …`, hidden from logs.
+pub(crate) fn bearer(token: &str) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// An error and its causes in one line, each said once.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn authorization(snapshot: &Snapshot) -> String {
+        let mut headers = HeaderMap::new();
+        futures::executor::block_on(snapshot.sign(&mut headers)).unwrap();
+        headers.get(AUTHORIZATION).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
+    }
+
+    fn config() -> Config {
+        Config::new("https://127.0.0.1:1".parse().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_file_is_read_again_each_minute_and_missed_by_nobody() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "first").unwrap();
+        let mut config = config();
+        config.auth_info.token_file = Some(file.path().to_str().unwrap().to_owned());
+        let credentials = Credentials::new(config).await.unwrap();
+        assert_eq!(authorization(&credentials.snapshot()), "Bearer first");
+
+        std::fs::write(file.path(), "second\n").unwrap();
+        assert_eq!(authorization(&credentials.snapshot()), "Bearer first");
+        tokio::time::advance(TOKEN_FILE_AGE).await;
+        assert_eq!(authorization(&credentials.snapshot()), "Bearer second");
+
+        file.close().unwrap();
+        tokio::time::advance(TOKEN_FILE_AGE).await;
+        assert_eq!(authorization(&credentials.snapshot()), "Bearer second");
+    }
+
+    #[tokio::test]
+    async fn a_rejected_token_file_is_read_again_at_once_but_a_fixed_token_is_not() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "old").unwrap();
+        let mut config = config();
+        config.auth_info.token_file = Some(file.path().to_str().unwrap().to_owned());
+        let credentials = Credentials::new(config).await.unwrap();
+        std::fs::write(file.path(), "new").unwrap();
+        assert!(credentials.renew(0).await);
+        assert!(credentials.renew(0).await, "a second 401 under the old token renews nothing");
+        assert_eq!(credentials.snapshot().generation, 1);
+        assert_eq!(authorization(&credentials.snapshot()), "Bearer new");
+
+        let mut config = self::config();
+        config.auth_info.token = Some("fixed".to_owned().into());
+        let credentials = Credentials::new(config).await.unwrap();
+        assert_eq!(authorization(&credentials.snapshot()), "Bearer fixed");
+        assert!(!credentials.renew(0).await);
+    }
+
+    #[tokio::test]
+    async fn impersonation_travels_in_headers() {
+        let mut config = config();
+        config.auth_info.impersonate = Some("jane".to_owned());
+        let credentials = Credentials::new(config).await.unwrap();
+        let mut headers = HeaderMap::new();
+        credentials.snapshot().sign(&mut headers).await.unwrap();
+        assert_eq!(headers.get("impersonate-user").unwrap(), "jane");
+        assert!(headers.get(AUTHORIZATION).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_plugin_is_asked_and_asked_again_after_a_401() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = dir.path().join("plugin");
+        let count = dir.path().join("count");
+        let body = format!(
+            "#!/bin/sh\necho x >> {0}\nn=$(wc -l < {0} | tr -d ' ')\n\
+             echo '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{{\"token\":\"t'$n'\"}}}}'\n",
+            count.display()
+        );
+        std::fs::write(&script, body).unwrap();
+        let mut config = config();
+        config.auth_info.exec = Some(kube::config::ExecConfig {
+            api_version: Some("client.authentication.k8s.io/v1".to_owned()),
+            command: Some("sh".to_owned()),
+            args: Some(vec![script.to_str().unwrap().to_owned()]),
+            interactive_mode: Some(kube::config::ExecInteractiveMode::Never),
+            ..Default::default()
+        });
+        let credentials = Credentials::new(config).await.unwrap();
+        let first = authorization(&credentials.snapshot());
+        assert!(first.starts_with("Bearer t"), "{first}");
+        assert!(credentials.renew(0).await);
+        assert_ne!(authorization(&credentials.snapshot()), first);
+    }
+
+    #[tokio::test]
+    async fn credentials_that_cannot_be_read_are_named() {
+        let mut config = config();
+        config.auth_info.token_file = Some("no/such/token".to_owned());
+        let error = Credentials::new(config).await.err().unwrap();
+        assert!(chain(&*error).contains("no/such/token"), "{error}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Opens one connection to the API server: TCP, a proxy's tunnel where there is one, TLS, then HTTP/2 if the server
+//! speaks it and HTTP/1.1 otherwise.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::{http1, http2};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tower::Service;
+
+use crate::transport::BoxError;
+
+/// TCP, TLS and the first frames together.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Upstream's `HTTP2_READ_IDLE_TIMEOUT_SECONDS` and `HTTP2_PING_TIMEOUT_SECONDS`: a peer that has vanished without a
+/// word is noticed after 45 s, not when TCP gives up.
+const PING_AFTER: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Lists of large clusters stream faster with windows that hold more than a round trip's worth.
+const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+
+/// A way to the server.
+pub(crate) struct Dialer {
+    url: http::Uri,
+    tls_name: Option<ServerName<'static>>,
+    proxy: Option<Intercept>,
+}
+
+/// An open connection.
+pub(crate) enum Link {
+    Http2(http2::SendRequest<Full<Bytes>>),
+    Http1(http1::SendRequest<Full<Bytes>>),
+}
+
+impl Dialer {
+    /// `tls_server_name` overrides the name that the server's certificate must carry.
+    pub(crate) fn new(
+        url: http::Uri,
+        tls_server_name: Option<&str>,
+        proxy: Option<http::Uri>,
+    ) -> Result<Self, BoxError> {
+        let host = url.host().unwrap_or_default();
+        let tls_name = if url.scheme_str() == Some("https") {
+            let name = tls_server_name.unwrap_or_else(|| host.trim_start_matches('[').trim_end_matches(']'));
+            Some(
+                ServerName::try_from(name.to_owned())
+                    .map_err(|e| format!("TLS server name {name:?}: {e}"))?,
+            )
+        } else {
+            None
+        };
+        let matcher = match proxy {
+            Some(proxy) => Some(Matcher::builder().all(proxy.to_string()).build()),
+            // As Go: the environment's proxies are not for talking to oneself.
+            None if is_loopback(host) => None,
+            None => Some(Matcher::from_env()),
+        };
+        let proxy = matcher.and_then(|m| m.intercept(&url));
+        if let Some(proxy) = &proxy {
+            let uri = proxy.uri();
+            if uri.scheme_str() != Some("http") {
+                return Err(format!("proxy {uri}: only http:// proxies are supported").into());
+            }
+        }
+        Ok(Self { url, tls_name, proxy })
+    }
+
+    pub(crate) fn url(&self) -> &http::Uri {
+        &self.url
+    }
+
+    pub(crate) async fn dial(&self, tls: Arc<rustls::ClientConfig>) -> Result<Link, BoxError> {
+        let dialled = tokio::time::timeout(DIAL_TIMEOUT, self.dial_unbounded(tls)).await;
+        dialled.map_err(|_| BoxError::from(format!("{}: no connection within {DIAL_TIMEOUT:?}", self.url)))?
+    }
+
+    async fn dial_unbounded(&self, tls: Arc<rustls::ClientConfig>) -> Result<Link, BoxError> {
+        let tcp = self.tcp().await?;
+        let Some(name) = &self.tls_name else {
+            return http1_link(TokioIo::new(tcp)).await;
+        };
+        let stream = TlsConnector::from(tls).connect(name.clone(), tcp).await?;
+        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        if is_h2 { http2_link(TokioIo::new(stream)).await } else { http1_link(TokioIo::new(stream)).await }
+    }
+
+    async fn tcp(&self) -> Result<TcpStream, BoxError> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_keepalive(Some(PING_AFTER));
+        connector.set_keepalive_interval(Some(PING_TIMEOUT));
+        let io = match &self.proxy {
+            None => connector.call(self.url.clone()).await?,
+            Some(proxy) => {
+                let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
+                if let Some(auth) = proxy.basic_auth() {
+                    tunnel = tunnel.with_auth(auth.clone());
+                }
+                tunnel.call(self.url.clone()).await?
+            }
+        };
+        Ok(io.into_inner())
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+async fn http2_link<I>(io: I) -> Result<Link, BoxError>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .handshake(io)
+        .await?;
+    tokio::spawn(drive(connection));
+    Ok(Link::Http2(sender))
+}
+
+async fn http1_link<I>(io: I) -> Result<Link, BoxError>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (sender, connection) = http1::Builder::new().handshake(io).await?;
+    tokio::spawn(drive(connection));
+    Ok(Link::Http1(sender))
+}
+
+/// Each request hears of its own failure, so the connection's end is only worth a debug line.
+async fn drive(connection: impl Future<Output = hyper::Result<()>>) {
+    if let Err(error) = connection.await {
+        tracing::debug!(error = &error as &dyn std::error::Error, "connection to the API server ended");
+    }
+}

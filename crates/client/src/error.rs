@@ -1,0 +1,394 @@
+//! What can go wrong between asking and knowing: the server said no, the answer was lost, nobody was there.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+use crate::transport::BoxError;
+
+/// Why a request has no usable answer. A text never repeats its source: print the chain.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server answered with a failure. Prints as the server's own message, as users' events quote it.
+    #[error("{0}")]
+    Status(Box<ApiStatus>),
+    /// A write went out and its answer was lost: it may or may not have been carried out.
+    #[error("{what}: the answer was lost, the outcome is unknown")]
+    OutcomeUnknown {
+        /// The request.
+        what: Box<str>,
+        /// How the answer was lost.
+        #[source]
+        source: BoxError,
+    },
+    /// The request did not reach a server, or (reads only) its answer did not come back.
+    #[error("{what}: the API server could not be reached")]
+    Unreachable {
+        /// The request.
+        what: Box<str>,
+        /// What stood in the way.
+        #[source]
+        source: BoxError,
+    },
+    /// No credentials could be had for the request.
+    #[error("{what}: no credentials: {problem}")]
+    Credentials {
+        /// The request.
+        what: Box<str>,
+        /// What is wrong with them.
+        problem: Box<str>,
+    },
+    /// A read was not answered in time.
+    #[error("{what}: no answer within {limit:?}")]
+    Deadline {
+        /// The request.
+        what: Box<str>,
+        /// The time it had.
+        limit: Duration,
+    },
+    /// The answer is not what was asked for.
+    #[error("{what}: the answer cannot be read")]
+    Decode {
+        /// The request.
+        what: Box<str>,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// An answer, or one frame of a watch, is larger than a client is willing to hold.
+    #[error("{what}: the answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The request.
+        what: Box<str>,
+        /// The most that is accepted.
+        limit: usize,
+    },
+    /// The request cannot be expressed in HTTP or JSON.
+    #[error("{what}: not a valid request")]
+    Invalid {
+        /// The request.
+        what: Box<str>,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+}
+
+impl Error {
+    /// The server's answer, if it gave one.
+    pub fn status(&self) -> Option<&ApiStatus> {
+        match self {
+            Self::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// The server's reason in one word (`NotFound`, `Conflict`, …); empty if the server gave no answer.
+    pub fn status_reason(&self) -> &str {
+        self.status().map_or("", |s| s.reason.as_str())
+    }
+
+    /// The HTTP status code, if the server answered.
+    pub fn code(&self) -> Option<u16> {
+        self.status().map(|s| s.code)
+    }
+
+    /// The object (or the resource) is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.is(404, "NotFound")
+    }
+
+    /// The object has changed since it was read, or a precondition does not hold.
+    pub fn is_conflict(&self) -> bool {
+        self.status_reason() == "Conflict"
+    }
+
+    /// Something of that name is there already.
+    pub fn is_already_exists(&self) -> bool {
+        self.status_reason() == "AlreadyExists"
+    }
+
+    /// The version asked for is no longer kept: list again.
+    pub fn is_expired(&self) -> bool {
+        self.is(410, "Expired") || self.status_reason() == "Gone"
+    }
+
+    /// Not allowed; also how an exceeded quota and a terminating namespace are reported.
+    pub fn is_forbidden(&self) -> bool {
+        self.is(403, "Forbidden")
+    }
+
+    /// The object does not pass validation: trying again is no use.
+    pub fn is_invalid(&self) -> bool {
+        self.is(422, "Invalid")
+    }
+
+    /// The credentials were not accepted.
+    pub fn is_unauthorized(&self) -> bool {
+        self.is(401, "Unauthorized")
+    }
+
+    /// The server asks for fewer requests.
+    pub fn is_throttled(&self) -> bool {
+        self.is(429, "TooManyRequests")
+    }
+
+    /// The server could not finish in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.status_reason(), "Timeout" | "ServerTimeout") || matches!(self, Self::Deadline { .. })
+    }
+
+    /// The resource does not exist on this server under this verb.
+    pub fn is_method_not_supported(&self) -> bool {
+        self.is(405, "MethodNotAllowed")
+    }
+
+    /// Whether a write may have been carried out although it did not succeed: only a live read can tell.
+    ///
+    /// That is so when the answer was lost, and when the server itself lost touch with its store on the way.
+    pub fn outcome_unknown(&self) -> bool {
+        match self {
+            Self::OutcomeUnknown { .. } => true,
+            Self::Status(s) => {
+                matches!(s.reason.as_str(), "Timeout" | "ServerTimeout")
+                    || s.code == 504
+                    || (s.code == 500 && s.message.contains("etcdserver"))
+            }
+            // The server accepted the write; only what it said about it is of no use.
+            Self::Decode { .. } | Self::TooLarge { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Credentials { .. }
+            | Self::Deadline { .. }
+            | Self::Invalid { .. } => false,
+        }
+    }
+
+    /// How long the server asks to wait before the next attempt.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.status().and_then(|s| s.retry_after)
+    }
+
+    /// Whether the answer names this cause, such as `NamespaceTerminating`.
+    pub fn has_cause(&self, reason: &str) -> bool {
+        self.status().is_some_and(|s| s.details.causes.iter().any(|c| c.reason == reason))
+    }
+
+    fn is(&self, code: u16, reason: &str) -> bool {
+        self.status().is_some_and(|s| if s.reason.is_empty() { s.code == code } else { s.reason == reason })
+    }
+}
+
+/// The server's answer to a request that failed: a `Status` object, or what can be told without one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiStatus {
+    /// The HTTP status code.
+    pub code: u16,
+    /// Machine-readable, in one word.
+    pub reason: SmolStr,
+    /// For people. Upstream's controllers quote it in events.
+    pub message: String,
+    /// What it is about.
+    pub details: StatusDetails,
+    /// How long to wait before trying again, from the header or the details.
+    pub retry_after: Option<Duration>,
+}
+
+impl fmt::Display for ApiStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// `details` of a `Status`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatusDetails {
+    /// The object's name.
+    pub name: SmolStr,
+    /// Its group.
+    pub group: SmolStr,
+    /// Its kind, or often its resource.
+    pub kind: SmolStr,
+    /// Its uid, as text.
+    pub uid: SmolStr,
+    /// The single things that are wrong.
+    pub causes: Vec<StatusCause>,
+    /// Zero when the server does not say.
+    pub retry_after_seconds: i64,
+}
+
+/// One of the things that are wrong with a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct StatusCause {
+    /// Machine-readable, such as `NamespaceTerminating` or `FieldValueInvalid`.
+    pub reason: SmolStr,
+    /// For people.
+    pub message: String,
+    /// The path of the field at fault.
+    pub field: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireStatus {
+    kind: SmolStr,
+    code: i64,
+    reason: SmolStr,
+    message: String,
+    details: Option<StatusDetails>,
+}
+
+/// Longest piece of a foreign error page that is quoted.
+const QUOTED: usize = 300;
+
+impl ApiStatus {
+    /// Reads the answer to a failed request. `creating` tells a 409 on POST (the name is taken) from the others.
+    pub(crate) fn from_answer(code: u16, creating: bool, retry_after: Option<Duration>, body: &[u8]) -> Self {
+        match serde_json::from_slice::<WireStatus>(body) {
+            Ok(wire) if wire.kind == "Status" => {
+                let mut status = Self::from_wire(wire, code);
+                status.retry_after = retry_after.or(status.retry_after);
+                if status.reason.is_empty() {
+                    status.reason = generic_reason(code, creating);
+                }
+                status
+            }
+            _ => Self {
+                code,
+                reason: generic_reason(code, creating),
+                message: generic_message(code, body),
+                details: StatusDetails::default(),
+                retry_after,
+            },
+        }
+    }
+
+    /// Reads a `Status` object that came inside another answer (an ERROR frame of a watch).
+    pub(crate) fn from_object(body: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(body).map(|wire| Self::from_wire(wire, 500))
+    }
+
+    fn from_wire(wire: WireStatus, code: u16) -> Self {
+        let details = wire.details.unwrap_or_default();
+        let retry_after =
+            u64::try_from(details.retry_after_seconds).ok().filter(|s| *s > 0).map(Duration::from_secs);
+        let code = u16::try_from(wire.code).ok().filter(|c| *c >= 100).unwrap_or(code);
+        Self { code, reason: wire.reason, message: wire.message, details, retry_after }
+    }
+}
+
+fn generic_reason(code: u16, creating: bool) -> SmolStr {
+    SmolStr::new_static(match code {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        409 if creating => "AlreadyExists",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        500 => "InternalError",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "",
+    })
+}
+
+fn generic_message(code: u16, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.is_empty() {
+        return format!("the server answered {code} without saying why");
+    }
+    let quoted: String = text.chars().take(QUOTED).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("the server answered {code}: {quoted}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: u16, creating: bool, body: &str) -> Error {
+        Error::Status(Box::new(ApiStatus::from_answer(code, creating, None, body.as_bytes())))
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_reason_then_by_code() {
+        type Is = fn(&Error) -> bool;
+        #[rustfmt::skip]
+        let table: [(&str, u16, bool, &str, Is); 12] = [
+            ("not found",            404, false, r#"{"kind":"Status","reason":"NotFound","code":404}"#,       Error::is_not_found),
+            ("not found, bare",      404, false, "404 page not found",                                        Error::is_not_found),
+            ("conflict",             409, false, r#"{"kind":"Status","reason":"Conflict","code":409}"#,       Error::is_conflict),
+            ("conflict, bare",       409, false, "",                                                          Error::is_conflict),
+            ("already exists",       409, true,  r#"{"kind":"Status","reason":"AlreadyExists","code":409}"#,  Error::is_already_exists),
+            ("already exists, bare", 409, true,  "",                                                          Error::is_already_exists),
+            ("expired",              410, false, r#"{"kind":"Status","reason":"Expired","code":410}"#,        Error::is_expired),
+            ("gone",                 410, false, r#"{"kind":"Status","reason":"Gone","code":410}"#,           Error::is_expired),
+            ("forbidden",            403, false, r#"{"kind":"Status","reason":"Forbidden","code":403}"#,      Error::is_forbidden),
+            ("invalid",              422, false, r#"{"kind":"Status","reason":"Invalid","code":422}"#,        Error::is_invalid),
+            ("throttled",            429, false, "",                                                          Error::is_throttled),
+            ("unauthorized",         401, false, r#"{"kind":"Status","reason":"Unauthorized","code":401}"#,   Error::is_unauthorized),
+        ];
+        for (case, code, creating, body, is) in table {
+            let error = error(code, creating, body);
+            assert!(is(&error), "{case}: {error:?}");
+            let others = table.iter().filter(|row| row.1 != code && (row.4)(&error)).map(|row| row.0);
+            assert_eq!(others.collect::<Vec<_>>(), Vec::<&str>::new(), "{case} is nothing else");
+        }
+    }
+
+    #[test]
+    fn only_a_lost_answer_or_a_lost_store_leaves_the_outcome_open() {
+        #[rustfmt::skip]
+        let table = [
+            (504, r#"{"kind":"Status","reason":"Timeout","code":504}"#,                                           true),
+            (500, r#"{"kind":"Status","reason":"ServerTimeout","code":500}"#,                                     true),
+            (500, r#"{"kind":"Status","code":500,"message":"etcdserver: request timed out"}"#,                    true),
+            (500, r#"{"kind":"Status","code":500,"reason":"InternalError","message":"failed calling webhook"}"#,  false),
+            (409, r#"{"kind":"Status","reason":"Conflict","code":409}"#,                                          false),
+            (503, "",                                                                                             false),
+        ];
+        for (code, body, want) in table {
+            assert_eq!(error(code, false, body).outcome_unknown(), want, "{body}");
+        }
+    }
+
+    #[test]
+    fn details_and_causes_are_kept() {
+        let body = r#"{"kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"no",
+            "details":{"name":"a","kind":"pods","retryAfterSeconds":7,
+                       "causes":[{"reason":"NamespaceTerminating","message":"m","field":"metadata.namespace"}]}}"#;
+        let error = error(403, true, body);
+        assert!(error.has_cause("NamespaceTerminating"));
+        assert!(!error.has_cause("Other"));
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+        assert_eq!(error.to_string(), "no");
+        assert_eq!(error.status().map(|s| s.details.kind.as_str()), Some("pods"));
+    }
+
+    #[test]
+    fn foreign_error_pages_are_quoted_briefly() {
+        let page = format!("<html>\n{}", "x".repeat(5000));
+        let text = error(502, false, &page).to_string();
+        assert!(text.starts_with("the server answered 502: <html> xxx"), "{text}");
+        assert!(text.len() < 400);
+        assert_eq!(error(502, false, "").to_string(), "the server answered 502 without saying why");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_body_panics(code in 100u16..1000, creating: bool, body: Vec<u8>) {
+            ApiStatus::from_answer(code, creating, None, &body);
+            let _ = ApiStatus::from_object(&body);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Cuts the endless body of a watch into events: one JSON object per line, of bounded length.
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// client-go's limit for one frame. etcd refuses objects of a tenth of it.
+pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
+
+/// What happened to the object of a [`WatchEvent`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// It is there (new, or part of the initial list).
+    Added,
+    /// It has changed.
+    Modified,
+    /// It is gone (or no longer matches the selectors); the object is its last state.
+    Deleted,
+    /// Nothing happened; the object carries only the version reached.
+    Bookmark,
+}
+
+/// One event of a watch. The object is the server's JSON, not parsed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchEvent {
+    /// What happened.
+    pub kind: EventKind,
+    /// To whom, as served.
+    pub object: Bytes,
+}
+
+/// A frame that could be read: an event, or the server's reason to end the watch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    Event(WatchEvent),
+    Error(Bytes),
+}
+
+/// A line longer than the limit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Oversized;
+
+/// Collects bytes until a line is complete.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    buffer: BytesMut,
+    /// Bytes of `buffer` known to hold no newline, so that a long line is searched once.
+    searched: usize,
+    limit: usize,
+}
+
+impl Lines {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { buffer: BytesMut::new(), searched: 0, limit }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next complete line that is not blank, without its newline.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, Oversized> {
+        loop {
+            let unseen = self.buffer.get(self.searched..).unwrap_or_default();
+            let Some(at) = memchr::memchr(b'\n', unseen) else {
+                self.searched = self.buffer.len();
+                return if self.searched > self.limit { Err(Oversized) } else { Ok(None) };
+            };
+            let end = self.searched + at;
+            let mut line = self.buffer.split_to(end + 1).freeze();
+            line.truncate(end);
+            self.searched = 0;
+            if line.len() > self.limit {
+                return Err(Oversized);
+            }
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Ok(Some(line));
+            }
+        }
+    }
+
+    /// What is left after the last newline: a stream that ends in the middle of a line was cut.
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.buffer.iter().all(u8::is_ascii_whitespace)
+    }
+}
+
+#[derive(Deserialize)]
+struct WireFrame<'a> {
+    #[serde(rename = "type")]
+    kind: WireKind,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum WireKind {
+    Added,
+    Modified,
+    Deleted,
+    Bookmark,
+    Error,
+}
+
+impl Frame {
+    /// Reads one line. The object is a slice of it: nothing is copied and nothing inside it is parsed.
+    pub(crate) fn parse(line: &Bytes) -> Result<Self, serde_json::Error> {
+        let frame: WireFrame<'_> = serde_json::from_slice(line)?;
+        let object = line.slice_ref(frame.object.get().as_bytes());
+        let kind = match frame.kind {
+            WireKind::Added => EventKind::Added,
+            WireKind::Modified => EventKind::Modified,
+            WireKind::Deleted => EventKind::Deleted,
+            WireKind::Bookmark => EventKind::Bookmark,
+            WireKind::Error => return Ok(Self::Error(object)),
+        };
+        Ok(Self::Event(WatchEvent { kind, object }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cut(chunks: &[&[u8]], limit: usize) -> Result<(Vec<Bytes>, bool), Oversized> {
+        let mut lines = Lines::new(limit);
+        let mut out = vec![];
+        for chunk in chunks {
+            lines.push(chunk);
+            while let Some(line) = lines.next()? {
+                out.push(line);
+            }
+        }
+        Ok((out, lines.has_rest()))
+    }
+
+    #[test]
+    fn lines_are_cut_wherever_the_network_cuts() {
+        type Row<'a> = (&'a str, &'a [&'a [u8]], &'a [&'a str], bool);
+        #[rustfmt::skip]
+        let table: [Row<'_>; 6] = [
+            ("one chunk, two lines",  &[b"a\nb\n"],            &["a", "b"],  false),
+            ("a line in pieces",      &[b"a", b"b", b"c\nd"],  &["abc"],     true),
+            ("newline on its own",    &[b"a", b"\n"],          &["a"],       false),
+            ("blank lines are skipped", &[b"\n \r\na\n\n"],    &["a"],       false),
+            ("nothing",               &[],                     &[],          false),
+            ("cut in the middle",     &[b"a\nhalf"],           &["a"],       true),
+        ];
+        for (case, chunks, want, rest) in table {
+            let (lines, has_rest) = cut(chunks, 100).unwrap();
+            assert_eq!(
+                lines,
+                want.iter().map(|s| Bytes::from_static(s.as_bytes())).collect::<Vec<_>>(),
+                "{case}"
+            );
+            assert_eq!(has_rest, rest, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_is_refused_with_and_without_its_end() {
+        assert_eq!(cut(&[b"12345\n"], 5).map(|(lines, _)| lines.len()), Ok(1));
+        assert_eq!(cut(&[b"123456\n"], 5), Err(Oversized));
+        assert_eq!(cut(&[b"123", b"456"], 5), Err(Oversized));
+    }
+
+    #[test]
+    fn frames_keep_the_object_as_served() {
+        let line = Bytes::from_static(br#"{"type":"ADDED","object":{"b": 1,"a":"\u003c"}}"#);
+        let Ok(Frame::Event(event)) = Frame::parse(&line) else { panic!("an event") };
+        assert_eq!(event.kind, EventKind::Added);
+        assert_eq!(&event.object[..], br#"{"b": 1,"a":"\u003c"}"#);
+
+        let line = Bytes::from_static(br#"{"object":{"kind":"Status","code":410},"type":"ERROR"}"#);
+        assert!(
+            matches!(Frame::parse(&line), Ok(Frame::Error(o)) if &o[..] == br#"{"kind":"Status","code":410}"#)
+        );
+    }
+
+    #[test]
+    fn frames_that_are_none_are_errors() {
+        for bad in
+            ["", "{}", "[]", "null", r#"{"type":"ADDED"}"#, r#"{"type":"GREETED","object":{}}"#, "{\"type\":"]
+        {
+            assert!(Frame::parse(&Bytes::copy_from_slice(bad.as_bytes())).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
+            if let Ok((lines, _)) = cut(&[&bytes], 64) {
+                for line in &lines {
+                    let _ = Frame::parse(line);
+                }
+            }
+        }
+
+        #[test]
+        fn chunking_does_not_matter(
+            lines in prop::collection::vec("[ -~]{0,40}", 0..20),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let whole = lines.join("\n");
+            let mut at: Vec<usize> = cuts.iter().map(|c| c.index(whole.len() + 1)).collect();
+            at.extend([0, whole.len()]);
+            at.sort_unstable();
+            let pieces: Vec<&[u8]> = at.windows(2).map(|w| &whole.as_bytes()[w[0]..w[1]]).collect();
+            prop_assert_eq!(cut(&pieces, 1000), cut(&[whole.as_bytes()], 1000));
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The connections of one identity to one server. HTTP/2 streams share connections up to a limit; HTTP/1.1 requests
+//! have one each, used again when the answer has been read. Dead connections are replaced on the next request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::uri::PathAndQuery;
+use http::{HeaderValue, StatusCode, Uri, header};
+use http_body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::credentials::{Credentials, Snapshot, chain};
+use crate::dial::{Dialer, Link};
+use crate::transport::{Body, BoxError, Transport, TransportError};
+
+/// Idle HTTP/1.1 connections kept for the next request.
+const MAX_IDLE: usize = 16;
+/// HTTP/1.1 connections open at once. Only servers that do not speak HTTP/2 get here.
+const MAX_HTTP1: usize = 256;
+/// How often a request that provably did not reach the server is sent again, on another connection.
+const RESENDS: usize = 3;
+
+/// How many streams share an HTTP/2 connection, and how many connections there may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    streams: usize,
+    connections: usize,
+}
+
+impl Limits {
+    /// Requests come and go; Go's HTTP/2 servers allow 100 streams at once or more.
+    pub(crate) const REQUESTS: Self = Self { streams: 90, connections: 4 };
+    /// Watches stay, and share their connection's window.
+    pub(crate) const WATCHES: Self = Self { streams: 50, connections: 64 };
+}
+
+/// A [`Transport`] over real connections.
+pub(crate) struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    dialer: Arc<Dialer>,
+    credentials: Arc<Credentials>,
+    limits: Limits,
+    host: HeaderValue,
+    /// Path of the server's URL, for servers behind a path.
+    prefix: String,
+    open: Mutex<Open>,
+    /// Held while dialling, so that a thousand requests at once do not open a thousand connections.
+    dialling: tokio::sync::Mutex<()>,
+    speaks_http1: AtomicBool,
+    http1_slots: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct Open {
+    shared: Vec<Arc<Shared>>,
+    idle: Vec<Single>,
+    /// The last dial that failed: whoever was waiting for it has the answer.
+    failed: Option<(Instant, Arc<str>)>,
+}
+
+/// An HTTP/2 connection.
+struct Shared {
+    sender: http2::SendRequest<Full<Bytes>>,
+    streams: AtomicUsize,
+    generation: u64,
+}
+
+/// An HTTP/1.1 connection, used by one request at a time.
+struct Single {
+    sender: http1::SendRequest<Full<Bytes>>,
+    generation: u64,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// The right to send one request.
+enum Lease {
+    Stream(Stream),
+    Whole(Single),
+}
+
+/// One stream of a shared connection, counted until the answer has been read.
+struct Stream(Arc<Shared>);
+
+impl Stream {
+    fn open(shared: &Arc<Shared>) -> Self {
+        shared.streams.fetch_add(1, Ordering::Relaxed);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(
+        dialer: Arc<Dialer>,
+        credentials: Arc<Credentials>,
+        limits: Limits,
+    ) -> Result<Self, BoxError> {
+        let url = dialer.url();
+        let host = HeaderValue::from_str(url.authority().map_or("", |a| a.as_str()))?;
+        let prefix = url.path().trim_end_matches('/').to_owned();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                dialer,
+                credentials,
+                limits,
+                host,
+                prefix,
+                open: Mutex::default(),
+                dialling: tokio::sync::Mutex::new(()),
+                speaks_http1: AtomicBool::new(false),
+                http1_slots: Arc::new(Semaphore::new(MAX_HTTP1)),
+            }),
+        })
+    }
+}
+
+impl Transport for Pool {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let inner = self.inner.clone();
+        Box::pin(async move { inner.send(request).await })
+    }
+
+    fn host(&self) -> &str {
+        self.inner.host.to_str().unwrap_or_default()
+    }
+}
+
+impl Inner {
+    async fn send(
+        self: Arc<Self>,
+        mut request: http::Request<Bytes>,
+    ) -> Result<http::Response<Body>, TransportError> {
+        let uri = self.absolute(request.uri()).map_err(TransportError::NotSent)?;
+        *request.uri_mut() = uri;
+        let mut renewed = false;
+        let mut resends = 0;
+        loop {
+            let snapshot = self.credentials.snapshot();
+            let mut signed = request.clone().map(Full::new);
+            snapshot.sign(signed.headers_mut()).await?;
+            let mut lease = self.lease(&snapshot).await.map_err(TransportError::NotSent)?;
+            let response = match lease.send(signed, &self.host).await {
+                Ok(response) => response,
+                Err(TransportError::NotSent(error)) if resends < RESENDS => {
+                    resends += 1;
+                    tracing::debug!(
+                        error = &*error as &dyn std::error::Error,
+                        "sending again on another connection"
+                    );
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if response.status() == StatusCode::UNAUTHORIZED && !renewed {
+                renewed = true;
+                if self.credentials.renew(snapshot.generation).await {
+                    continue;
+                }
+            }
+            let pool = self.clone();
+            return Ok(response.map(|inner| Answer { inner, lease: Some(lease), pool }.boxed_unsync()));
+        }
+    }
+
+    /// The request's path on this server.
+    fn absolute(&self, uri: &Uri) -> Result<Uri, BoxError> {
+        let path = match uri.path_and_query() {
+            Some(path) if self.prefix.is_empty() => path.clone(),
+            Some(path) => PathAndQuery::try_from(format!("{}{path}", self.prefix))?,
+            None => PathAndQuery::from_static("/"),
+        };
+        let mut parts = self.dialer.url().clone().into_parts();
+        parts.path_and_query = Some(path);
+        Ok(Uri::from_parts(parts)?)
+    }
+
+    async fn lease(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
+        if let Some(lease) = self.reuse(credentials.generation) {
+            return Ok(lease);
+        }
+        if self.speaks_http1.load(Ordering::Relaxed) {
+            // Nothing to share, so nothing to wait for but a free slot.
+            let link = self.dialer.dial(credentials.tls.clone()).await?;
+            return self.admit(link, credentials.generation).await;
+        }
+        let asked = Instant::now();
+        let _one_at_a_time = self.dialling.lock().await;
+        if let Some(lease) = self.reuse(credentials.generation) {
+            return Ok(lease);
+        }
+        if let Some((_, error)) = self.open.lock().failed.as_ref().filter(|(at, _)| *at > asked) {
+            return Err(error.to_string().into());
+        }
+        match self.dialer.dial(credentials.tls.clone()).await {
+            Ok(link) => {
+                self.open.lock().failed = None;
+                self.admit(link, credentials.generation).await
+            }
+            Err(error) => {
+                self.open.lock().failed = Some((Instant::now(), chain(&*error).into()));
+                Err(error)
+            }
+        }
+    }
+
+    /// A connection with room on it. Those opened with credentials since replaced live on only for their streams.
+    fn reuse(&self, generation: u64) -> Option<Lease> {
+        let mut open = self.open.lock();
+        open.shared.retain(|c| !c.sender.is_closed() && c.generation == generation);
+        if let Some(least) = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed)) {
+            let has_room = least.streams.load(Ordering::Relaxed) < self.limits.streams;
+            // Beyond the last connection, streams queue up on the existing ones.
+            if has_room || open.shared.len() >= self.limits.connections {
+                return Some(Lease::Stream(Stream::open(least)));
+            }
+        }
+        open.idle.retain(|c| !c.sender.is_closed() && c.generation == generation);
+        let ready = open.idle.iter().position(|c| c.sender.is_ready())?;
+        Some(Lease::Whole(open.idle.swap_remove(ready)))
+    }
+
+    async fn admit(&self, link: Link, generation: u64) -> Result<Lease, BoxError> {
+        match link {
+            Link::Http2(sender) => {
+                let shared = Arc::new(Shared { sender, streams: AtomicUsize::new(0), generation });
+                let stream = Stream::open(&shared);
+                self.open.lock().shared.push(shared);
+                Ok(Lease::Stream(stream))
+            }
+            Link::Http1(sender) => {
+                self.speaks_http1.store(true, Ordering::Relaxed);
+                let slot = self.http1_slots.clone().acquire_owned().await?;
+                Ok(Lease::Whole(Single { sender, generation, _slot: slot }))
+            }
+        }
+    }
+
+    fn give_back(&self, single: Single) {
+        let mut open = self.open.lock();
+        if open.idle.len() < MAX_IDLE && !single.sender.is_closed() {
+            open.idle.push(single);
+        }
+    }
+}
+
+impl Lease {
+    async fn send(
+        &mut self,
+        mut request: http::Request<Full<Bytes>>,
+        host: &HeaderValue,
+    ) -> Result<http::Response<Incoming>, TransportError> {
+        let sent = match self {
+            Self::Stream(stream) => {
+                let mut sender = stream.0.sender.clone();
+                sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
+                sender.try_send_request(request).await
+            }
+            Self::Whole(single) => {
+                // HTTP/1.1 names the server in a header and not in the request line.
+                let path =
+                    request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+                *request.uri_mut() = Uri::from(path);
+                request.headers_mut().insert(header::HOST, host.clone());
+                single.sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
+                single.sender.try_send_request(request).await
+            }
+        };
+        sent.map_err(|mut failed| {
+            let unsent = failed.take_message().is_some();
+            let error = failed.into_error();
+            if unsent || was_refused(&error) {
+                TransportError::NotSent(error.into())
+            } else {
+                TransportError::Lost(error.into())
+            }
+        })
+    }
+}
+
+/// HTTP/2 can say for certain that a request was not looked at: by refusing its stream, or by naming an earlier
+/// stream as the last one when the server says goodbye.
+fn was_refused(error: &hyper::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
+            return h2.is_remote() && (h2.is_go_away() || h2.reason() == Some(h2::Reason::REFUSED_STREAM));
+        }
+        next = cause.source();
+    }
+    false
+}
+
+/// The body of an answer, which holds its connection until it has been read.
+struct Answer {
+    inner: Incoming,
+    lease: Option<Lease>,
+    pool: Arc<Inner>,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        let over = match &polled {
+            Poll::Ready(None) => true,
+            Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
+            Poll::Ready(Some(Err(_))) => {
+                self.lease = None;
+                false
+            }
+            Poll::Pending => false,
+        };
+        if over && let Some(Lease::Whole(single)) = self.lease.take() {
+            self.pool.give_back(single);
+        }
+        polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,104 @@
+//! The seam under every client: something that carries one HTTP request to an API server and its answer back.
+//! What matters above it is not how, but whether a request that failed may have been carried out all the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tower::{Service, ServiceExt};
+
+/// Any error, boxed.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of an answer, read piece by piece.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Carries requests to one API server as one identity.
+///
+/// Request URIs are paths with a query; the transport knows the server. It adds credentials, never anything else.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends a request; resolves when the head of the answer is there.
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>>;
+
+    /// The server's `host:port`, as metrics name it.
+    fn host(&self) -> &str {
+        ""
+    }
+}
+
+impl<T: Transport + ?Sized> Transport for Arc<T> {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        (**self).send(request)
+    }
+
+    fn host(&self) -> &str {
+        (**self).host()
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The request did not reach the server: trying again is safe.
+    #[error("the request could not be sent")]
+    NotSent(#[source] BoxError),
+    /// The request went out and its answer did not come back: the server may have carried it out.
+    #[error("the connection was lost before the answer arrived")]
+    Lost(#[source] BoxError),
+    /// There are no credentials to send the request with.
+    #[error("{0}")]
+    Credentials(String),
+}
+
+/// Lets any tower service that answers HTTP requests, such as the embedded API server, be a [`Transport`].
+pub struct ServiceTransport<S> {
+    service: S,
+}
+
+impl<S> ServiceTransport<S> {
+    /// Wraps `service`, which is cloned for each request.
+    pub fn new(service: S) -> Self {
+        Self { service }
+    }
+}
+
+impl<S> fmt::Debug for ServiceTransport<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceTransport").finish_non_exhaustive()
+    }
+}
+
+impl<S, B> Transport for ServiceTransport<S>
+where
+    S: Service<http::Request<Full<Bytes>>, Response = http::Response<B>> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let service = self.service.clone();
+        Box::pin(async move {
+            // A service that fails has seen the request, so it may have acted on it.
+            let response =
+                service.oneshot(request.map(Full::new)).await.map_err(|e| TransportError::Lost(e.into()))?;
+            Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+        })
+    }
+
+    fn host(&self) -> &str {
+        "embedded"
+    }
+}

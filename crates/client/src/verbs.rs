@@ -1,0 +1,323 @@
+//! The verbs on [`Client`], typed: by the Rust type of a resource, or by an explicit resource type.
+
+use bytes::Bytes;
+use flyball_api::{Key, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+
+use crate::client::{Client, Reply, what};
+use crate::error::Error;
+use crate::request::{DeleteOptions, ListParams, Patch, Request, Verb};
+
+/// One page of a collection.
+#[derive(Debug, Clone)]
+pub struct List<T> {
+    /// The version of the collection: a watch from here misses nothing.
+    pub resource_version: ResourceVersion,
+    /// Where the next page begins; absent on the last one.
+    pub continue_: Option<SmolStr>,
+    /// How many objects are left, if the server says so.
+    pub remaining: Option<i64>,
+    /// The objects.
+    pub items: Vec<T>,
+}
+
+/// What is left after a delete.
+#[derive(Debug, Clone)]
+pub struct Deleted {
+    /// The object as the server returned it: one that is going (deletion timestamp, finalizers), or for a few kinds
+    /// its last state. Absent when the server only said that it is gone.
+    pub object: Option<PartialObject>,
+}
+
+impl Deleted {
+    /// Its metadata, if the server returned it.
+    pub fn meta(&self) -> Option<&ObjectMeta> {
+        self.object.as_ref().map(|o| &o.metadata)
+    }
+}
+
+impl Client {
+    /// Reads one object.
+    pub async fn get<T: Resource>(&self, key: &Key) -> Result<T, Error> {
+        self.get_as(&T::TYPE, key, None).await
+    }
+
+    /// Reads one object of any resource.
+    pub async fn get_dynamic(&self, resource: &ResourceType, key: &Key) -> Result<Value, Error> {
+        self.get_as(resource, key, None).await
+    }
+
+    /// Reads one object, or a subresource of it, into any type.
+    pub async fn get_as<O: DeserializeOwned>(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+    ) -> Result<O, Error> {
+        self.send(Request::object(Verb::Get, resource, key, subresource)).await
+    }
+
+    /// Reads one page of a collection; without a limit, all of it.
+    pub async fn list<T: Resource>(
+        &self,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<List<T>, Error> {
+        self.list_as(&T::TYPE, namespace, params).await
+    }
+
+    /// Reads one page of any collection.
+    pub async fn list_dynamic(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<List<Value>, Error> {
+        self.list_as(resource, namespace, params).await
+    }
+
+    /// Reads one page into any type.
+    pub async fn list_as<O: DeserializeOwned>(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<List<O>, Error> {
+        let request = params.apply(Request::collection(Verb::List, resource, namespace));
+        self.send::<WireList<O>>(request).await.map(List::from)
+    }
+
+    /// Reads one page, leaving each object as served: slices of the one answer, for those who decode object by object.
+    pub async fn list_raw(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<List<Bytes>, Error> {
+        let request = params.apply(Request::collection(Verb::List, resource, namespace));
+        let name = what(&request);
+        let Reply { body, .. } = self.request(request).await?;
+        let list: WireList<&RawValue> =
+            serde_json::from_slice(&body).map_err(|source| Error::Decode { what: name, source })?;
+        let List { resource_version, continue_, remaining, items } = list.into();
+        let items = items.into_iter().map(|item| body.slice_ref(item.get().as_bytes())).collect();
+        Ok(List { resource_version, continue_, remaining, items })
+    }
+
+    /// Makes a new object.
+    pub async fn create<T: Resource>(
+        &self,
+        namespace: impl Into<Option<&str>>,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<T, Error> {
+        self.create_as(&T::TYPE, namespace.into(), object).await
+    }
+
+    /// Makes a new object of any resource.
+    pub async fn create_dynamic(
+        &self,
+        resource: &ResourceType,
+        namespace: impl Into<Option<&str>>,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<Value, Error> {
+        self.create_as(resource, namespace.into(), object).await
+    }
+
+    /// Makes a new object and reads the answer into any type.
+    pub async fn create_as<O: DeserializeOwned>(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<O, Error> {
+        self.send_body(Request::collection(Verb::Create, resource, namespace), object).await
+    }
+
+    /// POSTs to a subresource (`token`, `eviction`, `binding`).
+    pub async fn create_subresource<O: DeserializeOwned>(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: &str,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<O, Error> {
+        self.send_body(Request::object(Verb::Create, resource, key, Some(subresource)), object).await
+    }
+
+    /// Replaces an object, or its `status`.
+    pub async fn update<T: Resource>(
+        &self,
+        key: &Key,
+        subresource: Option<&str>,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<T, Error> {
+        self.update_as(&T::TYPE, key, subresource, object).await
+    }
+
+    /// Replaces an object of any resource.
+    pub async fn update_dynamic(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<Value, Error> {
+        self.update_as(resource, key, subresource, object).await
+    }
+
+    /// Replaces an object and reads the answer into any type.
+    pub async fn update_as<O: DeserializeOwned>(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        object: &(impl Serialize + ?Sized),
+    ) -> Result<O, Error> {
+        self.send_body(Request::object(Verb::Update, resource, key, subresource), object).await
+    }
+
+    /// Changes parts of an object.
+    pub async fn patch<T: Resource>(
+        &self,
+        key: &Key,
+        subresource: Option<&str>,
+        patch: &Patch,
+    ) -> Result<T, Error> {
+        self.patch_as(&T::TYPE, key, subresource, patch).await
+    }
+
+    /// Changes parts of an object of any resource.
+    pub async fn patch_dynamic(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        patch: &Patch,
+    ) -> Result<Value, Error> {
+        self.patch_as(resource, key, subresource, patch).await
+    }
+
+    /// Changes parts of an object and reads the answer into any type.
+    pub async fn patch_as<O: DeserializeOwned>(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        patch: &Patch,
+    ) -> Result<O, Error> {
+        let mut request = Request::object(Verb::Patch, resource, key, subresource);
+        request.content_type = patch.content_type();
+        if let Patch::Apply { manager, force, .. } = patch {
+            let force = SmolStr::new_static(if *force { "true" } else { "false" });
+            request = request.param("fieldManager", manager.clone()).param("force", force);
+        }
+        self.send_body(request, patch.document()).await
+    }
+
+    /// Deletes an object.
+    pub async fn delete<T: Resource>(&self, key: &Key, options: &DeleteOptions) -> Result<Deleted, Error> {
+        self.delete_dynamic(&T::TYPE, key, options).await
+    }
+
+    /// Deletes an object of any resource.
+    pub async fn delete_dynamic(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Error> {
+        let request = Request::object(Verb::Delete, resource, key, None);
+        let answer: WireDeleted = self.send_body(request, &options.to_value()).await?;
+        let object = (answer.kind != "Status").then_some(PartialObject { metadata: answer.metadata });
+        Ok(Deleted { object })
+    }
+
+    /// Deletes what matches in a collection.
+    pub async fn delete_collection(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        params: &ListParams,
+        options: &DeleteOptions,
+    ) -> Result<(), Error> {
+        let request = params.apply(Request::collection(Verb::DeleteCollection, resource, namespace));
+        let body = encode(&request, &options.to_value())?;
+        self.request(request.body(body)).await.map(drop)
+    }
+
+    async fn send_body<O: DeserializeOwned>(
+        &self,
+        request: Request,
+        body: &(impl Serialize + ?Sized),
+    ) -> Result<O, Error> {
+        let body = encode(&request, body)?;
+        self.send(request.body(body)).await
+    }
+
+    /// Sends a request and reads the answer into `O`.
+    pub async fn send<O: DeserializeOwned>(&self, request: Request) -> Result<O, Error> {
+        let name = NameOnFailure(request.verb, request.resource.clone());
+        let reply = self.request(request).await?;
+        serde_json::from_slice(&reply.body).map_err(|source| Error::Decode { what: name.into(), source })
+    }
+}
+
+/// Enough to name a request after it is gone, without formatting anything before it is needed.
+struct NameOnFailure(Verb, ResourceType);
+
+impl From<NameOnFailure> for Box<str> {
+    fn from(NameOnFailure(verb, resource): NameOnFailure) -> Self {
+        format!("{verb} {resource}").into()
+    }
+}
+
+fn encode(request: &Request, body: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body).map_err(|source| Error::Invalid { what: what(request), source: source.into() })
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct WireList<T> {
+    #[serde(default)]
+    metadata: WireListMeta,
+    #[serde(default = "Vec::new", deserialize_with = "null_as_empty")]
+    items: Vec<T>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WireListMeta {
+    resource_version: ResourceVersion,
+    #[serde(rename = "continue")]
+    continue_: SmolStr,
+    remaining_item_count: Option<i64>,
+}
+
+/// Go writes an empty slice as `null`.
+fn null_as_empty<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+impl<T> From<WireList<T>> for List<T> {
+    fn from(WireList { metadata, items }: WireList<T>) -> Self {
+        let continue_ = Some(metadata.continue_).filter(|c| !c.is_empty());
+        Self {
+            resource_version: metadata.resource_version,
+            continue_,
+            remaining: metadata.remaining_item_count,
+            items,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct WireDeleted {
+    #[serde(default)]
+    kind: SmolStr,
+    #[serde(default)]
+    metadata: ObjectMeta,
+}

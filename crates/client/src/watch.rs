@@ -1,0 +1,107 @@
+//! A running watch: bytes in, events out.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::Stream;
+use http_body::Body as _;
+
+use crate::error::{ApiStatus, Error};
+use crate::frames::{Frame, Lines, WatchEvent};
+use crate::transport::Body;
+
+/// The events of a watch. After an error, or when the server ends the watch, the stream is over.
+///
+/// An ERROR event of the server is an [`Error::Status`], so that an expired version is seen by
+/// [`Error::is_expired`].
+pub struct WatchStream {
+    body: Body,
+    lines: Lines,
+    what: Box<str>,
+    limit: usize,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// The body is over; complete lines may be left.
+    Draining,
+    Over,
+}
+
+impl WatchStream {
+    pub(crate) fn new(body: Body, what: Box<str>, limit: usize) -> Self {
+        Self { body, lines: Lines::new(limit), what, limit, state: State::Reading }
+    }
+
+    fn next_event(&mut self) -> Result<Option<WatchEvent>, Error> {
+        let line = match self.lines.next() {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(None),
+            Err(_) => return Err(Error::TooLarge { what: self.what.clone(), limit: self.limit }),
+        };
+        let undecodable = |source| Error::Decode { what: self.what.clone(), source };
+        match Frame::parse(&line).map_err(undecodable)? {
+            Frame::Event(event) => Ok(Some(event)),
+            Frame::Error(object) => {
+                let status = ApiStatus::from_object(&object).map_err(undecodable)?;
+                Err(Error::Status(Box::new(status)))
+            }
+        }
+    }
+
+    fn cut(&self, source: crate::transport::BoxError) -> Error {
+        Error::Unreachable { what: self.what.clone(), source }
+    }
+}
+
+impl Stream for WatchStream {
+    type Item = Result<WatchEvent, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if this.state == State::Over {
+                return Poll::Ready(None);
+            }
+            match this.next_event() {
+                Ok(Some(event)) => return Poll::Ready(Some(Ok(event))),
+                Err(error) => {
+                    this.state = State::Over;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Ok(None) if this.state == State::Draining => {
+                    this.state = State::Over;
+                    let rest = this.lines.has_rest();
+                    return Poll::Ready(
+                        rest.then(|| Err(this.cut("the watch ended in the middle of an event".into()))),
+                    );
+                }
+                Ok(None) => {}
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Ok(frame)) => {
+                    if let Some(data) = frame.data_ref() {
+                        this.lines.push(data);
+                    }
+                }
+                Some(Err(error)) => {
+                    this.state = State::Over;
+                    return Poll::Ready(Some(Err(this.cut(error))));
+                }
+                None => this.state = State::Draining,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchStream")
+            .field("what", &self.what)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
+}
