@@ -2,7 +2,9 @@
 
 pub mod config;
 pub mod gates;
+pub mod metrics;
 mod nearest;
 pub mod serving;
+pub mod version;
 
 pub use nearest::nearest;

@@ -1,0 +1,119 @@
+//! Who tells the registry what: work queues, the API client, the supervisor, gates, the version.
+
+use std::time::Duration;
+
+use flyball_queue::Observer;
+
+use super::{
+    BUILD_INFO, CONTROLLER_PANICS, Counter, FEATURE_ENABLED, Histogram, MAX_QUEUES_PER_NAME, Metrics,
+    REGISTERED, Stability, VERSION_INFO, WORKQUEUE_ADDS, WORKQUEUE_DEPTH, WORKQUEUE_LONGEST,
+    WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED, WORKQUEUE_WORK_DURATION, process,
+};
+use crate::{gates::Gates, version};
+
+/// Counts what happens in one queue.
+#[derive(Debug)]
+pub struct QueueMetrics {
+    adds: Counter,
+    retries: Counter,
+    waited: Histogram,
+    worked: Histogram,
+}
+
+impl Observer for QueueMetrics {
+    fn added(&self) {
+        self.adds.inc();
+    }
+    fn taken(&self, waited: Duration) {
+        self.waited.observe(waited.as_secs_f64());
+    }
+    fn finished(&self, worked: Duration) {
+        self.worked.observe(worked.as_secs_f64());
+    }
+    fn retried(&self) {
+        self.retries.inc();
+    }
+}
+
+impl Metrics {
+    /// The observer of the queue of that name. Queues of one name share their numbers.
+    pub fn queue_observer(&self, name: &'static str) -> QueueMetrics {
+        QueueMetrics {
+            adds: self.counter(&WORKQUEUE_ADDS, &[name]),
+            retries: self.counter(&WORKQUEUE_RETRIES, &[name]),
+            waited: self.histogram(&WORKQUEUE_QUEUE_DURATION, &[name]),
+            worked: self.histogram(&WORKQUEUE_WORK_DURATION, &[name]),
+        }
+    }
+
+    /// Asks a queue at each scrape for its depth, the sum of the time its running work has taken, and the
+    /// longest of these.
+    pub fn watch_queue(
+        &self,
+        name: &'static str,
+        probe: impl Fn() -> (usize, (Duration, Duration)) + Send + Sync + 'static,
+    ) {
+        let mut queues = self.inner.queues.lock();
+        let probes = queues.entry(name).or_default();
+        if probes.len() == MAX_QUEUES_PER_NAME {
+            drop(probes.remove(0));
+        }
+        probes.push(Box::new(probe));
+    }
+
+    /// A controller panicked.
+    pub fn controller_panicked(&self, name: &str) {
+        self.counter(&CONTROLLER_PANICS, &[name]).inc();
+    }
+
+    /// Tells which gates are on.
+    pub fn feature_gates(&self, gates: &Gates) {
+        for (gate, on) in gates.all() {
+            let stage = gate.stage.to_string();
+            self.gauge(&FEATURE_ENABLED, &[gate.name, &stage]).set(f64::from(u8::from(on)));
+        }
+    }
+
+    /// Tells which version this is.
+    pub fn build_info(&self) {
+        let labels = ["", "rustc", "", "clean", version::GIT_VERSION, "", version::MAJOR, version::MINOR];
+        let platform = format!("{}/{}", std::env::consts::OS, version::arch());
+        let labels: Vec<&str> = labels.into_iter().chain([platform.as_str()]).collect();
+        self.gauge(&BUILD_INFO, &labels).set(1.0);
+        let versions = [version::BINARY, "kube", version::MINOR_VERSION, version::MIN_COMPATIBILITY];
+        self.gauge(&VERSION_INFO, &versions).set(1.0);
+    }
+
+    pub(super) fn collect(&self) {
+        process::collect(self);
+        for (name, probes) in self.inner.queues.lock().iter() {
+            let mut depth = 0;
+            let (mut unfinished, mut longest) = (Duration::ZERO, Duration::ZERO);
+            for probe in probes {
+                let (waiting, (sum, most)) = probe();
+                depth += waiting;
+                unfinished += sum;
+                longest = longest.max(most);
+            }
+            self.gauge(&WORKQUEUE_DEPTH, &[name]).set(depth as f64);
+            self.gauge(&WORKQUEUE_UNFINISHED, &[name]).set(unfinished.as_secs_f64());
+            self.gauge(&WORKQUEUE_LONGEST, &[name]).set(longest.as_secs_f64());
+        }
+        for collector in self.inner.collectors.lock().iter() {
+            collector(self);
+        }
+        self.count_registered();
+    }
+
+    fn count_registered(&self) {
+        let mut counts = [(Stability::Alpha, 0u64), (Stability::Beta, 0), (Stability::Stable, 0)];
+        for entry in self.inner.families.lock().values() {
+            for (stability, count) in &mut counts {
+                *count += u64::from(*stability == entry.family.stability);
+            }
+        }
+        for (stability, count) in counts {
+            self.counter(&REGISTERED, &["", &stability.to_string()]).at_least(count as f64);
+        }
+    }
+}
