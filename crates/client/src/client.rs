@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
@@ -339,13 +340,38 @@ async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outc
         (body, false) => {
             Outcome::Refused { code, retry_after: retry_after(&head.headers), body: body.unwrap_or_default() }
         }
-        (Err(error), true) if error.downcast_ref::<LengthLimitError>().is_some() => Outcome::TooLarge,
-        (Err(error), true) => Outcome::Lost(error),
+        (Err(ReadError::TooLarge), true) => Outcome::TooLarge,
+        (Err(ReadError::Lost(error)), true) => Outcome::Lost(error),
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, BoxError> {
-    Ok(Limited::new(body, MAX_ANSWER).collect().await?.to_bytes())
+/// Why a body could not be read.
+enum ReadError {
+    TooLarge,
+    Lost(BoxError),
+}
+
+/// The whole body; one that came in one piece is not copied.
+async fn read(mut body: Body) -> Result<Bytes, ReadError> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(ReadError::Lost)?.into_data() else { continue };
+        if first.is_empty() && all.is_empty() {
+            first = data;
+            continue;
+        }
+        if all.is_empty() {
+            let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(MAX_ANSWER);
+            all.reserve(first.len() + data.len() + expected);
+            all.extend_from_slice(&std::mem::take(&mut first));
+        }
+        all.extend_from_slice(&data);
+        if all.len() > MAX_ANSWER {
+            return Err(ReadError::TooLarge);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
 /// Upstream: client-go rest/with_retry.go, checkWait: 429 and any 5xx, if and only if they say when.

@@ -3,14 +3,21 @@
 //! In reading order: [`connect`] finds the server and opens [`Transport`]s to it; a [`Client`] is one identity on a
 //! transport, with its rate limit, deadlines and retries; [`Request`] and the verbs on [`Client`] say what is asked;
 //! [`Error`] says what came of it, and above all whether a write may have happened; [`WatchStream`] follows a
-//! collection; [`Limiter`] is the token bucket under all of it.
+//! collection; [`Identities`] gives each controller a client under its own service account; [`Discovery`] is what the
+//! server serves; [`Limiter`] is the token bucket under all of it.
+
+#[cfg(test)]
+#[path = "tests/fake.rs"]
+mod fake;
 
 mod client;
 mod connect;
 mod credentials;
 mod dial;
+mod discovery;
 mod error;
 mod frames;
+mod identities;
 mod kubeconfig;
 mod limiter;
 mod pool;
@@ -22,8 +29,10 @@ mod watch;
 
 pub use client::{Attempt, Client, ClientOptions, DEFAULT_TIMEOUT, Observer, Reply};
 pub use connect::{Connection, connect};
+pub use discovery::{DiscoveredResource, Discovery, DiscoveryFailure};
 pub use error::{ApiStatus, Error, StatusCause, StatusDetails};
 pub use frames::{EventKind, WatchEvent};
+pub use identities::{ACCOUNT_NAMESPACE, Identities};
 pub use kubeconfig::{ConfigError, ConnectOptions};
 pub use limiter::Limiter;
 pub use request::{Accept, DeleteOptions, ListParams, Patch, Propagation, Request, Verb, WatchParams};

@@ -1,0 +1,308 @@
+//! Which resources a server serves: one aggregated document where it has one, group by group where not. A group
+//! whose server is down is named and left out; it does not hide the others.
+
+use flyball_api::ResourceType;
+use futures::{StreamExt, stream};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use smol_str::SmolStr;
+
+use crate::client::Client;
+use crate::credentials::chain;
+use crate::error::Error;
+use crate::request::Accept;
+
+/// Group documents fetched at once, from servers without aggregated discovery.
+const AT_ONCE: usize = 8;
+
+/// What a server serves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Discovery {
+    /// In the server's order: groups by priority, versions by preference.
+    pub resources: Vec<DiscoveredResource>,
+    /// What could not be found out. Its resources may exist all the same: never conclude from their absence.
+    pub failures: Vec<DiscoveryFailure>,
+}
+
+/// A resource in one version of its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredResource {
+    /// Where it is served.
+    pub resource: ResourceType,
+    /// What can be done with it.
+    pub verbs: Vec<SmolStr>,
+    /// Such as `status`.
+    pub subresources: Vec<SmolStr>,
+    /// Whether no other version of the group that serves it is preferred to this one.
+    pub preferred: bool,
+    /// Abbreviations for people.
+    pub short_names: Vec<SmolStr>,
+    /// Such as `all`.
+    pub categories: Vec<SmolStr>,
+}
+
+impl DiscoveredResource {
+    /// Whether the verb is served.
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| v == verb)
+    }
+}
+
+/// A group version that could not be discovered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveryFailure {
+    /// As in `apiVersion`.
+    pub group_version: String,
+    /// Why not.
+    pub problem: String,
+}
+
+impl Client {
+    /// Asks the server what it serves.
+    pub async fn discover(&self) -> Result<Discovery, Error> {
+        let mut found = Discovery::default();
+        for root in ["/api", "/apis"] {
+            let reply = self.get_raw_as(root, Accept::Discovery).await?;
+            let kind: Kind = decode(root, &reply.body)?;
+            match kind.kind.as_str() {
+                "APIGroupDiscoveryList" => aggregated(decode(root, &reply.body)?, &mut found),
+                "APIVersions" => {
+                    let versions: Versions = decode(root, &reply.body)?;
+                    self.plain(core_group(versions), &mut found).await;
+                }
+                _ => self.plain(decode::<GroupList>(root, &reply.body)?.groups, &mut found).await,
+            }
+        }
+        prefer_first(&mut found.resources);
+        Ok(found)
+    }
+
+    async fn plain(&self, groups: Vec<Group>, found: &mut Discovery) {
+        let versions = groups.into_iter().flat_map(Group::by_preference);
+        let documents = stream::iter(versions).map(|group_version| async move {
+            let path = match group_version.contains('/') {
+                true => format!("/apis/{group_version}"),
+                false => format!("/api/{group_version}"),
+            };
+            let document = match self.get_raw(&path).await {
+                Ok(reply) => decode::<ResourceList>(&path, &reply.body),
+                Err(error) => Err(error),
+            };
+            (group_version, document)
+        });
+        let mut documents = documents.buffered(AT_ONCE);
+        while let Some((group_version, document)) = documents.next().await {
+            match document {
+                Ok(list) => found.resources.extend(list.resources(&group_version)),
+                Err(error) => found
+                    .failures
+                    .push(DiscoveryFailure { group_version: group_version.into(), problem: chain(&error) }),
+            }
+        }
+    }
+}
+
+fn decode<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(body)
+        .map_err(|source| Error::Decode { what: format!("get {path}").into(), source })
+}
+
+/// Versions come in order of preference, so the first to serve a resource is the preferred one.
+fn prefer_first(resources: &mut [DiscoveredResource]) {
+    let mut seen = std::collections::BTreeSet::new();
+    for found in resources {
+        found.preferred = seen.insert((found.resource.group.clone(), found.resource.plural.clone()));
+    }
+}
+
+fn aggregated(list: Aggregated, found: &mut Discovery) {
+    for group in list.items {
+        for version in group.versions {
+            if version.freshness == "Stale" {
+                let group_version = group_version(&group.metadata.name, &version.version);
+                let problem = "the server behind it does not answer; what is known is stale".to_owned();
+                found.failures.push(DiscoveryFailure { group_version, problem });
+                continue;
+            }
+            let resources = version
+                .resources
+                .into_iter()
+                .filter_map(|r| r.discovered(&group.metadata.name, &version.version));
+            found.resources.extend(resources);
+        }
+    }
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(default)]
+    kind: SmolStr,
+}
+
+#[derive(Deserialize)]
+struct Aggregated {
+    #[serde(default)]
+    items: Vec<AggregatedGroup>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedGroup {
+    /// The core group has no name, and an empty metadata.
+    #[serde(default)]
+    metadata: Name,
+    #[serde(default)]
+    versions: Vec<AggregatedVersion>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Name {
+    name: SmolStr,
+}
+
+#[derive(Deserialize)]
+struct AggregatedVersion {
+    version: SmolStr,
+    #[serde(default)]
+    freshness: SmolStr,
+    #[serde(default)]
+    resources: Vec<AggregatedResource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedResource {
+    resource: SmolStr,
+    response_kind: Option<Kind>,
+    #[serde(default)]
+    scope: SmolStr,
+    #[serde(default)]
+    verbs: Vec<SmolStr>,
+    #[serde(default)]
+    short_names: Vec<SmolStr>,
+    #[serde(default)]
+    categories: Vec<SmolStr>,
+    #[serde(default)]
+    subresources: Vec<AggregatedSubresource>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedSubresource {
+    subresource: SmolStr,
+}
+
+impl AggregatedResource {
+    /// Nothing for a resource that exists only as the parent of its subresources: it has no kind.
+    fn discovered(self, group: &SmolStr, version: &SmolStr) -> Option<DiscoveredResource> {
+        let kind = self.response_kind.filter(|k| !k.kind.is_empty())?.kind;
+        let resource = ResourceType {
+            group: group.clone(),
+            version: version.clone(),
+            plural: self.resource,
+            kind,
+            namespaced: self.scope == "Namespaced",
+        };
+        let subresources = self.subresources.into_iter().map(|s| s.subresource).collect();
+        let Self { verbs, short_names, categories, .. } = self;
+        Some(DiscoveredResource { resource, verbs, subresources, preferred: false, short_names, categories })
+    }
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    #[serde(default)]
+    versions: Vec<SmolStr>,
+}
+
+fn core_group(versions: Versions) -> Vec<Group> {
+    let versions = versions.versions.into_iter().map(|group_version| GroupVersion { group_version });
+    vec![Group { versions: versions.collect(), preferred_version: None }]
+}
+
+#[derive(Deserialize)]
+struct GroupList {
+    #[serde(default)]
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersion {
+    #[serde(default)]
+    group_version: SmolStr,
+}
+
+impl Group {
+    fn by_preference(mut self) -> Vec<SmolStr> {
+        let preferred = self.preferred_version;
+        self.versions.sort_by_key(|v| preferred.as_ref() != Some(v));
+        self.versions.into_iter().map(|v| v.group_version).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Vec<PlainResource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PlainResource {
+    name: SmolStr,
+    #[serde(default)]
+    kind: SmolStr,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    verbs: Vec<SmolStr>,
+    #[serde(default)]
+    short_names: Vec<SmolStr>,
+    #[serde(default)]
+    categories: Vec<SmolStr>,
+}
+
+impl ResourceList {
+    /// Subresources stand in the same list, as `parent/name`.
+    fn resources(self, group_version: &str) -> Vec<DiscoveredResource> {
+        let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+        let (children, parents): (Vec<_>, Vec<_>) =
+            self.resources.into_iter().partition(|r| r.name.contains('/'));
+        let children: Vec<(&str, &str)> = children.iter().filter_map(|r| r.name.split_once('/')).collect();
+        let discovered = parents.into_iter().map(|r| DiscoveredResource {
+            subresources: children
+                .iter()
+                .filter(|(p, _)| *p == r.name)
+                .map(|(_, s)| SmolStr::from(*s))
+                .collect(),
+            resource: ResourceType {
+                group: group.into(),
+                version: version.into(),
+                plural: r.name,
+                kind: r.kind,
+                namespaced: r.namespaced,
+            },
+            verbs: r.verbs,
+            preferred: false,
+            short_names: r.short_names,
+            categories: r.categories,
+        });
+        discovered.collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/discovery.rs"]
+mod tests;
