@@ -23,6 +23,24 @@ pub fn truncate(time: Timestamp) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or(time)
 }
 
+/// An optional time in whole seconds, in 8 bytes instead of 24: for what is cached by the million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CompactTime(i64);
+
+impl CompactTime {
+    const NONE: CompactTime = CompactTime(i64::MIN);
+
+    pub(crate) fn get(self) -> Option<Timestamp> {
+        Timestamp::from_second(self.0).ok()
+    }
+}
+
+impl From<Option<Timestamp>> for CompactTime {
+    fn from(time: Option<Timestamp>) -> Self {
+        time.map_or(Self::NONE, |time| Self(time.as_second()))
+    }
+}
+
 struct Rfc3339;
 
 impl<'de> Visitor<'de> for Rfc3339 {

@@ -3,7 +3,7 @@
 //!
 //! A cached pod can therefore not be sent back whole. Controllers patch pods, or read one live before a PUT.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer};
 use smallvec::SmallVec;
@@ -13,8 +13,8 @@ use crate::de::null_default;
 use crate::intern::{self, Interner, Repeats, SharedList};
 use crate::taint::Toleration;
 use crate::text_enum::text_enum;
-use crate::time::{self, Timestamp};
-use crate::{Labels, ObjectMeta, RawJson, meta, resource};
+use crate::time::{self, CompactTime, Timestamp};
+use crate::{Labels, ObjectMeta, RawJson, ResourceList, Resources, meta, resource};
 
 /// A v1 Pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -56,6 +56,20 @@ text_enum! {
         Failed = "Failed",
         /// Its node cannot be asked.
         Unknown = "Unknown",
+    }
+}
+
+text_enum! {
+    /// How a pod ranks when its node runs short.
+    pub enum QosClass else Unset {
+        /// Not said.
+        Unset = "",
+        /// All it uses is asked for.
+        Guaranteed = "Guaranteed",
+        /// Some of what it uses is asked for.
+        Burstable = "Burstable",
+        /// It asks for nothing.
+        BestEffort = "BestEffort",
     }
 }
 
@@ -120,6 +134,12 @@ pub struct RareSpec {
     pub readiness_gates: Box<[ReadinessGate]>,
     /// The operating system it needs.
     pub os: Option<Named>,
+    /// What the pod as a whole asks for.
+    pub resources: Option<Resources>,
+    /// What its runtime needs besides.
+    pub overhead: ResourceList,
+    /// The group it is scheduled with.
+    pub pod_group_name: SmolStr,
     /// SELinux and similar settings as served.
     pub security_context: Option<RawJson>,
 }
@@ -168,6 +188,8 @@ pub struct Container {
     /// Ports it names.
     #[serde(deserialize_with = "null_default")]
     pub ports: Box<[ContainerPort]>,
+    /// What it asks for.
+    pub resources: Resources,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<RestartPolicy>,
 }
@@ -243,8 +265,8 @@ pub struct PodStatus {
     pub init_container_statuses: Box<[ContainerStatus]>,
     /// The generation its node has seen.
     pub observed_generation: i64,
-    /// `Guaranteed`, `Burstable` or `BestEffort`.
-    pub qos_class: SmolStr,
+    /// How it ranks when its node runs short.
+    pub qos_class: QosClass,
     rare: Option<Box<RareStatus>>,
 }
 
@@ -259,6 +281,8 @@ pub struct RareStatus {
     pub nominated_node_name: SmolStr,
     /// The claims made for it from templates.
     pub resource_claim_statuses: Box<[PodResourceClaimStatus]>,
+    /// The claim made for its extended resources.
+    pub extended_resource_claim: SmolStr,
 }
 
 /// Which ResourceClaim was made for an entry of the pod.
@@ -286,8 +310,10 @@ pub enum PodConditionType {
     PodReadyToStartContainers,
     /// It is about to be ended on purpose.
     DisruptionTarget,
+    /// The node cannot, or cannot yet, resize it.
+    PodResizePending,
     /// Any other.
-    Other(Box<str>),
+    Other(Box<SmolStr>),
 }
 
 impl PodConditionType {
@@ -300,6 +326,7 @@ impl PodConditionType {
             Self::PodScheduled => "PodScheduled",
             Self::PodReadyToStartContainers => "PodReadyToStartContainers",
             Self::DisruptionTarget => "DisruptionTarget",
+            Self::PodResizePending => "PodResizePending",
             Self::Other(text) => text,
         }
     }
@@ -314,7 +341,8 @@ impl From<&str> for PodConditionType {
             "PodScheduled" => Self::PodScheduled,
             "PodReadyToStartContainers" => Self::PodReadyToStartContainers,
             "DisruptionTarget" => Self::DisruptionTarget,
-            other => Self::Other(other.into()),
+            "PodResizePending" => Self::PodResizePending,
+            other => Self::Other(Box::new(intern::shared_str(other))),
         }
     }
 }
@@ -326,15 +354,19 @@ pub struct PodCondition {
     pub type_: PodConditionType,
     /// Whether it holds.
     pub status: ConditionStatus,
-    /// Since when.
-    pub last_transition_time: Option<Timestamp>,
     /// The generation the statement is about.
     pub observed_generation: i64,
+    since: CompactTime,
     /// Reason and message, which most conditions lack.
     why: Option<Box<(SmolStr, SmolStr)>>,
 }
 
 impl PodCondition {
+    /// Since when its status is what it is.
+    pub fn last_transition_time(&self) -> Option<Timestamp> {
+        self.since.get()
+    }
+
     /// One word for programs; empty when there is none.
     pub fn reason(&self) -> &str {
         self.why.as_ref().map_or("", |why| &why.0)
@@ -347,11 +379,9 @@ impl PodCondition {
 }
 
 /// How a container fares.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerStatus {
     /// The container.
-    #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
     /// Whether it passes its readiness probe.
     pub ready: bool,
@@ -359,6 +389,17 @@ pub struct ContainerStatus {
     pub restart_count: i32,
     /// What it does now.
     pub state: ContainerState,
+    /// What the node has given it; absent while the node has not said.
+    pub resources: Option<Arc<ReportedResources>>,
+}
+
+/// What a node has given to a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ReportedResources {
+    /// In force now.
+    pub actual: Resources,
+    /// Set aside for it.
+    pub allocated: ResourceList,
 }
 
 /// What a container does.
@@ -441,4 +482,11 @@ impl PodStatus {
     }
 }
 
+mod resources;
+mod state;
 mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use resources::ResourceOptions;

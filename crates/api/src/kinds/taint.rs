@@ -71,12 +71,55 @@ impl Toleration {
             "" | "Equal" => self.value == value,
             "Exists" => true,
             operator @ ("Lt" | "Gt") if comparisons => {
-                let (Ok(own), Ok(taint)) = (self.value.parse::<i64>(), value.parse::<i64>()) else {
+                let (Some(own), Some(taint)) = (integer(&self.value), integer(value)) else {
                     return false;
                 };
                 if operator == "Lt" { taint < own } else { taint > own }
             }
             _ => false,
+        }
+    }
+}
+
+/// A decimal integer in its only form: no plus sign, no leading zeros.
+fn integer(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().filter(|number| number.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerations_answer_taints_by_effect_key_and_operator() {
+        let taint =
+            Taint { key: "k".into(), value: "5".into(), effect: "NoExecute".into(), time_added: None };
+        #[rustfmt::skip]
+        let table = [
+            // key  operator    value  effect        comparisons  tolerated
+            ("",    "Exists",   "",    "",           false,       true),
+            ("k",   "Exists",   "",    "NoExecute",  false,       true),
+            ("k",   "Exists",   "",    "NoSchedule", false,       false),
+            ("k",   "",         "5",   "",           false,       true),
+            ("k",   "Equal",    "6",   "",           false,       false),
+            ("j",   "Exists",   "",    "",           false,       false),
+            ("k",   "Lt",       "6",   "",           true,        true),
+            ("k",   "Lt",       "6",   "",           false,       false),
+            ("k",   "Gt",       "4",   "",           true,        true),
+            ("k",   "Gt",       "5",   "",           true,        false),
+            ("k",   "Gt",       "four", "",          true,        false),
+            ("k",   "Gt",       "04",  "",           true,        false),
+            ("k",   "Nonsense", "5",   "",           true,        false),
+        ];
+        for (key, operator, value, effect, comparisons, want) in table {
+            let toleration = Toleration {
+                key: key.into(),
+                operator: operator.into(),
+                value: value.into(),
+                effect: effect.into(),
+                toleration_seconds: None,
+            };
+            assert_eq!(toleration.tolerates(&taint, comparisons), want, "{toleration:?}");
         }
     }
 }

@@ -33,7 +33,17 @@ struct SpecWire {
     #[serde(deserialize_with = "null_default")]
     readiness_gates: Box<[ReadinessGate]>,
     os: Option<Named>,
+    resources: Option<Resources>,
+    overhead: ResourceList,
+    scheduling_group: Option<SchedulingGroupWire>,
     security_context: Option<RawJson>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SchedulingGroupWire {
+    #[serde(deserialize_with = "intern::text")]
+    pod_group_name: SmolStr,
 }
 
 impl<'de> Deserialize<'de> for PodSpec {
@@ -50,6 +60,9 @@ impl<'de> Deserialize<'de> for PodSpec {
             resource_claims: wire.resource_claims,
             readiness_gates: wire.readiness_gates,
             os: wire.os,
+            resources: wire.resources,
+            overhead: wire.overhead,
+            pod_group_name: wire.scheduling_group.unwrap_or_default().pod_group_name,
             // The server fills in an empty one.
             security_context: wire.security_context.filter(|context| context.as_str() != "{}"),
         };
@@ -159,13 +172,20 @@ struct StatusWire {
     #[serde(deserialize_with = "null_default")]
     init_container_statuses: Box<[ContainerStatus]>,
     observed_generation: i64,
-    qos_class: SmolStr,
+    qos_class: QosClass,
     #[serde(deserialize_with = "intern::text")]
     reason: SmolStr,
     message: SmolStr,
     nominated_node_name: SmolStr,
     #[serde(deserialize_with = "null_default")]
     resource_claim_statuses: Box<[PodResourceClaimStatus]>,
+    extended_resource_claim_status: Option<ExtendedClaimWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ExtendedClaimWire {
+    resource_claim_name: SmolStr,
 }
 
 #[derive(Default, Deserialize)]
@@ -190,6 +210,10 @@ impl<'de> Deserialize<'de> for PodStatus {
             message: wire.message,
             nominated_node_name: wire.nominated_node_name,
             resource_claim_statuses: wire.resource_claim_statuses,
+            extended_resource_claim: wire
+                .extended_resource_claim_status
+                .unwrap_or_default()
+                .resource_claim_name,
         };
         Ok(Self {
             phase: wire.phase,
@@ -226,9 +250,39 @@ impl<'de> Deserialize<'de> for PodCondition {
         Ok(Self {
             type_: wire.r#type.as_str().into(),
             status: wire.status,
-            last_transition_time: wire.last_transition_time,
+            since: wire.last_transition_time.into(),
             observed_generation: wire.observed_generation,
             why: boxed_unless_default((wire.reason, wire.message)),
+        })
+    }
+}
+
+/// Pods of one template are given the same.
+static REPORTED: Interner<ReportedResources> = Interner::new();
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatusWire {
+    #[serde(deserialize_with = "intern::text")]
+    name: SmolStr,
+    ready: bool,
+    restart_count: i32,
+    state: ContainerState,
+    resources: Option<Resources>,
+    allocated_resources: ResourceList,
+}
+
+impl<'de> Deserialize<'de> for ContainerStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = ContainerStatusWire::deserialize(deserializer)?;
+        let allocated = wire.allocated_resources;
+        let reported = wire.resources.map(|actual| REPORTED.share(ReportedResources { actual, allocated }));
+        Ok(Self {
+            name: wire.name,
+            ready: wire.ready,
+            restart_count: wire.restart_count,
+            state: wire.state,
+            resources: reported,
         })
     }
 }
