@@ -1,0 +1,145 @@
+//! The API server as a source: what is asked of the client, and what its errors mean for an informer.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_api::{ResourceType, ResourceVersion};
+use flyball_client::{self as client, Accept, Client, Error, Request, Verb, WatchParams};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::informers::Filter;
+use crate::source::{Class, Event, EventKind, Events, Failure, Form, Page, Source, WatchFrom};
+
+/// Lists and watches one resource, or a part of it, through an API client.
+pub(crate) struct ClientSource {
+    client: Client,
+    resource: ResourceType,
+    filter: Filter,
+    form: Form,
+}
+
+impl ClientSource {
+    pub(crate) fn new(client: Client, resource: ResourceType, filter: Filter, form: Form) -> Self {
+        Self { client, resource, filter, form }
+    }
+
+    /// Always the newest state, never a cached one: the server reads through its watch cache and etcd as it sees fit.
+    fn list_request(&self, limit: u32, after: Option<String>) -> Request {
+        let mut request = Request::collection(Verb::List, &self.resource, self.filter.namespace.as_deref());
+        let Filter { labels, fields, .. } = &self.filter;
+        let parameters = [
+            ("labelSelector", labels.as_deref().map(SmolStr::from)),
+            ("fieldSelector", fields.as_deref().map(SmolStr::from)),
+            ("limit", Some(format_smolstr!("{limit}"))),
+            ("continue", after.map(SmolStr::from)),
+        ];
+        for (name, value) in parameters {
+            request.query.extend(value.map(|value| (name, value)));
+        }
+        if self.form == Form::Metadata { request.accept(Accept::MetadataList) } else { request }
+    }
+
+    fn watch_params(&self, from: WatchFrom, timeout: Duration) -> WatchParams {
+        WatchParams {
+            namespace: self.filter.namespace.clone(),
+            label_selector: self.filter.labels.as_deref().map(SmolStr::from),
+            field_selector: self.filter.fields.as_deref().map(SmolStr::from),
+            resource_version: match from {
+                WatchFrom::Scratch => None,
+                WatchFrom::Version(version) => Some(format_smolstr!("{version}")),
+            },
+            send_initial_events: from == WatchFrom::Scratch,
+            timeout_seconds: Some(u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX)),
+            bookmarks: true,
+            metadata_only: self.form == Form::Metadata,
+        }
+    }
+}
+
+impl Source for ClientSource {
+    fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
+        let (client, request) = (self.client.clone(), self.list_request(limit, after));
+        async move {
+            let reply = client.request(request).await.map_err(|error| failure("listing", error))?;
+            parse_page(&reply.body).map_err(|error| Failure {
+                class: Class::Passing,
+                doing: "reading a list",
+                retry_after: None,
+                cause: error.into(),
+            })
+        }
+        .boxed()
+    }
+
+    fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
+        let (client, resource) = (self.client.clone(), self.resource.clone());
+        let params = self.watch_params(from, timeout);
+        async move {
+            let events =
+                client.watch(&resource, &params).await.map_err(|error| failure("opening a watch", error))?;
+            Ok(events.map(|event| event.map(raw).map_err(|error| failure("watching", error))).boxed())
+        }
+        .boxed()
+    }
+}
+
+fn raw(event: client::WatchEvent) -> Event {
+    let kind = match event.kind {
+        client::EventKind::Added | client::EventKind::Modified => EventKind::Applied,
+        client::EventKind::Deleted => EventKind::Deleted,
+        client::EventKind::Bookmark => EventKind::Bookmark,
+    };
+    Event { kind, object: event.object }
+}
+
+/// Cuts a list into its items without parsing them: one that cannot be decoded must not spoil the others.
+fn parse_page(body: &Bytes) -> Result<Page, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct List<'a> {
+        #[serde(default)]
+        metadata: ListMeta,
+        // Go writes an empty list as null.
+        #[serde(borrow)]
+        items: Option<Vec<&'a RawValue>>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default, rename_all = "camelCase")]
+    struct ListMeta {
+        resource_version: ResourceVersion,
+        #[serde(rename = "continue")]
+        next: String,
+    }
+    let list: List<'_> = serde_json::from_slice(body)?;
+    let items = list.items.unwrap_or_default();
+    Ok(Page {
+        items: items.into_iter().map(|item| body.slice_ref(item.get().as_bytes())).collect(),
+        version: list.metadata.resource_version,
+        next: Some(list.metadata.next).filter(|token| !token.is_empty()),
+    })
+}
+
+fn failure(doing: &'static str, error: Error) -> Failure {
+    Failure { class: class(&error), doing, retry_after: error.retry_after(), cause: error.into() }
+}
+
+fn class(error: &Error) -> Class {
+    // Older servers name no cause and only say it. Upstream: client-go reflector.go, isTooLargeResourceVersionError.
+    let too_large = error.has_cause("ResourceVersionTooLarge")
+        || (error.is_timeout()
+            && error.status().is_some_and(|s| s.message.contains("Too large resource version")));
+    match error {
+        _ if error.is_expired() || too_large => Class::VersionUnusable,
+        // An event that cannot be read at all comes again when the watch is resumed; a list goes past it.
+        Error::Decode { .. } | Error::TooLarge { .. } => Class::VersionUnusable,
+        Error::Status(status) if matches!(status.code, 400 | 405 | 406 | 415 | 422) => Class::Refused,
+        _ => Class::Passing,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/client_source.rs"]
+mod tests;

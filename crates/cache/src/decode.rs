@@ -1,0 +1,123 @@
+//! From the bytes of one object to the object, or to as much as can be told about it.
+
+use std::sync::Arc;
+
+use flyball_api::{Key, Object, ResourceVersion, Uid};
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+use crate::store::Header;
+
+/// What came of reading one object.
+pub(crate) enum Decoded<T> {
+    /// All that controllers need.
+    Object(Arc<T>),
+    /// It exists and this is who it is, but its contents make no sense to us.
+    Undecodable(Key, Header, serde_json::Error),
+    /// Not even its name can be told.
+    Unidentified(Unidentified),
+}
+
+/// Why an object cannot even be named.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unidentified {
+    #[error("it is not an object with metadata")]
+    Malformed(#[source] serde_json::Error),
+    #[error("it has no name")]
+    Nameless,
+}
+
+/// Reads one object. The bytes are parsed once, unless that fails.
+pub(crate) fn decode<T: Object>(bytes: &[u8]) -> Decoded<T> {
+    match serde_json::from_slice::<T>(bytes) {
+        Ok(object) if object.meta().name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
+        Ok(object) => Decoded::Object(Arc::new(object)),
+        Err(error) => match serde_json::from_slice::<Bare>(bytes) {
+            Ok(bare) if bare.metadata.name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
+            Ok(Bare { metadata }) => {
+                let header = Header {
+                    uid: metadata.uid,
+                    version: metadata.resource_version.parse().unwrap_or_default(),
+                    deleting: metadata.deletion_timestamp.is_some(),
+                };
+                Decoded::Undecodable(Key::new(metadata.namespace, metadata.name), header, error)
+            }
+            Err(error) => Decoded::Unidentified(Unidentified::Malformed(error)),
+        },
+    }
+}
+
+/// The least that identifies an object; lenient about everything else.
+#[derive(Deserialize)]
+struct Bare {
+    metadata: BareMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BareMeta {
+    #[serde(default)]
+    namespace: SmolStr,
+    #[serde(default)]
+    name: SmolStr,
+    #[serde(default)]
+    uid: Uid,
+    #[serde(default)]
+    resource_version: SmolStr,
+    #[serde(default)]
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+/// What a bookmark says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Bookmark {
+    pub(crate) version: ResourceVersion,
+    /// The initial events of a streaming list end here.
+    pub(crate) ends_list: bool,
+}
+
+/// Reads a bookmark; `None` if it carries no usable version, in which case it says nothing.
+pub(crate) fn bookmark(bytes: &[u8]) -> Option<Bookmark> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Meta,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Meta {
+        resource_version: ResourceVersion,
+        #[serde(default)]
+        annotations: Annotations,
+    }
+    #[derive(Deserialize, Default)]
+    struct Annotations {
+        #[serde(default, rename = "k8s.io/initial-events-end")]
+        initial_events_end: SmolStr,
+    }
+    let Object { metadata } = serde_json::from_slice(bytes).ok()?;
+    let ends_list = metadata.annotations.initial_events_end == "true";
+    (!metadata.resource_version.is_unknown())
+        .then_some(Bookmark { version: metadata.resource_version, ends_list })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bookmark_without_a_usable_version_says_nothing() {
+        let end = r#"{"kind":"Pod","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true","x":"y"}}}"#;
+        #[rustfmt::skip]
+        let table = [
+            (end,                                           Some(Bookmark { version: ResourceVersion(7), ends_list: true })),
+            (r#"{"metadata":{"resourceVersion":"8"}}"#,     Some(Bookmark { version: ResourceVersion(8), ends_list: false })),
+            (r#"{"metadata":{"resourceVersion":""}}"#,      None),
+            (r#"{"metadata":{"resourceVersion":"x"}}"#,     None),
+            (r#"{"metadata":{}}"#,                          None),
+            ("[]",                                          None),
+        ];
+        for (text, want) in table {
+            assert_eq!(bookmark(text.as_bytes()), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Secondary indexes: declared once as constants, kept by the store on every write.
+
+use flyball_api::Object;
+
+/// Calls back with every key that an object is to be found under.
+pub type Keys<T> = fn(&T, &mut dyn FnMut(&str));
+
+/// A way to find objects by something other than their name.
+///
+/// `keys` must be pure: the store asks again for the old version's keys when the object changes. The name
+/// identifies the index within its resource.
+pub struct Index<T> {
+    /// Unique among the indexes of the resource.
+    pub name: &'static str,
+    /// Emits the object's keys.
+    pub keys: Keys<T>,
+}
+
+impl<T> Index<T> {
+    /// For declaring an index as a constant.
+    pub const fn new(name: &'static str, keys: Keys<T>) -> Self {
+        Self { name, keys }
+    }
+
+    /// Whether `object` has `key`.
+    pub(crate) fn has(&self, object: &T, key: &str) -> bool {
+        let mut found = false;
+        (self.keys)(object, &mut |candidate| found |= candidate == key);
+        found
+    }
+}
+
+impl<T> Clone for Index<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Index<T> {}
+
+/// Objects by the uid of the owner that controls them.
+pub const fn by_controller<T: Object>() -> Index<T> {
+    Index::new("controller", |object, emit| {
+        if let Some(owner) = object.meta().controller() {
+            owner.uid.with_str(emit);
+        }
+    })
+}
+
+/// Objects by the uid of each of their owners, controlling or not.
+pub const fn by_owner<T: Object>() -> Index<T> {
+    Index::new("owner", |object, emit| {
+        for owner in &object.meta().owner_references {
+            owner.uid.with_str(&mut *emit);
+        }
+    })
+}
+
+/// Objects by their own uid.
+pub const fn by_uid<T: Object>() -> Index<T> {
+    Index::new("uid", |object, emit| object.uid().with_str(emit))
+}

@@ -1,0 +1,107 @@
+//! Informers without their type: for those who wait on, or look at, resources of any kind.
+
+use std::sync::Arc;
+
+use flyball_api::{Key, Object, ObjectMeta, ResourceType, ResourceVersion, Uid};
+use futures::future::BoxFuture;
+
+use crate::change::MetaChange;
+use crate::fanout::Subscription;
+use crate::health::Health;
+use crate::informer::Informer;
+use crate::metrics::Counts;
+
+/// How far the cache of a resource has come: what a write barrier asks.
+pub trait Progress: Send + Sync {
+    /// The version up to which the cache has seen every change.
+    fn version_reached(&self) -> ResourceVersion;
+
+    /// Completes when the cache has seen `version`. If the informer is stopped before that, it never does: waiting
+    /// is for the caller to bound.
+    fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()>;
+
+    /// Identity, whether it is being deleted, and version of the newest that was heard of `key`.
+    fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)>;
+}
+
+/// An informer of any type, seen through its objects' metadata.
+pub trait AnyInformer: Progress {
+    /// What it watches.
+    fn resource(&self) -> &ResourceType;
+
+    /// Whether a complete list has been taken over.
+    fn has_synced(&self) -> bool;
+
+    /// Completes with `true` when it has synced, with `false` when it is stopped before that.
+    fn synced(&self) -> BoxFuture<'static, bool>;
+
+    /// As [`Informer::subscribe`], with metadata only.
+    fn subscribe_meta(&self, handler: Box<dyn Fn(&MetaChange<'_>) + Send + Sync>) -> Subscription;
+
+    /// Shows the metadata of `key` to `look`; `false` if there is no such object.
+    fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool;
+
+    /// How it fares.
+    fn health(&self) -> Health;
+
+    /// What it has counted.
+    fn counts(&self) -> Counts;
+
+    /// Stops it; the store keeps what it has.
+    fn stop(&self);
+}
+
+impl<T: Object> Progress for Informer<T> {
+    fn version_reached(&self) -> ResourceVersion {
+        Informer::version_reached(self)
+    }
+
+    fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()> {
+        let mirror = self.mirror.clone();
+        Box::pin(async move {
+            mirror.milestones.wait(version, || mirror.store.version_reached()).await;
+        })
+    }
+
+    fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)> {
+        self.mirror.store.header(key).map(|header| (header.uid, header.deleting, header.version))
+    }
+}
+
+impl<T: Object> AnyInformer for Informer<T> {
+    fn resource(&self) -> &ResourceType {
+        Informer::resource(self)
+    }
+
+    fn has_synced(&self) -> bool {
+        Informer::has_synced(self)
+    }
+
+    fn synced(&self) -> BoxFuture<'static, bool> {
+        Box::pin(self.wait_synced())
+    }
+
+    fn subscribe_meta(&self, handler: Box<dyn Fn(&MetaChange<'_>) + Send + Sync>) -> Subscription {
+        self.subscribe(Box::new(move |change| handler(&change.meta())))
+    }
+
+    fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool {
+        let object: Option<Arc<T>> = self.mirror.store.get(key);
+        object.is_some_and(|object| {
+            look(object.meta());
+            true
+        })
+    }
+
+    fn health(&self) -> Health {
+        Informer::health(self)
+    }
+
+    fn counts(&self) -> Counts {
+        Informer::counts(self)
+    }
+
+    fn stop(&self) {
+        Informer::stop(self);
+    }
+}

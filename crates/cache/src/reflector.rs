@@ -1,0 +1,298 @@
+//! The task behind an informer: lists, watches, and finds its way back after every kind of failure.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::Object;
+use futures::{FutureExt, StreamExt};
+use rand::Rng;
+use rand::rngs::StdRng;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tracing::{debug, info, warn};
+
+use crate::backoff::Backoff;
+use crate::decode::bookmark;
+use crate::health::Record;
+use crate::metrics::Counters;
+use crate::mirror::Mirror;
+use crate::source::{Class, Event, EventKind, Events, Failure, Source, WatchFrom};
+
+/// Objects on one page of a list, as client-go's pager asks for.
+const PAGE: u32 = 500;
+/// The server is asked to end a watch after a random time between these, as client-go does.
+const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
+/// How much longer than that we wait for the server to do so before we take the connection for dead.
+const SLACK: Duration = Duration::from_secs(30);
+/// A streaming list that stays silent for so long comes from a server that does not know the end bookmark.
+const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// A watch that ends sooner, without a word, is a failure: opening the next one at once would be a hot loop.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// A server that asks to be left alone longer than this is asked again nevertheless.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Objects reminded of in one go before other tasks get their turn.
+const RESYNC_BATCH: usize = 512;
+
+/// Keeps a [`Mirror`] true to its [`Source`].
+pub(crate) struct Reflector<T> {
+    source: Arc<dyn Source>,
+    mirror: Arc<Mirror<T>>,
+    record: Arc<Record>,
+    rng: StdRng,
+    backoff: Backoff,
+    resync: Option<Resync>,
+    /// Whether the server is believed to do streaming lists.
+    streams: bool,
+}
+
+struct Resync {
+    period: Duration,
+    due: Instant,
+}
+
+/// What to do next. The version to resume from is the store's.
+enum State {
+    Listing,
+    Watching(Option<Connection>),
+}
+
+/// An open watch.
+struct Connection {
+    events: Events,
+    opened: Instant,
+    /// When the server must have ended it.
+    deadline: Instant,
+    /// Whether anything came since the list it may have begun with.
+    heard: bool,
+}
+
+impl<T: Object> Reflector<T> {
+    pub(crate) fn new(
+        source: Arc<dyn Source>,
+        mirror: Arc<Mirror<T>>,
+        record: Arc<Record>,
+        resync: Option<Duration>,
+        mut rng: StdRng,
+    ) -> Self {
+        let resync = resync.filter(|period| !period.is_zero()).map(|period| Resync::begin(period, &mut rng));
+        Self { source, mirror, record, rng, backoff: Backoff::default(), resync, streams: true }
+    }
+
+    /// Runs until the task is aborted. Nothing is held across an await that an abort could leave half done.
+    pub(crate) async fn run(mut self) {
+        let mut state = State::Listing;
+        loop {
+            let listing = matches!(state, State::Listing);
+            // A type whose decoding panics must not end the informer for good, nor go unnoticed.
+            let step = AssertUnwindSafe(self.step(state)).catch_unwind().await;
+            state = match step.unwrap_or_else(|_| Err(panicked())) {
+                Ok(next) => next,
+                Err(failure) => self.recover(listing, &failure).await,
+            };
+        }
+    }
+
+    async fn step(&mut self, state: State) -> Result<State, Failure> {
+        match state {
+            State::Listing => self.list().await.map(State::Watching),
+            State::Watching(connection) => self.watch(connection).await.map(|()| State::Watching(None)),
+        }
+    }
+
+    /// Waits as long as the failure calls for, and decides whether the watch can be resumed.
+    async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
+        Counters::add(&self.mirror.counters.failures, 1);
+        let error = failure.chain();
+        let first_loss = failure.class == Class::VersionUnusable && !listing && self.backoff.is_fresh();
+        let delay = self.backoff.next(&mut self.rng);
+        let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
+        if first_loss {
+            // Nothing is wrong with the server; our place in its history was compacted away.
+            debug!(resource = %self.mirror.resource, error, "lost the place in the watch, listing anew");
+        } else {
+            self.record.failed(&error);
+            warn!(resource = %self.mirror.resource, error, delay = ?delay, "list or watch failed, retrying");
+            sleep(delay).await;
+        }
+        if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
+    }
+
+    /// Brings the store to the server's current state; the watch that a streaming list has become is handed on.
+    async fn list(&mut self) -> Result<Option<Connection>, Failure> {
+        if self.streams {
+            match self.stream_list().await {
+                Ok(Some(connection)) => return Ok(Some(connection)),
+                Ok(None) => {
+                    debug!(resource = %self.mirror.resource, "a streaming list did not end, listing by pages")
+                }
+                Err(failure) if failure.class == Class::Refused => {
+                    debug!(resource = %self.mirror.resource, error = failure.chain(), "no streaming lists, listing by pages");
+                }
+                Err(failure) => return Err(failure),
+            }
+            self.streams = false;
+        }
+        self.page_list().await?;
+        Ok(None)
+    }
+
+    /// `None` if the server sends objects but no end bookmark: it knows watches from scratch, not streaming lists.
+    async fn stream_list(&mut self) -> Result<Option<Connection>, Failure> {
+        Counters::add(&self.mirror.counters.streamed_lists, 1);
+        let mut connection = self.open(WatchFrom::Scratch).await?;
+        let mut list = self.mirror.begin_list();
+        loop {
+            let silence = connection.deadline.min(Instant::now() + LIST_SILENCE);
+            let Ok(next) = timeout_at(silence, connection.events.next()).await else { return Ok(None) };
+            let event = next.unwrap_or_else(|| Err(broken_off("streaming a list")))?;
+            self.count(&event);
+            match event.kind {
+                EventKind::Applied => self.mirror.listed(&mut list, &event.object),
+                EventKind::Deleted => self.mirror.unlisted(&mut list, &event.object),
+                EventKind::Bookmark => {
+                    if let Some(mark) = bookmark(&event.object).filter(|mark| mark.ends_list) {
+                        info!(resource = %self.mirror.resource, objects = list.len(), version = %mark.version, "listed");
+                        self.mirror.finish_list(list, mark.version);
+                        return Ok(Some(connection));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A page token that has expired fails the list, and with it begins another: all pages show one version.
+    async fn page_list(&mut self) -> Result<(), Failure> {
+        Counters::add(&self.mirror.counters.paged_lists, 1);
+        let mut list = self.mirror.begin_list();
+        let mut after = None;
+        loop {
+            let page = self.source.page(PAGE, after).await?;
+            Counters::add(&self.mirror.counters.pages, 1);
+            for item in &page.items {
+                self.mirror.listed(&mut list, item);
+            }
+            after = page.next;
+            if after.is_none() {
+                info!(resource = %self.mirror.resource, objects = list.len(), version = %page.version, "listed");
+                self.mirror.finish_list(list, page.version);
+                self.healthy();
+                return Ok(());
+            }
+        }
+    }
+
+    async fn open(&mut self, from: WatchFrom) -> Result<Connection, Failure> {
+        let lifetime = Duration::from_secs(self.rng.random_range(WATCH_SECONDS));
+        let opened = Instant::now();
+        let deadline = opened + lifetime + SLACK;
+        Counters::add(&self.mirror.counters.watches, 1);
+        // Some proxies hold the response headers back until the first event, so opening may take as long as watching.
+        let events = match timeout_at(deadline, self.source.watch(from, lifetime)).await {
+            Ok(events) => events?,
+            Err(_) => return Err(unanswered()),
+        };
+        self.healthy();
+        Ok(Connection { events, opened, deadline, heard: false })
+    }
+
+    /// Follows a watch to its end. `Ok` means that the next one can begin where this one ended, at once.
+    async fn watch(&mut self, connection: Option<Connection>) -> Result<(), Failure> {
+        let mut connection = match connection {
+            Some(connection) => connection,
+            None => self.open(WatchFrom::Version(self.mirror.store.version_reached())).await?,
+        };
+        loop {
+            let next = tokio::select! {
+                next = timeout_at(connection.deadline, connection.events.next()) => next,
+                () = Resync::due(self.resync.as_ref()) => {
+                    self.remind().await;
+                    continue;
+                }
+            };
+            match next {
+                Err(_) => {
+                    Counters::add(&self.mirror.counters.idle_watches, 1);
+                    info!(resource = %self.mirror.resource, "a watch outlived its time-out, replacing it");
+                    return Ok(());
+                }
+                Ok(None) if !connection.heard && connection.opened.elapsed() < SHORTEST_WATCH => {
+                    return Err(broken_off("watching"));
+                }
+                Ok(None) => return Ok(()),
+                Ok(Some(event)) => self.follow(&event?, &mut connection),
+            }
+        }
+    }
+
+    fn follow(&mut self, event: &Event, connection: &mut Connection) {
+        if !connection.heard {
+            connection.heard = true;
+            self.backoff.reset();
+        }
+        self.count(event);
+        self.mirror.watched(event);
+        if event.kind == EventKind::Bookmark
+            && let Some(mark) = bookmark(&event.object)
+        {
+            self.mirror.advance(mark.version);
+        }
+    }
+
+    async fn remind(&mut self) {
+        debug!(resource = %self.mirror.resource, "resync");
+        for batch in self.mirror.store.list().chunks(RESYNC_BATCH) {
+            self.mirror.remind(batch);
+            tokio::task::yield_now().await;
+        }
+        if let Some(resync) = &mut self.resync {
+            *resync = Resync::begin(resync.period, &mut self.rng);
+        }
+    }
+
+    fn count(&self, event: &Event) {
+        let counters = &self.mirror.counters;
+        Counters::add(
+            if event.kind == EventKind::Bookmark { &counters.bookmarks } else { &counters.events },
+            1,
+        );
+    }
+
+    fn healthy(&self) {
+        if let Some(outage) = self.record.recovered() {
+            info!(resource = %self.mirror.resource, outage = ?outage, "list and watch work again");
+        }
+    }
+}
+
+impl Resync {
+    /// Due after one to two periods, so that resources do not resync all together.
+    fn begin(period: Duration, rng: &mut StdRng) -> Self {
+        Self { period, due: Instant::now() + period.mul_f64(1.0 + rng.random::<f64>()) }
+    }
+
+    async fn due(resync: Option<&Self>) {
+        match resync {
+            Some(resync) => sleep_until(resync.due).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn broken_off(doing: &'static str) -> Failure {
+    Failure { class: Class::Passing, doing, retry_after: None, cause: "the server ended it too early".into() }
+}
+
+fn unanswered() -> Failure {
+    let cause = "the server did not answer within the watch's time-out".into();
+    Failure { class: Class::Passing, doing: "opening a watch", retry_after: None, cause }
+}
+
+fn panicked() -> Failure {
+    let cause = "a panic, logged where it happened".into();
+    Failure {
+        class: Class::VersionUnusable,
+        doing: "handling what the server sent",
+        retry_after: None,
+        cause,
+    }
+}

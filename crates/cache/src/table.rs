@@ -1,0 +1,167 @@
+//! Sets of objects found by name. The name lives in the object, so that an entry costs a pointer and a byte.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use flyball_api::Object;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smol_str::SmolStr;
+
+/// Below this size a table keeps its memory: shrinking it would save less than it costs.
+const SHRINK_ABOVE: usize = 64;
+
+/// Objects, at most one for each namespace and name. Iteration order depends on what was done, never on chance.
+pub(crate) struct Table<T> {
+    entries: HashTable<Arc<T>>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { entries: HashTable::new() }
+    }
+}
+
+fn hash(namespace: &str, name: &str) -> u64 {
+    FxBuildHasher.hash_one((namespace, name))
+}
+
+fn hash_of<T: Object>(object: &Arc<T>) -> u64 {
+    hash(&object.meta().namespace, &object.meta().name)
+}
+
+fn is_named<T: Object>(object: &Arc<T>, namespace: &str, name: &str) -> bool {
+    object.meta().name == name && object.meta().namespace == namespace
+}
+
+impl<T: Object> Table<T> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        self.entries.find(hash(namespace, name), |object| is_named(object, namespace, name))
+    }
+
+    pub(crate) fn contains(&self, object: &T) -> bool {
+        self.get(&object.meta().namespace, &object.meta().name).is_some()
+    }
+
+    /// Puts `object` under its name and hands back what was there.
+    pub(crate) fn insert(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+        let meta = object.meta();
+        let same = |other: &Arc<T>| is_named(other, &meta.namespace, &meta.name);
+        match self.entries.entry(hash_of(&object), same, hash_of) {
+            Entry::Occupied(mut held) => Some(std::mem::replace(held.get_mut(), object)),
+            Entry::Vacant(free) => {
+                free.insert(object);
+                None
+            }
+        }
+    }
+
+    /// Takes the object of that name out; memory is given back when most of the table is empty.
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
+        let same = |object: &Arc<T>| is_named(object, namespace, name);
+        let (object, _) = self.entries.find_entry(hash(namespace, name), same).ok()?.remove();
+        if self.entries.capacity() > SHRINK_ABOVE && self.entries.len() < self.entries.capacity() / 8 {
+            self.entries.shrink_to(self.entries.len() * 2, hash_of);
+        }
+        Some(object)
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<T>> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What the table itself takes on the heap, without the objects.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.allocation_size()
+    }
+}
+
+/// The objects under one index key. Most keys of most indexes have one object: that needs no table.
+enum Posting<T> {
+    One(Arc<T>),
+    Many(Table<T>),
+}
+
+/// From index keys to objects. Adding and removing one object takes constant time, however many share its key.
+pub(crate) struct Postings<T> {
+    keys: FxHashMap<SmolStr, Posting<T>>,
+}
+
+impl<T> Default for Postings<T> {
+    fn default() -> Self {
+        Self { keys: FxHashMap::default() }
+    }
+}
+
+impl<T: Object> Postings<T> {
+    /// Puts `object` under `key`, in place of an older version of itself if that is there.
+    pub(crate) fn insert(&mut self, key: &str, object: &Arc<T>) {
+        let Some(posting) = self.keys.get_mut(key) else {
+            self.keys.insert(key.into(), Posting::One(object.clone()));
+            return;
+        };
+        match posting {
+            Posting::Many(table) => {
+                table.insert(object.clone());
+            }
+            Posting::One(held) if is_named(held, &object.meta().namespace, &object.meta().name) => {
+                *held = object.clone();
+            }
+            Posting::One(held) => {
+                let mut table = Table::default();
+                table.insert(held.clone());
+                table.insert(object.clone());
+                *posting = Posting::Many(table);
+            }
+        }
+    }
+
+    /// Takes the object of this name from under `key`; a key without objects is forgotten.
+    pub(crate) fn remove(&mut self, key: &str, object: &T) {
+        let (namespace, name) = (&object.meta().namespace, &object.meta().name);
+        let empty = match self.keys.get_mut(key) {
+            None => return,
+            Some(Posting::One(held)) => is_named(held, namespace, name),
+            Some(Posting::Many(table)) => {
+                table.remove(namespace, name);
+                table.len() == 0
+            }
+        };
+        if empty {
+            self.keys.remove(key);
+            if self.keys.capacity() > SHRINK_ABOVE && self.keys.len() < self.keys.capacity() / 8 {
+                self.keys.shrink_to(self.keys.len() * 2);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Vec<Arc<T>> {
+        match self.keys.get(key) {
+            None => Vec::new(),
+            Some(Posting::One(object)) => vec![object.clone()],
+            Some(Posting::Many(table)) => table.iter().cloned().collect(),
+        }
+    }
+
+    pub(crate) fn count(&self, key: &str) -> usize {
+        match self.keys.get(key) {
+            None => 0,
+            Some(Posting::One(_)) => 1,
+            Some(Posting::Many(table)) => table.len(),
+        }
+    }
+
+    /// What the postings take on the heap, without the objects and without keys too long to be stored inline.
+    pub(crate) fn bytes(&self) -> usize {
+        let tables = self.keys.values().map(|posting| match posting {
+            Posting::One(_) => 0,
+            Posting::Many(table) => table.bytes(),
+        });
+        self.keys.capacity() * size_of::<(SmolStr, Posting<T>)>() + tables.sum::<usize>()
+    }
+}
