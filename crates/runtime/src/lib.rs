@@ -1,6 +1,7 @@
 //! Under construction.
 
 pub mod config;
+pub mod election;
 pub mod gates;
 pub mod metrics;
 mod nearest;

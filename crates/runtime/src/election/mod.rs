@@ -1,0 +1,110 @@
+//! Leader election over a Lease, so that of several replicas one acts. Record and timings are client-go's:
+//! Flyball and upstream can stand by for each other.
+//!
+//! [`step`](step::step) decides, purely; [`Elector`] reads, writes and waits.
+
+mod elector;
+mod record;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use elector::{Elector, LeaseHealth, LeaseRef, Lost};
+pub use record::Record;
+pub use step::{Action, Observation, step};
+
+use crate::config::LeaderElection;
+
+/// Attempts to take the lease are spread over 1 to 1 + this times the retry period.
+pub const JITTER_FACTOR: f64 = 1.2;
+
+/// Which lease, as whom, and how eagerly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Namespace of the lease.
+    pub namespace: String,
+    /// Name of the lease.
+    pub name: String,
+    /// Who we are; unique for each process.
+    pub identity: String,
+    /// How long a standby waits after the last renewal it saw.
+    pub lease_duration: Duration,
+    /// How long the leader goes on trying to renew.
+    pub renew_deadline: Duration,
+    /// Pause between two attempts.
+    pub retry_period: Duration,
+}
+
+impl Settings {
+    /// Those of the flags, under a fresh identity.
+    pub fn new(config: &LeaderElection, identity: String) -> Self {
+        Self {
+            namespace: config.resource_namespace.clone(),
+            name: config.resource_name.clone(),
+            identity,
+            lease_duration: config.lease_duration,
+            renew_deadline: config.renew_deadline,
+            retry_period: config.retry_period,
+        }
+    }
+}
+
+/// `{hostname}_{uuid}`, as upstream: readable, and different after every restart.
+pub fn identity() -> String {
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".to_owned());
+    format!("{hostname}_{}", uuid::Uuid::new_v4())
+}
+
+/// What is wrong with the timings and names, one sentence each; nothing when election is off.
+pub fn problems(config: &LeaderElection) -> Vec<String> {
+    if !config.leader_elect {
+        return vec![];
+    }
+    let mut problems = vec![];
+    let durations = [
+        ("leader-elect-lease-duration", config.lease_duration),
+        ("leader-elect-renew-deadline", config.renew_deadline),
+        ("leader-elect-retry-period", config.retry_period),
+    ];
+    for (flag, duration) in durations {
+        if duration.is_zero() {
+            problems.push(format!("--{flag} must be greater than zero"));
+        }
+    }
+    if config.lease_duration <= config.renew_deadline {
+        problems.push(format!(
+            "--leader-elect-lease-duration ({:?}) must be longer than --leader-elect-renew-deadline ({:?})",
+            config.lease_duration, config.renew_deadline
+        ));
+    } else if config.lease_duration < Duration::from_secs(1) {
+        problems.push("--leader-elect-lease-duration must be at least one second".to_owned());
+    }
+    if config.renew_deadline <= config.retry_period.mul_f64(JITTER_FACTOR) {
+        problems.push(format!(
+            "--leader-elect-renew-deadline ({:?}) must be longer than {JITTER_FACTOR} times \
+             --leader-elect-retry-period ({:?})",
+            config.renew_deadline, config.retry_period
+        ));
+    }
+    if config.resource_lock != "leases" {
+        problems
+            .push(format!("--leader-elect-resource-lock must be \"leases\", not {:?}", config.resource_lock));
+    }
+    let names = [
+        ("leader-elect-resource-name", &config.resource_name),
+        ("leader-elect-resource-namespace", &config.resource_namespace),
+    ];
+    for (flag, name) in names {
+        if name.is_empty() {
+            problems.push(format!("--{flag} must not be empty"));
+        }
+    }
+    problems
+}

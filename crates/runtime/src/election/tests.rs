@@ -1,0 +1,295 @@
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use flyball_api::Timestamp;
+use flyball_client::{Body, Client, ClientOptions, Transport, TransportError};
+use futures::future::BoxFuture;
+use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use super::*;
+use crate::metrics::Metrics;
+
+fn settings(identity: &str) -> Settings {
+    Settings::new(&LeaderElection::default(), identity.to_owned())
+}
+
+fn time() -> Timestamp {
+    "2026-01-02T03:04:05.123456789Z".parse().unwrap()
+}
+
+fn record(holder: &str, transitions: i64) -> Record {
+    let acquired = "2026-01-01T00:00:00.5Z".parse().ok();
+    Record { holder: holder.to_owned(), duration_seconds: 15, acquired, renewed: acquired, transitions }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_respects_others_and_keeps_what_is_ours() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                      holder     seen for  action    transitions  acquired anew
+        ("nobody ever had it",                       None,             0, "create",           0,  true),
+        ("ours",                                     Some("me"),       1, "renew",            3,  false),
+        ("ours, though by our clock it has run out", Some("me"),      60, "renew",            3,  false),
+        ("another's",                                Some("you"),      1, "wait",             0,  false),
+        ("another's, about to run out",              Some("you"),     14, "wait",             0,  false),
+        ("another's, run out",                       Some("you"),     15, "take",             4,  true),
+        ("given back",                               Some(""),         0, "take",             4,  true),
+    ];
+    for (case, holder, age, want, transitions, anew) in table {
+        let start = Instant::now();
+        let seen = holder.map(|holder| Observation { record: record(holder, 3), since: start });
+        let action = step(&settings("me"), seen.as_ref(), start + Duration::from_secs(age), time());
+        let (name, written) = match action {
+            Action::Create(record) => ("create", Some(record)),
+            Action::Renew(record) => ("renew", Some(record)),
+            Action::Take(record) => ("take", Some(record)),
+            Action::Wait => ("wait", None),
+        };
+        assert_eq!(name, want, "{case}");
+        let Some(written) = written else { continue };
+        assert_eq!(written.holder, "me", "{case}");
+        assert_eq!(written.transitions, transitions, "{case}");
+        assert_eq!(written.acquired == written.renewed, anew, "{case}");
+        assert_eq!(written.to_spec()["renewTime"], "2026-01-02T03:04:05.123456Z", "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_change_of_the_record_prolongs_respect() {
+    let start = Instant::now();
+    let mut seen = None;
+    Observation::note(&mut seen, record("you", 1), start);
+    Observation::note(&mut seen, record("you", 1), start + Duration::from_secs(10));
+    assert!(!seen.as_ref().unwrap().is_valid(start + Duration::from_secs(15)));
+    let renewed = Record { renewed: Some(time()), ..record("you", 1) };
+    Observation::note(&mut seen, renewed, start + Duration::from_secs(10));
+    assert!(seen.as_ref().unwrap().is_valid(start + Duration::from_secs(24)));
+}
+
+#[test]
+fn a_lease_is_read_and_written_as_client_go_does() {
+    // As the v1.36.4 binary wrote it.
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "kube-controller-manager", "namespace": "kube-system", "resourceVersion": "233",
+            "labels": {"kept": "yes"}, "managedFields": [{"manager": "kube-controller-manager"}]},
+        "spec": {"acquireTime": "2026-11-15T21:59:15.855802Z", "holderIdentity": "vm_27867aef",
+            "leaseDurationSeconds": 15, "leaseTransitions": 0, "renewTime": "2026-11-15T21:59:43.939672Z"},
+    });
+    let record = Record::of_lease(&lease);
+    assert_eq!(record.to_spec(), lease["spec"]);
+    let written = record.in_lease(&lease);
+    assert_eq!(written["metadata"]["labels"]["kept"], "yes");
+    assert_eq!(written["metadata"]["resourceVersion"], "233");
+    assert!(written["metadata"].get("managedFields").is_none());
+    for odd in [json!({}), json!({"spec": {"holderIdentity": 7, "acquireTime": "yesterday"}}), json!(null)] {
+        assert_eq!(Record::of_lease(&odd), Record::default());
+    }
+}
+
+#[test]
+fn timings_that_cannot_work_are_refused() {
+    #[rustfmt::skip]
+    let table: &[(u64, u64, u64, &str)] = &[
+        // lease renew retry  problem
+        (15, 10, 2,  ""),
+        (10, 10, 2,  "--leader-elect-lease-duration (10s) must be longer than --leader-elect-renew-deadline (10s)"),
+        (15, 2,  2,  "--leader-elect-renew-deadline (2s) must be longer than 1.2 times --leader-elect-retry-period (2s)"),
+        (15, 10, 0,  "--leader-elect-retry-period must be greater than zero"),
+    ];
+    for (lease, renew, retry, want) in table {
+        let config = LeaderElection {
+            lease_duration: Duration::from_secs(*lease),
+            renew_deadline: Duration::from_secs(*renew),
+            retry_period: Duration::from_secs(*retry),
+            ..LeaderElection::default()
+        };
+        assert_eq!(problems(&config).join("; "), *want);
+        assert!(problems(&LeaderElection { leader_elect: false, ..config }).is_empty());
+    }
+    let config = LeaderElection {
+        resource_lock: "endpoints".to_owned(),
+        resource_name: String::new(),
+        ..Default::default()
+    };
+    assert_eq!(problems(&config).len(), 2);
+}
+
+/// A server with room for one lease, which it guards by its version, and a plug that can be pulled.
+#[derive(Default)]
+struct OneLease {
+    lease: Mutex<Option<Value>>,
+    version: AtomicU64,
+    unplugged: AtomicBool,
+    writes: AtomicU64,
+}
+
+impl OneLease {
+    fn answer(&self, request: &http::Request<Bytes>) -> (u16, Value) {
+        let failure =
+            |code: u16, reason: &str| (code, json!({"kind": "Status", "reason": reason, "code": code}));
+        let mut lease = self.lease.lock();
+        if request.method() == http::Method::GET {
+            return lease.clone().map_or_else(|| failure(404, "NotFound"), |lease| (200, lease));
+        }
+        let mut body: Value = serde_json::from_slice(request.body()).unwrap();
+        match (&*lease, request.method().as_str()) {
+            (Some(_), "POST") => return failure(409, "AlreadyExists"),
+            (None, "PUT") => return failure(404, "NotFound"),
+            (Some(old), "PUT")
+                if old["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] =>
+            {
+                return failure(409, "Conflict");
+            }
+            _ => {}
+        }
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        body["metadata"]["resourceVersion"] = version.to_string().into();
+        *lease = Some(body.clone());
+        (200, body)
+    }
+}
+
+struct Wire(Arc<OneLease>);
+
+impl Transport for Wire {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let server = self.0.clone();
+        Box::pin(async move {
+            if server.unplugged.load(Ordering::Relaxed) {
+                return Err(TransportError::NotSent("unplugged".into()));
+            }
+            let (code, body) = server.answer(&request);
+            let body = Full::from(body.to_string()).map_err(|never| match never {}).boxed_unsync();
+            Ok(http::Response::builder().status(code).body(body).unwrap())
+        })
+    }
+}
+
+fn elector(server: &Arc<OneLease>, identity: &str) -> Elector {
+    let options = ClientOptions { timeout: Duration::from_secs(5), ..ClientOptions::default() };
+    let client = Client::new(Arc::new(Wire(server.clone())), options);
+    let (origin, epoch) = (Instant::now(), time());
+    Elector::new(settings(identity), client, Metrics::default(), move || epoch + origin.elapsed())
+        .with_random(|| 0.5)
+}
+
+fn holder(server: &OneLease) -> String {
+    server.lease.lock().as_ref().map(|lease| Record::of_lease(lease).holder).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_candidate_leads_and_renews_every_retry_period() {
+    let server = Arc::new(OneLease::default());
+    let events = Arc::new(Mutex::new(vec![]));
+    let heard = events.clone();
+    let mut elector = elector(&server, "me").on_event(move |_, text| heard.lock().push(text));
+    elector.acquire().await;
+    assert_eq!(holder(&server), "me");
+    assert!(timeout(Duration::from_secs(21), elector.renew()).await.is_err(), "nothing is lost");
+    assert_eq!(server.writes.load(Ordering::Relaxed), 1 + 11);
+    assert_eq!(*events.lock(), ["me became leader"]);
+    assert_eq!(elector.health().check(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_when_the_leader_is_silent_for_the_lease_duration() {
+    let server = Arc::new(OneLease::default());
+    elector(&server, "dead").acquire().await;
+    let start = Instant::now();
+    let mut standby = elector(&server, "me");
+    standby.acquire().await;
+    assert_eq!(holder(&server), "me");
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_secs(15) && waited < Duration::from_secs(20), "{waited:?}");
+    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_cut_off_gives_up_at_the_renew_deadline_before_the_standby_may_act() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "me");
+    leader.acquire().await;
+    let start = Instant::now();
+    server.unplugged.store(true, Ordering::Relaxed);
+    let lost = leader.renew().await;
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(15), "{waited:?}");
+    assert_eq!(lost.lease, "kube-system/kube-controller-manager");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_who_finds_another_in_its_place_stops() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "me");
+    leader.acquire().await;
+    let usurped = record("you", 9).new_lease("kube-system", "kube-controller-manager");
+    *server.lease.lock() = Some(usurped);
+    leader.renew().await;
+    assert_eq!(holder(&server), "you", "the other's lease is left alone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_cut_off_costs_nothing_but_a_second_look() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "me");
+    leader.acquire().await;
+    let plug = server.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        plug.unplugged.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        plug.unplugged.store(false, Ordering::Relaxed);
+    });
+    assert!(timeout(Duration::from_secs(60), leader.renew()).await.is_err(), "it must still lead");
+    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_released_lease_is_taken_at_the_next_attempt() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "old");
+    leader.acquire().await;
+    leader.release().await.unwrap();
+    assert_eq!(holder(&server), "");
+    assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseDurationSeconds"], 1);
+    let mut standby = elector(&server, "new");
+    timeout(Duration::from_secs(1), standby.acquire()).await.unwrap();
+    leader.release().await.unwrap();
+    assert_eq!(holder(&server), "new", "only what is ours is released");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_leader_is_reported_unhealthy_and_a_standby_never() {
+    let server = Arc::new(OneLease::default());
+    let mut leader = elector(&server, "me");
+    leader.acquire().await;
+    let health = leader.health();
+    tokio::time::sleep(Duration::from_secs(35)).await;
+    assert_eq!(health.check(), Ok(()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(health.check().unwrap_err().contains("kube-controller-manager"));
+    assert_eq!(elector(&server, "standby").health().check(), Ok(()));
+}
+
+#[test]
+fn identities_are_a_hostname_and_a_uuid() {
+    let first = identity();
+    let (host, id) = first.rsplit_once('_').unwrap();
+    assert!(!host.is_empty());
+    assert!(uuid::Uuid::parse_str(id).is_ok(), "{first}");
+    assert_ne!(first, identity());
+}
