@@ -1,1 +1,117 @@
+//! A scripted API server for tests: a tower service without sockets that answers, throttles, hangs or cuts off.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use parking_lot::Mutex;
+
+use crate::transport::{BoxError, ServiceTransport, Transport};
+
+/// What the server does with one request.
+#[derive(Debug, Clone)]
+pub(crate) enum Act {
+    Reply(u16, String),
+    RetryAfter(u16, u64),
+    /// Takes the request and drops the connection.
+    Lose,
+    /// Takes the request and says nothing.
+    Hang,
+    /// Begins an answer, in these pieces, and drops the connection.
+    Cut(u16, Vec<&'static str>),
+    /// An answer in these pieces.
+    Pieces(Vec<&'static str>),
+}
+
+pub(crate) fn ok(body: impl Into<String>) -> Act {
+    Act::Reply(200, body.into())
+}
+
+/// A request as the server saw it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) method: http::Method,
+    pub(crate) target: String,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// All requests so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<Seen>>>);
+
+impl Log {
+    pub(crate) fn all(&self) -> Vec<Seen> {
+        self.0.lock().clone()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.all().iter().map(|s| format!("{} {}", s.method, s.target)).collect()
+    }
+}
+
+/// A server that reacts to each request and its number, counted from zero.
+pub(crate) fn fake(react: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> (Arc<dyn Transport>, Log) {
+    let log = Log::default();
+    let (kept, react) = (log.clone(), Arc::new(react));
+    let service = tower::service_fn(move |request: http::Request<Full<Bytes>>| {
+        let (kept, react) = (kept.clone(), react.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.map(|b| b.to_bytes()).unwrap_or_default();
+            let seen =
+                Seen { method: head.method, target: head.uri.to_string(), headers: head.headers, body };
+            let number = {
+                let mut log = kept.0.lock();
+                log.push(seen.clone());
+                log.len() - 1
+            };
+            let act = react(&seen, number);
+            // A server takes a moment, so that requests really overlap.
+            tokio::task::yield_now().await;
+            perform(act).await
+        }
+    });
+    (Arc::new(ServiceTransport::new(service)), log)
+}
+
+type TestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+async fn perform(act: Act) -> Result<http::Response<TestBody>, BoxError> {
+    let answer = |code: u16, body: TestBody| {
+        let mut response = http::Response::new(body);
+        *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+        response
+    };
+    let pieces = |pieces: Vec<&'static str>| {
+        stream::iter(pieces).map(|p| Ok(Frame::data(Bytes::from_static(p.as_bytes()))) as Result<_, BoxError>)
+    };
+    Ok(match act {
+        Act::Reply(code, body) => answer(code, Full::from(body).map_err(|e| match e {}).boxed_unsync()),
+        Act::RetryAfter(code, seconds) => {
+            let mut response = answer(code, Full::default().map_err(|e| match e {}).boxed_unsync());
+            response.headers_mut().insert("retry-after", seconds.to_string().parse().unwrap());
+            response
+        }
+        Act::Lose => return Err("connection reset".into()),
+        Act::Hang => std::future::pending().await,
+        Act::Cut(code, parts) => {
+            let cut = stream::iter([Err(BoxError::from("connection reset"))]);
+            answer(code, StreamBody::new(pieces(parts).chain(cut)).boxed_unsync())
+        }
+        Act::Pieces(parts) => answer(200, StreamBody::new(pieces(parts)).boxed_unsync()),
+    })
+}

@@ -1,1 +1,139 @@
+use super::*;
+use crate::credentials::chain;
 
+const GOOD: &str = "
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: 'https://10.0.0.1:6443'}}]
+users: [{name: u, user: {token: secret}}]
+";
+
+fn load_text(text: &str, master: Option<&str>) -> Result<Loaded, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("admin.conf");
+    std::fs::write(&file, text).unwrap();
+    load(&ConnectOptions { kubeconfig: Some(file), master: master.map(str::to_owned), context: None })
+}
+
+fn problem(text: &str, master: Option<&str>) -> String {
+    match load_text(text, master) {
+        Ok(loaded) => panic!("accepted: {}", loaded.config.cluster_url),
+        Err(error) => chain(&error),
+    }
+}
+
+#[test]
+fn mistakes_are_named_by_file_and_field() {
+    #[rustfmt::skip]
+    let table = [
+        // case                  instead of                    there is                                      field and hint
+        ("no current context",   "current-context: here",      "",                                           "current-context: is not set"),
+        ("unknown context",      "current-context: here",      "current-context: there",                     "current-context: \"there\" is not among `contexts` (here)"),
+        ("unknown cluster",      "cluster: c, user",           "cluster: d, user",                           "contexts[here].cluster: \"d\" is not among `clusters` (c)"),
+        ("unknown user",         "user: u}",                   "user: v}",                                   "contexts[here].user: \"v\" is not among `users` (u)"),
+        ("no server",            "server: 'https://10.0.0.1:6443'", "tls-server-name: x",                    "clusters[c].cluster.server: is not set"),
+        ("no port",              "https://10.0.0.1:6443",      "https://10.0.0.1:port",                      "clusters[c].cluster.server: \"https://10.0.0.1:port\" has a port"),
+        ("server is no URL",     "https://10.0.0.1:6443",      "https://10.0.0.1 6443",                      "clusters[c].cluster.server: \"https://10.0.0.1 6443\" is not a URL"),
+        ("server is no HTTP",    "https://10.0.0.1:6443",      "ftp://10.0.0.1",                             "clusters[c].cluster.server: \"ftp://10.0.0.1\" has the scheme \"ftp\""),
+        ("CA file missing",      "server:",                    "certificate-authority: nowhere.crt, server:","clusters[c].cluster.certificate-authority: "),
+        ("CA is not base64",     "server:",                    "certificate-authority-data: '%%', server:",  "clusters[c].cluster.certificate-authority: is not valid base64"),
+        ("CA holds nothing",     "server:",                    "certificate-authority-data: aGVsbG8K, server:", "clusters[c].cluster.certificate-authority: holds no PEM certificate"),
+        ("CA and insecure",      "server:",                    "certificate-authority: a, insecure-skip-tls-verify: true, server:", "clusters[c].cluster.insecure-skip-tls-verify: contradicts"),
+        ("key missing",          "token: secret",              "client-certificate: a.crt",                  "users[u].user.client-key: is not set"),
+        ("certificate missing",  "token: secret",              "client-key: a.key",                          "users[u].user.client-certificate: is not set"),
+        ("plugin without name",  "token: secret",              "exec: {apiVersion: v1}",                     "users[u].user.exec.command: is not set"),
+        ("socks proxy",          "server:",                    "proxy-url: 'socks5://x:1', server:",         "clusters[c].cluster.proxy-url: \"socks5://x:1\" is not supported"),
+        ("no YAML",              "kind: Config",               "kind: [",                                    "not a valid kubeconfig"),
+        ("wrong type",           "current-context: here",      "current-context: {}",                        "not a valid kubeconfig"),
+    ];
+    for (case, from, to, want) in table {
+        assert!(GOOD.contains(from), "{case}");
+        let text = problem(&GOOD.replacen(from, to, 1), None);
+        assert!(text.contains("admin.conf") && text.contains(want), "{case}: {text}");
+        assert!(!text.contains("secret"), "{case} shows the token: {text}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let missing = ConnectOptions { kubeconfig: Some("no/such/file".into()), ..ConnectOptions::default() };
+    let error = load(&missing).err().map(|e| chain(&e)).unwrap_or_default();
+    assert!(error.starts_with("kubeconfig no/such/file: cannot be read"), "{error}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("binary");
+    for bytes in [&[0xff, 0xfe, 0x00][..], &[0xfe, 0xff, 1][..], &[0x80, 0x81][..]] {
+        std::fs::write(&file, bytes).unwrap();
+        let error = read(&file).err().map(|e| chain(&e)).unwrap_or_default();
+        assert!(error.contains("binary: not a valid kubeconfig"), "{error}");
+    }
+}
+
+#[test]
+fn master_overrides_the_server_and_keeps_the_rest() {
+    #[rustfmt::skip]
+    let table = [
+        (None,                           "https://10.0.0.1:6443/"),
+        (Some("https://other:1"),        "https://other:1/"),
+        (Some("other:8080"),             "http://other:8080/"),
+        (Some("https://proxy/clusters/x"), "https://proxy/clusters/x"),
+    ];
+    for (master, want) in table {
+        let loaded = load_text(GOOD, master).unwrap();
+        assert_eq!(loaded.config.cluster_url.to_string(), want);
+        assert!(loaded.config.auth_info.token.is_some());
+    }
+    assert!(problem(GOOD, Some("https://")).starts_with("--master \"https://\": "));
+
+    let alone = ConnectOptions { master: Some("127.0.0.1:8080".into()), ..ConnectOptions::default() };
+    assert_eq!(load(&alone).unwrap().config.cluster_url.to_string(), "http://127.0.0.1:8080/");
+}
+
+#[test]
+fn an_address_without_scheme_is_https_where_something_speaks_for_tls() {
+    let text = GOOD.replace("'https://10.0.0.1:6443'", "10.0.0.1:6443, insecure-skip-tls-verify: true");
+    assert_eq!(load_text(&text, None).unwrap().config.cluster_url.to_string(), "https://10.0.0.1:6443/");
+}
+
+#[test]
+fn the_first_of_several_files_to_say_something_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let files: Vec<PathBuf> = ["first", "absent", "second"].iter().map(|n| dir.path().join(n)).collect();
+    std::fs::write(
+        &files[0],
+        "current-context: here\ncontexts: [{name: here, context: {cluster: c, user: u}}]\n",
+    )
+    .unwrap();
+    std::fs::write(&files[2], GOOD.replace("current-context: here", "current-context: elsewhere")).unwrap();
+    let (merged, origin) = read_all(&files).unwrap();
+    let loaded = resolve(merged, &ConnectOptions::default(), origin).unwrap();
+    assert_eq!(loaded.config.cluster_url.to_string(), "https://10.0.0.1:6443/");
+    assert!(loaded.origin.contains("first") && loaded.origin.contains("second"), "{}", loaded.origin);
+    assert!(matches!(read_all(&[dir.path().join("none")]), Err(ConfigError::Nothing)));
+}
+
+#[test]
+fn relative_paths_are_relative_to_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("admin.conf");
+    std::fs::write(&file, GOOD.replace("token: secret", "tokenFile: token")).unwrap();
+    let loaded = load(&ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() }).unwrap();
+    assert_eq!(loaded.config.auth_info.token_file.as_deref(), dir.path().join("token").to_str());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*", edits in proptest::collection::vec((0usize..250, "[ -~]{0,3}"), 0..4)) {
+        let mut near_miss = GOOD.to_owned();
+        for (at, with) in edits {
+            if near_miss.is_char_boundary(at.min(near_miss.len())) {
+                near_miss.insert_str(at.min(near_miss.len()), &with);
+            }
+        }
+        for text in [text, near_miss] {
+            let _ = load_text(&text, None);
+        }
+    }
+}
