@@ -292,7 +292,8 @@ fn server_url(text: &str, tls: bool) -> Result<http::Uri, String> {
     }
     // `http` lets any text pass for a port.
     let authority = url.authority().map_or("", |a| a.as_str());
-    let after_host = authority.rsplit('@').next().and_then(|a| a.strip_prefix(url.host().unwrap_or_default()));
+    let after_host =
+        authority.rsplit('@').next().and_then(|a| a.strip_prefix(url.host().unwrap_or_default()));
     if after_host.is_some_and(|rest| !rest.is_empty()) && url.port_u16().is_none() {
         return Err("has a port that is not a number up to 65535; give https://host:port".to_owned());
     }

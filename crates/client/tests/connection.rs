@@ -1,0 +1,239 @@
+//! The connection layer against a real HTTP server on loopback: how streams are spread, what happens when
+//! connections end, and what is known about requests that were on them.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use flyball_client::{Client, ClientOptions, ConnectOptions, Connection, Error, WatchParams, connect};
+use futures::{StreamExt, stream};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// A server that answers `/api…` with the number of the connection, and watches with a stream that stays open.
+struct Server {
+    address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    /// Counts up to end all connections.
+    kick: watch::Sender<usize>,
+    /// Counts writes, which are never answered.
+    hanging: watch::Sender<usize>,
+    dir: tempfile::TempDir,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Speaks {
+    Http2,
+    Http1,
+}
+
+impl Server {
+    async fn start(speaks: Speaks) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let dir = tempfile::tempdir().unwrap();
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        std::fs::write(dir.path().join("ca.crt"), certified.cert.pem()).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
+        let mut tls = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)
+            .unwrap();
+        if speaks == Speaks::Http2 {
+            tls.alpn_protocols = vec![b"h2".to_vec()];
+        }
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let (kick, kicked) = watch::channel(0);
+        let hanging = watch::Sender::new(0);
+        let writes = hanging.clone();
+        let counter = connections.clone();
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let (acceptor, counter) = (acceptor.clone(), counter.clone());
+                let (kicked, writes) = (kicked.clone(), writes.clone());
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(tcp).await else { return };
+                    let number = counter.fetch_add(1, Ordering::SeqCst);
+                    serve(TokioIo::new(stream), speaks, number, kicked, writes).await;
+                });
+            }
+        });
+        Self { address, connections, kick, hanging, dir }
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        let file = self.dir.path().join("kubeconfig");
+        let text = format!(
+            "current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority: ca.crt}}}}]\n\
+             users: [{{name: u, user: {{token: t}}}}]\n",
+            self.address
+        );
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    async fn connect(&self) -> Connection {
+        connect(&ConnectOptions { kubeconfig: Some(self.kubeconfig()), ..ConnectOptions::default() })
+            .await
+            .unwrap()
+    }
+
+    async fn client(&self) -> Client {
+        let connection = self.connect().await;
+        let options = ClientOptions { qps: 0.0, ..ClientOptions::default() };
+        Client::with_watches(connection.transport(), connection.watch_transport(), options)
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(
+    io: TokioIo<tokio_rustls::server::TlsStream<tokio::net::TcpStream>>,
+    speaks: Speaks,
+    number: usize,
+    mut end: watch::Receiver<usize>,
+    hanging: watch::Sender<usize>,
+) {
+    end.mark_unchanged();
+    let service =
+        service_fn(move |request: hyper::Request<Incoming>| answer(request, number, hanging.clone()));
+    let ended = async move { end.changed().await };
+    match speaks {
+        Speaks::Http2 => {
+            let connection =
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service);
+            tokio::select! { _ = connection => {}, _ = ended => {} }
+        }
+        Speaks::Http1 => {
+            let connection = hyper::server::conn::http1::Builder::new().serve_connection(io, service);
+            tokio::select! { _ = connection => {}, _ = ended => {} }
+        }
+    }
+}
+
+type Answer = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+async fn answer(
+    request: hyper::Request<Incoming>,
+    number: usize,
+    hanging: watch::Sender<usize>,
+) -> Result<hyper::Response<Answer>, Infallible> {
+    assert_eq!(request.headers()["authorization"], "Bearer t");
+    if request.method() == hyper::Method::POST {
+        hanging.send_modify(|n| *n += 1);
+        std::future::pending::<()>().await;
+    }
+    let is_watch = request.uri().query().is_some_and(|q| q.contains("watch=true"));
+    let text = format!("{{\"type\":\"ADDED\",\"object\":{{\"connection\":{number}}}}}\n");
+    let first = stream::iter([Ok(Frame::data(Bytes::from(text)))]);
+    let body = if is_watch {
+        StreamBody::new(first.chain(stream::pending())).boxed_unsync()
+    } else {
+        let text = format!("{{\"connection\":{number}}}");
+        StreamBody::new(stream::iter([Ok(Frame::data(Bytes::from(text)))])).boxed_unsync()
+    };
+    Ok(hyper::Response::new(body))
+}
+
+static PODS: flyball_api::ResourceType = flyball_api::ResourceType::new("", "v1", "pods", "Pod", true);
+
+#[tokio::test]
+async fn requests_share_one_connection_and_watches_have_their_own_fifty_each() {
+    let server = Server::start(Speaks::Http2).await;
+    let client = server.client().await;
+    let replies = futures::future::join_all((0..80).map(|_| client.get_raw("/api"))).await;
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+    assert_eq!(server.connections(), 1);
+
+    let mut watches = vec![];
+    for _ in 0..120 {
+        let mut watch = client.watch(&PODS, &WatchParams::default()).await.unwrap();
+        watch.next().await.unwrap().unwrap();
+        watches.push(watch);
+    }
+    assert_eq!(server.connections(), 1 + 3, "120 watches need three connections");
+    drop(watches);
+    client.watch(&PODS, &WatchParams::default()).await.unwrap();
+    assert_eq!(server.connections(), 1 + 3, "room is used again");
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_replaced_and_what_was_on_it_is_known() {
+    for speaks in [Speaks::Http2, Speaks::Http1] {
+        let server = Server::start(speaks).await;
+        let client = server.client().await;
+        client.get_raw("/api").await.unwrap();
+        let mut watch = client.watch(&PODS, &WatchParams::default()).await.unwrap();
+        watch.next().await.unwrap().unwrap();
+
+        let writer = client.clone();
+        let write =
+            tokio::spawn(async move { writer.create_dynamic(&PODS, "n", &serde_json::json!({})).await });
+        server.hanging.subscribe().wait_for(|n| *n == 1).await.unwrap();
+        server.kick.send_modify(|n| *n += 1);
+
+        let lost = write.await.unwrap().unwrap_err();
+        assert!(matches!(lost, Error::OutcomeUnknown { .. }), "{lost:?}");
+        assert!(lost.outcome_unknown());
+        let cut = watch.next().await.unwrap().unwrap_err();
+        assert!(matches!(cut, Error::Unreachable { .. }), "{cut:?}");
+        client.get_raw("/api").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn http1_connections_are_used_again() {
+    let server = Server::start(Speaks::Http1).await;
+    let client = server.client().await;
+    for _ in 0..10 {
+        client.get_raw("/api").await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+    let replies = futures::future::join_all((0..10).map(|_| client.get_raw("/api"))).await;
+    assert!(replies.iter().all(Result::is_ok));
+    assert!(server.connections() <= 10, "{}", server.connections());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable_at_once() {
+    let server = Server::start(Speaks::Http2).await;
+    let file = server.kubeconfig();
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let options =
+        ConnectOptions { kubeconfig: Some(file), master: Some(format!("https://{free}")), context: None };
+    let connection = connect(&options).await.unwrap();
+    let client = Client::new(connection.transport(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
+    let body = serde_json::json!({});
+    let writes = (0..50).map(|_| client.create_dynamic(&PODS, "n", &body));
+    let errors = futures::future::join_all(writes).await;
+    for error in errors {
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }) && !error.outcome_unknown(), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_of_somebody_else_is_refused() {
+    let (server, other) = (Server::start(Speaks::Http2).await, Server::start(Speaks::Http2).await);
+    let master = Some(format!("https://{}", other.address));
+    let options = ConnectOptions { kubeconfig: Some(server.kubeconfig()), master, context: None };
+    let connection = connect(&options).await.unwrap();
+    let client = Client::new(connection.transport(), ClientOptions::default());
+    let error = client.get_raw("/api").await.unwrap_err();
+    let Error::Unreachable { source, .. } = &error else { panic!("{error:?}") };
+    assert!(source.to_string().contains("certificate"), "{source}");
+    assert_eq!(other.connections(), 0);
+}
