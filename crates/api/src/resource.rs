@@ -137,6 +137,18 @@ pub fn manifest<T: Resource + Serialize>(object: &T) -> Result<Value, serde_json
     Ok(value)
 }
 
+/// What the server takes in a PUT on `/status`: the metadata as it was read (what is left out would be removed)
+/// and the new status. The rest of the object is not changed by such a request.
+pub fn manifest_with_status<T: Resource>(object: &T, status: &impl Serialize) -> Value {
+    let kind = T::TYPE;
+    serde_json::json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": object.meta(),
+        "status": status,
+    })
+}
+
 /// Declares which resource a type with a `metadata` field is:
 /// `resource!(Pod, "", "v1", "pods", "Pod", namespaced)` or `resource!(Node, "", "v1", "nodes", "Node", cluster)`.
 #[macro_export]

@@ -1,11 +1,38 @@
-//! Under construction.
+//! What every controller stands on: context, executor with write barrier, decision log, event recorder,
+//! supervisor, election, serving, metrics and settings.
+//!
+//! In reading order: a controller is set up by a [`Start`] function, which declares triggers and workers in
+//! [`Tasks`]; a worker calls [`Reconcile::sync`] with a key; the sync reads caches through its [`Context`], and
+//! writes through a [`Writer`]; the [`Barrier`](barrier::Barrier) keeps the key back until the cache shows
+//! what was written; [`supervise`] starts all this again when it panics.
 
+pub mod barrier;
+mod clock;
 pub mod config;
 pub mod election;
+mod context;
+pub mod decisions;
+mod descriptor;
+mod error;
+pub mod events;
 pub mod gates;
+mod health;
 pub mod metrics;
 mod nearest;
+mod quarantine;
 pub mod serving;
+mod supervisor;
+mod tasks;
 pub mod version;
+mod writer;
 
+pub use clock::Clock;
+pub use context::{Context, Shared};
+pub use descriptor::{Start, StartError};
+pub use error::{Chain, Retry, SyncError};
+pub use health::Health;
+pub use metrics::Metrics;
 pub use nearest::nearest;
+pub use supervisor::{Shutdown, ShutdownHandle, supervise};
+pub use tasks::{Next, Reconcile, Tasks, WorkKey, priority};
+pub use writer::{Writer, exactly};

@@ -1,1 +1,4 @@
-//! Under construction.
+//! Controllers of the `apps` family, and ReplicationController, which shares its core with ReplicaSet.
+
+pub mod replicaset;
+pub mod replicationcontroller;

@@ -1,1 +1,3 @@
-//! Under construction.
+//! Controllers of identities: who a pod is when it talks to the API server.
+
+pub mod serviceaccount;

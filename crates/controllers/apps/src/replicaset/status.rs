@@ -1,0 +1,62 @@
+//! What to say about a set. Pure.
+
+use std::sync::Arc;
+
+use flyball_api::condition::{self, Condition};
+use flyball_api::pod::Pod;
+use flyball_api::replica_set::ReplicaSetStatus;
+use flyball_api::time;
+use flyball_common::pods::{FAILED_CREATE, FAILED_DELETE};
+
+use super::Replicated;
+use super::plan::View;
+
+/// The condition that says that pods could not be made or deleted.
+pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// The status after a sync: the numbers before its actions, as their effect is seen only later, and what went
+/// wrong in them. `terminating` are the set's own pods that are being deleted.
+pub fn status<T: Replicated>(
+    view: &View<'_, T>,
+    terminating: &[Arc<Pod>],
+    failure: Option<&str>,
+) -> ReplicaSetStatus {
+    let count = |wanted: &dyn Fn(&Pod) -> bool| number(view.pods.iter().filter(|pod| wanted(pod)).count());
+    let labels = view.set.template().map(|template| &template.metadata.labels);
+    let fully_labeled = |pod: &Pod| {
+        labels.is_none_or(|labels| labels.iter().all(|(key, value)| pod.metadata.labels.get(key) == Some(value)))
+    };
+    ReplicaSetStatus {
+        replicas: number(view.pods.len()),
+        fully_labeled_replicas: count(&fully_labeled),
+        ready_replicas: count(&Pod::is_ready),
+        available_replicas: count(&|pod| pod.is_available(view.set.min_ready(), view.now)),
+        terminating_replicas: T::COUNTS_TERMINATING.then(|| number(terminating.len())),
+        observed_generation: view.set.meta().generation,
+        conditions: conditions(view, failure),
+    }
+}
+
+/// The conditions, with `ReplicaFailure` as long as there is a failure. It tells of the first one: what made
+/// it begin is of more use than what is wrong at the moment.
+fn conditions<T: Replicated>(view: &View<'_, T>, failure: Option<&str>) -> Vec<Condition> {
+    let mut conditions = view.set.status().conditions.clone();
+    let told = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
+    match failure {
+        None => conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
+        Some(_) if told => {}
+        Some(message) => conditions.push(Condition {
+            type_: REPLICA_FAILURE.into(),
+            status: condition::TRUE.into(),
+            last_transition_time: Some(time::truncate(view.now)),
+            reason: if view.pods.len() < view.set.replicas() { FAILED_CREATE } else { FAILED_DELETE }.into(),
+            message: message.into(),
+            ..Condition::default()
+        }),
+    }
+    conditions
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,7 @@
+//! Tables for the pure parts, over a small notation for pods: `name:word,word` with the words of [`world::pod`].
+
+mod plan;
+mod properties;
+mod status;
+mod triggers;
+mod world;

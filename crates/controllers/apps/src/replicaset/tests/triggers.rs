@@ -1,0 +1,44 @@
+use flyball_cache::{Change, Origin, Store};
+use serde_json::json;
+
+use super::world::{pod, set};
+use crate::replicaset::triggers::pod_changed;
+
+/// The sets woken by a change from one pod to another, by name.
+fn woken(old: &str, new: &str) -> Vec<String> {
+    let sets = Store::default();
+    for name in ["web", "twin"] {
+        let mut set = set(json!({}), json!({}));
+        set.metadata.name = name.into();
+        set.metadata.uid = format!("uid-{name}").as_str().into();
+        sets.insert(std::sync::Arc::new(set));
+    }
+    let present = |text: &str| (!text.is_empty()).then(|| pod(text));
+    let (old, new) = (present(old), present(new));
+    let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
+    let mut names: Vec<_> = pod_changed(&change, &sets).iter().map(|key| key.name.to_string()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_pod_wakes_its_set_and_an_orphan_everyone_who_could_want_it() {
+    #[rustfmt::skip]
+    let table: [(&str, &str, &str, &[&str]); 11] = [
+        // case                                   before                after                      woken
+        ("made by a set",                         "",                   "a",                       &["web"]),
+        ("changed",                               "a",                  "a:ready",                 &["web"]),
+        ("gone",                                  "a",                  "",                        &["web"]),
+        ("of an unknown set",                     "",                   "a:owner=uid-other",       &[]),
+        ("handed over",                           "a",                  "a:owner=uid-twin",        &["twin", "web"]),
+        ("a new orphan that both could adopt",    "",                   "a:orphan",                &["twin", "web"]),
+        ("an orphan that nobody wants",           "",                   "a:orphan,label=db",       &[]),
+        ("an orphan that only became ready",      "a:orphan",           "a:orphan,ready",          &[]),
+        ("an orphan that was relabelled",         "a:orphan,label=db",  "a:orphan",                &["twin", "web"]),
+        ("an orphan that is dying",               "",                   "a:orphan,terminating",    &[]),
+        ("let go by its set",                     "a",                  "a:orphan,label=db",       &["web"]),
+    ];
+    for (case, before, after, want) in table {
+        assert_eq!(woken(before, after), want, "{case}");
+    }
+}

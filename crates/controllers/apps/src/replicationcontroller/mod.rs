@@ -1,0 +1,53 @@
+//! Keeps as many pods running as a ReplicationController asks for.
+//!
+//! A ReplicationController is a ReplicaSet of an earlier age: its selector is a plain map and its status does
+//! not count terminating pods. All behaviour is in [`crate::replicaset`].
+//! Upstream: `pkg/controller/replication`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::replica_set::ReplicaSetStatus;
+use flyball_api::selector::{InvalidSelector, Selector};
+use flyball_api::{PodTemplate, ReplicationController};
+use flyball_runtime::{Context, StartError, Tasks};
+
+use crate::replicaset::{self, Replicated};
+
+/// The name under which the controller runs.
+pub const NAME: &str = "replicationcontroller-controller";
+
+impl Replicated for ReplicationController {
+    const EVENT_SOURCE: &'static str = "replication-controller";
+    const COUNTS_TERMINATING: bool = false;
+
+    fn selector(&self) -> Result<Selector, InvalidSelector> {
+        // An empty map would match every pod of the namespace; it means that there is no selector.
+        match self.spec.selector.is_empty() {
+            true => Ok(Selector::nothing()),
+            false => Ok(Selector::from_labels(&self.spec.selector)),
+        }
+    }
+
+    fn replicas(&self) -> usize {
+        usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)
+    }
+
+    fn min_ready(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.spec.min_ready_seconds).unwrap_or(0))
+    }
+
+    fn template(&self) -> Option<&PodTemplate> {
+        self.spec.template.as_ref()
+    }
+
+    fn status(&self) -> &ReplicaSetStatus {
+        &self.status
+    }
+}
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let workers = cx.config.replication_controller.concurrent_rc_syncs;
+    replicaset::start_for::<ReplicationController>(cx, tasks, "replicationmanager", workers)
+}

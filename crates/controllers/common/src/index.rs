@@ -1,0 +1,33 @@
+//! Indexes that several controllers look objects up by.
+
+use flyball_api::{Object, Uid};
+use flyball_cache::{Index, Store};
+use std::sync::Arc;
+
+/// Objects by the uid of their controller, and those without one by namespace.
+pub fn by_controller<T: Object>() -> Index<T> {
+    Index {
+        name: "controller",
+        keys: |object, emit| match object.meta().controller() {
+            Some(owner) => emit(&owner.uid.to_smol_str()),
+            None => emit(&orphans_of(&object.meta().namespace)),
+        },
+    }
+}
+
+/// Everything that an owner in `namespace` may have a say in: what it controls, then what nobody controls.
+pub fn owned_or_orphaned<T: Object>(store: &Store<T>, namespace: &str, owner: &Uid) -> Vec<Arc<T>> {
+    let mut found = owned(store, owner);
+    found.extend(store.by(&by_controller(), &orphans_of(namespace)));
+    found
+}
+
+/// What the owner controls.
+pub fn owned<T: Object>(store: &Store<T>, owner: &Uid) -> Vec<Arc<T>> {
+    store.by(&by_controller(), &owner.to_smol_str())
+}
+
+fn orphans_of(namespace: &str) -> String {
+    // No uid contains a slash, so the two kinds of keys cannot meet.
+    format!("orphans/{namespace}")
+}

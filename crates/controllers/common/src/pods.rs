@@ -1,0 +1,116 @@
+//! Pods made from a template and taken away again, with the events that users know.
+
+use flyball_api::pod::Pod;
+use flyball_api::{Key, OwnerReference, PodTemplate, Timestamp};
+use flyball_client::Error;
+use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::{Context, exactly};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A pod was created.
+pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
+/// A pod could not be created.
+pub const FAILED_CREATE: &str = "FailedCreate";
+/// A pod was deleted.
+pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
+/// A pod could not be deleted.
+pub const FAILED_DELETE: &str = "FailedDelete";
+
+/// Longest name a pod can be given with room for the random end.
+const LONGEST_PREFIX: usize = 253;
+
+/// Why a pod was not made or not deleted.
+#[derive(Debug, thiserror::Error)]
+pub enum PodError {
+    /// The template has no labels, so nothing could ever find the pod again.
+    #[error("unable to create pods, no labels")]
+    NoLabels,
+    /// The pod could not be created.
+    #[error("{0}")]
+    Create(#[source] Error),
+    /// The pod could not be deleted.
+    #[error("unable to delete pods: {0}")]
+    Delete(#[source] Error),
+}
+
+impl PodError {
+    /// The API server's error behind this one.
+    pub fn api(self) -> Option<Error> {
+        match self {
+            Self::NoLabels => None,
+            Self::Create(error) | Self::Delete(error) => Some(error),
+        }
+    }
+}
+
+/// The pod that a template describes: its labels, annotations, finalizers and spec, under a generated name.
+pub fn from_template(template: &PodTemplate, owner_name: &str, owner: &OwnerReference) -> Value {
+    let template = template.raw().to_value();
+    let mut metadata = json!({"generateName": name_prefix(owner_name), "ownerReferences": [owner]});
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = template.pointer(&format!("/metadata/{field}")) {
+            metadata[field] = value.clone();
+        }
+    }
+    let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+/// What generated names of pods begin with: the owner's name and a dash, where that is not too long.
+pub fn name_prefix(owner: &str) -> String {
+    if owner.len() < LONGEST_PREFIX { format!("{owner}-") } else { owner.to_owned() }
+}
+
+/// Creates a pod for `about` and tells of it.
+pub async fn create(cx: &Context, events: &Recorder, owner: &Key, about: &ObjectRef, body: &Value, why: &str) -> Result<Pod, PodError> {
+    let labels = body.pointer("/metadata/labels").and_then(Value::as_object);
+    if labels.is_none_or(|labels| labels.is_empty()) {
+        return Err(PodError::NoLabels);
+    }
+    match cx.writer(owner).create::<Pod>(&owner.namespace, body, why).await {
+        Ok(pod) => {
+            events.normal(about, SUCCESSFUL_CREATE, format!("Created pod: {}", pod.metadata.name));
+            Ok(pod)
+        }
+        Err(error) => {
+            // In a namespace that is going away every creation fails; that is no news.
+            if !is_namespace_going(&error) {
+                events.warning(about, FAILED_CREATE, format!("Error creating: {error}"));
+            }
+            Err(PodError::Create(error))
+        }
+    }
+}
+
+/// Deletes a pod of `about` and tells of it. One that is gone already is no failure.
+pub async fn delete(cx: &Context, events: &Recorder, owner: &Key, about: &ObjectRef, pod: &Pod, why: &str) -> Result<(), PodError> {
+    let meta = &pod.metadata;
+    match cx.writer(owner).delete::<Pod>(&meta.key(), exactly(meta), why).await {
+        Ok(()) => {
+            events.normal(about, SUCCESSFUL_DELETE, format!("Deleted pod: {}", meta.name));
+            Ok(())
+        }
+        // A conflict says that another pod has taken its name: ours is gone.
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        Err(error) => {
+            events.warning(about, FAILED_DELETE, format!("Error deleting: {error}"));
+            Err(PodError::Delete(error))
+        }
+    }
+}
+
+/// Whether a creation failed because the namespace is being deleted.
+pub fn is_namespace_going(error: &Error) -> bool {
+    error.has_cause("NamespaceTerminating")
+}
+
+/// How long until the next of these pods has been ready for `min_ready`; `None` when none is on its way.
+pub fn next_available(pods: &[Arc<Pod>], min_ready: Duration, now: Timestamp) -> Option<Duration> {
+    let waits = pods.iter().filter(|pod| pod.is_ready()).filter_map(|pod| {
+        let due = pod.ready_since()?.checked_add(min_ready).ok()?;
+        Duration::try_from(due.duration_since(now)).ok().filter(|wait| !wait.is_zero())
+    });
+    waits.min()
+}

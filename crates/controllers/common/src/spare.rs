@@ -1,0 +1,120 @@
+//! Which pods can best be spared when there are too many: the order is API, as users rely on which pod goes.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use flyball_api::pod::{Phase, Pod};
+use flyball_api::Timestamp;
+use rustc_hash::FxHashMap;
+
+/// The annotation by which users say how much they would mind losing a pod.
+pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// What deleting a pod would cost, compared by [`Usefulness::cmp_with`]; the value says why it was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usefulness<'a> {
+    /// On a node at all.
+    pub assigned: bool,
+    /// Pending, then unknown, then running.
+    pub phase: u8,
+    /// Ready, and since when (that may be missing).
+    pub ready: Option<Option<Timestamp>>,
+    /// What the user says it costs.
+    pub deletion_cost: i32,
+    /// Pods of the same family on its node.
+    pub neighbours: usize,
+    /// Most restarts of a container, and of a sidecar.
+    pub restarts: (i32, i32),
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// Breaks ties between pods of about the same age, so that no node or zone is preferred by accident.
+    pub uid: &'a flyball_api::Uid,
+}
+
+impl<'a> Usefulness<'a> {
+    /// Measures a pod that has `neighbours` pods of its family on its node.
+    pub fn of(pod: &'a Pod, neighbours: usize) -> Self {
+        Self {
+            assigned: !pod.spec.node_name.is_empty(),
+            phase: match pod.status.phase {
+                Phase::Pending => 0,
+                Phase::Running => 2,
+                _ => 1,
+            },
+            ready: pod.is_ready().then(|| pod.ready_since()),
+            deletion_cost: deletion_cost(pod),
+            neighbours,
+            restarts: pod.max_restarts(),
+            created: pod.metadata.creation_timestamp,
+            uid: &pod.metadata.uid,
+        }
+    }
+
+    /// Who goes first; `Less` is the less useful one.
+    pub fn cmp_with(&self, other: &Self, now: Timestamp) -> Ordering {
+        self.assigned
+            .cmp(&other.assigned)
+            .then(self.phase.cmp(&other.phase))
+            .then(self.ready.is_some().cmp(&other.ready.is_some()))
+            .then(self.deletion_cost.cmp(&other.deletion_cost))
+            .then(other.neighbours.cmp(&self.neighbours))
+            .then_with(|| match (self.ready, other.ready) {
+                (Some(one), Some(two)) => self.by_age(other, one, two, now),
+                _ => Ordering::Equal,
+            })
+            .then(other.restarts.cmp(&self.restarts))
+            .then_with(|| self.by_age(other, self.created, other.created, now))
+    }
+
+    /// The younger goes first, but ages within the same power of two count as equal and chance (the uid)
+    /// decides. Otherwise the pods of one late rollout, often all in one zone, would go first.
+    fn by_age(&self, other: &Self, one: Option<Timestamp>, two: Option<Timestamp>, now: Timestamp) -> Ordering {
+        match (one, two) {
+            _ if one == two => Ordering::Equal,
+            (None, _) => Ordering::Less,
+            (_, None) => Ordering::Greater,
+            (Some(one), Some(two)) => {
+                let by_uid = || self.uid.to_smol_str().cmp(&other.uid.to_smol_str());
+                magnitude(one, now).cmp(&magnitude(two, now)).then_with(by_uid)
+            }
+        }
+    }
+}
+
+/// The power of two that an age in nanoseconds lies above; below zero for the future.
+fn magnitude(since: Timestamp, now: Timestamp) -> i32 {
+    match now.duration_since(since).as_nanos() {
+        age if age > 0 => age.ilog2() as i32,
+        _ => -1,
+    }
+}
+
+/// What the user says a pod costs; text that is no number counts as nothing said.
+fn deletion_cost(pod: &Pod) -> i32 {
+    let text = pod.metadata.annotations.get(DELETION_COST).unwrap_or("0");
+    // Upstream: pkg/apis/core/v1/helper, validFirstDigit: a leading plus sign or zero is refused.
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let canonical = text == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
+    if canonical { text.parse().unwrap_or(0) } else { 0 }
+}
+
+/// The `count` pods of `pods` that can best be spared. `family` are the pods, these included, next to which
+/// a pod on the same node counts as doubled up; empty when that does not matter.
+pub fn least_useful<'a>(
+    pods: &'a [Arc<Pod>],
+    family: &[Arc<Pod>],
+    count: usize,
+    now: Timestamp,
+) -> Vec<(&'a Pod, Usefulness<'a>)> {
+    let mut on_node = FxHashMap::<&str, usize>::default();
+    for pod in family.iter().filter(|pod| pod.is_active()) {
+        *on_node.entry(&pod.spec.node_name).or_default() += 1;
+    }
+    let neighbours = |pod: &Pod| on_node.get(pod.spec.node_name.as_str()).copied().unwrap_or(0);
+    let mut ranked: Vec<_> = pods.iter().map(|pod| (&**pod, Usefulness::of(pod, neighbours(pod)))).collect();
+    if count < ranked.len() {
+        ranked.sort_by(|(_, one), (_, two)| one.cmp_with(two, now));
+        ranked.truncate(count);
+    }
+    ranked
+}

@@ -1,0 +1,42 @@
+//! Makes sure that every namespace has its `default` service account.
+//!
+//! - **Promise**: an active namespace has all accounts of [`plan::WANTED`]; one that is deleted comes back.
+//! - **Watches** Namespaces and ServiceAccounts. **Writes**: creates service accounts, nothing else.
+//! - Upstream: `pkg/controller/serviceaccount/serviceaccounts_controller.go`.
+
+pub mod plan;
+mod sync;
+pub mod triggers;
+
+use std::sync::Arc;
+
+use flyball_api::{Namespace, ServiceAccount};
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+/// The name under which the controller runs.
+pub const NAME: &str = "serviceaccount-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("serviceaccount");
+    let (namespaces, accounts) = (cx.informer::<Namespace>(), cx.informer::<ServiceAccount>());
+    tasks.on(&namespaces, {
+        let queue = queue.clone();
+        move |change| {
+            if let Some(key) = triggers::namespace_changed(change) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&accounts, {
+        let queue = queue.clone();
+        move |change| {
+            if let Some(key) = triggers::account_changed(change) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    let controller = sync::Controller { cx, namespaces, accounts };
+    tasks.workers(&queue, 1, Arc::new(controller));
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! The read-your-writes barrier: no key is planned again before the cache shows what its last plan wrote.
+//!
+//! Every write of a controller leaves here what the cache must come to show. The runner asks before each
+//! sync; a key that has to wait is woken by the cache, not by a timer. This one mechanism stands where
+//! upstream has expectations in every controller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Key, ResourceType, ResourceVersion, Uid};
+use flyball_cache::{Informers, Progress};
+use flyball_client::{Client, Error, ListParams};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::error::Chain;
+
+/// How long a key waits for the cache before the cache is told to look again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the cache of a resource must come to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Everything up to this version.
+    Version(ResourceVersion),
+    /// This object gone, or marked as being deleted, or replaced by another of its name.
+    Gone(Key, Uid),
+    /// A write to this object got no answer: ask the server what became of it.
+    UnknownObject(Key),
+    /// A creation under a name that the server would choose got no answer: ask for all there is.
+    UnknownCreation(Option<String>),
+}
+
+/// What the keys of one controller wait for. Cheap to clone.
+#[derive(Clone)]
+pub struct Barrier {
+    waits: Arc<Mutex<FxHashMap<Key, Vec<Wait>>>>,
+    informers: Informers,
+    client: Client,
+}
+
+type Wait = (ResourceType, Awaited);
+
+impl Barrier {
+    pub(crate) fn new(informers: Informers, client: Client) -> Self {
+        Self { waits: Arc::default(), informers, client }
+    }
+
+    /// Makes `owner` wait until the cache of `resource` shows `awaited`. Without a cache of that resource in
+    /// this process nothing is read from it, so there is nothing to wait for.
+    pub(crate) fn raise(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) {
+        let Some(progress) = self.informers.progress(resource) else { return };
+        if shows(&*progress, &awaited) {
+            return;
+        }
+        let mut waits = self.waits.lock();
+        let of_owner = waits.entry(owner.clone()).or_default();
+        // Many pods made in one sync need one wait, for the latest of them.
+        if let Awaited::Version(version) = awaited {
+            let same = of_owner.iter_mut().find_map(|(held, what)| match what {
+                Awaited::Version(reached) if held == resource => Some(reached),
+                _ => None,
+            });
+            if let Some(held) = same {
+                *held = version.max(*held);
+                return;
+            }
+        }
+        of_owner.push((resource.clone(), awaited));
+    }
+
+    /// Whether `owner` has to wait. What the cache shows by now is forgotten.
+    pub(crate) fn is_raised(&self, owner: &Key) -> bool {
+        let mut waits = self.waits.lock();
+        let Some(of_owner) = waits.get_mut(owner) else { return false };
+        of_owner.retain(|(resource, awaited)| {
+            self.informers.progress(resource).is_some_and(|progress| !shows(&*progress, awaited))
+        });
+        let raised = !of_owner.is_empty();
+        if !raised {
+            waits.remove(owner);
+        }
+        raised
+    }
+
+    /// Waits until the cache shows all that `owner` waits for. Never longer than it takes: a cache that does
+    /// not get there is told to list anew, with a line in the log.
+    pub(crate) async fn lowered(&self, owner: &Key) {
+        while self.is_raised(owner) {
+            let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
+            for (resource, awaited) in of_owner {
+                let Some(progress) = self.informers.progress(&resource) else { continue };
+                let awaited = self.settle(owner, &resource, awaited).await;
+                if tokio::time::timeout(PATIENCE, shown(&*progress, &awaited)).await.is_err() {
+                    tracing::warn!(%owner, %resource, ?awaited, "the cache has not shown a write in time; listing anew");
+                    progress.refresh();
+                }
+            }
+        }
+    }
+
+    /// Turns a write of unknown outcome into something the cache can be asked for, by reading the server.
+    async fn settle(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) -> Awaited {
+        let known = match &awaited {
+            Awaited::Version(_) | Awaited::Gone(..) => return awaited,
+            Awaited::UnknownObject(key) => self.live_object(resource, key).await,
+            Awaited::UnknownCreation(namespace) => self.live_latest(resource, namespace.as_deref()).await,
+        };
+        match known {
+            Ok(known) => {
+                let mut waits = self.waits.lock();
+                for (_, held) in waits.get_mut(owner).into_iter().flatten().filter(|(_, held)| *held == awaited) {
+                    *held = known.clone();
+                }
+                known
+            }
+            Err(error) => {
+                tracing::warn!(%owner, %resource, error = %Chain(&error), "cannot learn what became of a write; asking again");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                awaited
+            }
+        }
+    }
+
+    async fn live_object(&self, resource: &ResourceType, key: &Key) -> Result<Awaited, Error> {
+        match self.client.get_dynamic(resource, key).await {
+            Ok(object) => Ok(Awaited::Version(version_of(&object))),
+            Err(error) if error.is_not_found() => {
+                let held = self.informers.progress(resource).and_then(|progress| progress.holds(key));
+                Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |(uid, ..)| Awaited::Gone(key.clone(), uid)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn live_latest(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Awaited, Error> {
+        let all = self.client.list_dynamic(resource, namespace, &ListParams { metadata_only: true, ..ListParams::default() }).await?;
+        let latest = all.items.iter().map(version_of).max().unwrap_or(ResourceVersion(0));
+        Ok(Awaited::Version(latest))
+    }
+}
+
+fn version_of(object: &serde_json::Value) -> ResourceVersion {
+    let text = object.pointer("/metadata/resourceVersion").and_then(|v| v.as_str()).unwrap_or_default();
+    text.parse().unwrap_or(ResourceVersion(0))
+}
+
+fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
+    match awaited {
+        Awaited::Version(version) => cache.version_reached() >= *version,
+        Awaited::Gone(key, uid) => cache.holds(key).is_none_or(|(held, deleting, _)| held != *uid || deleting),
+        Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => false,
+    }
+}
+
+/// Waits until the cache shows it. Returns at once for what the cache cannot be asked for.
+async fn shown(cache: &dyn Progress, awaited: &Awaited) {
+    match awaited {
+        Awaited::Version(version) => cache.reached(*version).await,
+        Awaited::Gone(..) => {
+            let mut version = cache.version_reached();
+            while !shows(cache, awaited) {
+                version = ResourceVersion(version.0 + 1);
+                cache.reached(version).await;
+                version = cache.version_reached();
+            }
+        }
+        Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => {}
+    }
+}

@@ -1,0 +1,86 @@
+//! What a controller is given: a clock, settings, caches, its own identity, and the ways to write and to tell.
+
+use std::sync::Arc;
+
+use flyball_api::{Key, Resource};
+use flyball_cache::{Informer, Informers};
+use flyball_client::Client;
+
+use crate::barrier::Barrier;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::decisions::{Decision, DecisionLog, Outcome};
+use crate::events::Recorder;
+use crate::gates::Gates;
+use crate::metrics::Metrics;
+use crate::writer::Writer;
+
+/// What all controllers of a process share.
+#[derive(Clone)]
+pub struct Shared {
+    /// What time it is.
+    pub clock: Clock,
+    /// The settings, from flags.
+    pub config: Arc<Config>,
+    /// Which features are on.
+    pub gates: Gates,
+    /// The caches, one per resource.
+    pub informers: Informers,
+    /// The decision log.
+    pub decisions: DecisionLog,
+    /// Where numbers go.
+    pub metrics: Metrics,
+}
+
+/// The surroundings of one run of one controller.
+pub struct Context {
+    /// The controller's name.
+    pub name: &'static str,
+    /// What time it is.
+    pub clock: Clock,
+    /// The settings, from flags.
+    pub config: Arc<Config>,
+    /// Which features are on.
+    pub gates: Gates,
+    /// The caches, one per resource, for the rarer ways of getting at them.
+    pub informers: Informers,
+    /// The API server under the controller's own identity, for live reads. Writes go through a [`Writer`].
+    pub client: Client,
+    /// Tells users what happens.
+    pub events: Recorder,
+    /// Where numbers go.
+    pub metrics: Metrics,
+    pub(crate) barrier: Barrier,
+    decisions: DecisionLog,
+}
+
+impl Context {
+    /// The surroundings of the controller `name`, which acts with `client` and tells through `events`.
+    pub fn new(name: &'static str, shared: &Shared, client: Client, events: Recorder) -> Self {
+        let Shared { clock, config, gates, informers, decisions, metrics } = shared.clone();
+        let barrier = Barrier::new(informers.clone(), client.clone());
+        Self { name, clock, config, gates, informers, client, events, metrics, barrier, decisions }
+    }
+
+    /// The cache of a kind.
+    pub fn informer<T: Resource>(&self) -> Arc<Informer<T>> {
+        self.informers.get::<T>()
+    }
+
+    /// The way to write while reconciling `owner`.
+    pub fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
+        Writer::new(self, owner)
+    }
+
+    /// Logs a write that was made.
+    pub(crate) fn decide(&self, decision: Decision) {
+        let Decision { controller, action, target, subresource, why, owner, .. } = &decision;
+        match &decision.outcome {
+            Outcome::Done => tracing::info!(controller, %owner, action, %target, %subresource, why, "wrote"),
+            Outcome::Refused(error) | Outcome::Unknown(error) | Outcome::NotSent(error) => {
+                tracing::info!(controller, %owner, action, %target, %subresource, why, error, "write failed");
+            }
+        }
+        self.decisions.record(decision);
+    }
+}

@@ -1,0 +1,164 @@
+//! The decision log: which controller did what to which object, why, and what came of it.
+//!
+//! Kept in a bounded ring for `/debug/decisions` and `flyball why`, and told live to whoever listens.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Key, Timestamp};
+use parking_lot::Mutex;
+use serde::Serialize;
+use smol_str::SmolStr;
+use tokio::sync::broadcast;
+
+/// How many decisions are remembered.
+const REMEMBERED: usize = 8192;
+/// How many decisions a slow live listener may lag behind before it loses some.
+const LISTENER_LAG: usize = 1024;
+
+/// An object as the log names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Subject {
+    /// Kind of the object, or the plural of its resource where the kind is not known.
+    pub kind: SmolStr,
+    /// Namespace, empty for cluster-scoped ones.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub namespace: SmolStr,
+    /// Name.
+    pub name: SmolStr,
+}
+
+impl Subject {
+    /// Names the object of this kind and key.
+    pub fn new(kind: impl Into<SmolStr>, key: &Key) -> Self {
+        Self { kind: kind.into(), namespace: key.namespace.clone(), name: key.name.clone() }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.is_empty() {
+            true => write!(f, "{}/{}", self.kind, self.name),
+            false => write!(f, "{}/{}/{}", self.kind, self.namespace, self.name),
+        }
+    }
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome", content = "detail")]
+pub enum Outcome {
+    /// The server did it.
+    Done,
+    /// The server refused; what it said.
+    Refused(String),
+    /// The answer was lost: it may have happened.
+    Unknown(String),
+    /// The request did not reach the server.
+    NotSent(String),
+}
+
+/// One write, explained.
+#[derive(Debug, Clone, Serialize)]
+pub struct Decision {
+    /// Position in the log; grows by one.
+    pub id: u64,
+    /// When it was decided.
+    #[serde(serialize_with = "as_text")]
+    pub time: Timestamp,
+    /// Which controller.
+    pub controller: &'static str,
+    /// The key that was being reconciled.
+    pub owner: String,
+    /// `create`, `update`, `patch`, `delete`.
+    pub action: &'static str,
+    /// What was written, with its subresource.
+    pub target: Subject,
+    /// Subresource of the target, empty for the object itself.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub subresource: SmolStr,
+    /// Why the controller did it.
+    pub why: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How long the request took, waiting for the rate limit included.
+    #[serde(serialize_with = "as_millis")]
+    pub took_ms: Duration,
+}
+
+fn as_text<S: serde::Serializer>(time: &Timestamp, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&flyball_api::time::format_micros(*time))
+}
+
+fn as_millis<S: serde::Serializer>(took: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_f64((took.as_secs_f64() * 1e6).round() / 1e3)
+}
+
+impl Decision {
+    /// Whether the decision was made for, or about, an object of this kind and name.
+    pub fn concerns(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        let target = &self.target;
+        let about = target.kind.eq_ignore_ascii_case(kind) && target.name == name && target.namespace == namespace;
+        let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+        about || (self.owner == key && self.controller.starts_with(&kind.to_ascii_lowercase()))
+    }
+}
+
+/// The log itself. Cheap to clone; all clones are one log.
+#[derive(Clone)]
+pub struct DecisionLog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    ring: Mutex<Ring>,
+    live: broadcast::Sender<Arc<Decision>>,
+}
+
+#[derive(Default)]
+struct Ring {
+    next: u64,
+    kept: VecDeque<Arc<Decision>>,
+}
+
+impl Default for DecisionLog {
+    fn default() -> Self {
+        let (live, _) = broadcast::channel(LISTENER_LAG);
+        Self { inner: Arc::new(Inner { ring: Mutex::default(), live }) }
+    }
+}
+
+impl DecisionLog {
+    /// Writes one line. The id is given by the log.
+    pub fn record(&self, mut decision: Decision) {
+        let decision = {
+            let mut ring = self.inner.ring.lock();
+            decision.id = ring.next;
+            ring.next += 1;
+            if ring.kept.len() == REMEMBERED {
+                ring.kept.pop_front();
+            }
+            let decision = Arc::new(decision);
+            ring.kept.push_back(decision.clone());
+            decision
+        };
+        // Nobody listening is the normal case, not a failure.
+        let _ = self.inner.live.send(decision);
+    }
+
+    /// The remembered decisions that `wanted` accepts, oldest first, at most the `limit` latest.
+    pub fn recent(&self, limit: usize, wanted: impl Fn(&Decision) -> bool) -> Vec<Arc<Decision>> {
+        let ring = self.inner.ring.lock();
+        let mut found: Vec<_> = ring.kept.iter().rev().filter(|d| wanted(d)).take(limit).cloned().collect();
+        found.reverse();
+        found
+    }
+
+    /// Hears every decision from now on.
+    pub fn listen(&self) -> broadcast::Receiver<Arc<Decision>> {
+        self.inner.live.subscribe()
+    }
+}

@@ -1,0 +1,122 @@
+//! Why a sync failed, and what follows from that: the error alone decides whether and when to retry.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use flyball_client as client;
+
+/// What to do with a key whose sync failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Try again, waiting longer each time.
+    Backoff,
+    /// Trying again cannot help; a change of the object will bring it back.
+    Never,
+}
+
+/// A failed sync: what was attempted, on what, and why it failed.
+#[derive(Debug)]
+pub struct SyncError {
+    doing: Cow<'static, str>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    retry: Retry,
+    category: &'static str,
+    expected: bool,
+}
+
+impl SyncError {
+    /// The server, or the way to it, failed while `doing` something. For `map_err`.
+    pub fn api(doing: impl Into<Cow<'static, str>>) -> impl FnOnce(client::Error) -> Self {
+        let doing = doing.into();
+        move |error| Self {
+            category: category(&error),
+            expected: error.is_conflict(),
+            doing,
+            source: Some(Box::new(error)),
+            retry: Retry::Backoff,
+        }
+    }
+
+    /// Anything else that failed while `doing` something.
+    pub fn other(
+        doing: impl Into<Cow<'static, str>>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self {
+            doing: doing.into(),
+            source: Some(source.into()),
+            retry: Retry::Backoff,
+            category: "Other",
+            expected: false,
+        }
+    }
+
+    /// What the user wrote makes no sense; only a change of it can help.
+    pub fn invalid(what: impl Into<Cow<'static, str>>) -> Self {
+        Self { doing: what.into(), source: None, retry: Retry::Never, category: "Invalid", expected: false }
+    }
+
+    /// The same error, not to be retried.
+    pub fn never(mut self) -> Self {
+        self.retry = Retry::Never;
+        self
+    }
+
+    /// What to do with the key.
+    pub fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    /// A short name for metrics.
+    pub fn category(&self) -> &'static str {
+        self.category
+    }
+
+    /// Whether this is everyday business (a lost race) and not worth a warning.
+    pub fn is_expected(&self) -> bool {
+        self.expected
+    }
+
+    /// The API server's error behind this one, if it is one.
+    pub fn api_error(&self) -> Option<&client::Error> {
+        self.source.as_ref()?.downcast_ref()
+    }
+}
+
+fn category(error: &client::Error) -> &'static str {
+    match error {
+        _ if error.is_conflict() => "Conflict",
+        _ if error.is_forbidden() => "Forbidden",
+        _ if error.is_not_found() => "NotFound",
+        _ if error.is_throttled() => "Throttled",
+        _ if error.outcome_unknown() => "OutcomeUnknown",
+        _ => "Api",
+    }
+}
+
+impl fmt::Display for SyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.doing)
+    }
+}
+
+impl std::error::Error for SyncError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
+
+/// An error with everything behind it on one line, outermost first.
+pub struct Chain<'a>(pub &'a (dyn std::error::Error + 'a));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut next = self.0.source();
+        while let Some(error) = next {
+            write!(f, ": {error}")?;
+            next = error.source();
+        }
+        Ok(())
+    }
+}

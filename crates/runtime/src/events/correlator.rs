@@ -1,0 +1,224 @@
+//! Merging and filtering of events, as client-go does it, so that a noisy object cannot flood the cluster.
+//! Pure: told what happened and when, it answers what to write.
+//!
+//! - Ten different messages under one reason within ten minutes are summed up in one combined event.
+//! - The same event again raises the count of the first one.
+//! - A source may say 25 things about an object at once, then one more every five minutes.
+
+use std::num::NonZeroUsize;
+
+use flyball_api::Timestamp;
+use lru::LruCache;
+use rustc_hash::FxHashSet;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::Report;
+
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+const SIMILAR_BEFORE_COMBINING: usize = 10;
+const COMBINE_WITHIN_SECONDS: i64 = 600;
+const SPAM_BURST: f64 = 25.0;
+const SPAM_PER_SECOND: f64 = 1.0 / 300.0;
+
+/// What to write for a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Post {
+    pub(super) name: SmolStr,
+    pub(super) message: String,
+    pub(super) count: u32,
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+    /// Whether several messages are summed up in it.
+    pub(super) combined: bool,
+}
+
+struct Similar {
+    messages: FxHashSet<String>,
+    last: Timestamp,
+}
+
+#[derive(Clone)]
+struct Written {
+    name: SmolStr,
+    count: u32,
+    first: Timestamp,
+}
+
+struct Allowance {
+    tokens: f64,
+    at: Timestamp,
+}
+
+pub(super) struct Correlator {
+    similar: LruCache<String, Similar>,
+    written: LruCache<String, Written>,
+    allowances: LruCache<String, Allowance>,
+    last_suffix: i128,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self {
+            similar: LruCache::new(REMEMBERED),
+            written: LruCache::new(REMEMBERED),
+            allowances: LruCache::new(REMEMBERED),
+            last_suffix: 0,
+        }
+    }
+}
+
+impl Correlator {
+    /// What to write for `report`, if anything. A count above one means that the named event exists.
+    pub(super) fn correlate(&mut self, report: &Report) -> Option<Post> {
+        let now = report.at;
+        let group = group_key(report);
+        let combined = self.is_one_of_many(&group, report);
+        let message = match combined {
+            true => format!("(combined from similar events): {}", report.message),
+            false => report.message.clone(),
+        };
+        let identity = if combined { group } else { identity_key(report) };
+        let post = match self.written.get(&identity).cloned() {
+            Some(Written { name, count, first }) => {
+                Post { name, message, count: count.saturating_add(1), first, last: now, combined }
+            }
+            None => Post { name: self.name_for(report), message, count: 1, first: now, last: now, combined },
+        };
+        let written = Written { name: post.name.clone(), count: post.count, first: post.first };
+        self.written.put(identity, written);
+        self.is_allowed(report).then_some(post)
+    }
+
+    /// Counts the messages under the report's reason; true when there are too many to tell one by one.
+    fn is_one_of_many(&mut self, group: &str, report: &Report) -> bool {
+        let now = report.at;
+        let fresh = || Similar { messages: FxHashSet::default(), last: now };
+        let similar = self.similar.get_or_insert_mut(group.to_owned(), fresh);
+        if now.duration_since(similar.last).as_secs() > COMBINE_WITHIN_SECONDS {
+            similar.messages.clear();
+        }
+        similar.last = now;
+        let known = similar.messages.contains(&report.message);
+        let crowd = !known && similar.messages.len() + 1 >= SIMILAR_BEFORE_COMBINING;
+        if !known && !crowd {
+            similar.messages.insert(report.message.clone());
+        }
+        crowd
+    }
+
+    fn is_allowed(&mut self, report: &Report) -> bool {
+        let now = report.at;
+        let fresh = || Allowance { tokens: SPAM_BURST, at: now };
+        let allowance = self.allowances.get_or_insert_mut(spam_key(report), fresh);
+        let passed = now.duration_since(allowance.at).as_secs_f64().max(0.0);
+        allowance.at = now;
+        allowance.tokens = (allowance.tokens + passed * SPAM_PER_SECOND).min(SPAM_BURST);
+        let allowed = allowance.tokens >= 1.0;
+        if allowed {
+            allowance.tokens -= 1.0;
+        }
+        allowed
+    }
+
+    /// A name in upstream's form. The suffix always grows, as two events of one instant would collide.
+    fn name_for(&mut self, report: &Report) -> SmolStr {
+        self.last_suffix = report.at.as_nanosecond().max(self.last_suffix + 1);
+        let suffix = format_smolstr!(".{:x}", self.last_suffix);
+        let room = 253 - suffix.len();
+        let name = &report.about.name;
+        let end = (0..=room.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        format_smolstr!("{}{suffix}", &name[..end])
+    }
+}
+
+fn spam_key(report: &Report) -> String {
+    let about = &report.about;
+    [&report.source, &about.kind, &about.namespace, &about.name, &about.uid, &about.api_version]
+        .map(SmolStr::as_str)
+        .join("\0")
+        + &format!("\0{:?}", report.kind)
+}
+
+fn group_key(report: &Report) -> String {
+    format!("{}\0{}", spam_key(report), report.reason)
+}
+
+fn identity_key(report: &Report) -> String {
+    format!("{}\0{}", group_key(report), report.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::{EventType, ObjectRef};
+
+    fn report(message: &str, at: i64) -> Report {
+        let about = ObjectRef {
+            kind: "ReplicaSet".into(),
+            namespace: "ns".into(),
+            name: "web".into(),
+            uid: "u".into(),
+            api_version: "apps/v1".into(),
+            resource_version: "1".into(),
+        };
+        Report {
+            source: "replicaset-controller".into(),
+            about,
+            kind: EventType::Normal,
+            reason: "SuccessfulCreate".into(),
+            message: message.into(),
+            annotations: vec![],
+            at: Timestamp::from_second(1_700_000_000 + at).unwrap(),
+        }
+    }
+
+    /// What is written for a row of `message@second` reports: `message xCOUNT`, or `-` for nothing.
+    fn written(reports: &str) -> String {
+        let mut correlator = Correlator::default();
+        let posts = reports.split_whitespace().map(|item| {
+            let (message, at) = item.split_once('@').unwrap_or((item, "0"));
+            match correlator.correlate(&report(message, at.parse().unwrap())) {
+                None => "-".to_owned(),
+                Some(post) if post.combined => format!("combined x{}", post.count),
+                Some(post) => format!("{} x{}", post.message, post.count),
+            }
+        });
+        posts.collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn repeats_are_counted_and_crowds_combined() {
+        #[rustfmt::skip]
+        let table = [
+            ("a new event is created",               "a",                            "a x1"),
+            ("the same again raises the count",      "a a@5 b a@9",                  "a x1, a x2, b x1, a x3"),
+            ("the tenth message is combined",        "a b c d e f g h i j k",        "a x1, b x1, c x1, d x1, e x1, f x1, g x1, h x1, i x1, combined x1, combined x2"),
+            ("ten minutes of silence start anew",    "a b c d e f g h i j j@601",    "a x1, b x1, c x1, d x1, e x1, f x1, g x1, h x1, i x1, combined x1, j x1"),
+        ];
+        for (case, reports, want) in table {
+            assert_eq!(written(reports), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_source_may_say_25_things_about_an_object_and_then_one_in_five_minutes() {
+        let mut correlator = Correlator::default();
+        let mut told = |at| correlator.correlate(&report("a", at)).is_some();
+        assert_eq!((0..40).filter(|_| told(0)).count(), 25);
+        assert!(!told(299));
+        assert!(told(300));
+        assert!(!told(301));
+    }
+
+    #[test]
+    fn names_of_one_instant_differ_and_fit() {
+        let mut correlator = Correlator::default();
+        let mut long = report("a", 0);
+        long.about.name = "ü".repeat(200).into();
+        let first = correlator.correlate(&long).unwrap().name;
+        long.message = "b".into();
+        let second = correlator.correlate(&long).unwrap().name;
+        assert_ne!(first, second);
+        assert!(first.len() <= 253);
+    }
+}

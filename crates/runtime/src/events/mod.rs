@@ -1,0 +1,168 @@
+//! The event recorder: what controllers tell users about their objects.
+//!
+//! Recording never waits: an event goes into a bounded channel or is dropped and counted. One task per
+//! controller takes them out, lets the [`correlator`] merge and filter them as client-go does, and writes.
+
+mod correlator;
+mod sink;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flyball_api::{ObjectMeta, Resource, ResourceVersion, Timestamp, Uid};
+use flyball_client::Client;
+use serde::Serialize;
+use smol_str::SmolStr;
+use tokio::sync::mpsc;
+
+use crate::clock::Clock;
+
+/// How many events may wait to be written.
+const WAITING: usize = 1000;
+
+/// Whether an event tells of ordinary business or of something a user should look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum EventType {
+    /// Ordinary business.
+    Normal,
+    /// Something that may need a person.
+    Warning,
+}
+
+/// The object an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRef {
+    /// Kind.
+    pub kind: SmolStr,
+    /// Namespace, empty for cluster-scoped objects.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub namespace: SmolStr,
+    /// Name.
+    pub name: SmolStr,
+    /// Uid; empty for an object that is only known by name.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub uid: SmolStr,
+    /// Group and version.
+    pub api_version: SmolStr,
+    /// Version that the controller looked at, empty when it is not known.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub resource_version: SmolStr,
+}
+
+impl ObjectRef {
+    /// Refers to an object of a known kind.
+    pub fn of<T: Resource>(object: &T) -> Self {
+        let kind = T::TYPE;
+        Self::from_meta(kind.api_version(), kind.kind, object.meta())
+    }
+
+    /// Refers to an object by its kind and metadata.
+    pub fn from_meta(api_version: impl Into<SmolStr>, kind: impl Into<SmolStr>, meta: &ObjectMeta) -> Self {
+        let version = match meta.resource_version {
+            ResourceVersion(0) => SmolStr::default(),
+            version => smol_str::format_smolstr!("{version}"),
+        };
+        Self {
+            kind: kind.into(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.to_smol_str(),
+            api_version: api_version.into(),
+            resource_version: version,
+        }
+    }
+
+    /// Refers to an object of which only name and uid are known.
+    pub fn named<T: Resource>(namespace: &str, name: &str, uid: &Uid) -> Self {
+        let kind = T::TYPE;
+        Self {
+            api_version: kind.api_version().into(),
+            kind: kind.kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: uid.to_smol_str(),
+            resource_version: SmolStr::default(),
+        }
+    }
+}
+
+/// An event as a controller reported it, before it is merged with others.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    pub(crate) source: SmolStr,
+    pub(crate) about: ObjectRef,
+    pub(crate) kind: EventType,
+    pub(crate) reason: SmolStr,
+    pub(crate) message: String,
+    pub(crate) annotations: Vec<(SmolStr, String)>,
+    pub(crate) at: Timestamp,
+}
+
+/// Tells users what happens to their objects. Cheap to clone.
+#[derive(Clone)]
+pub struct Recorder {
+    source: SmolStr,
+    clock: Clock,
+    waiting: mpsc::Sender<Report>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Recorder {
+    /// A recorder whose events come from `source`, and the task that writes them with `client`. Events are
+    /// written while that task runs; it ends when all recorders are gone.
+    pub fn new(
+        source: impl Into<SmolStr>,
+        clock: Clock,
+        client: Client,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (waiting, arrivals) = mpsc::channel(WAITING);
+        let recorder = Self { source: source.into(), clock, waiting, dropped: Arc::default() };
+        (recorder, sink::write_all(arrivals, client))
+    }
+
+    /// The same recorder under another source name (several controllers report under a historical one).
+    pub fn with_source(&self, source: impl Into<SmolStr>) -> Self {
+        Self { source: source.into(), ..self.clone() }
+    }
+
+    /// Tells of ordinary business.
+    pub fn normal(&self, about: &ObjectRef, reason: &'static str, message: impl Into<String>) {
+        self.record(about, EventType::Normal, reason, message.into(), vec![]);
+    }
+
+    /// Tells of something that may need a person.
+    pub fn warning(&self, about: &ObjectRef, reason: &'static str, message: impl Into<String>) {
+        self.record(about, EventType::Warning, reason, message.into(), vec![]);
+    }
+
+    /// The general form, with annotations on the event and a reason that need not be constant.
+    pub fn record(
+        &self,
+        about: &ObjectRef,
+        kind: EventType,
+        reason: impl Into<SmolStr>,
+        message: String,
+        annotations: Vec<(SmolStr, String)>,
+    ) {
+        let reason = reason.into();
+        tracing::debug!(kind = %about.kind, namespace = %about.namespace, name = %about.name, %reason, %message, "event");
+        let report = Report {
+            source: self.source.clone(),
+            about: about.clone(),
+            kind,
+            reason,
+            message,
+            annotations,
+            at: self.clock.now(),
+        };
+        if self.waiting.try_send(report).is_err() && self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!(source = %self.source, waiting = WAITING, "events are produced faster than the API server takes them; dropping some");
+        }
+    }
+
+    /// How many events were dropped because too many were waiting.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,206 @@
+//! The tasks of one run of one controller: triggers that fill its queues and workers that empty them.
+
+use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Key, Object};
+use flyball_cache::{Change, Informer, Origin, Subscription};
+use flyball_queue::{Backoff, Priority, Queue, QueueKey};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use crate::context::Context;
+use crate::error::{Chain, Retry, SyncError};
+use crate::quarantine::{Quarantine, panic_text};
+
+/// What is to happen to a key after a sync that did not fail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing, until something changes.
+    #[default]
+    Settled,
+    /// Look again after this long.
+    After(Duration),
+}
+
+/// What a queue of work may hold: something that names an object.
+pub trait WorkKey: QueueKey + Display + Sync {
+    /// The object, for the barrier and the log.
+    fn object(&self) -> &Key;
+}
+
+impl WorkKey for Key {
+    fn object(&self) -> &Key {
+        self
+    }
+}
+
+/// A controller's shell: brings one object closer to what is wanted. Safe to call at any time, any number of
+/// times, for objects that are there and objects that are gone.
+pub trait Reconcile<K: WorkKey = Key>: Send + Sync + 'static {
+    /// Looks at one key and acts.
+    fn sync(&self, key: &K) -> impl Future<Output = Result<Next, SyncError>> + Send;
+}
+
+/// Collects what a controller runs. Nothing runs before the supervisor says so.
+pub struct Tasks {
+    cx: Arc<Context>,
+    quarantine: Quarantine,
+    subscriptions: Vec<Subscription>,
+    synced: Vec<BoxFuture<'static, ()>>,
+    running: Vec<(String, BoxFuture<'static, ()>)>,
+    closers: Vec<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Tasks {
+    pub(crate) fn new(cx: Arc<Context>, quarantine: Quarantine) -> Self {
+        Self { cx, quarantine, subscriptions: vec![], synced: vec![], running: vec![], closers: vec![] }
+    }
+
+    /// A queue under the name that its metrics have upstream.
+    pub fn queue<K: WorkKey>(&mut self, name: &'static str) -> Queue<K> {
+        let queue = Queue::new(Backoff::default(), self.cx.metrics.queue_observer(name));
+        self.cx.metrics.watch_queue(name, {
+            let queue = queue.clone();
+            move || (queue.depth(), queue.work_in_hand())
+        });
+        let closing = queue.clone();
+        self.closers.push(Box::new(move || closing.close()));
+        queue
+    }
+
+    /// Waits for a cache to be filled before any worker starts, without listening to its changes.
+    pub fn needs<T: Object>(&mut self, informer: &Arc<Informer<T>>) {
+        let informer = informer.clone();
+        self.synced.push(async move { drop(informer.synced().await) }.boxed());
+    }
+
+    /// Calls `trigger` for every change in a cache; it may only put keys into queues.
+    pub fn on<T: Object>(
+        &mut self,
+        informer: &Arc<Informer<T>>,
+        trigger: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
+    ) {
+        self.needs(informer);
+        self.subscriptions.push(informer.subscribe(Box::new(trigger)));
+    }
+
+    /// Starts `count` workers that reconcile the keys of `queue`.
+    pub fn workers<K: WorkKey>(&mut self, queue: &Queue<K>, count: usize, reconciler: Arc<impl Reconcile<K>>) {
+        for n in 0..count.max(1) {
+            let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), self.quarantine.clone());
+            self.spawn(format!("worker {n}"), work);
+        }
+    }
+
+    /// Runs a loop of the controller's own beside its workers, once the caches are filled. It must end by
+    /// itself only when it has nothing left to do.
+    pub fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        self.running.push((name.into(), task.boxed()));
+    }
+
+    /// Waits for the caches, then starts everything. The subscriptions live as long as what is returned.
+    pub(crate) async fn start(self) -> Running {
+        let Self { cx, subscriptions, synced, running, closers, .. } = self;
+        futures::future::join_all(synced).await;
+        let mut set = JoinSet::new();
+        for (name, task) in running {
+            let span = tracing::info_span!("controller", controller = cx.name, task = %name);
+            set.spawn(task.instrument(span));
+        }
+        Running { set, closers, _subscriptions: subscriptions }
+    }
+}
+
+/// A controller at work.
+pub(crate) struct Running {
+    pub(crate) set: JoinSet<()>,
+    closers: Vec<Box<dyn Fn() + Send + Sync>>,
+    _subscriptions: Vec<Subscription>,
+}
+
+impl Running {
+    /// Lets no worker take another key.
+    pub(crate) fn close(&self) {
+        for close in &self.closers {
+            close();
+        }
+    }
+}
+
+/// How urgent the keys of a change are: what is only being listed or looked at again can wait.
+pub fn priority(origin: Origin) -> Priority {
+    match origin {
+        Origin::Initial | Origin::Resync => Priority::Sweep,
+        Origin::Watch | Origin::Relist => Priority::Change,
+    }
+}
+
+/// One worker: takes keys until the queue is closed.
+async fn work<K: WorkKey>(
+    cx: Arc<Context>,
+    queue: Queue<K>,
+    reconciler: Arc<impl Reconcile<K>>,
+    quarantine: Quarantine,
+) {
+    while let Some(key) = queue.next().await {
+        let object = key.object();
+        if let Some(wait) = quarantine.wait(object) {
+            queue.add_after(key.clone(), wait);
+            continue;
+        }
+        if cx.barrier.is_raised(object) {
+            let (cx, queue, key) = (cx.clone(), queue.clone(), key.clone());
+            tokio::spawn(async move {
+                cx.barrier.lowered(key.object()).await;
+                queue.add(key, Priority::Change);
+            });
+            continue;
+        }
+        let attempt = queue.failures(&key);
+        let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
+        let sync = async {
+            quarantine.test_hook(cx.name, object);
+            reconciler.sync(&key).await
+        };
+        match AssertUnwindSafe(sync).catch_unwind().instrument(span).await {
+            Ok(Ok(next)) => {
+                quarantine.release(object);
+                queue.forget(&key);
+                if let Next::After(delay) = next {
+                    queue.add_after(key.clone(), delay);
+                }
+            }
+            Ok(Err(error)) => after_failure(cx.name, &queue, &key, &error),
+            Err(panic) => {
+                let text = panic_text(&*panic);
+                tracing::error!(controller = cx.name, key = %*key, panic = text, "a controller panicked; it is restarted");
+                quarantine.add(object, text);
+                // The supervisor sees the panic and restarts this controller, and no other.
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+fn after_failure<K: WorkKey>(controller: &'static str, queue: &Queue<K>, key: &K, error: &SyncError) {
+    let (category, chain) = (error.category(), Chain(error));
+    match error.retry() {
+        Retry::Backoff if error.is_expected() => {
+            tracing::debug!(controller, %key, category, error = %chain, "lost a race; trying again");
+            queue.retry(key.clone());
+        }
+        Retry::Backoff => {
+            tracing::warn!(controller, %key, category, error = %chain, "sync failed; trying again");
+            queue.retry(key.clone());
+        }
+        Retry::Never => {
+            tracing::error!(controller, %key, category, error = %chain, "sync failed; waiting for a change");
+            queue.forget(key);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The way of every write: rate limit and identity (in the client), the decision log, metrics, the barrier.
+
+use std::fmt::Display;
+
+use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, ResourceVersion};
+use flyball_client::{DeleteOptions, Error, Patch, Verb};
+use serde_json::Value;
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use crate::barrier::Awaited;
+use crate::context::Context;
+use crate::decisions::{Decision, Outcome, Subject};
+use crate::error::Chain;
+
+/// Writes on behalf of one key of one controller. Every call says why, for the log.
+pub struct Writer<'a> {
+    cx: &'a Context,
+    owner: &'a Key,
+}
+
+/// Where a write goes.
+struct Target<'a> {
+    resource: &'a ResourceType,
+    key: Key,
+    subresource: Option<&'a str>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
+        Self { cx, owner }
+    }
+
+    /// Creates an object; the server's answer is returned.
+    pub async fn create<T: Resource>(&self, namespace: &str, body: &Value, why: impl Display) -> Result<T, Error> {
+        self.create_dynamic(&T::TYPE, (!namespace.is_empty()).then_some(namespace), body, why).await
+    }
+
+    /// Creates an object of a resource that is known only at run time.
+    pub async fn create_dynamic<T: Object>(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        body: &Value,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        let name = |field: &str| body.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let given = name("/metadata/name");
+        let shown = if given.is_empty() { format!("{}*", name("/metadata/generateName")) } else { given.to_owned() };
+        let target =
+            Target { resource, key: Key::new(namespace.unwrap_or_default(), shown.as_str()), subresource: None };
+        let unknown = match given.is_empty() {
+            true => Awaited::UnknownCreation(namespace.map(str::to_owned)),
+            false => Awaited::UnknownObject(target.key.clone()),
+        };
+        let request = self.cx.client.create_as::<T>(resource, namespace, body);
+        self.write(Verb::Create, target, why, unknown, request, identity).await
+    }
+
+    /// Replaces an object, or one of its subresources, by `body`.
+    pub async fn update<T: Resource>(
+        &self,
+        key: &Key,
+        subresource: Option<&str>,
+        body: &Value,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        self.update_dynamic(&T::TYPE, key, subresource, body, why).await
+    }
+
+    /// Replaces an object of a resource that is known only at run time.
+    pub async fn update_dynamic<T: Object>(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        body: &Value,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        let target = Target { resource, key: key.clone(), subresource };
+        let request = self.cx.client.update_as::<T>(resource, key, subresource, body);
+        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+    }
+
+    /// Changes parts of an object, or of one of its subresources.
+    pub async fn patch<T: Resource>(
+        &self,
+        key: &Key,
+        subresource: Option<&str>,
+        patch: Patch,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        self.patch_dynamic(&T::TYPE, key, subresource, patch, why).await
+    }
+
+    /// Changes parts of an object of a resource that is known only at run time.
+    pub async fn patch_dynamic<T: Object>(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        patch: Patch,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        let target = Target { resource, key: key.clone(), subresource };
+        let request = self.cx.client.patch_as::<T>(resource, key, subresource, &patch);
+        self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+    }
+
+    /// Deletes an object. Give the uid that was looked at: another object of that name is left alone.
+    pub async fn delete<T: Resource>(&self, key: &Key, options: DeleteOptions, why: impl Display) -> Result<(), Error> {
+        self.delete_dynamic(&T::TYPE, key, options, why).await
+    }
+
+    /// Deletes an object of a resource that is known only at run time.
+    pub async fn delete_dynamic(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        options: DeleteOptions,
+        why: impl Display,
+    ) -> Result<(), Error> {
+        let target = Target { resource, key: key.clone(), subresource: None };
+        let request = self.cx.client.delete_dynamic(resource, key, &options);
+        self.write(Verb::Delete, target, why, Awaited::UnknownObject(key.clone()), request, |_| None).await?;
+        // The answer need not carry a version; what counts is that the cache lets go of the object.
+        if let Some(uid) = options.uid {
+            self.cx.barrier.raise(self.owner, resource, Awaited::Gone(key.clone(), uid));
+        }
+        Ok(())
+    }
+
+    /// Makes the request, and leaves its traces: the barrier waits for what `seen` finds in the answer, or for
+    /// `unknown` if there was none, and the decision log gets its line.
+    async fn write<A>(
+        &self,
+        verb: Verb,
+        target: Target<'_>,
+        why: impl Display,
+        unknown: Awaited,
+        request: impl Future<Output = Result<A, Error>>,
+        seen: impl Fn(&A) -> Option<(Key, ResourceVersion)>,
+    ) -> Result<A, Error> {
+        let (cx, started) = (self.cx, Instant::now());
+        let answer = request.await;
+        let written = answer.as_ref().ok().and_then(seen);
+        match &answer {
+            Ok(_) => {
+                if let Some((_, version)) = &written {
+                    cx.barrier.raise(self.owner, target.resource, Awaited::Version(*version));
+                }
+            }
+            Err(error) if error.outcome_unknown() => cx.barrier.raise(self.owner, target.resource, unknown),
+            Err(_) => {}
+        }
+        let named = written.map(|(key, _)| key).filter(|_| verb == Verb::Create).unwrap_or(target.key);
+        cx.decide(Decision {
+            id: 0,
+            time: cx.clock.now(),
+            controller: cx.name,
+            owner: self.owner.to_string(),
+            action: verb.as_str(),
+            target: Subject::new(target.resource.kind.clone(), &named),
+            subresource: target.subresource.map(SmolStr::new).unwrap_or_default(),
+            why: why.to_string(),
+            outcome: outcome(answer.as_ref().err()),
+            took_ms: started.elapsed(),
+        });
+        answer
+    }
+}
+
+fn outcome(error: Option<&Error>) -> Outcome {
+    match error {
+        None => Outcome::Done,
+        Some(error) if error.outcome_unknown() => Outcome::Unknown(Chain(error).to_string()),
+        Some(error) if error.status().is_some() => Outcome::Refused(Chain(error).to_string()),
+        Some(error) => Outcome::NotSent(Chain(error).to_string()),
+    }
+}
+
+/// What the answer to a write shows of the object.
+fn identity<T: Object>(object: &T) -> Option<(Key, ResourceVersion)> {
+    Some((object.key(), object.meta().resource_version))
+}
+
+/// Options by which [`Writer::delete`] deletes exactly the object that was looked at.
+pub fn exactly(meta: &ObjectMeta) -> DeleteOptions {
+    DeleteOptions::uid(&meta.uid)
+}
