@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceType, ResourceVersion};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tracing::warn;
 
 use crate::change::{Change, Origin};
@@ -26,6 +26,8 @@ pub(crate) struct Mirror<T> {
     pub(crate) milestones: Milestones,
     /// Becomes true with the first complete list, and stays so.
     pub(crate) synced: watch::Sender<bool>,
+    /// Rung by whoever misses something that the server must have sent.
+    pub(crate) doubts: Notify,
 }
 
 /// A list under way. Objects are taken over as they come, so that a relist never holds two copies of everything;
@@ -59,6 +61,7 @@ impl<T: Object> Mirror<T> {
             counters,
             milestones: Milestones::default(),
             synced: watch::Sender::new(false),
+            doubts: Notify::new(),
         }
     }
 

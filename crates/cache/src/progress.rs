@@ -22,6 +22,9 @@ pub trait Progress: Send + Sync {
 
     /// Identity, whether it is being deleted, and version of the newest that was heard of `key`.
     fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)>;
+
+    /// Asks for a full list instead of the running watch, from somebody who has reason to doubt it.
+    fn refresh(&self);
 }
 
 /// An informer of any type, seen through its objects' metadata.
@@ -65,6 +68,10 @@ impl<T: Object> Progress for Informer<T> {
 
     fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)> {
         self.mirror.store.header(key).map(|header| (header.uid, header.deleting, header.version))
+    }
+
+    fn refresh(&self) {
+        self.mirror.doubts.notify_one();
     }
 }
 

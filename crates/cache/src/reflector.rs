@@ -95,7 +95,7 @@ impl<T: Object> Reflector<T> {
     async fn step(&mut self, state: State) -> Result<State, Failure> {
         match state {
             State::Listing => self.list().await.map(State::Watching),
-            State::Watching(connection) => self.watch(connection).await.map(|()| State::Watching(None)),
+            State::Watching(connection) => self.watch(connection).await,
         }
     }
 
@@ -195,8 +195,9 @@ impl<T: Object> Reflector<T> {
         Ok(Connection { events, opened, deadline, heard: false })
     }
 
-    /// Follows a watch to its end. `Ok` means that the next one can begin where this one ended, at once.
-    async fn watch(&mut self, connection: Option<Connection>) -> Result<(), Failure> {
+    /// Follows a watch to its end, and says what to do then, at once: as a rule the next one begins where this one
+    /// ended.
+    async fn watch(&mut self, connection: Option<Connection>) -> Result<State, Failure> {
         let mut connection = match connection {
             Some(connection) => connection,
             None => self.open(WatchFrom::Version(self.mirror.store.version_reached())).await?,
@@ -208,17 +209,21 @@ impl<T: Object> Reflector<T> {
                     self.remind().await;
                     continue;
                 }
+                () = self.mirror.doubts.notified() => {
+                    info!(resource = %self.mirror.resource, "listing anew, as somebody doubts the cache");
+                    return Ok(State::Listing);
+                }
             };
             match next {
                 Err(_) => {
                     Counters::add(&self.mirror.counters.idle_watches, 1);
                     info!(resource = %self.mirror.resource, "a watch outlived its time-out, replacing it");
-                    return Ok(());
+                    return Ok(State::Watching(None));
                 }
                 Ok(None) if !connection.heard && connection.opened.elapsed() < SHORTEST_WATCH => {
                     return Err(broken_off("watching"));
                 }
-                Ok(None) => return Ok(()),
+                Ok(None) => return Ok(State::Watching(None)),
                 Ok(Some(event)) => self.follow(&event?, &mut connection),
             }
         }

@@ -59,6 +59,17 @@ impl<T> Clone for Store<T> {
     }
 }
 
+/// A store that nothing keeps current, for tests of what reads one.
+impl<T: Object> FromIterator<T> for Store<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
+        let store = Self::new();
+        for object in objects {
+            store.put(&Arc::new(object));
+        }
+        store
+    }
+}
+
 impl<T: Object> Store<T> {
     pub(crate) fn new() -> Self {
         let contents = Contents {

@@ -109,7 +109,9 @@ impl Barrier {
         match known {
             Ok(known) => {
                 let mut waits = self.waits.lock();
-                for (_, held) in waits.get_mut(owner).into_iter().flatten().filter(|(_, held)| *held == awaited) {
+                for (_, held) in
+                    waits.get_mut(owner).into_iter().flatten().filter(|(_, held)| *held == awaited)
+                {
                     *held = known.clone();
                 }
                 known
@@ -127,14 +129,19 @@ impl Barrier {
             Ok(object) => Ok(Awaited::Version(version_of(&object))),
             Err(error) if error.is_not_found() => {
                 let held = self.informers.progress(resource).and_then(|progress| progress.holds(key));
-                Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |(uid, ..)| Awaited::Gone(key.clone(), uid)))
+                Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |(uid, ..)| {
+                    Awaited::Gone(key.clone(), uid)
+                }))
             }
             Err(error) => Err(error),
         }
     }
 
     async fn live_latest(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Awaited, Error> {
-        let all = self.client.list_dynamic(resource, namespace, &ListParams { metadata_only: true, ..ListParams::default() }).await?;
+        let all = self
+            .client
+            .list_dynamic(resource, namespace, &ListParams { metadata_only: true, ..ListParams::default() })
+            .await?;
         let latest = all.items.iter().map(version_of).max().unwrap_or(ResourceVersion(0));
         Ok(Awaited::Version(latest))
     }
@@ -148,7 +155,9 @@ fn version_of(object: &serde_json::Value) -> ResourceVersion {
 fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
     match awaited {
         Awaited::Version(version) => cache.version_reached() >= *version,
-        Awaited::Gone(key, uid) => cache.holds(key).is_none_or(|(held, deleting, _)| held != *uid || deleting),
+        Awaited::Gone(key, uid) => {
+            cache.holds(key).is_none_or(|(held, deleting, _)| held != *uid || deleting)
+        }
         Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => false,
     }
 }

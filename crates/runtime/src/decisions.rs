@@ -101,7 +101,8 @@ impl Decision {
     /// Whether the decision was made for, or about, an object of this kind and name.
     pub fn concerns(&self, kind: &str, namespace: &str, name: &str) -> bool {
         let target = &self.target;
-        let about = target.kind.eq_ignore_ascii_case(kind) && target.name == name && target.namespace == namespace;
+        let about =
+            target.kind.eq_ignore_ascii_case(kind) && target.name == name && target.namespace == namespace;
         let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
         about || (self.owner == key && self.controller.starts_with(&kind.to_ascii_lowercase()))
     }

@@ -82,7 +82,11 @@ pub async fn supervise(
                 return;
             }
             Err(panic) => {
-                tracing::error!(controller = name, panic = panic_text(&*panic), "a controller panicked at its start");
+                tracing::error!(
+                    controller = name,
+                    panic = panic_text(&*panic),
+                    "a controller panicked at its start"
+                );
             }
         }
         let ended = tokio::select! {

@@ -76,7 +76,7 @@ impl Tasks {
     /// Waits for a cache to be filled before any worker starts, without listening to its changes.
     pub fn needs<T: Object>(&mut self, informer: &Arc<Informer<T>>) {
         let informer = informer.clone();
-        self.synced.push(async move { drop(informer.synced().await) }.boxed());
+        self.synced.push(async move { informer.synced().await }.map(|_| ()).boxed());
     }
 
     /// Calls `trigger` for every change in a cache; it may only put keys into queues.
@@ -90,7 +90,12 @@ impl Tasks {
     }
 
     /// Starts `count` workers that reconcile the keys of `queue`.
-    pub fn workers<K: WorkKey>(&mut self, queue: &Queue<K>, count: usize, reconciler: Arc<impl Reconcile<K>>) {
+    pub fn workers<K: WorkKey>(
+        &mut self,
+        queue: &Queue<K>,
+        count: usize,
+        reconciler: Arc<impl Reconcile<K>>,
+    ) {
         for n in 0..count.max(1) {
             let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), self.quarantine.clone());
             self.spawn(format!("worker {n}"), work);

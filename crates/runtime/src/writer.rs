@@ -32,7 +32,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Creates an object; the server's answer is returned.
-    pub async fn create<T: Resource>(&self, namespace: &str, body: &Value, why: impl Display) -> Result<T, Error> {
+    pub async fn create<T: Resource>(
+        &self,
+        namespace: &str,
+        body: &Value,
+        why: impl Display,
+    ) -> Result<T, Error> {
         self.create_dynamic(&T::TYPE, (!namespace.is_empty()).then_some(namespace), body, why).await
     }
 
@@ -46,9 +51,13 @@ impl<'a> Writer<'a> {
     ) -> Result<T, Error> {
         let name = |field: &str| body.pointer(field).and_then(Value::as_str).unwrap_or_default();
         let given = name("/metadata/name");
-        let shown = if given.is_empty() { format!("{}*", name("/metadata/generateName")) } else { given.to_owned() };
-        let target =
-            Target { resource, key: Key::new(namespace.unwrap_or_default(), shown.as_str()), subresource: None };
+        let shown =
+            if given.is_empty() { format!("{}*", name("/metadata/generateName")) } else { given.to_owned() };
+        let target = Target {
+            resource,
+            key: Key::new(namespace.unwrap_or_default(), shown.as_str()),
+            subresource: None,
+        };
         let unknown = match given.is_empty() {
             true => Awaited::UnknownCreation(namespace.map(str::to_owned)),
             false => Awaited::UnknownObject(target.key.clone()),
@@ -108,7 +117,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Deletes an object. Give the uid that was looked at: another object of that name is left alone.
-    pub async fn delete<T: Resource>(&self, key: &Key, options: DeleteOptions, why: impl Display) -> Result<(), Error> {
+    pub async fn delete<T: Resource>(
+        &self,
+        key: &Key,
+        options: DeleteOptions,
+        why: impl Display,
+    ) -> Result<(), Error> {
         self.delete_dynamic(&T::TYPE, key, options, why).await
     }
 

@@ -159,7 +159,8 @@ mod tests {
                 owner => {
                     let uid = Uid::from(owner.strip_prefix("of-").expect("a known word"));
                     let controller = Some(true);
-                    meta.owner_references = Box::new([OwnerReference { uid, controller, ..OwnerReference::default() }]);
+                    meta.owner_references =
+                        Box::new([OwnerReference { uid, controller, ..OwnerReference::default() }]);
                 }
             }
         }

@@ -64,7 +64,14 @@ pub fn name_prefix(owner: &str) -> String {
 }
 
 /// Creates a pod for `about` and tells of it.
-pub async fn create(cx: &Context, events: &Recorder, owner: &Key, about: &ObjectRef, body: &Value, why: &str) -> Result<Pod, PodError> {
+pub async fn create(
+    cx: &Context,
+    events: &Recorder,
+    owner: &Key,
+    about: &ObjectRef,
+    body: &Value,
+    why: &str,
+) -> Result<Pod, PodError> {
     let labels = body.pointer("/metadata/labels").and_then(Value::as_object);
     if labels.is_none_or(|labels| labels.is_empty()) {
         return Err(PodError::NoLabels);
@@ -85,7 +92,14 @@ pub async fn create(cx: &Context, events: &Recorder, owner: &Key, about: &Object
 }
 
 /// Deletes a pod of `about` and tells of it. One that is gone already is no failure.
-pub async fn delete(cx: &Context, events: &Recorder, owner: &Key, about: &ObjectRef, pod: &Pod, why: &str) -> Result<(), PodError> {
+pub async fn delete(
+    cx: &Context,
+    events: &Recorder,
+    owner: &Key,
+    about: &ObjectRef,
+    pod: &Pod,
+    why: &str,
+) -> Result<(), PodError> {
     let meta = &pod.metadata;
     match cx.writer(owner).delete::<Pod>(&meta.key(), exactly(meta), why).await {
         Ok(()) => {
@@ -106,10 +120,10 @@ pub fn is_namespace_going(error: &Error) -> bool {
     error.has_cause("NamespaceTerminating")
 }
 
-/// How long until the next of these pods has been ready for `min_ready`; `None` when none is on its way.
-pub fn next_available(pods: &[Arc<Pod>], min_ready: Duration, now: Timestamp) -> Option<Duration> {
-    let waits = pods.iter().filter(|pod| pod.is_ready()).filter_map(|pod| {
-        let due = pod.ready_since()?.checked_add(min_ready).ok()?;
+/// How long until the next of these pods has been ready for long enough; `None` when none is on its way.
+pub fn next_available(pods: &[Arc<Pod>], min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+    let waits = pods.iter().filter_map(|pod| {
+        let due = pod.available_at(min_ready_seconds)?;
         Duration::try_from(due.duration_since(now)).ok().filter(|wait| !wait.is_zero())
     });
     waits.min()

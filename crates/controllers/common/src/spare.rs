@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use flyball_api::pod::{Phase, Pod};
 use flyball_api::Timestamp;
+use flyball_api::pod::{ContainerStatus, Phase, Pod};
 use rustc_hash::FxHashMap;
 
 /// The annotation by which users say how much they would mind losing a pod.
@@ -44,7 +44,7 @@ impl<'a> Usefulness<'a> {
             ready: pod.is_ready().then(|| pod.ready_since()),
             deletion_cost: deletion_cost(pod),
             neighbours,
-            restarts: pod.max_restarts(),
+            restarts: most_restarts(pod),
             created: pod.metadata.creation_timestamp,
             uid: &pod.metadata.uid,
         }
@@ -68,7 +68,13 @@ impl<'a> Usefulness<'a> {
 
     /// The younger goes first, but ages within the same power of two count as equal and chance (the uid)
     /// decides. Otherwise the pods of one late rollout, often all in one zone, would go first.
-    fn by_age(&self, other: &Self, one: Option<Timestamp>, two: Option<Timestamp>, now: Timestamp) -> Ordering {
+    fn by_age(
+        &self,
+        other: &Self,
+        one: Option<Timestamp>,
+        two: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Ordering {
         match (one, two) {
             _ if one == two => Ordering::Equal,
             (None, _) => Ordering::Less,
@@ -87,6 +93,19 @@ fn magnitude(since: Timestamp, now: Timestamp) -> i32 {
         age if age > 0 => age.ilog2() as i32,
         _ => -1,
     }
+}
+
+/// The most restarts of any container, and of any sidecar.
+fn most_restarts(pod: &Pod) -> (i32, i32) {
+    let sidecars: Vec<_> =
+        pod.spec.init_containers.iter().filter(|container| container.is_sidecar()).collect();
+    let is_sidecar =
+        |status: &&ContainerStatus| sidecars.iter().any(|container| container.name == status.name);
+    let most = |count: Option<i32>| count.unwrap_or(0);
+    let containers = pod.status.container_statuses.iter().map(|status| status.restart_count);
+    let beside =
+        pod.status.init_container_statuses.iter().filter(is_sidecar).map(|status| status.restart_count);
+    (most(containers.max()), most(beside.max()))
 }
 
 /// What the user says a pod costs; text that is no number counts as nothing said.

@@ -8,8 +8,8 @@ use rand::Rng;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::correlator::{Correlator, Post};
 use super::Report;
+use super::correlator::{Correlator, Post};
 use crate::error::Chain;
 
 const TRIES: u32 = 12;
@@ -28,7 +28,8 @@ pub(super) async fn write_all(mut arrivals: mpsc::Receiver<Report>, client: Clie
 /// Writes one event. Tries again only when the server could not be reached: an event that it refuses would
 /// be refused again.
 async fn write(client: &Client, report: &Report, post: &Post) {
-    let namespace = if report.about.namespace.is_empty() { "default" } else { report.about.namespace.as_str() };
+    let namespace =
+        if report.about.namespace.is_empty() { "default" } else { report.about.namespace.as_str() };
     for attempt in 1..=TRIES {
         let error = match write_once(client, namespace, report, post).await {
             Ok(()) => return,

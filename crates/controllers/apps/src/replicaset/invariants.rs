@@ -10,8 +10,10 @@ use super::plan::{Action, BURST, View};
 pub fn check<T: Replicated>(view: &View<'_, T>, actions: &[Action<'_>]) -> Result<(), String> {
     let (have, want) = (view.pods.len(), view.set.replicas());
     let made: usize = actions.iter().map(|a| if let Action::Create { count } = a { *count } else { 0 }).sum();
-    let deleted: Vec<_> =
-        actions.iter().filter_map(|a| if let Action::Delete { pod, .. } = a { Some(&pod.metadata.uid) } else { None }).collect();
+    let deleted: Vec<_> = actions
+        .iter()
+        .filter_map(|a| if let Action::Delete { pod, .. } = a { Some(&pod.metadata.uid) } else { None })
+        .collect();
     let rules = [
         ("a set that is being deleted is left alone", !view.set.is_deleting() || actions.is_empty()),
         ("never both making and deleting", made == 0 || deleted.is_empty()),
@@ -21,7 +23,8 @@ pub fn check<T: Replicated>(view: &View<'_, T>, actions: &[Action<'_>]) -> Resul
         ("no pod deleted twice", deleted.iter().enumerate().all(|(n, uid)| !deleted[..n].contains(uid))),
         ("progress while there is a gap", view.set.is_deleting() || have == want || !actions.is_empty()),
     ];
-    rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(rule, _)| {
-        Err(format!("{rule}: have {have}, want {want}, planned {actions:?}"))
-    })
+    rules
+        .iter()
+        .find(|(_, holds)| !holds)
+        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: have {have}, want {want}, planned {actions:?}")))
 }

@@ -18,7 +18,6 @@ mod tests;
 pub mod triggers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::replica_set::ReplicaSetStatus;
@@ -42,7 +41,7 @@ pub trait Replicated: Resource {
     /// How many of them.
     fn replicas(&self) -> usize;
     /// How long a pod must be ready to count as available.
-    fn min_ready(&self) -> Duration;
+    fn min_ready_seconds(&self) -> i32;
     /// How to make one; `None` when the object has no template (the server would not have taken it).
     fn template(&self) -> Option<&PodTemplate>;
     /// What was last said about it.
@@ -61,8 +60,8 @@ impl Replicated for ReplicaSet {
         usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)
     }
 
-    fn min_ready(&self) -> Duration {
-        Duration::from_secs(u64::try_from(self.spec.min_ready_seconds).unwrap_or(0))
+    fn min_ready_seconds(&self) -> i32 {
+        self.spec.min_ready_seconds
     }
 
     fn template(&self) -> Option<&PodTemplate> {

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use flyball_api::pod::Pod;
 use flyball_api::Timestamp;
+use flyball_api::pod::Pod;
 use flyball_common::spare::{Usefulness, least_useful};
 
 use super::Replicated;

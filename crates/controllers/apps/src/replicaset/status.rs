@@ -24,13 +24,15 @@ pub fn status<T: Replicated>(
     let count = |wanted: &dyn Fn(&Pod) -> bool| number(view.pods.iter().filter(|pod| wanted(pod)).count());
     let labels = view.set.template().map(|template| &template.metadata.labels);
     let fully_labeled = |pod: &Pod| {
-        labels.is_none_or(|labels| labels.iter().all(|(key, value)| pod.metadata.labels.get(key) == Some(value)))
+        labels.is_none_or(|labels| {
+            labels.iter().all(|(key, value)| pod.metadata.labels.get(key) == Some(value))
+        })
     };
     ReplicaSetStatus {
         replicas: number(view.pods.len()),
         fully_labeled_replicas: count(&fully_labeled),
         ready_replicas: count(&Pod::is_ready),
-        available_replicas: count(&|pod| pod.is_available(view.set.min_ready(), view.now)),
+        available_replicas: count(&|pod| pod.is_available(view.set.min_ready_seconds(), view.now)),
         terminating_replicas: T::COUNTS_TERMINATING.then(|| number(terminating.len())),
         observed_generation: view.set.meta().generation,
         conditions: conditions(view, failure),

@@ -31,7 +31,9 @@ impl<T: Replicated> Reconcile for Controller<T> {
         let Some(set) = self.sets.store().get(key) else { return Ok(Next::Settled) };
         let selector = match set.selector() {
             Ok(selector) => selector,
-            Err(error) => return Err(SyncError::other(format!("reading the selector of {key}"), error).never()),
+            Err(error) => {
+                return Err(SyncError::other(format!("reading the selector of {key}"), error).never());
+            }
         };
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let (active, inactive): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| pod.is_active());
@@ -76,7 +78,13 @@ impl<T: Replicated> Controller<T> {
         join_all(deletions.into_iter().map(delete)).await.into_iter().find_map(Result::err)
     }
 
-    async fn create(&self, view: &View<'_, T>, key: &Key, about: &ObjectRef, count: usize) -> Option<PodError> {
+    async fn create(
+        &self,
+        view: &View<'_, T>,
+        key: &Key,
+        about: &ObjectRef,
+        count: usize,
+    ) -> Option<PodError> {
         let template = view.set.template()?;
         let body = pods::from_template(template, &key.name, &controller_reference(view.set));
         let why = format!("{} pods, {} wanted", view.pods.len(), view.set.replicas());
@@ -116,8 +124,8 @@ impl<T: Replicated> Controller<T> {
 
     /// Pods that are ready but not yet for long enough become available without any further event.
     fn next(&self, view: &View<'_, T>) -> Next {
-        let min_ready = view.set.min_ready();
-        pods::next_available(view.pods, min_ready, view.now).map_or(Next::Settled, Next::After)
+        let wait = pods::next_available(view.pods, view.set.min_ready_seconds(), view.now);
+        wait.map_or(Next::Settled, Next::After)
     }
 }
 

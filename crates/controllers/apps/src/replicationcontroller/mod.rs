@@ -5,7 +5,6 @@
 //! Upstream: `pkg/controller/replication`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::replica_set::ReplicaSetStatus;
 use flyball_api::selector::{InvalidSelector, Selector};
@@ -33,8 +32,8 @@ impl Replicated for ReplicationController {
         usize::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)
     }
 
-    fn min_ready(&self) -> Duration {
-        Duration::from_secs(u64::try_from(self.spec.min_ready_seconds).unwrap_or(0))
+    fn min_ready_seconds(&self) -> i32 {
+        self.spec.min_ready_seconds
     }
 
     fn template(&self) -> Option<&PodTemplate> {

@@ -31,7 +31,9 @@ impl Reconcile for Controller {
             match made {
                 Ok(_) => {}
                 Err(error) if error.is_already_exists() || is_namespace_going(&error) => {}
-                Err(error) => return Err(SyncError::api(format!("creating service account {}", account(name)))(error)),
+                Err(error) => {
+                    return Err(SyncError::api(format!("creating service account {}", account(name)))(error));
+                }
             }
         }
         Ok(Next::Settled)

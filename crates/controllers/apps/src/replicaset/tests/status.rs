@@ -39,7 +39,10 @@ fn says_which_generation_it_is_about_and_who_is_dying() {
 fn a_failure_is_told_while_it_lasts_and_keeps_its_first_words() {
     let fresh = said(json!({}), json!({}), "a", "", Some("quota"));
     let condition = &fresh.conditions[0];
-    assert_eq!((condition.type_.as_str(), condition.reason.as_str(), condition.message.as_str()), ("ReplicaFailure", "FailedCreate", "quota"));
+    assert_eq!(
+        (condition.type_.as_str(), condition.reason.as_str(), condition.message.as_str()),
+        ("ReplicaFailure", "FailedCreate", "quota")
+    );
 
     let surplus = said(json!({"replicas": 0}), json!({}), "a", "", Some("no"));
     assert_eq!(surplus.conditions[0].reason, "FailedDelete");

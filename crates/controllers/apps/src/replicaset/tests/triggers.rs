@@ -6,13 +6,13 @@ use crate::replicaset::triggers::pod_changed;
 
 /// The sets woken by a change from one pod to another, by name.
 fn woken(old: &str, new: &str) -> Vec<String> {
-    let sets = Store::default();
-    for name in ["web", "twin"] {
+    let sets = ["web", "twin"].into_iter().map(|name| {
         let mut set = set(json!({}), json!({}));
         set.metadata.name = name.into();
         set.metadata.uid = format!("uid-{name}").as_str().into();
-        sets.insert(std::sync::Arc::new(set));
-    }
+        set
+    });
+    let sets = Store::from_iter(sets);
     let present = |text: &str| (!text.is_empty()).then(|| pod(text));
     let (old, new) = (present(old), present(new));
     let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };

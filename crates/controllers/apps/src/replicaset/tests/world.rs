@@ -23,9 +23,7 @@ fn ago(seconds: i64) -> String {
 /// `owner=UID`, `orphan`.
 pub(super) fn pod(text: &str) -> Arc<Pod> {
     let (name, words) = text.split_once(':').unwrap_or((text, ""));
-    let owner = |uid: &str| {
-        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid.replace("uid-", ""), "uid": uid, "controller": true}])
-    };
+    let owner = |uid: &str| json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid.replace("uid-", ""), "uid": uid, "controller": true}]);
     let mut pod = json!({
         "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "1",
             "creationTimestamp": ago(3600), "labels": {"app": "web", "tier": "front"}, "ownerReferences": owner("uid-web")},
@@ -46,12 +44,15 @@ pub(super) fn pod(text: &str) -> Arc<Pod> {
             }
             "terminating" => pod["metadata"]["deletionTimestamp"] = json!(ago(1)),
             "ready" => {
-                let condition = json!({"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds())});
+                let condition =
+                    json!({"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds())});
                 pod["status"]["conditions"] = json!([condition]);
             }
             "on" => pod["spec"]["nodeName"] = json!(value),
             "cost" => pod["metadata"]["annotations"] = json!({flyball_common::spare::DELETION_COST: value}),
-            "restarts" => pod["status"]["containerStatuses"] = json!([{"name": "c", "restartCount": seconds()}]),
+            "restarts" => {
+                pod["status"]["containerStatuses"] = json!([{"name": "c", "restartCount": seconds()}])
+            }
             "age" => pod["metadata"]["creationTimestamp"] = json!(ago(seconds())),
             "label" => pod["metadata"]["labels"] = json!({"app": value}),
             "owner" => pod["metadata"]["ownerReferences"] = owner(value),
