@@ -9,10 +9,10 @@
 pub mod barrier;
 mod clock;
 pub mod config;
-pub mod election;
 mod context;
 pub mod decisions;
 mod descriptor;
+pub mod election;
 mod error;
 pub mod events;
 pub mod gates;
