@@ -1,10 +1,17 @@
 //! Label selectors: the object form of specs, the text form of queries, and the compiled form that matches.
 
+mod field;
+mod parse;
+
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use crate::Labels;
 use crate::de::null_default;
+use crate::{Labels, names};
+
+pub use field::{FieldSelector, InvalidFieldSelector};
 
 /// A selector as it stands in a spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +47,7 @@ pub enum InvalidSelector {
         /// As given.
         operator: SmolStr,
     },
-    /// `In` and `NotIn` compare with something.
+    /// Some operators compare with something.
     #[error("the selector on label {key:?} must list at least one value")]
     NoValues {
         /// The label.
@@ -51,6 +58,42 @@ pub enum InvalidSelector {
     UnexpectedValues {
         /// The label.
         key: SmolStr,
+    },
+    /// No label can have this key.
+    #[error(
+        "{key:?} cannot be a label key: it must be a name of letters, digits and -_. with an optional domain/ in front"
+    )]
+    Key {
+        /// As given.
+        key: SmolStr,
+    },
+    /// No label can have this value.
+    #[error(
+        "{value:?}, wanted of label {key:?}, cannot be a label value: at most 63 letters, digits and -_. are allowed"
+    )]
+    Value {
+        /// The label.
+        key: SmolStr,
+        /// As given.
+        value: SmolStr,
+    },
+    /// `<` and `>` compare integers.
+    #[error("{value:?}, which label {key:?} is compared with, is not an integer")]
+    NotAnInteger {
+        /// The label.
+        key: SmolStr,
+        /// As given.
+        value: SmolStr,
+    },
+    /// The text form has a grammar.
+    #[error("in the selector {text:?}: found {found:?} where {expected} was expected")]
+    Syntax {
+        /// The whole text.
+        text: SmolStr,
+        /// The culprit; empty at the end of the text.
+        found: SmolStr,
+        /// What would have been right.
+        expected: &'static str,
     },
 }
 
@@ -72,24 +115,56 @@ struct Requirement {
     test: Test,
 }
 
-/// Value lists are sorted and without duplicates.
+/// Value lists are sorted and without duplicates. `Is` and `In` differ only in how they are printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Test {
     Exists,
     Absent,
+    Is(SmolStr),
+    IsDouble(SmolStr),
+    IsNot(SmolStr),
     In(Box<[SmolStr]>),
     NotIn(Box<[SmolStr]>),
+    Above(i64),
+    Below(i64),
 }
 
 impl Test {
     fn holds(&self, value: Option<&str>) -> bool {
         let among = |values: &[SmolStr], value: &str| values.iter().any(|v| v == value);
+        let integer = || value.and_then(|v| v.parse::<i64>().ok());
         match self {
             Test::Exists => value.is_some(),
             Test::Absent => value.is_none(),
+            Test::Is(wanted) | Test::IsDouble(wanted) => value == Some(wanted.as_str()),
+            Test::IsNot(unwanted) => value != Some(unwanted.as_str()),
             Test::In(values) => value.is_some_and(|v| among(values, v)),
             Test::NotIn(values) => !value.is_some_and(|v| among(values, v)),
+            Test::Above(bound) => integer().is_some_and(|number| number > *bound),
+            Test::Below(bound) => integer().is_some_and(|number| number < *bound),
         }
+    }
+
+    /// The values that labels are compared with as text.
+    fn values(&self) -> &[SmolStr] {
+        match self {
+            Test::Is(value) | Test::IsDouble(value) | Test::IsNot(value) => std::slice::from_ref(value),
+            Test::In(values) | Test::NotIn(values) => values,
+            Test::Exists | Test::Absent | Test::Above(_) | Test::Below(_) => &[],
+        }
+    }
+}
+
+impl Requirement {
+    /// Refuses keys and values that no label can have: such a selector is a mistake, not one that matches nothing.
+    fn checked(key: SmolStr, test: Test) -> Result<Self, InvalidSelector> {
+        if !names::is_qualified_name(&key) {
+            return Err(InvalidSelector::Key { key });
+        }
+        if let Some(value) = test.values().iter().find(|value| !names::is_label_value(value)) {
+            return Err(InvalidSelector::Value { value: value.clone(), key });
+        }
+        Ok(Self { key, test })
     }
 }
 
@@ -106,25 +181,33 @@ impl Selector {
 
     /// Matches what carries all of `labels`: the form Services and ReplicationControllers use.
     pub fn from_labels(labels: &Labels) -> Self {
-        let equal = |(key, value): (&str, &str)| Requirement {
-            key: key.into(),
-            test: Test::In(Box::new([value.into()])),
-        };
+        let equal =
+            |(key, value): (&str, &str)| Requirement { key: key.into(), test: Test::Is(value.into()) };
         Self(Match::All(labels.iter().map(equal).collect()))
     }
 
     /// Compiles the object form. An absent selector matches nothing, an empty one everything.
     pub fn from_object(selector: Option<&LabelSelector>) -> Result<Self, InvalidSelector> {
         let Some(selector) = selector else { return Ok(Self::nothing()) };
-        let mut requirements = match Self::from_labels(&selector.match_labels).0 {
-            Match::All(requirements) => requirements.into_vec(),
-            Match::Nothing => vec![],
-        };
-        for expression in &selector.match_expressions {
-            requirements.push(Requirement { key: expression.key.clone(), test: expression.test()? });
+        let mut requirements =
+            Vec::with_capacity(selector.match_labels.len() + selector.match_expressions.len());
+        for (key, value) in selector.match_labels.iter() {
+            requirements.push(Requirement::checked(key.into(), Test::Is(value.into()))?);
         }
+        for expression in &selector.match_expressions {
+            requirements.push(Requirement::checked(expression.key.clone(), expression.test()?)?);
+        }
+        Ok(Self::all(requirements))
+    }
+
+    /// Reads the text form of queries: `a=b,c in (x,y),!d`.
+    pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
+        parse::requirements(text).map(Self::all)
+    }
+
+    fn all(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Self(Match::All(requirements.into())))
+        Self(Match::All(requirements.into()))
     }
 
     /// Whether `labels` satisfy it.
@@ -135,9 +218,40 @@ impl Selector {
         }
     }
 
-    /// Whether it asks for nothing. Upstream treats such selectors with care where they would match too much.
+    /// Whether it asks for nothing, and so matches everything. Upstream treats such selectors with care.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Match::All(requirements) if requirements.is_empty())
+    }
+}
+
+/// The text form, as upstream prints it. Nothing and everything both print as the empty text.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Match::All(requirements) = &self.0 else { return Ok(()) };
+        for (i, requirement) in requirements.iter().enumerate() {
+            if i > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match &self.test {
+            Test::Exists => f.write_str(key),
+            Test::Absent => write!(f, "!{key}"),
+            Test::Is(value) => write!(f, "{key}={value}"),
+            Test::IsDouble(value) => write!(f, "{key}=={value}"),
+            Test::IsNot(value) => write!(f, "{key}!={value}"),
+            Test::In(values) => write!(f, "{key} in ({})", values.join(",")),
+            Test::NotIn(values) => write!(f, "{key} notin ({})", values.join(",")),
+            Test::Above(bound) => write!(f, "{key}>{bound}"),
+            Test::Below(bound) => write!(f, "{key}<{bound}"),
+        }
     }
 }
 
@@ -155,16 +269,10 @@ impl LabelSelector {
 
 impl LabelSelectorRequirement {
     fn test(&self) -> Result<Test, InvalidSelector> {
-        let values = || {
-            let mut values = self.values.clone();
-            values.sort();
-            values.dedup();
-            values.into_boxed_slice()
-        };
         let key = || self.key.clone();
         match (self.operator.as_str(), self.values.is_empty()) {
-            ("In", false) => Ok(Test::In(values())),
-            ("NotIn", false) => Ok(Test::NotIn(values())),
+            ("In", false) => Ok(Test::In(sorted(self.values.clone()))),
+            ("NotIn", false) => Ok(Test::NotIn(sorted(self.values.clone()))),
             ("In" | "NotIn", true) => Err(InvalidSelector::NoValues { key: key() }),
             ("Exists", true) => Ok(Test::Exists),
             ("DoesNotExist", true) => Ok(Test::Absent),
@@ -173,3 +281,12 @@ impl LabelSelectorRequirement {
         }
     }
 }
+
+fn sorted(mut values: Vec<SmolStr>) -> Box<[SmolStr]> {
+    values.sort();
+    values.dedup();
+    values.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
 //! Times as the API writes them: whole seconds in UTC for most, microseconds for leases and events.
 
+mod duration;
+
 use std::fmt;
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-pub use jiff::Timestamp;
+pub use duration::{InvalidDuration, format_duration, parse_duration};
+pub use jiff::{SignedDuration, Timestamp};
 
 /// Formats as metav1.Time: RFC 3339 in UTC, seconds.
 pub fn format_seconds(time: Timestamp) -> String {

@@ -1,0 +1,158 @@
+//! The grammar of selector texts:
+//! `key`, `!key`, `key = v`, `key == v`, `key != v`, `key < n`, `key > n`, `key in (v, …)`, `key notin (v, …)`, by commas.
+
+use smol_str::SmolStr;
+
+use super::{InvalidSelector, Requirement, Test, sorted};
+
+pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
+    let mut parser = Parser { text, rest: text };
+    let mut requirements = vec![];
+    if parser.peek() == Token::End {
+        return Ok(requirements);
+    }
+    loop {
+        requirements.push(parser.requirement()?);
+        match parser.next() {
+            Token::End => return Ok(requirements),
+            Token::Comma => {}
+            found => return Err(parser.expected(found, "a comma or the end")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token<'a> {
+    /// A key, a value, or a word that is an operator where one can stand.
+    Word(&'a str),
+    /// `=`, `==`, `!=`, `<`, `>` or `!`.
+    Sign(&'a str),
+    Open,
+    Close,
+    Comma,
+    End,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Token<'a> {
+        scan(self.rest).0
+    }
+
+    fn next(&mut self) -> Token<'a> {
+        let (token, rest) = scan(self.rest);
+        self.rest = rest;
+        token
+    }
+
+    fn expected(&self, found: Token<'_>, expected: &'static str) -> InvalidSelector {
+        let found = match found {
+            Token::Word(text) | Token::Sign(text) => SmolStr::new(text),
+            Token::Open => "(".into(),
+            Token::Close => ")".into(),
+            Token::Comma => ",".into(),
+            Token::End => SmolStr::default(),
+        };
+        InvalidSelector::Syntax { text: self.text.into(), found, expected }
+    }
+
+    fn key(&mut self) -> Result<SmolStr, InvalidSelector> {
+        match self.next() {
+            Token::Word(key) => Ok(key.into()),
+            found => Err(self.expected(found, "a label key")),
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, InvalidSelector> {
+        if self.peek() == Token::Sign("!") {
+            self.next();
+            return Requirement::checked(self.key()?, Test::Absent);
+        }
+        let key = self.key()?;
+        if matches!(self.peek(), Token::End | Token::Comma) {
+            return Requirement::checked(key, Test::Exists);
+        }
+        let test = match self.next() {
+            Token::Sign("=") => Test::Is(self.value()?),
+            Token::Sign("==") => Test::IsDouble(self.value()?),
+            Token::Sign("!=") => Test::IsNot(self.value()?),
+            Token::Sign(">") => Test::Above(self.integer(&key)?),
+            Token::Sign("<") => Test::Below(self.integer(&key)?),
+            Token::Word("in") => Test::In(self.values(&key)?),
+            Token::Word("notin") => Test::NotIn(self.values(&key)?),
+            found => return Err(self.expected(found, "one of = == != < > in notin")),
+        };
+        Requirement::checked(key, test)
+    }
+
+    /// An omitted value is the empty one.
+    fn value(&mut self) -> Result<SmolStr, InvalidSelector> {
+        match self.peek() {
+            Token::Word(value) => {
+                self.next();
+                Ok(value.into())
+            }
+            Token::Comma | Token::End => Ok(SmolStr::default()),
+            found => Err(self.expected(found, "a value")),
+        }
+    }
+
+    fn integer(&mut self, key: &SmolStr) -> Result<i64, InvalidSelector> {
+        let value = self.value()?;
+        value.parse().map_err(|_| InvalidSelector::NotAnInteger { key: key.clone(), value })
+    }
+
+    /// `(a, b)`; between two commas stands the empty value.
+    fn values(&mut self, key: &SmolStr) -> Result<Box<[SmolStr]>, InvalidSelector> {
+        match self.next() {
+            Token::Open => {}
+            found => return Err(self.expected(found, "an opening parenthesis")),
+        }
+        if self.peek() == Token::Close {
+            return Err(InvalidSelector::NoValues { key: key.clone() });
+        }
+        let mut values = vec![];
+        loop {
+            values.push(match self.peek() {
+                Token::Word(value) => {
+                    self.next();
+                    value.into()
+                }
+                _ => SmolStr::default(),
+            });
+            match self.next() {
+                Token::Comma => {}
+                Token::Close => return Ok(sorted(values)),
+                found => return Err(self.expected(found, "a comma or a closing parenthesis")),
+            }
+        }
+    }
+}
+
+/// The next token and what follows it.
+fn scan(text: &str) -> (Token<'_>, &str) {
+    let text = text.trim_start_matches([' ', '\t', '\r', '\n']);
+    let Some(first) = text.chars().next() else { return (Token::End, text) };
+    for sign in ["==", "!=", "=", "!", "<", ">"] {
+        if let Some(rest) = text.strip_prefix(sign) {
+            return (Token::Sign(sign), rest);
+        }
+    }
+    let single = match first {
+        '(' => Some(Token::Open),
+        ')' => Some(Token::Close),
+        ',' => Some(Token::Comma),
+        _ => None,
+    };
+    if let Some(token) = single {
+        return (token, &text[1..]);
+    }
+    let end =
+        text.find(|c: char| matches!(c, ' ' | '\t' | '\r' | '\n' | '=' | '!' | '<' | '>' | '(' | ')' | ','));
+    let (word, rest) = text.split_at(end.unwrap_or(text.len()));
+    (Token::Word(word), rest)
+}
