@@ -1,1 +1,38 @@
-fn main() {}
+//! Tasks of this repository that are more than one command: `cargo xtask --help`.
+
+mod assets;
+mod golden;
+mod ours;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of the Flyball repository")]
+enum Task {
+    /// Build the real control plane (etcd, kube-apiserver, …) into a cache folder; nothing when it is there
+    Assets(assets::Options),
+    /// Run golden scenarios: what upstream's controller manager did must happen again
+    Golden(golden::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Task::parse() {
+        Task::Assets(options) => assets::run(&options),
+        Task::Golden(options) => golden::run(&options),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}

@@ -1,1 +1,10 @@
-//! Under construction.
+//! The bench: a cluster for a test (a real control plane, or the embedded server), and the golden scenarios that
+//! say what upstream's controller manager makes of what happens in it.
+//!
+//! Reading order: [`cluster`] starts a real control plane, [`api`] talks to any, [`golden`] runs scenarios over both.
+
+pub mod api;
+pub mod audit;
+pub mod cluster;
+pub mod door;
+pub mod golden;

@@ -1,0 +1,169 @@
+//! The command lines and files of a control plane: what is fixed for every test cluster, and why.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::pki::{Pki, write};
+
+/// The loopback ports of one cluster.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ports {
+    pub(super) api: u16,
+    pub(super) etcd: u16,
+    pub(super) peer: u16,
+}
+
+/// How the cluster at hand differs from the usual one.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Further flags of kube-apiserver.
+    pub apiserver_flags: Vec<String>,
+}
+
+const TOKENS: &str = concat!(
+    "admin-token,admin,admin-uid,\"system:masters\"\n",
+    "kcm-token,system:kube-controller-manager,kcm-uid\n"
+);
+
+/// Who wrote what, and which watches were opened; the administrator (that is the test itself) leaves no trace.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, users: [admin]}
+- {level: Metadata, verbs: [create, update, patch, delete, deletecollection, watch]}
+- {level: None}
+";
+
+/// Writes what the API server reads at its start.
+pub(super) fn write_files(dir: &Path) -> anyhow::Result<()> {
+    write(&dir.join("tokens.csv"), TOKENS)?;
+    write(&dir.join("audit-policy.yaml"), AUDIT_POLICY)
+}
+
+/// Writes `admin.kubeconfig` and `kcm.kubeconfig` (with bearer tokens), and `kcm-cert.kubeconfig` (with a client
+/// certificate, as kubeadm does it).
+pub(super) fn write_kubeconfigs(dir: &Path, pki: &Pki, server: &str) -> anyhow::Result<()> {
+    let config = |user: serde_json::Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority": pki.path("ca.crt")}}],
+            "users": [{"name": "test", "user": user}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        })
+        .to_string()
+    };
+    let certificate = |name: &str| {
+        json!({
+            "client-certificate": pki.path(&format!("{name}.crt")),
+            "client-key": pki.path(&format!("{name}.key")),
+        })
+    };
+    write(&dir.join("admin.kubeconfig"), &config(json!({"token": "admin-token"})))?;
+    write(&dir.join("kcm.kubeconfig"), &config(json!({"token": "kcm-token"})))?;
+    write(&dir.join("admin-cert.kubeconfig"), &config(certificate("admin")))?;
+    write(&dir.join("kcm-cert.kubeconfig"), &config(certificate("kcm")))
+}
+
+/// etcd without fsync: the data need not survive the test.
+pub(super) fn etcd_args(dir: &Path, ports: Ports) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{}", ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", ports.peer);
+    vec![
+        format!("--data-dir={}", dir.join("etcd").display()),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+    ]
+}
+
+/// The API server as a cluster would run it, but for what the comments say.
+pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Options) -> Vec<String> {
+    let file = |name: &str| dir.join(name).display().to_string();
+    let mut args: Vec<String> = [
+        ("etcd-servers", format!("http://127.0.0.1:{}", ports.etcd)),
+        ("secure-port", ports.api.to_string()),
+        ("bind-address", "127.0.0.1".to_owned()),
+        ("advertise-address", "127.0.0.1".to_owned()),
+        ("tls-cert-file", pki.path("apiserver.crt")),
+        ("tls-private-key-file", pki.path("apiserver.key")),
+        ("client-ca-file", pki.path("ca.crt")),
+        ("requestheader-client-ca-file", pki.path("ca.crt")),
+        ("requestheader-allowed-names", "front-proxy".to_owned()),
+        ("requestheader-username-headers", "X-Remote-User".to_owned()),
+        ("requestheader-group-headers", "X-Remote-Group".to_owned()),
+        ("requestheader-extra-headers-prefix", "X-Remote-Extra-".to_owned()),
+        ("token-auth-file", file("tokens.csv")),
+        ("service-account-issuer", "https://kubernetes.default.svc".to_owned()),
+        ("service-account-key-file", pki.path("sa.pub")),
+        ("service-account-signing-key-file", pki.path("sa.key")),
+        // Both families, so that dual-stack services can be tested.
+        ("service-cluster-ip-range", "10.96.0.0/16,fd00:96::/112".to_owned()),
+        ("authorization-mode", "Node,RBAC".to_owned()),
+        // Nobody serves the `kubernetes` service here; its endpoints would only be noise.
+        ("endpoint-reconciler-type", "none".to_owned()),
+        ("allow-privileged", "true".to_owned()),
+        // Pods would wait for a service account that only exists where its controller runs.
+        ("disable-admission-plugins", "ServiceAccount".to_owned()),
+        // The test's own load must not be queued behind the controller manager's.
+        ("enable-priority-and-fairness", "false".to_owned()),
+        ("max-requests-inflight", "2000".to_owned()),
+        ("max-mutating-requests-inflight", "1000".to_owned()),
+        ("audit-policy-file", file("audit-policy.yaml")),
+        ("audit-log-path", file("audit.log")),
+        // Off by default, but without it the server drops a field that StatefulSets are tested with.
+        ("feature-gates", "MaxUnavailableStatefulSet=true".to_owned()),
+        ("cert-dir", file("apiserver-cert")),
+    ]
+    .into_iter()
+    .map(|(flag, value)| format!("--{flag}={value}"))
+    .collect();
+    args.extend(options.apiserver_flags.iter().cloned());
+    args
+}
+
+/// How a controller manager is started beside the flags that every one needs.
+#[derive(Debug, Clone)]
+pub struct Manager<'a> {
+    /// The program.
+    pub binary: &'a Path,
+    /// The value of `--controllers`; empty leaves the flag out.
+    pub controllers: &'a [String],
+    /// Whether it takes part in the election.
+    pub leader_elect: bool,
+    /// Further flags.
+    pub flags: &'a [String],
+}
+
+/// The controller manager's command line: identities per controller, keys and certificates of the cluster.
+pub(super) fn manager_args(dir: &Path, pki: &Pki, port: u16, manager: &Manager<'_>) -> Vec<String> {
+    let kubeconfig = dir.join("kcm.kubeconfig").display().to_string();
+    let mut args: Vec<String> = [
+        ("kubeconfig", kubeconfig.clone()),
+        ("authentication-kubeconfig", kubeconfig.clone()),
+        ("authorization-kubeconfig", kubeconfig),
+        ("service-account-private-key-file", pki.path("sa.key")),
+        ("root-ca-file", pki.path("ca.crt")),
+        ("cluster-signing-cert-file", pki.path("ca.crt")),
+        ("cluster-signing-key-file", pki.path("ca.key")),
+        ("use-service-account-credentials", "true".to_owned()),
+        ("leader-elect", manager.leader_elect.to_string()),
+        ("secure-port", port.to_string()),
+        ("bind-address", "127.0.0.1".to_owned()),
+        ("cert-dir", dir.join(format!("kcm-cert-{port}")).display().to_string()),
+    ]
+    .into_iter()
+    .map(|(flag, value)| format!("--{flag}={value}"))
+    .collect();
+    if !manager.controllers.is_empty() {
+        args.push(format!("--controllers={}", manager.controllers.join(",")));
+    }
+    args.extend(manager.flags.iter().cloned());
+    args
+}

@@ -1,0 +1,30 @@
+//! What a test does to the store behind the API server's back, through etcd's JSON gateway.
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde_json::{Value, json};
+
+/// Compacts at the current revision: everything older than now is forgotten.
+pub(super) async fn compact(port: u16) -> anyhow::Result<()> {
+    let range = call(port, "/v3/kv/range", json!({"key": "AA=="})).await?;
+    let revision = range["header"]["revision"].as_str().context("etcd gave no revision")?.to_owned();
+    call(port, "/v3/kv/compaction", json!({"revision": revision, "physical": true})).await?;
+    Ok(())
+}
+
+async fn call(port: u16, path: &str, body: Value) -> anyhow::Result<Value> {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
+    let request = http::Request::post(format!("http://127.0.0.1:{port}{path}"))
+        .header("content-type", "application/json")
+        .body(Full::from(body.to_string()))?;
+    let response = client.request(request).await.with_context(|| format!("ask etcd for {path}"))?;
+    let status = response.status();
+    let bytes = response.into_body().collect().await?.to_bytes();
+    if !status.is_success() {
+        bail!("etcd answered {path} with {status}: {}", String::from_utf8_lossy(&bytes));
+    }
+    Ok(serde_json::from_slice(&bytes)?)
+}

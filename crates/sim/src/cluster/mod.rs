@@ -1,0 +1,265 @@
+//! A real control plane for a test: etcd and kube-apiserver on loopback, ready in seconds, gone with the test.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use flyball_sim::cluster::Cluster;
+//! let Some(cluster) = Cluster::for_test("pods_are_listed").await? else { return Ok(()) };
+//! let pods = cluster.api().await?.list_named("pods", None, None).await?;
+//! # Ok(()) }
+//! ```
+
+mod assets;
+mod config;
+mod etcd;
+mod pki;
+mod ports;
+mod process;
+mod usage;
+mod watchdog;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+pub use assets::{Assets, BINARIES, KUBERNETES_VERSION, Skip};
+pub use config::{Manager, Options};
+pub use process::Process;
+pub use usage::Usage;
+
+use config::Ports;
+use pki::Pki;
+use watchdog::Watchdog;
+
+use crate::api::Api;
+use crate::audit::AuditLog;
+use crate::door::{Door, Tls};
+
+/// How often a start is repeated because somebody else took one of the ports.
+const ATTEMPTS: usize = 5;
+/// How long the API server may take to become ready; a busy machine needs most of it.
+const READY_WITHIN: Duration = Duration::from_secs(180);
+
+/// Why there is no cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// This machine has no control plane binaries: the test is skipped.
+    #[error(transparent)]
+    Skip(#[from] Skip),
+    /// They are there, but the cluster did not start: the test fails.
+    #[error("the cluster did not start")]
+    Broken(#[source] anyhow::Error),
+}
+
+/// A control plane of this test's own.
+pub struct Cluster {
+    // Fields are dropped in this order: first the API server, then its store, then who watches over both.
+    apiserver: Option<Process>,
+    etcd: Process,
+    watchdog: Arc<Watchdog>,
+    pki: Pki,
+    ports: Ports,
+    assets: Assets,
+    options: Options,
+    door: Arc<dyn Door>,
+    dir: PathBuf,
+    keep: bool,
+}
+
+impl Cluster {
+    /// A cluster for the test called `name`, or `None` after saying on the terminal that the test is skipped.
+    pub async fn for_test(name: &str) -> anyhow::Result<Option<Self>> {
+        match Self::real(Options::default()).await {
+            Ok(cluster) => Ok(Some(cluster)),
+            Err(Unavailable::Skip(skip)) => {
+                skip.announce(name);
+                Ok(None)
+            }
+            Err(Unavailable::Broken(e)) => Err(e),
+        }
+    }
+
+    /// Starts etcd and kube-apiserver and waits until the cluster's bootstrap objects are there.
+    pub async fn real(options: Options) -> Result<Self, Unavailable> {
+        let assets = Assets::find()?;
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match Self::start(assets.clone(), options.clone()).await {
+                Ok(cluster) => return Ok(cluster),
+                Err(StartError::PortTaken(e)) => last = Some(e),
+                Err(StartError::Other(e)) => return Err(Unavailable::Broken(e)),
+            }
+        }
+        Err(Unavailable::Broken(last.unwrap_or_else(|| anyhow::anyhow!("no free ports"))))
+    }
+
+    async fn start(assets: Assets, options: Options) -> Result<Self, StartError> {
+        let dir =
+            tempfile::Builder::new().prefix("flyball-cluster-").tempdir().context("make a folder")?.keep();
+        let pki = Pki::create(dir.join("pki"))?;
+        config::write_files(&dir)?;
+        let watchdog = Arc::new(Watchdog::start(&dir.join("etcd")).context("start the watchdog")?);
+        let [api, etcd, peer] = ports::free().context("find free ports")?;
+        let ports = Ports { api, etcd, peer };
+        let server = format!("https://127.0.0.1:{api}");
+        config::write_kubeconfigs(&dir, &pki, &server)?;
+        let door: Arc<dyn Door> = Arc::new(Tls::new(&server, &pki.file("ca.crt"), "admin-token")?);
+        let args = config::etcd_args(&dir, ports);
+        let etcd = Process::spawn("etcd", &assets.binary("etcd"), &args, dir.join("etcd.log"), &watchdog)
+            .context("start etcd")?;
+        let mut cluster =
+            Self { apiserver: None, etcd, watchdog, pki, ports, assets, options, door, dir, keep: false };
+        let ready = match cluster.start_apiserver_process() {
+            Ok(()) => cluster.ready().await,
+            Err(e) => Err(e),
+        };
+        match ready {
+            Ok(()) => Ok(cluster),
+            Err(e) if cluster.lost_a_port() => Err(StartError::PortTaken(e)),
+            Err(e) => {
+                cluster.keep = true;
+                Err(StartError::Other(e.context(format!("logs are in {}", cluster.dir.display()))))
+            }
+        }
+    }
+
+    /// Stops the API server; clients see refused connections until it is started again.
+    pub async fn stop_apiserver(&mut self) -> anyhow::Result<()> {
+        if let Some(mut process) = self.apiserver.take() {
+            process.stop(Duration::from_secs(20)).await.context("stop kube-apiserver")?;
+        }
+        Ok(())
+    }
+
+    /// Starts the API server again, on the same port and the same data.
+    pub async fn start_apiserver(&mut self) -> anyhow::Result<()> {
+        self.start_apiserver_process()?;
+        self.ready().await
+    }
+
+    fn start_apiserver_process(&mut self) -> anyhow::Result<()> {
+        let args = config::apiserver_args(&self.dir, &self.pki, self.ports, &self.options);
+        let binary = self.assets.binary("kube-apiserver");
+        let log = self.dir.join("kube-apiserver.log");
+        let process = Process::spawn("kube-apiserver", &binary, &args, log, &self.watchdog);
+        self.apiserver = Some(process.context("start kube-apiserver")?);
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        /// Written by the API server shortly after it calls itself ready; before that, roles may be missing.
+        const BOOTSTRAP: [&str; 7] = [
+            "/api/v1/namespaces/default",
+            "/api/v1/namespaces/kube-system",
+            "/api/v1/namespaces/kube-public",
+            "/api/v1/namespaces/kube-node-lease",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/edit",
+            "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical",
+            "/apis/networking.k8s.io/v1/servicecidrs/kubernetes",
+        ];
+        let deadline = tokio::time::Instant::now() + READY_WITHIN;
+        let mut wanted = std::iter::once("/readyz").chain(BOOTSTRAP).peekable();
+        while let Some(path) = wanted.peek() {
+            if matches!(crate::door::get(&*self.door, path).await, Ok(reply) if reply.status().is_success()) {
+                wanted.next();
+                continue;
+            }
+            for process in self.apiserver.iter_mut().chain([&mut self.etcd]) {
+                if let Some(status) = process.ended() {
+                    bail!("{} ended with {status}", process.name());
+                }
+            }
+            if tokio::time::Instant::now() > deadline {
+                bail!("kube-apiserver did not serve {path} within {} s", READY_WITHIN.as_secs());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Whether a process of this cluster complained that its port was in use.
+    fn lost_a_port(&self) -> bool {
+        ["etcd.log", "kube-apiserver.log"].iter().any(|log| {
+            let text = std::fs::read(self.dir.join(log)).unwrap_or_default();
+            String::from_utf8_lossy(&text).contains("address already in use")
+        })
+    }
+
+    /// Starts a controller manager; its log is `{name}.log` in the cluster's folder.
+    pub fn start_manager(&self, name: &str, manager: &Manager<'_>) -> anyhow::Result<Process> {
+        let [port] = ports::free().context("find a free port")?;
+        let args = config::manager_args(&self.dir, &self.pki, port, manager);
+        let log = self.dir.join(format!("{name}.log"));
+        Process::spawn(name, manager.binary, &args, log, &self.watchdog)
+            .with_context(|| format!("start {}", manager.binary.display()))
+    }
+
+    /// What the administrator sees of the cluster.
+    pub async fn api(&self) -> anyhow::Result<Arc<Api>> {
+        Ok(Arc::new(Api::discover(Arc::clone(&self.door)).await?))
+    }
+
+    /// The administrator's way in, without discovery.
+    pub fn door(&self) -> &Arc<dyn Door> {
+        &self.door
+    }
+
+    /// The audit log from its beginning.
+    pub fn audit_log(&self) -> AuditLog {
+        AuditLog::tail(self.dir.join("audit.log"))
+    }
+
+    /// The folder with logs, keys and kubeconfigs.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The binaries this cluster runs on.
+    pub fn assets(&self) -> &Assets {
+        &self.assets
+    }
+
+    /// What the API server has used so far.
+    pub fn apiserver_usage(&self) -> Option<Usage> {
+        self.apiserver.as_ref().and_then(|process| Usage::of(process.id()))
+    }
+
+    /// Keeps the logs when the cluster goes, as a panicking test does by itself.
+    pub fn keep_logs(&mut self) {
+        self.keep = true;
+    }
+
+    /// Forgets all history of the store, so that a watch from before must answer 410.
+    pub async fn compact(&self) -> anyhow::Result<()> {
+        etcd::compact(self.ports.etcd).await
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.apiserver.take() {
+            process.kill();
+        }
+        self.etcd.kill();
+        ports::release(&[self.ports.api, self.ports.etcd, self.ports.peer]);
+        if self.keep || std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(self.dir.join("etcd"));
+            let line = format!("the cluster's logs are in {}\n", self.dir.display());
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+        } else {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+enum StartError {
+    PortTaken(anyhow::Error),
+    Other(anyhow::Error),
+}
+
+impl From<anyhow::Error> for StartError {
+    fn from(e: anyhow::Error) -> Self {
+        Self::Other(e)
+    }
+}

@@ -1,0 +1,57 @@
+//! The way into an API server, whichever it is: a request goes in, the whole answer comes out. The bench keeps to
+//! its own small client, so that it shares no code with what it measures.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use kube::client::Body;
+
+/// A request that got no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer")]
+pub struct NoAnswer(#[source] pub Box<dyn std::error::Error + Send + Sync>);
+
+/// Sends requests as one user. Paths are absolute (`/api/v1/…`).
+pub trait Door: Send + Sync + 'static {
+    /// Sends one request and waits for its whole answer, whatever its status.
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>>;
+}
+
+/// A plain GET.
+pub async fn get(door: &dyn Door, path: &str) -> Result<http::Response<Bytes>, NoAnswer> {
+    let request = http::Request::get(path).body(Bytes::new()).map_err(|e| NoAnswer(Box::new(e)))?;
+    door.send(request).await
+}
+
+/// A server behind HTTPS, with a bearer token.
+pub struct Tls {
+    client: kube::Client,
+}
+
+impl Tls {
+    /// `ca` is the PEM file of the authority that signed the server's certificate.
+    pub fn new(server: &str, ca: &Path, token: &str) -> anyhow::Result<Self> {
+        let mut config = kube::Config::new(server.parse().with_context(|| format!("parse {server}"))?);
+        config.root_cert_file = Some(ca.to_owned());
+        config.read_timeout = Some(Duration::from_secs(60));
+        config.auth_info.token = Some(token.to_owned().into());
+        config.disable_compression = true;
+        let client = kube::Client::try_from(config).with_context(|| format!("make a client for {server}"))?;
+        Ok(Self { client })
+    }
+}
+
+impl Door for Tls {
+    fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>> {
+        Box::pin(async move {
+            let response =
+                self.client.send(request.map(Body::from)).await.map_err(|e| NoAnswer(Box::new(e)))?;
+            let (head, body) = response.into_parts();
+            let bytes = body.collect_bytes().await.map_err(|e| NoAnswer(Box::new(e)))?;
+            Ok(http::Response::from_parts(head, bytes))
+        })
+    }
+}

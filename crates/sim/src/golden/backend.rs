@@ -1,0 +1,72 @@
+//! Where a scenario runs: an API server, a controller manager that can be started and stopped, and a record of what
+//! the controller manager asked for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::StepError;
+use super::clock::Clock;
+use crate::api::{Api, Error};
+use crate::audit::Entry;
+
+/// A cluster-scoped object: the path of its group, its resource, its name.
+pub type ClusterObject = (String, String, String);
+
+/// A cluster and the controller manager under test. Used by one scenario at a time, from one task.
+pub trait Backend {
+    /// The administrator's view.
+    fn api(&self) -> &Arc<Api>;
+
+    /// The time in the cluster.
+    fn clock(&self) -> Clock;
+
+    /// The cluster-scoped objects that were there before any scenario.
+    fn baseline(&self) -> &BTreeSet<ClusterObject>;
+
+    /// Starts the controller manager, stopping one that runs, and waits until it watches.
+    fn start_kcm(
+        &mut self,
+        controllers: &[String],
+        flags: &[String],
+    ) -> impl Future<Output = Result<(), StepError>>;
+
+    /// Stops the controller manager, if it runs.
+    fn stop_kcm(&mut self) -> impl Future<Output = ()>;
+
+    /// How the controller manager ended by itself, if it did.
+    fn kcm_ended(&mut self) -> Option<String>;
+
+    /// What was asked of the API server since the last call.
+    fn audit(&mut self) -> Vec<Entry>;
+
+    /// Makes room for the next scenario. `tracked` are the paths of objects made outside of the scenario's namespace.
+    fn clean(&mut self, tracked: &[String]) -> impl Future<Output = Result<(), Error>>;
+}
+
+/// Kinds of which every cluster has some that nobody made, or that the server manages by itself.
+const NOT_OURS: [&str; 7] = [
+    "componentstatuses",
+    "apiservices",
+    "ipaddresses",
+    "namespaces",
+    "flowschemas",
+    "prioritylevelconfigurations",
+    "leasecandidates",
+];
+
+/// All cluster-scoped objects that a scenario may have made.
+pub(super) async fn cluster_objects(api: &Api) -> Result<Vec<(ClusterObject, serde_json::Value)>, Error> {
+    let mut out = Vec::new();
+    for resource in api.preferred() {
+        let ours = !NOT_OURS.contains(&resource.name.as_str()) && resource.allows("delete");
+        let core_namespaces = resource.name == "namespaces" && resource.group.is_empty();
+        if resource.namespaced || !(ours || core_namespaces) {
+            continue;
+        }
+        for object in api.list(&resource, None, None).await? {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            out.push(((resource.path.clone(), resource.name.clone(), name), object));
+        }
+    }
+    Ok(out)
+}

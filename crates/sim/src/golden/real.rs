@@ -1,0 +1,159 @@
+//! Scenarios on a real control plane, with a controller manager that is a program of its own: upstream's or ours.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::StepError;
+use super::backend::{Backend, ClusterObject, cluster_objects};
+use super::cleanup;
+use super::clock::Clock;
+use crate::api::{Api, Error};
+use crate::audit::{AuditLog, Entry};
+use crate::cluster::{Cluster, Manager, Options, Process, Unavailable};
+
+/// A controller manager counts as started when it has opened watches and then none for this long.
+const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
+const AT_LEAST: Duration = Duration::from_millis(1500);
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A cluster with its audit log, and the program under test.
+pub struct Real {
+    // Dropped before the cluster that it talks to.
+    kcm: Option<Process>,
+    cluster: Cluster,
+    program: PathBuf,
+    api: Arc<Api>,
+    clock: Clock,
+    baseline: BTreeSet<ClusterObject>,
+    log: AuditLog,
+    unread: Vec<Entry>,
+    patience: f64,
+}
+
+impl Real {
+    /// Starts a cluster. `patience` multiplies waiting times, for slow machines.
+    pub async fn start(program: PathBuf, patience: f64) -> Result<Self, Unavailable> {
+        let cluster = Cluster::real(Options::default()).await?;
+        Self::over(cluster, program, patience).await.map_err(Unavailable::Broken)
+    }
+
+    async fn over(cluster: Cluster, program: PathBuf, patience: f64) -> anyhow::Result<Self> {
+        let api = cluster.api().await?;
+        let baseline = settled_objects(&api).await.context("list what a new cluster has")?;
+        let log = cluster.audit_log();
+        let clock = Clock::starting_at(Timestamp::now());
+        Ok(Self { kcm: None, cluster, program, api, clock, baseline, log, unread: Vec::new(), patience })
+    }
+
+    /// Keeps the logs of the cluster and of the controller manager when this is dropped.
+    pub fn keep_logs(&mut self) {
+        self.cluster.keep_logs();
+    }
+
+    fn read_log(&mut self) -> Vec<Entry> {
+        // An unreadable log shows as requests that were not made.
+        self.log.read().unwrap_or_default()
+    }
+
+    async fn until_it_watches(&mut self) -> Result<(), StepError> {
+        let start = Instant::now();
+        let mut last = None;
+        while start.elapsed() < STARTED_WITHIN.mul_f64(self.patience) {
+            if let Some(how) = self.kcm_ended() {
+                return Err(StepError::Failed(how));
+            }
+            let entries = self.read_log();
+            if entries.iter().any(|entry| entry.verb == "watch" && entry.by_manager()) {
+                last = Some(Instant::now());
+            }
+            self.unread.extend(entries);
+            if last.is_some_and(|last| last.elapsed() > NO_MORE_WATCHES) && start.elapsed() > AT_LEAST {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(StepError::failed("the controller manager opened no watch in time"))
+    }
+}
+
+/// The API server goes on writing bootstrap objects for a moment: what is there when two looks in a row agree.
+async fn settled_objects(api: &Api) -> Result<BTreeSet<ClusterObject>, Error> {
+    let look =
+        || async { Ok::<_, Error>(cluster_objects(api).await?.into_iter().map(|(key, _)| key).collect()) };
+    let mut before: BTreeSet<ClusterObject> = look().await?;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let now = look().await?;
+        if now == before {
+            return Ok(now);
+        }
+        before = now;
+    }
+    Ok(before)
+}
+
+impl Backend for Real {
+    fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn baseline(&self) -> &BTreeSet<ClusterObject> {
+        &self.baseline
+    }
+
+    async fn start_kcm(&mut self, controllers: &[String], flags: &[String]) -> Result<(), StepError> {
+        self.stop_kcm().await;
+        let entries = self.read_log();
+        self.unread.extend(entries);
+        let manager = Manager { binary: &self.program, controllers, leader_elect: false, flags };
+        let started = self.cluster.start_manager("kube-controller-manager", &manager);
+        self.kcm = Some(started.map_err(|e| StepError::failed(format!("{e:#}")))?);
+        self.until_it_watches().await
+    }
+
+    async fn stop_kcm(&mut self) {
+        if let Some(mut kcm) = self.kcm.take() {
+            // Whether it went by itself or was killed makes no difference to the scenario.
+            let _ = kcm.stop(STOPPED_WITHIN).await;
+        }
+    }
+
+    fn kcm_ended(&mut self) -> Option<String> {
+        let kcm = self.kcm.as_mut()?;
+        let status = kcm.ended()?;
+        let tail = last_lines(kcm.log(), 8);
+        self.kcm = None;
+        Some(format!("the controller manager ended with {status}; its last words:\n{tail}"))
+    }
+
+    fn audit(&mut self) -> Vec<Entry> {
+        let mut entries = std::mem::take(&mut self.unread);
+        entries.extend(self.read_log());
+        entries
+    }
+
+    async fn clean(&mut self, tracked: &[String]) -> Result<(), Error> {
+        cleanup::clean(&self.api, &self.baseline, tracked).await?;
+        self.audit();
+        Ok(())
+    }
+}
+
+fn last_lines(log: &std::path::Path, count: usize) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(count)..];
+    tail.iter().map(|line| format!("      {line}")).collect::<Vec<_>>().join("\n")
+}

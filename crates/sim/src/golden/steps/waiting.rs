@@ -1,0 +1,155 @@
+//! Steps that wait: for a state of the cluster, or for the controller manager to come to rest.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::arguments::{Awaited, Count, Settle, SnapshotStep, Terminating, Wait, Wanted};
+use crate::api::{Call, Error};
+use crate::golden::StepError;
+use crate::golden::backend::Backend;
+use crate::golden::dig::dig;
+use crate::golden::normalise::{items, text};
+use crate::golden::run::Run;
+use crate::golden::snapshot;
+
+/// The pace at which the cluster is looked at; recordings were made with it.
+const LOOK: Duration = Duration::from_millis(100);
+/// At rest means: nothing written for this long.
+const QUIET: f64 = 1.3;
+/// A controller manager that does not come to rest is recorded as it is after this long.
+const RESTLESS: f64 = 20.0;
+
+pub(super) async fn sleep(seconds: f64) -> Result<(), StepError> {
+    let length = Duration::try_from_secs_f64(seconds);
+    tokio::time::sleep(length.map_err(|_| StepError::failed(format!("cannot sleep for {seconds} seconds")))?)
+        .await;
+    Ok(())
+}
+
+/// Waits until the controller manager has written nothing for a while.
+pub(super) async fn settle<B: Backend>(run: &mut Run<'_, B>, step: Settle) {
+    let start = Instant::now();
+    let mut last = start;
+    while start.elapsed().as_secs_f64() < step.timeout.unwrap_or(RESTLESS) {
+        if run.poll_requests() > 0 {
+            last = Instant::now();
+        }
+        if last.elapsed().as_secs_f64() >= step.quiet.unwrap_or(QUIET) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+pub(super) async fn snapshot<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) -> Result<(), StepError> {
+    if step.settle {
+        let quiet = step.quiet.or(run.scenario.quiet);
+        settle(run, Settle { quiet, timeout: None }).await;
+    }
+    let _turn = run.kubelet.pause().await;
+    snapshot::take(run, step).await
+}
+
+pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<(), StepError> {
+    let limit = step.timeout * run.patience;
+    let start = Instant::now();
+    loop {
+        let seen = match holds(run, &step.what).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(seen)) => seen,
+            Err(StepError::Api(e)) if e.code() == Some(404) => "not found".to_owned(),
+            Err(StepError::Api(Error::Unknown(what))) => format!("no such {what}"),
+            Err(StepError::Failed(why)) => why,
+            Err(e) => return Err(e),
+        };
+        if start.elapsed().as_secs_f64() > limit {
+            if step.optional {
+                return Ok(());
+            }
+            let what = &step.shown;
+            return Err(StepError::failed(format!(
+                "still waiting after {limit:.0}s for {what}; last seen: {seen}"
+            )));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// `None` if it holds, else what is there instead.
+async fn holds<B: Backend>(run: &Run<'_, B>, what: &Awaited) -> Result<Option<String>, StepError> {
+    match what {
+        Awaited::Gone(target) => {
+            let target = match run.target(target).await {
+                Ok(target) => target,
+                Err(StepError::Failed(_) | StepError::Api(Error::Unknown(_))) => return Ok(None),
+                Err(e) => return Err(e),
+            };
+            let path = target.url(None);
+            let (code, _) = run.api.send(Call::new(Method::GET, &path).tolerate(&[404])).await?;
+            Ok((code != 404).then(|| "it is there".to_owned()))
+        }
+        Awaited::Count(count) => {
+            let found = counted(run, count).await?;
+            Ok((found != count.is).then(|| format!("{found}, not {}", count.is)))
+        }
+        Awaited::Event { reason, at_least } => {
+            let events = snapshot::raw_events(run).await?;
+            let found = events.iter().filter(|event| event["reason"] == **reason).count();
+            Ok((found < *at_least).then(|| format!("{found} events")))
+        }
+        Awaited::Condition { target, condition, reason } => {
+            let object = run.api.get(&run.target(target).await?.url(None)).await?;
+            let (kind, status) = condition.split_once('=').unwrap_or((condition, "True"));
+            let found = items(&object["status"]["conditions"]).iter().find(|c| c["type"] == kind);
+            let fits = found.is_some_and(|c| {
+                c["status"] == status && reason.as_ref().is_none_or(|reason| text(&c["reason"]) == reason)
+            });
+            Ok((!fits).then(|| found.map_or("no such condition".to_owned(), Value::to_string)))
+        }
+        Awaited::Path { target, path, value, generation } => {
+            let object = run.api.get(&run.target(target).await?.url(None)).await?;
+            let Some(path) = path else { return Ok(None) };
+            let found = dig(&object, path);
+            let fits = match value {
+                Wanted::Not(unwanted) => found != *unwanted,
+                Wanted::Is(_) if *generation && is_outdated(&object) => {
+                    return Ok(Some("an old generation".to_owned()));
+                }
+                Wanted::Is(wanted) => {
+                    let wanted = run.fill(wanted);
+                    // An absent number is zero.
+                    found == wanted || wanted == 0 && found.is_null()
+                }
+            };
+            Ok((!fits).then(|| found.to_string()))
+        }
+    }
+}
+
+fn is_outdated(object: &Value) -> bool {
+    object["status"]["observedGeneration"] != object["metadata"]["generation"]
+}
+
+async fn counted<B: Backend>(run: &Run<'_, B>, count: &Count) -> Result<usize, StepError> {
+    let filled = run.filled(&count.resource);
+    let (namespace, resource) = filled.split_once(':').unwrap_or((&run.stage.namespace, &filled));
+    let found = run.api.list_named(resource, Some(namespace), count.select.as_deref()).await?;
+    let is_ready = |object: &Value| {
+        let mut conditions = items(&object["status"]["conditions"]).iter();
+        conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+    };
+    let fits = |object: &&Value| {
+        let deleting = object["metadata"]["deletionTimestamp"].is_string();
+        let alive = match count.terminating {
+            Terminating::Any => true,
+            Terminating::No => !deleting,
+            Terminating::Only => deleting,
+        };
+        let in_phase = count.phase.as_ref().is_none_or(|phase| text(&object["status"]["phase"]) == phase);
+        alive && in_phase && count.ready.is_none_or(|ready| is_ready(object) == ready)
+    };
+    Ok(found.iter().filter(fits).count())
+}

@@ -1,0 +1,303 @@
+//! Runs many scenarios side by side, each worker on a cluster of its own, and tells what came out as it comes.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use parking_lot::Mutex;
+
+use super::backend::Backend;
+use super::compare::{Counts, differences, merge};
+use super::expected::{Recording, Snapshot};
+use super::real::Real;
+use super::report::explain;
+use super::run::{Run, Settings};
+use super::scenario::Scenario;
+use super::text::glob;
+use crate::cluster::Unavailable;
+
+/// A recording with more unstable facts than this is not worth keeping.
+const MOST_FLAKY: usize = 40;
+
+/// A folder with `scenarios/*.yaml` and `expected/*.json`.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    folder: PathBuf,
+}
+
+impl Corpus {
+    /// The corpus in `folder`.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// The scenarios whose names match one of `filters` (a part of the name, or a pattern with `*`); all without any.
+    pub fn select(&self, filters: &[String]) -> anyhow::Result<Vec<Scenario>> {
+        let folder = self.folder.join("scenarios");
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry.with_context(|| format!("read {}", folder.display()))?.path();
+            if path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml") {
+                files.push(path);
+            }
+        }
+        files.sort();
+        let mut unused: BTreeSet<&String> = filters.iter().collect();
+        let mut chosen = Vec::new();
+        for file in files {
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let matching: Vec<&String> = filters.iter().filter(|filter| matches(filter, &name)).collect();
+            if filters.is_empty() || !matching.is_empty() {
+                chosen.push(Scenario::load(&file)?);
+            }
+            unused.retain(|filter| !matching.contains(filter));
+        }
+        match unused.first() {
+            Some(filter) => bail!("no scenario in {} matches {filter:?}", folder.display()),
+            None => Ok(chosen),
+        }
+    }
+
+    fn expected(&self, scenario: &Scenario) -> PathBuf {
+        self.folder.join("expected").join(format!("{}.json", scenario.name))
+    }
+
+    /// Whether there is a recording to compare with.
+    pub fn has_recording(&self, scenario: &Scenario) -> bool {
+        self.expected(scenario).is_file()
+    }
+}
+
+fn matches(filter: &str, name: &str) -> bool {
+    match filter.contains(['*', '?']) {
+        true => glob(filter, name),
+        false => name.contains(filter),
+    }
+}
+
+/// What is done with what a run has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Compare it with the recording.
+    Check(Counts),
+    /// Make a recording of what so many runs agree on.
+    Record {
+        /// How many runs.
+        runs: usize,
+        /// Whether the recording that exists counts as a further run.
+        add: bool,
+    },
+    /// Print it.
+    Show,
+}
+
+/// How a suite is to be run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Where the recordings are.
+    pub corpus: Corpus,
+    /// What to do.
+    pub purpose: Purpose,
+    /// The controller manager under test.
+    pub program: PathBuf,
+    /// Clusters side by side.
+    pub jobs: usize,
+    /// Further tries for a scenario that fails.
+    pub retries: usize,
+    /// How each run is to be done.
+    pub settings: Settings,
+}
+
+/// What came out of one scenario.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The scenario.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// What there is to say about it; lines end with a newline.
+    pub detail: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs the scenarios on real clusters and hands each verdict to `tell` as it comes.
+pub fn run_real(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)) -> anyhow::Result<()> {
+    run(plan, scenarios, tell, |queue, verdicts| {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context("make a runtime")?;
+        runtime.block_on(async {
+            let mut backend = None;
+            while let Some(scenario) = next(queue) {
+                let mut verdict = None;
+                for _ in 0..=plan.retries {
+                    let fresh = match backend.take() {
+                        Some(used) => used,
+                        None => start(plan).await?,
+                    };
+                    let (judged, used) = judge(plan, &scenario, fresh).await;
+                    backend = used;
+                    if verdict.insert(judged).passed {
+                        break;
+                    }
+                }
+                if let Some(verdict) = verdict
+                    && verdicts.send(verdict).is_err()
+                {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+async fn start(plan: &Plan) -> anyhow::Result<Real> {
+    Real::start(plan.program.clone(), plan.settings.patience).await.map_err(|e| match e {
+        Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
+        Unavailable::Broken(e) => e,
+    })
+}
+
+/// Judges a scenario; the backend is only given back if the next scenario can use it.
+async fn judge(plan: &Plan, scenario: &Scenario, mut backend: Real) -> (Verdict, Option<Real>) {
+    let start = Instant::now();
+    let (detail, passed) = match purpose(plan, scenario, &mut backend).await {
+        Ok(detail) => (detail, true),
+        Err(detail) => (detail, false),
+    };
+    let verdict = Verdict { name: scenario.name.clone(), passed, detail, took: start.elapsed() };
+    if passed {
+        return (verdict, Some(backend));
+    }
+    // Its logs tell why, and a scenario that went wrong may have left anything behind.
+    backend.keep_logs();
+    (verdict, None)
+}
+
+async fn purpose<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) -> Result<String, String> {
+    let file = plan.corpus.expected(scenario);
+    match plan.purpose {
+        Purpose::Check(counts) => check(plan, scenario, backend, &file, counts).await,
+        Purpose::Record { runs, add } => record(plan, scenario, backend, &file, runs, add).await,
+        Purpose::Show => {
+            let snapshots = complete(plan, scenario, backend).await?;
+            let shown = serde_json::to_value(&snapshots).map_err(|e| e.to_string())?;
+            Ok(super::text::pretty(&shown) + "\n")
+        }
+    }
+}
+
+async fn check<B: Backend>(
+    plan: &Plan,
+    scenario: &Scenario,
+    backend: &mut B,
+    file: &Path,
+    counts: Counts,
+) -> Result<String, String> {
+    let mut want = Recording::load(file).map_err(|e| format!("    {e:#}\n"))?.snapshots;
+    let outcome = Run::perform(backend, scenario, plan.settings).await;
+    let mut detail = String::new();
+    if let Some(why) = &outcome.stopped {
+        // Still tell what differed until then.
+        want.truncate(outcome.snapshots.len());
+        detail = format!("  stopped: {why}\n");
+    }
+    let differences = differences(&want, &outcome.snapshots, counts);
+    detail.insert_str(0, &explain(&differences));
+    if detail.is_empty() { Ok(detail) } else { Err(detail) }
+}
+
+async fn record<B: Backend>(
+    plan: &Plan,
+    scenario: &Scenario,
+    backend: &mut B,
+    file: &Path,
+    runs: usize,
+    add: bool,
+) -> Result<String, String> {
+    let start = Instant::now();
+    let mut seconds = None;
+    let mut flaky = BTreeSet::new();
+    let mut merged: Option<Vec<Snapshot>> = None;
+    if add && file.is_file() {
+        let old = Recording::load(file).map_err(|e| format!("    {e:#}\n"))?;
+        (seconds, merged) = (Some(old.seconds), Some(old.snapshots));
+        flaky.extend(old.flaky);
+    }
+    for _ in 0..runs {
+        let seen = complete(plan, scenario, backend).await?;
+        merged = Some(match merged {
+            Some(before) => merge(before, seen, &mut flaky),
+            None => seen,
+        });
+    }
+    let list =
+        |facts: &BTreeSet<String>| facts.iter().map(|fact| format!("    unstable: {fact}\n")).collect();
+    if flaky.len() > MOST_FLAKY {
+        let facts: String = list(&flaky);
+        return Err(format!("  {} facts differ between the runs, not saved:\n{facts}", flaky.len()));
+    }
+    let took = start.elapsed().as_secs_f64() / runs.max(1) as f64;
+    let detail = list(&flaky);
+    let recording = Recording {
+        name: scenario.name.clone(),
+        seconds: seconds.unwrap_or(took.round() as u64),
+        flaky: flaky.into_iter().collect(),
+        snapshots: merged.unwrap_or_default(),
+    };
+    recording.save(file).map_err(|e| format!("  {e:#}\n"))?;
+    Ok(detail)
+}
+
+async fn complete<B: Backend>(
+    plan: &Plan,
+    scenario: &Scenario,
+    backend: &mut B,
+) -> Result<Vec<Snapshot>, String> {
+    let outcome = Run::perform(backend, scenario, plan.settings).await;
+    match outcome.stopped {
+        Some(why) => Err(format!("  stopped: {why}\n")),
+        None => Ok(outcome.snapshots),
+    }
+}
+
+type Queue = Mutex<VecDeque<Scenario>>;
+
+fn next(queue: &Queue) -> Option<Scenario> {
+    queue.lock().pop_front()
+}
+
+/// Workers take scenarios from one queue, the longest first, so that none is left alone with a long one at the end.
+fn run(
+    plan: &Plan,
+    mut scenarios: Vec<Scenario>,
+    mut tell: impl FnMut(Verdict),
+    work: impl Fn(&Queue, mpsc::Sender<Verdict>) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<()> {
+    let length = |scenario: &Scenario| scenario.seconds.unwrap_or(10.0);
+    scenarios.sort_by(|a, b| length(b).total_cmp(&length(a)));
+    let workers = plan.jobs.clamp(1, scenarios.len().max(1));
+    let queue: Queue = Mutex::new(scenarios.into());
+    let (sender, verdicts) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (work, queue) = (&work, &queue);
+        let handles: Vec<_> = (0..workers)
+            .map(|_| {
+                let sender = sender.clone();
+                scope.spawn(move || work(queue, sender))
+            })
+            .collect();
+        drop(sender);
+        for verdict in verdicts {
+            tell(verdict);
+        }
+        handles.into_iter().try_for_each(|handle| match handle.join() {
+            Ok(result) => result,
+            Err(_) => bail!("a worker panicked"),
+        })
+    })
+}

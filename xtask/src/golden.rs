@@ -1,0 +1,126 @@
+//! Golden scenarios from the command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use flyball_sim::cluster::Assets;
+use flyball_sim::golden::compare::Counts;
+use flyball_sim::golden::run::Settings;
+use flyball_sim::golden::scenario::Scenario;
+use flyball_sim::golden::suite::{self, Corpus, Plan, Purpose, Verdict};
+
+/// `cargo xtask golden`
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Where the scenarios run: a real control plane, or the embedded server in virtual time
+    #[arg(long, value_enum, default_value = "real")]
+    backend: Backend,
+    /// The controller manager to test [default: ours, built in release mode; with --record upstream's]
+    #[arg(long, value_name = "PATH")]
+    kcm: Option<PathBuf>,
+    /// Write what the controller manager does as the new expectation
+    #[arg(long)]
+    record: bool,
+    /// With --record: merge further runs into the expectation that exists, dropping what varies
+    #[arg(long, requires = "record")]
+    add: bool,
+    /// With --record: runs per scenario; only what they agree on is kept
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    runs: usize,
+    /// Print what the controller manager does, without comparing
+    #[arg(long, conflicts_with = "record")]
+    show: bool,
+    /// All request and event counts must match
+    #[arg(long)]
+    strict: bool,
+    /// Clusters side by side
+    #[arg(short, long, default_value_t = 1, value_name = "N")]
+    jobs: usize,
+    /// Repeat a scenario that fails up to N times
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    retry: usize,
+    /// Multiplies waiting times, for slow machines and debug builds
+    #[arg(long, env = "GOLDEN_PATIENCE", default_value_t = 1.0, value_name = "FACTOR")]
+    patience: f64,
+    /// Tell each step
+    #[arg(short, long)]
+    verbose: bool,
+    /// The folder with scenarios/ and expected/ [default: tests/golden]
+    #[arg(long, value_name = "DIR")]
+    corpus: Option<PathBuf>,
+    /// Parts of scenario names, or patterns with `*`
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    Real,
+    Embedded,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let corpus =
+        Corpus::in_folder(options.corpus.clone().unwrap_or_else(|| crate::root().join("tests/golden")));
+    let mut scenarios = corpus.select(&options.filters)?;
+    let purpose = purpose(options);
+    if matches!(purpose, Purpose::Check(_)) {
+        let (known, unknown): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|s| corpus.has_recording(s));
+        for scenario in unknown {
+            println!("SKIP {}: no expectation; --record makes one", scenario.name);
+        }
+        scenarios = known;
+    }
+    let plan = Plan {
+        corpus,
+        purpose,
+        program: program(options)?,
+        jobs: options.jobs,
+        retries: options.retry,
+        settings: Settings { patience: options.patience, verbose: options.verbose },
+    };
+    judge(options.backend, &plan, scenarios)
+}
+
+fn purpose(options: &Options) -> Purpose {
+    if options.record {
+        return Purpose::Record { runs: options.runs.max(1), add: options.add };
+    }
+    if options.show {
+        return Purpose::Show;
+    }
+    Purpose::Check(if options.strict { Counts::Strict } else { Counts::Relaxed })
+}
+
+fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Result<ExitCode> {
+    let total = scenarios.len();
+    let (mut told, mut passed) = (0, 0);
+    let tell = |verdict: Verdict| {
+        told += 1;
+        passed += usize::from(verdict.passed);
+        let word = if verdict.passed { "PASS" } else { "FAIL" };
+        println!("[{told}/{total}] {word} {} ({:.0}s)", verdict.name, verdict.took.as_secs_f64());
+        print!("{}", verdict.detail);
+    };
+    let done = match backend {
+        Backend::Real => suite::run_real(plan, scenarios, tell),
+        Backend::Embedded => anyhow::bail!(
+            "the embedded backend is not there yet: it needs the embedded API server and the manager as libraries"
+        ),
+    };
+    println!("{passed} passed, {} failed", total - passed);
+    done?;
+    Ok(if passed == total { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The program under test.
+fn program(options: &Options) -> anyhow::Result<PathBuf> {
+    let program = match &options.kcm {
+        Some(path) => path.clone(),
+        None if options.record => Assets::find()?.upstream_manager()?,
+        None => crate::ours::build()?,
+    };
+    program.canonicalize().with_context(|| format!("find {}", program.display()))
+}
