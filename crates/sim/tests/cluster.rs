@@ -16,7 +16,8 @@ async fn a_cluster_has_users_roles_and_an_audit_log() -> anyhow::Result<()> {
     assert!(api.list_named("namespaces", None, None).await?.len() >= 4);
 
     // The controller manager is known, but no administrator.
-    let kubeconfig: serde_json::Value = serde_json::from_slice(&std::fs::read(cluster.dir().join("kcm.kubeconfig"))?)?;
+    let kubeconfig: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(cluster.dir().join("kcm.kubeconfig"))?)?;
     let server = kubeconfig["clusters"][0]["cluster"]["server"].as_str().unwrap_or_default();
     let ca = cluster.dir().join("pki/ca.crt");
     let manager = Tls::new(server, &ca, "kcm-token")?;
@@ -42,7 +43,8 @@ async fn a_cluster_has_users_roles_and_an_audit_log() -> anyhow::Result<()> {
     let kubectl = cluster.assets().binary("kubectl");
     if kubectl.is_file() {
         let config = cluster.dir().join("admin-cert.kubeconfig");
-        let output = Command::new(kubectl).arg("--kubeconfig").arg(config).args(["auth", "whoami"]).output()?;
+        let output =
+            Command::new(kubectl).arg("--kubeconfig").arg(config).args(["auth", "whoami"]).output()?;
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(said.contains("system:masters"), "{said}");
     }
@@ -74,8 +76,7 @@ async fn a_controller_manager_that_ends_tells_its_status() -> anyhow::Result<()>
     let Some(cluster) = Cluster::for_test("a_controller_manager_that_ends_tells_its_status").await? else {
         return Ok(());
     };
-    let manager =
-        Manager { binary: "false".as_ref(), controllers: &[], leader_elect: false, flags: &[] };
+    let manager = Manager { binary: "false".as_ref(), controllers: &[], leader_elect: false, flags: &[] };
     let mut process = cluster.start_manager("broken", &manager)?;
     let status = process.wait_at_most(std::time::Duration::from_secs(20)).await?;
     assert_eq!(status.code(), Some(1));

@@ -132,7 +132,8 @@ mod tests {
     fn start_sleeper(dir: &Path) -> (Arc<Watchdog>, Process) {
         let watchdog = Arc::new(Watchdog::start(&dir.join("data")).unwrap());
         let args = ["600".to_owned()];
-        let process = Process::spawn("sleeper", Path::new("sleep"), &args, dir.join("log"), &watchdog).unwrap();
+        let process =
+            Process::spawn("sleeper", Path::new("sleep"), &args, dir.join("log"), &watchdog).unwrap();
         (watchdog, process)
     }
 
@@ -190,7 +191,8 @@ mod tests {
             .spawn()
             .unwrap();
         let lines = BufReader::new(test.stdout.take().unwrap()).lines();
-        let started = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("started ")?.1.to_owned()));
+        let started =
+            lines.map_while(Result::ok).find_map(|line| Some(line.split_once("started ")?.1.to_owned()));
         let pid: u32 = started.unwrap().trim().parse().unwrap();
         assert!(is_alive(pid));
         test.kill().unwrap();

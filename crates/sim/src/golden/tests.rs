@@ -71,7 +71,9 @@ fn hashes_minutes_and_cluster_addresses_get_names() {
 
 #[test]
 fn nothing_is_added_to_an_object() {
-    for kind in ["ConfigMap", "Secret", "Service", "EndpointSlice", "Endpoints", "Node", "Pod", "CronJob", "Job"] {
+    for kind in
+        ["ConfigMap", "Secret", "Service", "EndpointSlice", "Endpoints", "Node", "Pod", "CronJob", "Job"]
+    {
         let bare = json!({"kind": kind, "metadata": {"name": "x"}, "spec": {}, "status": {}});
         let want = json!({"metadata": {}, "spec": {}, "status": {}});
         assert_eq!(Normaliser::new("g1").object(&bare), want, "{kind}");
