@@ -140,7 +140,11 @@ impl Client {
 
     /// The same identity under another name, with a rate limit of its own.
     pub fn named(&self, user_agent: &str) -> Self {
-        let options = ClientOptions { user_agent: user_agent.to_owned(), ..self.inner.options.clone() };
+        self.with_options(ClientOptions { user_agent: user_agent.to_owned(), ..self.inner.options.clone() })
+    }
+
+    /// The same identity with other options, such as the shorter deadline of leader election.
+    pub fn with_options(&self, options: ClientOptions) -> Self {
         Self::with_watches(self.inner.transport.clone(), self.inner.watch_transport.clone(), options)
     }
 

@@ -23,14 +23,17 @@ use crate::transport::{BoxError, TransportError};
 /// client-go reads token files anew after this long.
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
 
+/// The least time between two renewals.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
+
 /// The credentials of one identity, and the TLS settings that go with them.
 pub(crate) struct Credentials {
     config: Config,
     /// Whether reading files or running plugins again can give anything new.
     refreshable: bool,
     current: Mutex<Arc<Snapshot>>,
-    /// Held while they are renewed, so that a hundred 401s run one plugin.
-    renewing: tokio::sync::Mutex<()>,
+    /// When they were last renewed. Held meanwhile, so that a hundred 401s run one plugin.
+    renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
 /// One state of the credentials. Connections remember which one they were opened with.
@@ -63,7 +66,7 @@ impl Credentials {
             config,
             refreshable,
             current: Mutex::new(Arc::new(first)),
-            renewing: tokio::sync::Mutex::new(()),
+            renewed: tokio::sync::Mutex::new(None),
         })
     }
 
@@ -76,10 +79,15 @@ impl Credentials {
         if !self.refreshable {
             return false;
         }
-        let _one_at_a_time = self.renewing.lock().await;
+        let mut renewed = self.renewed.lock().await;
         if self.snapshot().generation != generation {
             return true; // someone else has just done it
         }
+        // Who is refused with fresh credentials, too, is not going to be let in by asking faster.
+        if renewed.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
+            return false;
+        }
+        *renewed = Some(Instant::now());
         match Snapshot::build(self.config.clone(), generation + 1).await {
             Ok(fresh) => {
                 *self.current.lock() = Arc::new(fresh);
@@ -271,6 +279,7 @@ mod tests {
         std::fs::write(file.path(), "new").unwrap();
         assert!(credentials.renew(0).await);
         assert!(credentials.renew(0).await, "a second 401 under the old token renews nothing");
+        assert!(!credentials.renew(1).await, "a 401 right after a renewal is believed");
         assert_eq!(credentials.snapshot().generation, 1);
         assert_eq!(authorization(&credentials.snapshot()), "Bearer new");
 

@@ -5,8 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Cluster, Config, Kubeconfig};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 use crate::transport::BoxError;
+
+/// Where pods find what their service account needs.
+const POD_CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// What the command line says about the connection.
 #[derive(Debug, Clone, Default)]
@@ -40,12 +45,12 @@ pub enum ConfigError {
         #[source]
         source: BoxError,
     },
-    /// One field of a kubeconfig is wrong.
+    /// One field of a kubeconfig, or one part of what a pod is given, is wrong.
     #[error("{origin}: {field}: {problem}")]
     Field {
         /// The file or files.
         origin: String,
-        /// The path of the field.
+        /// The path of the field, a file, or a variable.
         field: String,
         /// What is wrong and what would be right.
         problem: String,
@@ -58,9 +63,6 @@ pub enum ConfigError {
         /// What is wrong and what would be right.
         problem: String,
     },
-    /// The pod's service account cannot be used.
-    #[error("in-cluster configuration cannot be used")]
-    InCluster(#[source] BoxError),
     /// Nothing says where the server is.
     #[error(
         "no API server configured: give --kubeconfig or --master, set KUBECONFIG, or run in a pod with a service account"
@@ -95,12 +97,46 @@ pub(crate) fn load(options: &ConnectOptions) -> Result<Loaded, ConfigError> {
         let config = Config::new(server_url(master, false).map_err(|p| bad_master(master, p))?);
         return Ok(Loaded { config, origin: format!("--master {master}"), proxy: None });
     }
-    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-        let config = Config::incluster().map_err(|e| ConfigError::InCluster(e.into()))?;
-        return Ok(Loaded { config, origin: "in-cluster configuration".to_owned(), proxy: None });
+    if let Some(host) = std::env::var_os("KUBERNETES_SERVICE_HOST").filter(|h| !h.is_empty()) {
+        let port = std::env::var_os("KUBERNETES_SERVICE_PORT").unwrap_or_default();
+        return in_cluster(&host.to_string_lossy(), &port.to_string_lossy(), Path::new(POD_CREDENTIALS));
     }
     let (config, origin) = read_all(&default_files())?;
     resolve(config, options, origin)
+}
+
+/// What a pod is given: the address in its environment, a token and a CA bundle in files that are replaced in time.
+fn in_cluster(host: &str, port: &str, dir: &Path) -> Result<Loaded, ConfigError> {
+    let origin = "in-cluster configuration".to_owned();
+    let field = |field: &str, problem: String| ConfigError::Field {
+        origin: origin.clone(),
+        field: field.to_owned(),
+        problem,
+    };
+    let port: u16 = port.parse().map_err(|_| {
+        field("KUBERNETES_SERVICE_PORT", format!("{port:?} is not a port; the kubelet sets it in pods"))
+    })?;
+    let host_part = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let url = server_url(&format!("https://{host_part}:{port}"), true)
+        .map_err(|problem| field("KUBERNETES_SERVICE_HOST", format!("{host:?} {problem}")))?;
+    let file = |name: &str| {
+        let path = dir.join(name);
+        let shown = path.display().to_string();
+        std::fs::read(&path)
+            .map(|bytes| (path, bytes))
+            .map_err(|e| field(&shown, format!("cannot be read ({e})")))
+    };
+    let (token, _) = file("token")?;
+    let (ca, pem) = file("ca.crt")?;
+    let roots: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(&pem).flatten().map(|c| c.to_vec()).collect();
+    if roots.is_empty() {
+        return Err(field(&ca.display().to_string(), "holds no PEM certificate".to_owned()));
+    }
+    let mut config = Config::new(url);
+    config.root_cert = Some(roots);
+    config.root_cert_file = Some(ca);
+    config.auth_info.token_file = Some(token.display().to_string());
+    Ok(Loaded { config, origin, proxy: None })
 }
 
 fn default_files() -> Vec<PathBuf> {

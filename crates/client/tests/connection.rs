@@ -1,5 +1,6 @@
 //! The connection layer against a real HTTP server on loopback: how streams are spread, what happens when
 //! connections end, and what is known about requests that were on them.
+#![allow(clippy::unwrap_used)] // helpers of tests, too, may fail the test
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -72,10 +74,15 @@ impl Server {
     }
 
     fn kubeconfig(&self) -> PathBuf {
+        self.kubeconfig_with("")
+    }
+
+    /// `more` goes into the cluster.
+    fn kubeconfig_with(&self, more: &str) -> PathBuf {
         let file = self.dir.path().join("kubeconfig");
         let text = format!(
             "current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
-             clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority: ca.crt}}}}]\n\
+             clusters: [{{name: c, cluster: {{server: 'https://{}', certificate-authority: ca.crt{more}}}}}]\n\
              users: [{{name: u, user: {{token: t}}}}]\n",
             self.address
         );
@@ -236,4 +243,42 @@ async fn a_certificate_of_somebody_else_is_refused() {
     let Error::Unreachable { source, .. } = &error else { panic!("{error:?}") };
     assert!(source.to_string().contains("certificate"), "{source}");
     assert_eq!(other.connections(), 0);
+}
+
+/// A proxy that understands CONNECT and counts.
+async fn proxy() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let tunnels = Arc::new(AtomicUsize::new(0));
+    let counter = tunnels.clone();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let mut client = tokio::io::BufReader::new(client);
+            let mut first = String::new();
+            client.read_line(&mut first).await.unwrap();
+            let target = first.strip_prefix("CONNECT ").unwrap().split(' ').next().unwrap().to_owned();
+            let mut line = String::new();
+            while client.read_line(&mut line).await.unwrap() > 2 {
+                line.clear();
+            }
+            counter.fetch_add(1, Ordering::SeqCst);
+            let mut server = tokio::net::TcpStream::connect(target).await.unwrap();
+            client.get_mut().write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    (address, tunnels)
+}
+
+#[tokio::test]
+async fn a_kubeconfigs_proxy_is_used() {
+    let server = Server::start(Speaks::Http2).await;
+    let (proxy, tunnels) = proxy().await;
+    let file = server.kubeconfig_with(&format!(", proxy-url: 'http://{proxy}'"));
+    let connection =
+        connect(&ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() }).await.unwrap();
+    let client = Client::new(connection.transport(), ClientOptions::default());
+    client.get_raw("/api").await.unwrap();
+    client.get_raw("/api").await.unwrap();
+    assert_eq!((tunnels.load(Ordering::SeqCst), server.connections()), (1, 1));
 }

@@ -123,6 +123,28 @@ fn relative_paths_are_relative_to_the_file() {
     assert_eq!(loaded.config.auth_info.token_file.as_deref(), dir.path().join("token").to_str());
 }
 
+#[test]
+fn a_pod_finds_its_server_or_hears_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusal = |host: &str, port: &str| {
+        in_cluster(host, port, dir.path()).err().map(|e| chain(&e)).unwrap_or_default()
+    };
+    assert!(refusal("10.0.0.1", "443").contains("token: cannot be read"));
+    std::fs::write(dir.path().join("token"), "t").unwrap();
+    assert!(refusal("10.0.0.1", "443").contains("ca.crt: cannot be read"));
+    std::fs::write(dir.path().join("ca.crt"), "nothing").unwrap();
+    assert!(refusal("10.0.0.1", "443").contains("ca.crt: holds no PEM certificate"));
+    let certified = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap();
+    std::fs::write(dir.path().join("ca.crt"), certified.cert.pem()).unwrap();
+    assert!(refusal("10.0.0.1", "").contains("KUBERNETES_SERVICE_PORT: \"\" is not a port"));
+    for (host, want) in [("10.0.0.1", "https://10.0.0.1:443/"), ("fd00::1", "https://[fd00::1]:443/")] {
+        let loaded = in_cluster(host, "443", dir.path()).unwrap();
+        assert_eq!(loaded.config.cluster_url.to_string(), want);
+        assert_eq!(loaded.config.root_cert.map(|c| c.len()), Some(1));
+        assert_eq!(loaded.config.auth_info.token_file.as_deref(), dir.path().join("token").to_str());
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*", edits in proptest::collection::vec((0usize..250, "[ -~]{0,3}"), 0..4)) {
