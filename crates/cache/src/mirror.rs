@@ -153,7 +153,7 @@ impl<T: Object> Mirror<T> {
 
     fn listed_object(&self, list: &mut Listing<T>, object: Arc<T>) {
         let key = object.key();
-        let news = self.is_news(list, &key, &Header::of(&*object)) || !self.store.is_current(&key);
+        let news = self.is_news(list, &key, &Header::of(&*object));
         list.seen_undecodable.remove(&key);
         if news {
             list.seen.insert(object.clone());

@@ -8,6 +8,7 @@ use flyball_api::Object;
 use futures::{FutureExt, StreamExt};
 use rand::Rng;
 use rand::rngs::StdRng;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{debug, info, warn};
 
@@ -30,6 +31,8 @@ const LIST_SILENCE: Duration = Duration::from_secs(30);
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// A server that asks to be left alone longer than this is asked again nevertheless.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// The least time between a list and another because the watch is doubted.
+const BETWEEN_DOUBTS: Duration = Duration::from_secs(10);
 /// Objects reminded of in one go before other tasks get their turn.
 const RESYNC_BATCH: usize = 512;
 
@@ -43,6 +46,8 @@ pub(crate) struct Reflector<T> {
     resync: Option<Resync>,
     /// Whether the server is believed to do streaming lists.
     streams: bool,
+    /// When the latest list began.
+    listed: Instant,
 }
 
 struct Resync {
@@ -75,7 +80,16 @@ impl<T: Object> Reflector<T> {
         mut rng: StdRng,
     ) -> Self {
         let resync = resync.filter(|period| !period.is_zero()).map(|period| Resync::begin(period, &mut rng));
-        Self { source, mirror, record, rng, backoff: Backoff::default(), resync, streams: true }
+        Self {
+            source,
+            mirror,
+            record,
+            rng,
+            backoff: Backoff::default(),
+            resync,
+            streams: true,
+            listed: Instant::now(),
+        }
     }
 
     /// Runs until the task is aborted. Nothing is held across an await that an abort could leave half done.
@@ -99,6 +113,12 @@ impl<T: Object> Reflector<T> {
         }
     }
 
+    /// Some aggregated APIs give no versions. What they deleted between two watches only a list can tell.
+    fn after_watch(&self) -> State {
+        let resumable = !self.mirror.store.version_reached().is_unknown();
+        if resumable { State::Watching(None) } else { State::Listing }
+    }
+
     /// Waits as long as the failure calls for, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.mirror.counters.failures, 1);
@@ -119,6 +139,9 @@ impl<T: Object> Reflector<T> {
 
     /// Brings the store to the server's current state; the watch that a streaming list has become is handed on.
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
+        self.listed = Instant::now();
+        // Doubts from before this moment are what the list is the answer to.
+        let _answered = self.mirror.doubts.notified().now_or_never();
         if self.streams {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),
@@ -145,6 +168,8 @@ impl<T: Object> Reflector<T> {
             let silence = connection.deadline.min(Instant::now() + LIST_SILENCE);
             let Ok(next) = timeout_at(silence, connection.events.next()).await else { return Ok(None) };
             let event = next.unwrap_or_else(|| Err(broken_off("streaming a list")))?;
+            // Events may come faster than they are handled: other tasks of this thread get their turn, too.
+            consume_budget().await;
             self.count(&event);
             match event.kind {
                 EventKind::Applied => self.mirror.listed(&mut list, &event.object),
@@ -170,6 +195,7 @@ impl<T: Object> Reflector<T> {
             Counters::add(&self.mirror.counters.pages, 1);
             for item in &page.items {
                 self.mirror.listed(&mut list, item);
+                consume_budget().await;
             }
             after = page.next;
             if after.is_none() {
@@ -209,7 +235,7 @@ impl<T: Object> Reflector<T> {
                     self.remind().await;
                     continue;
                 }
-                () = self.mirror.doubts.notified() => {
+                () = self.doubted() => {
                     info!(resource = %self.mirror.resource, "listing anew, as somebody doubts the cache");
                     return Ok(State::Listing);
                 }
@@ -218,14 +244,15 @@ impl<T: Object> Reflector<T> {
                 Err(_) => {
                     Counters::add(&self.mirror.counters.idle_watches, 1);
                     info!(resource = %self.mirror.resource, "a watch outlived its time-out, replacing it");
-                    return Ok(State::Watching(None));
+                    return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.heard && connection.opened.elapsed() < SHORTEST_WATCH => {
                     return Err(broken_off("watching"));
                 }
-                Ok(None) => return Ok(State::Watching(None)),
+                Ok(None) => return Ok(self.after_watch()),
                 Ok(Some(event)) => self.follow(&event?, &mut connection),
             }
+            consume_budget().await;
         }
     }
 
@@ -241,6 +268,12 @@ impl<T: Object> Reflector<T> {
         {
             self.mirror.advance(mark.version);
         }
+    }
+
+    /// Somebody misses something; told apart from somebody who will always miss something by how often it happens.
+    async fn doubted(&self) {
+        sleep_until(self.listed + BETWEEN_DOUBTS).await;
+        self.mirror.doubts.notified().await;
     }
 
     async fn remind(&mut self) {

@@ -29,6 +29,7 @@ enum Step {
     Mute,
     Unmute,
     Replay(usize),
+    Echo(usize),
     FailNext(u32),
     CompactAfterPages(u32),
     Wait(u64),
@@ -42,19 +43,20 @@ fn step() -> impl Strategy<Value = Step> {
         8 => name().prop_map(Step::Put),
         2 => name().prop_map(Step::Garble),
         4 => name().prop_map(Step::Delete),
-        2 => name().prop_map(Step::Recreate),
+        3 => name().prop_map(Step::Recreate),
         1 => Just(Step::Bookmark),
-        2 => Just(Step::Compact),
+        1 => Just(Step::Compact),
         1 => Just(Step::CloseWatches),
         2 => Just(Step::Cut),
         1 => Just(Step::Expire),
         1 => (1..40_000u64).prop_map(Step::Outage),
         1 => Just(Step::Mute),
-        1 => Just(Step::Unmute),
+        6 => Just(Step::Unmute),
         2 => (1..6usize).prop_map(Step::Replay),
+        6 => (0..40usize).prop_map(Step::Echo),
         1 => (1..4u32).prop_map(Step::FailNext),
         1 => (0..3u32).prop_map(Step::CompactAfterPages),
-        4 => (1..5_000u64).prop_map(Step::Wait),
+        12 => (1..5_000u64).prop_map(Step::Wait),
         1 => Just(Step::Join),
         1 => Just(Step::Leave),
     ]
@@ -88,13 +90,10 @@ impl World {
                 sleep(Duration::from_millis(millis)).await;
                 server.set_reachable(true);
             }
-            // A connection that loses events without breaking is dead: nothing comes after them.
             Step::Mute => server.mute(),
-            Step::Unmute => {
-                server.cut();
-                server.unmute();
-            }
+            Step::Unmute => self.unmute(),
             Step::Replay(n) => server.replay(n),
+            Step::Echo(which) => server.echo(which),
             Step::FailNext(requests) => server.fail_next(requests, None),
             Step::CompactAfterPages(pages) => server.compact_after_pages(pages),
             Step::Wait(millis) => sleep(Duration::from_millis(millis)).await,
@@ -103,12 +102,20 @@ impl World {
         }
     }
 
+    /// A connection that has lost events is dead: none comes after them. One that has not is left as it is, for a
+    /// new one might mend what went wrong.
+    fn unmute(&self) {
+        if self.server.is_muted() {
+            self.server.cut();
+            self.server.unmute();
+        }
+    }
+
     /// The faults stop; what was written last must become known, and everything before it.
     async fn settle(&mut self) {
         self.listeners.push(Listener::to(&self.informer));
         self.server.fail_next(0, None);
-        self.server.cut();
-        self.server.unmute();
+        self.unmute();
         let version = self.server.put("z/last", json!({}));
         timeout(Duration::from_secs(300), self.informer.reached(version))
             .await

@@ -202,6 +202,10 @@ impl Server {
         self.state.lock().muted = false;
     }
 
+    pub(super) fn is_muted(&self) -> bool {
+        self.state.lock().muted
+    }
+
     pub(super) fn set_reachable(&self, reachable: bool) {
         self.state.lock().reachable = reachable;
         if !reachable {
@@ -227,6 +231,15 @@ impl Server {
         let events: Vec<Event> =
             state.history[from..].iter().map(|(_, kind, object)| event(*kind, object)).collect();
         for event in events {
+            state.send(&event);
+        }
+    }
+
+    /// Sends one event of the history again.
+    pub(super) fn echo(&self, which: usize) {
+        let mut state = self.state.lock();
+        let event = state.history.iter().cycle().nth(which).map(|(_, kind, object)| event(*kind, object));
+        if let Some(event) = event {
             state.send(&event);
         }
     }
@@ -366,6 +379,10 @@ impl State {
                     send(bookmark(self.version, true));
                 }
             }
+            // "Any version": begins with what is there, as a watch without one does.
+            WatchFrom::Version(ResourceVersion(0)) => {
+                self.objects.values().for_each(|object| send(event(EventKind::Applied, object)));
+            }
             WatchFrom::Version(ResourceVersion(version)) => {
                 if version < self.compacted || version > self.version {
                     return Err(failure(Class::VersionUnusable, "too old or too large resource version"));
@@ -388,5 +405,37 @@ impl Source for Server {
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
         let state = self.state.clone();
         async move { state.lock().watch(from, timeout) }.boxed()
+    }
+}
+
+/// The same server as an aggregated API that knows neither versions nor streaming lists.
+pub(super) struct Unversioned(pub(super) Server);
+
+fn stripped(object: &Bytes) -> Bytes {
+    let mut object: Value = serde_json::from_slice(object).unwrap();
+    object["metadata"]["resourceVersion"] = json!("");
+    Bytes::from(object.to_string())
+}
+
+impl Source for Unversioned {
+    fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
+        let page = self.0.page(limit, after);
+        async move {
+            let Page { items, next, .. } = page.await?;
+            Ok(Page { items: items.iter().map(stripped).collect(), version: ResourceVersion(0), next })
+        }
+        .boxed()
+    }
+
+    fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
+        if from == WatchFrom::Scratch {
+            return async { Err(failure(Class::Refused, "never heard of it")) }.boxed();
+        }
+        let events = self.0.watch(from, timeout);
+        async move {
+            let strip = |event: Event| Event { object: stripped(&event.object), ..event };
+            Ok(events.await?.map(move |event| event.map(strip)).boxed())
+        }
+        .boxed()
     }
 }

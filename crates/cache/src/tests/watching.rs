@@ -1,14 +1,19 @@
 //! How the reflector lists, watches and recovers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, ResourceVersion};
+use flyball_api::{Key, ObjectMeta, Resource, ResourceVersion};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::server::{Server, Streaming};
-use super::{Listener, settle, shape_of, start, start_with, synced};
+use super::server::{Server, Streaming, Unversioned};
+use super::{Listener, Widget, settle, shape_of, start, start_with, synced};
 use crate::source::{Class, EventKind};
+use crate::{Informer, Progress};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -383,4 +388,73 @@ async fn waiting_for_a_version_ends_when_it_comes_and_leaves_nothing_behind() {
     };
     tokio::join!(one, two, write);
     assert_eq!(informer.mirror.milestones.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_without_versions_is_listed_again_after_each_watch() {
+    let server = Server::with(&["a/x", "a/y"]);
+    let source = Arc::new(Unversioned(server.clone()));
+    let informer = Informer::<Widget>::start(Widget::TYPE, source, None, StdRng::seed_from_u64(1));
+    informer.synced().await;
+    sleep(2 * SECOND).await;
+    server.put("a/z", json!({}));
+    settle().await;
+    assert_eq!(informer.store().len(), 3);
+    server.mute();
+    server.delete("a/x");
+    server.unmute();
+    server.close_watches();
+    sleep(5 * SECOND).await;
+    let names: Vec<_> = shape_of(informer.store()).into_keys().collect();
+    assert_eq!(names, [Key::new("a", "y"), Key::new("a", "z")]);
+}
+
+/// Decodes, except where it says otherwise.
+#[derive(Default)]
+struct Explosive {
+    metadata: ObjectMeta,
+}
+
+impl<'de> Deserialize<'de> for Explosive {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Widget { metadata, size, .. } = Widget::deserialize(deserializer)?;
+        assert_ne!(size, 13, "made to panic");
+        Ok(Self { metadata })
+    }
+}
+
+flyball_api::resource!(Explosive, "test", "v1", "widgets", "Widget", namespaced);
+
+#[tokio::test(start_paused = true)]
+async fn a_type_whose_decoding_panics_does_not_end_the_informer() {
+    let server = Server::with(&["a/x"]);
+    let source = Arc::new(server.clone());
+    let informer = Informer::<Explosive>::start(Explosive::TYPE, source, None, StdRng::seed_from_u64(1));
+    informer.synced().await;
+    server.put("a/y", json!({"size": 13}));
+    sleep(10 * SECOND).await;
+    assert!(informer.health().failing.unwrap().last_error.contains("panic"));
+    let version = server.put("a/y", json!({"size": 14}));
+    timeout(60 * SECOND, informer.reached(version)).await.unwrap();
+    assert_eq!(informer.store().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubted_watch_is_replaced_by_a_list_but_not_over_and_over() {
+    let server = Server::with(&["a/x"]);
+    let informer = synced(&server).await;
+    sleep(11 * SECOND).await;
+    server.mute();
+    let version = server.put("a/unheard", json!({}));
+    server.unmute();
+    server.take_requests();
+    Progress::refresh(&informer);
+    timeout(SECOND, informer.reached(version)).await.unwrap();
+    for _ in 0..30 {
+        Progress::refresh(&informer);
+        sleep(SECOND).await;
+    }
+    let lists = server.take_requests().iter().filter(|request| *request == "stream").count();
+    assert!((3..=4).contains(&lists), "{lists}");
+    assert_eq!(informer.counts().failures, 0);
 }
