@@ -5,7 +5,7 @@ mod duration;
 use std::fmt;
 
 use serde::de::{self, Deserializer, Visitor};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use jiff::{SignedDuration, Timestamp};
@@ -24,6 +24,23 @@ pub fn format_micros(time: Timestamp) -> String {
 pub fn truncate(time: Timestamp) -> Timestamp {
     let seconds = time.as_second() - i64::from(time.subsec_nanosecond() < 0);
     Timestamp::from_second(seconds).unwrap_or(time)
+}
+
+/// A metav1.Time where serde's field attributes do not reach, such as in a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format_seconds(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let time = deserializer.deserialize_str(Rfc3339)?;
+        time.map(Self).ok_or_else(|| de::Error::custom("a time is missing"))
+    }
 }
 
 /// An optional time in whole seconds, in 8 bytes instead of 24: for what is cached by the million.

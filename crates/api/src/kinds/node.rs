@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 use crate::condition::Condition;
 use crate::de::{null_default, skip};
 use crate::taint::Taint;
-use crate::{ObjectMeta, resource};
+use crate::{ObjectMeta, ResourceList, resource};
 
 /// A v1 Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,9 @@ pub struct NodeStatus {
     /// Names and addresses.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub addresses: Box<[NodeAddress]>,
+    /// What pods on it may use.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub allocatable: ResourceList,
     /// Volumes that are mounted, by unique name.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub volumes_in_use: Box<[SmolStr]>,

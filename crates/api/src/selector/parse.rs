@@ -151,8 +151,7 @@ fn scan(text: &str) -> (Token<'_>, &str) {
     if let Some(token) = single {
         return (token, &text[1..]);
     }
-    let end =
-        text.find(|c: char| matches!(c, ' ' | '\t' | '\r' | '\n' | '=' | '!' | '<' | '>' | '(' | ')' | ','));
+    let end = text.find([' ', '\t', '\r', '\n', '=', '!', '<', '>', '(', ')', ',']);
     let (word, rest) = text.split_at(end.unwrap_or(text.len()));
     (Token::Word(word), rest)
 }

@@ -63,10 +63,14 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, InvalidDuration> {
 
 fn nanos_of(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // In floating point, as Go does; more than 18 digits cannot matter.
-    let digits = &fraction[..fraction.len().min(18)];
-    let part: f64 = if digits.is_empty() { 0.0 } else { digits.parse().ok()? };
-    let part = part * (unit as f64 / 10f64.powi(digits.len() as i32));
+    // In floating point and with no more digits than fit, as Go does.
+    let (mut part, mut scale) = (0i64, 1f64);
+    for digit in fraction.bytes().map(|digit| i64::from(digit - b'0')) {
+        let Some(longer) = part.checked_mul(10).and_then(|part| part.checked_add(digit)) else { break };
+        part = longer;
+        scale *= 10.0;
+    }
+    let part = part as f64 * (unit as f64 / scale);
     whole.checked_mul(unit)?.checked_add(part as i128)
 }
 

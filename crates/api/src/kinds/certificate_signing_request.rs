@@ -1,0 +1,68 @@
+//! CertificateSigningRequests.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::null_default;
+use crate::{ObjectMeta, WithRaw, resource};
+
+/// A certificates.k8s.io/v1 CertificateSigningRequest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CertificateSigningRequest {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What is asked, by whom.
+    pub spec: WithRaw<CertificateSigningRequestSpec>,
+    /// What came of it.
+    pub status: CertificateSigningRequestStatus,
+}
+
+/// The spec of a [`CertificateSigningRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CertificateSigningRequestSpec {
+    /// The PKCS #10 request in PEM, in base64.
+    pub request: SmolStr,
+    /// Who should sign.
+    pub signer_name: SmolStr,
+    /// For how long.
+    pub expiration_seconds: Option<i32>,
+    /// What the key may do.
+    #[serde(deserialize_with = "null_default")]
+    pub usages: Vec<SmolStr>,
+    /// Who asks.
+    pub username: SmolStr,
+    /// Identity of who asks.
+    pub uid: SmolStr,
+    /// Groups of who asks.
+    #[serde(deserialize_with = "null_default")]
+    pub groups: Vec<SmolStr>,
+    /// More about who asks.
+    #[serde(deserialize_with = "null_default")]
+    pub extra: BTreeMap<SmolStr, Vec<SmolStr>>,
+}
+
+/// The status of a [`CertificateSigningRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CertificateSigningRequestStatus {
+    /// Approved, Denied or Failed.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The certificate in PEM, in base64.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub certificate: SmolStr,
+}
+
+resource!(
+    CertificateSigningRequest,
+    "certificates.k8s.io",
+    "v1",
+    "certificatesigningrequests",
+    "CertificateSigningRequest",
+    cluster
+);

@@ -1,0 +1,19 @@
+//! ControllerRevisions: the history of DaemonSets and StatefulSets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ObjectMeta, RawJson, resource};
+
+/// An apps/v1 ControllerRevision.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ControllerRevision {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// The patch that restores the revision, byte for byte.
+    pub data: RawJson,
+    /// Its place in history.
+    pub revision: i64,
+}
+
+resource!(ControllerRevision, "apps", "v1", "controllerrevisions", "ControllerRevision", namespaced);

@@ -1,0 +1,69 @@
+//! CronJobs.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::de::null_default;
+use crate::object_reference::ObjectReference;
+use crate::{ObjectMeta, RawJson, Timestamp, WithRaw, resource, time};
+
+/// A batch/v1 CronJob.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CronJob {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// Which Job, and when.
+    pub spec: WithRaw<CronJobSpec>,
+    /// What was started.
+    pub status: CronJobStatus,
+}
+
+/// The spec of a [`CronJob`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CronJobSpec {
+    /// When to start, in cron's notation.
+    pub schedule: SmolStr,
+    /// The zone the schedule is meant in.
+    pub time_zone: Option<SmolStr>,
+    /// How late a start may be.
+    pub starting_deadline_seconds: Option<i64>,
+    /// `Allow`, `Forbid` or `Replace`.
+    pub concurrency_policy: SmolStr,
+    /// Whether nothing is started.
+    pub suspend: Option<bool>,
+    /// The Job to start.
+    pub job_template: WithRaw<JobTemplate>,
+    /// How many succeeded Jobs to keep.
+    pub successful_jobs_history_limit: Option<i32>,
+    /// How many failed Jobs to keep.
+    pub failed_jobs_history_limit: Option<i32>,
+}
+
+/// What is read of a Job template.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct JobTemplate {
+    /// Labels and annotations of the Jobs to make.
+    pub metadata: ObjectMeta,
+    /// The spec of the Jobs to make, as served.
+    pub spec: RawJson,
+}
+
+/// The status of a [`CronJob`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CronJobStatus {
+    /// Jobs that run.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub active: Vec<ObjectReference>,
+    /// When one was last started.
+    #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
+    pub last_schedule_time: Option<Timestamp>,
+    /// When one last succeeded.
+    #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
+    pub last_successful_time: Option<Timestamp>,
+}
+
+resource!(CronJob, "batch", "v1", "cronjobs", "CronJob", namespaced);

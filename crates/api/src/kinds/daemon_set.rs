@@ -1,0 +1,94 @@
+//! DaemonSets.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::{null_default, skip};
+use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+
+/// An apps/v1 DaemonSet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DaemonSet {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// Which pods on which nodes.
+    pub spec: WithRaw<DaemonSetSpec>,
+    /// What there is.
+    pub status: DaemonSetStatus,
+}
+
+/// The spec of a [`DaemonSet`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DaemonSetSpec {
+    /// Which pods.
+    pub selector: Option<LabelSelector>,
+    /// How to make one.
+    pub template: PodTemplate,
+    /// How to replace old pods.
+    pub update_strategy: DaemonSetUpdateStrategy,
+    /// How long a pod must be ready to be available.
+    pub min_ready_seconds: i32,
+    /// How many old revisions to keep.
+    pub revision_history_limit: Option<i32>,
+}
+
+/// How old pods are replaced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DaemonSetUpdateStrategy {
+    /// `RollingUpdate` or `OnDelete`.
+    #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
+    pub type_: SmolStr,
+    /// Bounds of a rolling update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdateDaemonSet>,
+}
+
+/// Bounds of a rolling update.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RollingUpdateDaemonSet {
+    /// On how many nodes the pod may be missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// On how many nodes there may be two pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_surge: Option<IntOrString>,
+}
+
+/// The status of a [`DaemonSet`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DaemonSetStatus {
+    /// Nodes that run a pod and should.
+    pub current_number_scheduled: i32,
+    /// Nodes that run a pod and should not.
+    pub number_misscheduled: i32,
+    /// Nodes that should run a pod.
+    pub desired_number_scheduled: i32,
+    /// Nodes whose pod is ready.
+    pub number_ready: i32,
+    /// The generation of the spec that this is about.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub observed_generation: i64,
+    /// Nodes whose pod is of the current template.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub updated_number_scheduled: i32,
+    /// Nodes whose pod was ready for long enough.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub number_available: i32,
+    /// Nodes that should have an available pod and do not.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub number_unavailable: i32,
+    /// How often a revision's name was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collision_count: Option<i32>,
+    /// Anything else.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+resource!(DaemonSet, "apps", "v1", "daemonsets", "DaemonSet", namespaced);

@@ -1,0 +1,116 @@
+//! EndpointSlices: the addresses behind a Service, up to a hundred in each object.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::de::null_default;
+use crate::object_reference::ObjectReference;
+use crate::{Labels, ObjectMeta, resource};
+
+/// A discovery.k8s.io/v1 EndpointSlice.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EndpointSlice {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    pub address_type: SmolStr,
+    /// The addresses.
+    #[serde(deserialize_with = "null_default")]
+    pub endpoints: Vec<Endpoint>,
+    /// The ports all of them have.
+    #[serde(deserialize_with = "null_default")]
+    pub ports: Vec<EndpointPort>,
+}
+
+/// One pod or machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Its addresses, of which the first counts.
+    #[serde(deserialize_with = "null_default")]
+    pub addresses: Vec<SmolStr>,
+    /// Whether it can be used.
+    pub conditions: EndpointConditions,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<SmolStr>,
+    /// The pod behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<ObjectReference>,
+    /// Topology of v1beta1; no longer written.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub deprecated_topology: Labels,
+    /// Its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<SmolStr>,
+    /// Its zone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<SmolStr>,
+    /// Who should use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<EndpointHints>,
+}
+
+/// Whether an endpoint can be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EndpointConditions {
+    /// By everybody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// If need be, even while it terminates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serving: Option<bool>,
+    /// Whether it is going away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminating: Option<bool>,
+}
+
+/// Who should use an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EndpointHints {
+    /// Clients in these zones.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub for_zones: Vec<ForZone>,
+    /// Clients on these nodes.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub for_nodes: Vec<ForNode>,
+}
+
+/// A zone whose clients should use an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ForZone {
+    /// The zone.
+    pub name: SmolStr,
+}
+
+/// A node whose clients should use an endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ForNode {
+    /// The node.
+    pub name: SmolStr,
+}
+
+/// One port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EndpointPort {
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<SmolStr>,
+    /// `TCP`, `UDP` or `SCTP`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<SmolStr>,
+    /// Its number; all ports when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+    /// What is spoken over it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_protocol: Option<SmolStr>,
+}
+
+resource!(EndpointSlice, "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced);

@@ -1,0 +1,82 @@
+//! Events as the recorder writes them.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::de::skip;
+use crate::object_reference::ObjectReference;
+use crate::{ObjectMeta, Timestamp, resource, time};
+
+/// A v1 Event.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Event {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What it is about.
+    pub involved_object: ObjectReference,
+    /// One word for programs.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub reason: SmolStr,
+    /// A sentence for people.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub message: SmolStr,
+    /// Who says so.
+    #[serde(skip_serializing_if = "skip::default")]
+    pub source: EventSource,
+    /// When it first happened.
+    #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
+    pub first_timestamp: Option<Timestamp>,
+    /// When it last happened.
+    #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
+    pub last_timestamp: Option<Timestamp>,
+    /// How often.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub count: i32,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
+    pub type_: SmolStr,
+    /// When it happened, in the newer style.
+    #[serde(with = "time::micros_opt", skip_serializing_if = "Option::is_none")]
+    pub event_time: Option<Timestamp>,
+    /// How it goes on, in the newer style.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<EventSeries>,
+    /// What was done.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub action: SmolStr,
+    /// What else it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub related: Option<ObjectReference>,
+    /// Who says so, in the newer style.
+    #[serde(rename = "reportingComponent")]
+    pub reporting_controller: SmolStr,
+    /// Which process says so.
+    pub reporting_instance: SmolStr,
+}
+
+/// Who reports an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EventSource {
+    /// The component.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub component: SmolStr,
+    /// Its node.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub host: SmolStr,
+}
+
+/// How an event goes on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EventSeries {
+    /// How often it happened.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub count: i32,
+    /// When it last happened.
+    #[serde(with = "time::micros_opt", skip_serializing_if = "Option::is_none")]
+    pub last_observed_time: Option<Timestamp>,
+}
+
+resource!(Event, "", "v1", "events", "Event", namespaced);

@@ -1,0 +1,78 @@
+//! ServiceCIDRs and IPAddresses: the addresses of Services.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::null_default;
+use crate::{ObjectMeta, resource};
+
+/// A networking.k8s.io/v1 ServiceCIDR.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceCIDR {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// The ranges.
+    pub spec: ServiceCIDRSpec,
+    /// Whether they are in use.
+    pub status: ServiceCIDRStatus,
+}
+
+/// The spec of a [`ServiceCIDR`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceCIDRSpec {
+    /// At most one range per family.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub cidrs: Vec<SmolStr>,
+}
+
+/// The status of a [`ServiceCIDR`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceCIDRStatus {
+    /// Ready.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// A networking.k8s.io/v1 IPAddress; its name is the address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct IPAddress {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// Who has it.
+    pub spec: IPAddressSpec,
+}
+
+/// The spec of an [`IPAddress`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct IPAddressSpec {
+    /// Who has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_ref: Option<ParentReference>,
+}
+
+/// Who has an address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ParentReference {
+    /// Group of the owner.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub group: SmolStr,
+    /// Resource of the owner.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub resource: SmolStr,
+    /// Namespace of the owner.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub namespace: SmolStr,
+    /// Name of the owner.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub name: SmolStr,
+}
+
+resource!(IPAddress, "networking.k8s.io", "v1", "ipaddresses", "IPAddress", cluster);
+resource!(ServiceCIDR, "networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", cluster);

@@ -1,0 +1,88 @@
+//! PersistentVolumeClaims.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::null_default;
+use crate::{LabelSelector, Labels, ObjectMeta, RawJson, ResourceList, Resources, WithRaw, resource};
+
+/// A v1 PersistentVolumeClaim.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PersistentVolumeClaim {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: WithRaw<PersistentVolumeClaimSpec>,
+    /// What was got.
+    pub status: PersistentVolumeClaimStatus,
+}
+
+/// The spec of a [`PersistentVolumeClaim`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PersistentVolumeClaimSpec {
+    /// How it will be mounted.
+    #[serde(deserialize_with = "null_default")]
+    pub access_modes: Vec<SmolStr>,
+    /// Which volumes will do.
+    pub selector: Option<LabelSelector>,
+    /// How large it must be.
+    pub resources: Resources,
+    /// The volume it is bound or promised to.
+    pub volume_name: SmolStr,
+    /// Its class; absent for the default one, empty for none.
+    pub storage_class_name: Option<SmolStr>,
+    /// `Filesystem` or `Block`.
+    pub volume_mode: Option<SmolStr>,
+    /// What it starts with, as served.
+    pub data_source: Option<RawJson>,
+    /// What it starts with, as served.
+    pub data_source_ref: Option<RawJson>,
+    /// The attributes class wanted.
+    pub volume_attributes_class_name: Option<SmolStr>,
+}
+
+/// The status of a [`PersistentVolumeClaim`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PersistentVolumeClaimStatus {
+    /// `Pending`, `Bound` or `Lost`.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub phase: SmolStr,
+    /// How it can be mounted.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub access_modes: Vec<SmolStr>,
+    /// How large it is.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub capacity: ResourceList,
+    /// What is being done to it.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// How large it is becoming.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub allocated_resources: ResourceList,
+    /// How far that is.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub allocated_resource_statuses: Labels,
+    /// The attributes class in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_volume_attributes_class_name: Option<SmolStr>,
+    /// How far a change of attributes is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modify_volume_status: Option<ModifyVolumeStatus>,
+}
+
+/// How far a change of attributes is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ModifyVolumeStatus {
+    /// The class wanted.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub target_volume_attributes_class_name: SmolStr,
+    /// `Pending`, `InProgress` or `Infeasible`.
+    pub status: SmolStr,
+}
+
+resource!(PersistentVolumeClaim, "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced);

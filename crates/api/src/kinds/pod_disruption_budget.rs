@@ -1,0 +1,62 @@
+//! PodDisruptionBudgets.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::{null_default, skip};
+use crate::time::Time;
+use crate::{IntOrString, LabelSelector, ObjectMeta, WithRaw, resource};
+
+/// A policy/v1 PodDisruptionBudget.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudget {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// How many pods must stay.
+    pub spec: WithRaw<PodDisruptionBudgetSpec>,
+    /// How many may go.
+    pub status: PodDisruptionBudgetStatus,
+}
+
+/// The spec of a [`PodDisruptionBudget`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudgetSpec {
+    /// How many must stay.
+    pub min_available: Option<IntOrString>,
+    /// How many may be missing.
+    pub max_unavailable: Option<IntOrString>,
+    /// Which pods.
+    pub selector: Option<LabelSelector>,
+    /// Whether pods that are not ready may always go.
+    pub unhealthy_pod_eviction_policy: Option<SmolStr>,
+}
+
+/// The status of a [`PodDisruptionBudget`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodDisruptionBudgetStatus {
+    /// The generation of the spec that this is about.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub observed_generation: i64,
+    /// Pods whose eviction was allowed, and when.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub disrupted_pods: BTreeMap<SmolStr, Time>,
+    /// How many may go now.
+    pub disruptions_allowed: i32,
+    /// How many are healthy.
+    pub current_healthy: i32,
+    /// How many must be.
+    pub desired_healthy: i32,
+    /// How many there are.
+    pub expected_pods: i32,
+    /// Whether disruptions are allowed, and why not.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+resource!(PodDisruptionBudget, "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced);

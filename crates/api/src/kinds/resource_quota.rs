@@ -1,0 +1,70 @@
+//! ResourceQuotas.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::de::null_default;
+use crate::{ObjectMeta, ResourceList, resource};
+
+/// A v1 ResourceQuota.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceQuota {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What may be used.
+    pub spec: ResourceQuotaSpec,
+    /// What is used.
+    pub status: ResourceQuotaStatus,
+}
+
+/// The spec of a [`ResourceQuota`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceQuotaSpec {
+    /// At most so much of each.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
+    /// Which objects count.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<SmolStr>,
+    /// Which objects count, in other words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope_selector: Option<ScopeSelector>,
+}
+
+/// Which objects a quota counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ScopeSelector {
+    /// All must hold.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<ScopeRequirement>,
+}
+
+/// One condition on the objects a quota counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ScopeRequirement {
+    /// What is looked at.
+    pub scope_name: SmolStr,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: SmolStr,
+    /// What it is compared with.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<SmolStr>,
+}
+
+/// The status of a [`ResourceQuota`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceQuotaStatus {
+    /// The limits in force.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub hard: ResourceList,
+    /// What is used of each.
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub used: ResourceList,
+}
+
+resource!(ResourceQuota, "", "v1", "resourcequotas", "ResourceQuota", namespaced);

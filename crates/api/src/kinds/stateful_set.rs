@@ -1,0 +1,138 @@
+//! StatefulSets.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::{null_default, skip};
+use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
+
+/// An apps/v1 StatefulSet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatefulSet {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// Which pods and claims, in which order.
+    pub spec: WithRaw<StatefulSetSpec>,
+    /// What there is.
+    pub status: StatefulSetStatus,
+}
+
+/// The spec of a [`StatefulSet`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatefulSetSpec {
+    /// How many pods; the server defaults it to one.
+    pub replicas: Option<i32>,
+    /// Which pods.
+    pub selector: Option<LabelSelector>,
+    /// How to make one.
+    pub template: PodTemplate,
+    /// The claims each pod gets.
+    #[serde(deserialize_with = "null_default")]
+    pub volume_claim_templates: Vec<WithRaw<ClaimTemplate>>,
+    /// The service that names the pods.
+    pub service_name: SmolStr,
+    /// `OrderedReady` or `Parallel`.
+    pub pod_management_policy: SmolStr,
+    /// How to replace old pods.
+    pub update_strategy: StatefulSetUpdateStrategy,
+    /// How many old revisions to keep.
+    pub revision_history_limit: Option<i32>,
+    /// How long a pod must be ready to be available.
+    pub min_ready_seconds: i32,
+    /// What becomes of claims.
+    pub persistent_volume_claim_retention_policy: Option<ClaimRetentionPolicy>,
+    /// How pods are numbered.
+    pub ordinals: Option<Ordinals>,
+}
+
+/// What is read of a claim template.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimTemplate {
+    /// Its name is the name of the volume.
+    pub metadata: ObjectMeta,
+}
+
+/// How old pods are replaced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatefulSetUpdateStrategy {
+    /// `RollingUpdate` or `OnDelete`.
+    #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
+    pub type_: SmolStr,
+    /// Bounds of a rolling update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdateStatefulSet>,
+}
+
+/// Bounds of a rolling update.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RollingUpdateStatefulSet {
+    /// Pods numbered below stay as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// How many pods may be missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+}
+
+/// What becomes of claims: `Retain` or `Delete`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimRetentionPolicy {
+    /// When the set is deleted.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub when_deleted: SmolStr,
+    /// When their pod is scaled away.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub when_scaled: SmolStr,
+}
+
+/// How pods are numbered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Ordinals {
+    /// The first number.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub start: i32,
+}
+
+/// The status of a [`StatefulSet`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatefulSetStatus {
+    /// The generation of the spec that this is about.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub observed_generation: i64,
+    /// Pods that exist.
+    pub replicas: i32,
+    /// Of these, those that are ready.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub ready_replicas: i32,
+    /// Of these, those of the current revision.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub current_replicas: i32,
+    /// Of these, those of the update revision.
+    #[serde(skip_serializing_if = "skip::zero")]
+    pub updated_replicas: i32,
+    /// The revision pods come from.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub current_revision: SmolStr,
+    /// The revision pods go to.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub update_revision: SmolStr,
+    /// How often a revision's name was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collision_count: Option<i32>,
+    /// Anything else.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Pods ready for long enough.
+    pub available_replicas: i32,
+}
+
+resource!(StatefulSet, "apps", "v1", "statefulsets", "StatefulSet", namespaced);

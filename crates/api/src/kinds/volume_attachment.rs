@@ -1,0 +1,76 @@
+//! VolumeAttachments.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::{Labels, ObjectMeta, RawJson, Timestamp, WithRaw, intern, resource, time};
+
+/// A storage.k8s.io/v1 VolumeAttachment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachment {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// Which volume to which node.
+    pub spec: WithRaw<VolumeAttachmentSpec>,
+    /// Whether it is attached.
+    pub status: VolumeAttachmentStatus,
+}
+
+/// The spec of a [`VolumeAttachment`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachmentSpec {
+    /// The driver that attaches it.
+    #[serde(deserialize_with = "intern::text")]
+    pub attacher: SmolStr,
+    /// The volume.
+    pub source: VolumeAttachmentSource,
+    /// The node.
+    #[serde(deserialize_with = "intern::text")]
+    pub node_name: SmolStr,
+}
+
+/// The volume that is attached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachmentSource {
+    /// By name.
+    pub persistent_volume_name: Option<SmolStr>,
+    /// In place, as served.
+    pub inline_volume_spec: Option<RawJson>,
+}
+
+/// The status of a [`VolumeAttachment`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachmentStatus {
+    /// Whether it is.
+    pub attached: bool,
+    /// What the driver says about it.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub attachment_metadata: Labels,
+    /// Why it could not be attached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attach_error: Option<VolumeError>,
+    /// Why it could not be detached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detach_error: Option<VolumeError>,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeError {
+    /// When.
+    #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
+    pub time: Option<Timestamp>,
+    /// What.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub message: SmolStr,
+    /// The driver's code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<i32>,
+}
+
+resource!(VolumeAttachment, "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", cluster);
