@@ -73,6 +73,11 @@ impl Identities {
         Self { inner: Arc::new(Inner { main, user_agent, bearer_transport, accounts }) }
     }
 
+    /// The manager's own identity.
+    pub fn main(&self) -> &Client {
+        &self.inner.main
+    }
+
     /// The client of one controller. Nothing is sent before its first request.
     ///
     /// The user agent ends in `suffix`, or with accounts in the account's full name, as upstream's do.

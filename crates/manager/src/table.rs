@@ -1,6 +1,8 @@
 //! The table of controllers: all that upstream's v1.36.4 knows, what each is called, acts as, watches and
 //! writes, and whether it is here. `--controllers`, `--help`, health checks and docs/parity.md derive from it.
 
+use flyball_runtime::Start;
+
 /// One controller.
 #[derive(Debug, Clone, Copy)]
 pub struct Controller {
@@ -20,6 +22,8 @@ pub struct Controller {
     pub writes: &'static str,
     /// Whether it is here.
     pub state: State,
+    /// How to set it up, if it is here.
+    pub start: Option<Start>,
 }
 
 /// How far a controller is.
@@ -44,6 +48,7 @@ const DEFAULT: Controller = Controller {
     watches: "",
     writes: "",
     state: State::Missing,
+    start: None,
 };
 
 /// All controllers, in the order in which upstream starts them.
@@ -75,6 +80,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "pods; replicationcontrollers",
         writes: "replicationcontrollers(update); replicationcontrollers/status(update); \
             replicationcontrollers/finalizers(update); pods(create,delete,patch); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_apps::replicationcontroller::start),
         ..DEFAULT
     },
     Controller { name: "pod-garbage-collector-controller", aliases: &["podgc"], identity: Some("pod-garbage-collector"),
@@ -96,6 +102,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "serviceaccount-controller", aliases: &["serviceaccount"], identity: Some("service-account-controller"),
         watches: "serviceaccounts; namespaces",
         writes: "serviceaccounts(create); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_identity::serviceaccount::start),
         ..DEFAULT
     },
     Controller { name: "garbage-collector-controller", aliases: &["garbagecollector"], identity: Some("generic-garbage-collector"),
@@ -133,6 +140,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "replicasets.apps; pods",
         writes: "replicasets.apps(update); replicasets/status.apps(update); replicasets/finalizers.apps(update); \
             pods(create,delete,patch); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_apps::replicaset::start),
         ..DEFAULT
     },
     Controller { name: "horizontal-pod-autoscaler-controller", aliases: &["horizontalpodautoscaling"], identity: Some("horizontal-pod-autoscaler"),

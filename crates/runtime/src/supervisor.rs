@@ -4,13 +4,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use futures::FutureExt;
 use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::descriptor::{Start, StartError};
 use crate::health::Health;
 use crate::quarantine::{Quarantine, panic_text};
+use crate::signal::Signal;
 use crate::tasks::{Running, Tasks};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -20,50 +21,29 @@ const TRUSTED_AFTER: Duration = Duration::from_secs(300);
 /// How long after a restart `/healthz` goes on telling of it: longer than a probe's period, so that it is seen.
 const TOLD_FOR: Duration = Duration::from_secs(15);
 
-/// The word that everything shall end. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Shutdown(watch::Receiver<bool>);
-
-/// Gives that word.
-#[derive(Debug)]
-pub struct ShutdownHandle(watch::Sender<bool>);
-
-impl Shutdown {
-    /// The word and the hand that gives it.
-    pub fn new() -> (ShutdownHandle, Self) {
-        let (sender, receiver) = watch::channel(false);
-        (ShutdownHandle(sender), Self(receiver))
-    }
-
-    /// Waits for the word. A handle that was dropped counts as given.
-    pub async fn wait(&mut self) {
-        let _ = self.0.wait_for(|given| *given).await;
-    }
-}
-
-impl ShutdownHandle {
-    /// Gives the word.
-    pub fn shut_down(&self) {
-        self.0.send_replace(true);
-    }
-}
-
 /// How a run of a controller ended.
 enum Ended {
     ShutDown,
     Panicked,
 }
 
+/// What the supervisor of a controller goes by.
+#[derive(Clone)]
+pub struct Orders {
+    /// Given once this process leads. Until then caches and queues fill, but nothing is done: a standby is warm.
+    pub leading: Signal,
+    /// Given when everything shall end.
+    pub shutdown: Signal,
+    /// How long running syncs may take to finish then.
+    pub grace: Duration,
+    /// Where to tell how the controller is.
+    pub health: Health,
+}
+
 /// Runs the controller `name` until shutdown. A panic in it is caught and counted, it restarts after a pause
-/// that grows, and nobody else notices. `grace` is how long running syncs may take to finish at the end.
-pub async fn supervise(
-    name: &'static str,
-    start: Start,
-    context: impl Fn() -> Arc<Context>,
-    health: Health,
-    mut shutdown: Shutdown,
-    grace: Duration,
-) {
+/// that grows, and nobody else notices.
+pub async fn supervise(name: &'static str, start: Start, context: impl Fn() -> Arc<Context>, orders: Orders) {
+    let Orders { leading, shutdown, grace, health } = orders;
     let quarantine = Quarantine::new();
     let mut pause = FIRST_PAUSE;
     loop {
@@ -90,8 +70,8 @@ pub async fn supervise(
             }
         }
         let ended = tokio::select! {
-            running = tasks.start() => run(name, running, &health, &mut shutdown, grace).await,
-            () = shutdown.wait() => Ended::ShutDown,
+            running = leading.given().then(|()| tasks.start()) => run(name, running, &health, &shutdown, grace).await,
+            () = shutdown.given() => Ended::ShutDown,
         };
         if let Ended::ShutDown = ended {
             return;
@@ -104,7 +84,7 @@ pub async fn supervise(
         tracing::warn!(controller = name, ?pause, "restarting the controller");
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = shutdown.wait() => return,
+            () = shutdown.given() => return,
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
@@ -114,7 +94,7 @@ async fn run(
     name: &'static str,
     mut running: Running,
     health: &Health,
-    shutdown: &mut Shutdown,
+    shutdown: &Signal,
     grace: Duration,
 ) -> Ended {
     let recently_ill = health.checks().iter().any(|(check, state)| *check == name && state.is_err());
@@ -128,7 +108,7 @@ async fn run(
                 telling = false;
                 health.well(name);
             }
-            () = shutdown.wait() => {
+            () = shutdown.given() => {
                 running.close();
                 let finish = async { while running.set.join_next().await.is_some() {} };
                 let _ = tokio::time::timeout(grace, finish).await;

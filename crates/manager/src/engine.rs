@@ -1,0 +1,50 @@
+//! Controllers over one API server, without a process around them: what the binary, the playground and the
+//! simulator have in common.
+
+use std::sync::Arc;
+
+use flyball_client::Identities;
+use flyball_runtime::events::Recorder;
+use flyball_runtime::{Context, Orders, Shared, supervise};
+use tokio::task::JoinSet;
+
+use crate::table::Controller;
+
+/// Runs controllers.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Shared,
+    identities: Identities,
+}
+
+impl Engine {
+    /// An engine whose controllers share `shared` and get their clients from `identities`.
+    pub fn new(shared: Shared, identities: Identities) -> Self {
+        Self { shared, identities }
+    }
+
+    /// Runs these controllers, each under its own supervisor, until the order to shut down.
+    pub async fn run(&self, controllers: impl IntoIterator<Item = &'static Controller>, orders: &Orders) {
+        let mut set = JoinSet::new();
+        for controller in controllers {
+            let Some(start) = controller.start else { continue };
+            let engine = self.clone();
+            set.spawn(supervise(controller.name, start, move || engine.context(controller), orders.clone()));
+        }
+        while set.join_next().await.is_some() {}
+    }
+
+    /// The surroundings of one run of a controller.
+    fn context(&self, controller: &'static Controller) -> Arc<Context> {
+        let identity = controller.identity.unwrap_or("kube-controller-manager");
+        let client = match controller.identity {
+            Some(account) => self.identities.client_for(account, account),
+            None => self.identities.main().clone(),
+        };
+        // Events have a rate limit of their own, so that a chatty object cannot slow its controller down.
+        let teller = self.identities.client_for(identity, identity);
+        let (events, write) = Recorder::new(controller.name, self.shared.clock, teller);
+        tokio::spawn(write);
+        Arc::new(Context::new(controller.name, &self.shared, client, events))
+    }
+}
