@@ -280,8 +280,9 @@ pub const DEFAULT_COLUMNS: &[Column] =
 /// How one kind behaves. Every method has the generic behaviour; kinds override where they differ.
 pub trait Strategy: Send + Sync {
     /// Fills in what the user left out, as the API's version defines it. Applied to every decoded request body.
+    /// Built-in kinds are completed by type (`kinds::default`), so that none of them has to say anything here.
     fn default(&self, obj: &mut Value) {
-        let _ = obj;
+        crate::kinds::default(obj);
     }
 
     /// Another version's object in the form in which it is stored (see `ResourceInfo::stored_as`).

@@ -1,20 +1,56 @@
 //! The built-in kinds: what is served, and how each kind defaults, validates and prints itself.
+//!
+//! Reading order: `schema` (the shape of every type), `shape` (bringing JSON into it), `defaults` (what is filled
+//! in, by type), `catalog` (every resource and its strategy), then the families: `pod`, `apps`, `batch`, `service`,
+//! `storage`, `autoscaling`, `events`, `various`, `extension`. `validate` and `print` hold what their names say.
 
-use crate::registry::Builtin;
-use serde_json::Value;
-
+mod apps;
+mod autoscaling;
+mod batch;
+mod catalog;
+mod defaults;
+mod events;
+mod extension;
+mod json;
+mod network;
+mod pod;
+mod print;
 mod quantity;
 pub mod schema;
+pub mod service;
 mod shape;
+mod simple;
+mod storage;
+mod validate;
+mod various;
 
+use serde_json::Value;
+
+pub use catalog::catalog;
+pub use defaults::apply as default;
+use json::Json;
 pub use shape::shape;
-
-/// Every built-in resource, in the order of discovery.
-pub fn catalog() -> Vec<Builtin> {
-    Vec::new()
-}
 
 /// Objects that every cluster has from the start: RBAC roles and bindings, priority classes.
 pub fn bootstrap() -> Vec<Value> {
     Vec::new()
+}
+
+/// Puts back the metadata that users write, where a subresource may not change it.
+pub(crate) fn restore_user_metadata(new: &mut Value, old: &Value) {
+    for field in [
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+    ] {
+        let path = format!("metadata.{field}");
+        match old.at(&path) {
+            Value::Null => drop(new.pull(&path)),
+            value => new.put(&path, value.clone()),
+        }
+    }
 }

@@ -1,0 +1,131 @@
+//! Jobs and cron jobs: defaults, and the selector by which a job knows its pods.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::apps::prints;
+use super::json::Json;
+use super::print;
+use super::validate;
+use crate::invalid::Cause;
+use crate::registry::{Column, Cx, Propagation, Strategy};
+
+/// `batch/v1` Job.
+pub(super) struct Job;
+/// `batch/v1` CronJob.
+pub(super) struct CronJob;
+
+/// Counts, completion mode and policies that a job is run by.
+pub(super) fn default_job(job: &mut Value) {
+    let Some(spec) = job.at_mut("spec") else { return };
+    if !spec.has("completions") && !spec.has("parallelism") {
+        spec.put("completions", 1);
+    }
+    spec.or_put("parallelism", 1);
+    let per_index = spec.has("backoffLimitPerIndex");
+    spec.or_put("backoffLimit", if per_index { i64::from(i32::MAX) } else { 6 });
+    spec.or_put("completionMode", "NonIndexed");
+    spec.or_put("suspend", false);
+    let replace_when = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    spec.or_put("podReplacementPolicy", replace_when);
+    spec.or_put("manualSelector", false);
+}
+
+const JOB_NAME: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
+const CONTROLLER_UID: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
+
+impl Strategy for Job {
+    fn prepare_create(&self, _: &Cx<'_>, job: &mut Value) {
+        if !job.flag("spec.manualSelector") {
+            generate_selector(job);
+        }
+        inherit_labels(job);
+    }
+
+    fn prepare_update(&self, _: &Cx<'_>, new: &mut Value, _: &Value) {
+        inherit_labels(new);
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<Cause> {
+        validate::batch::job(object)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
+        validate::batch::job_update(new, old)
+    }
+
+    fn default_propagation(&self) -> Propagation {
+        Propagation::Orphan
+    }
+
+    fn warnings(&self, job: &Value) -> Vec<String> {
+        let (completions, parallelism) = (job.int("spec.completions"), job.int("spec.parallelism"));
+        let indexed = job.text("spec.completionMode") == "Indexed";
+        if indexed && completions.unwrap_or(0) > 100_000 && parallelism.unwrap_or(0) > 10_000 {
+            let text = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than \
+                        10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
+            return vec![text.to_owned()];
+        }
+        Vec::new()
+    }
+
+    fn field_labels(&self) -> &'static [&'static str] {
+        &["status.successful"]
+    }
+
+    fn field_values(&self, object: &Value) -> Vec<String> {
+        vec![object.int("status.succeeded").unwrap_or(0).to_string()]
+    }
+
+    prints!(print::JOB);
+}
+
+/// The pods of this job are those that carry its uid. Labels that the user gave stay, and validation complains.
+fn generate_selector(job: &mut Value) {
+    let uid = job.text("metadata.uid").to_owned();
+    let name = job.text("metadata.name").to_owned();
+    if let Some(labels) = job.map_mut("spec.template.metadata.labels") {
+        for (keys, value) in [(JOB_NAME, &name), (CONTROLLER_UID, &uid)] {
+            for key in keys {
+                labels.entry(key).or_insert_with(|| json!(value));
+            }
+        }
+    }
+    if let Some(selector) = job.map_mut("spec.selector.matchLabels") {
+        selector.entry(CONTROLLER_UID[1]).or_insert_with(|| json!(uid));
+    }
+}
+
+/// A job without labels has those of its pods, generated ones among them.
+fn inherit_labels(job: &mut Value) {
+    let labels = job.at("spec.template.metadata.labels").clone();
+    if labels.is_object() && job.map("metadata.labels").is_none_or(|own| own.is_empty()) {
+        job.put("metadata.labels", labels);
+    }
+}
+
+impl Strategy for CronJob {
+    fn validate_create(&self, object: &Value) -> Vec<Cause> {
+        validate::batch::cron_job(object, None)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
+        validate::batch::cron_job(new, Some(old))
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        let schedule = object.text("spec.schedule");
+        if schedule.contains("TZ") && object.has("spec.timeZone") {
+            return Vec::new(); // refused altogether
+        }
+        if schedule.contains("TZ") {
+            let name = if schedule.contains("CRON_TZ") { "CRON_TZ" } else { "TZ" };
+            return vec![format!(
+                "{name} in spec.schedule is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+            )];
+        }
+        Vec::new()
+    }
+
+    prints!(print::CRON_JOB);
+}

@@ -1,0 +1,13 @@
+//! Defaults of network policies.
+
+use serde_json::{Value, json};
+
+use super::json::Json;
+
+/// A policy concerns ingress; egress as well once it has a rule for it.
+pub(super) fn default_network_policy_spec(spec: &mut Value) {
+    if spec.items("policyTypes").is_empty() {
+        let egress = !spec.items("egress").is_empty();
+        spec.put("policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
+    }
+}

@@ -1,0 +1,134 @@
+//! Defaults of pods that depend on other fields.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::kinds::json::Json;
+use crate::kinds::quantity::Quantity;
+
+/// What is filled in for pods, yet not for templates of pods.
+pub(in crate::kinds) fn default_pod(pod: &mut Value) {
+    for list in ["spec.containers", "spec.initContainers"] {
+        for container in pod.items_mut(list) {
+            copy_missing(container, "resources.limits", "resources.requests");
+        }
+    }
+    complete_pod_resources(pod);
+    pod.or_put("spec.enableServiceLinks", true);
+    if pod.flag("spec.hostNetwork") {
+        for list in ["spec.containers", "spec.initContainers"] {
+            for port in pod.items_mut(list).iter_mut().flat_map(|c| c.items_mut("ports")) {
+                let number = port.at("containerPort").clone();
+                port.or_put("hostPort", number);
+            }
+        }
+    }
+}
+
+/// Whoever limits a resource without requesting it requests the limit.
+fn copy_missing(value: &mut Value, from: &str, to: &str) {
+    let Some(source) = value.map(from).cloned() else { return };
+    let Some(target) = value.map_mut(to) else { return };
+    for (name, quantity) in source {
+        target.entry(name).or_insert(quantity);
+    }
+}
+
+/// Resources of the pod as a whole: requests come from the containers' sum, else from the pod's limits.
+fn complete_pod_resources(pod: &mut Value) {
+    if pod.map("spec.resources.limits").is_none_or(|limits| limits.is_empty()) {
+        return;
+    }
+    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
+    for (name, value) in pod
+        .items("spec.containers")
+        .iter()
+        .filter_map(|container| container.map("resources.requests"))
+        .flatten()
+        .filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory"))
+    {
+        let Some(quantity) = value.as_str().and_then(Quantity::parse) else { continue };
+        let total = sums.get(name).map_or(quantity, |so_far| so_far.plus(quantity));
+        sums.insert(name.clone(), total);
+    }
+    if let Some(requests) = pod.map_mut("spec.resources.requests") {
+        for (name, sum) in sums {
+            requests.entry(name).or_insert_with(|| Value::from(sum.canonical()));
+        }
+    }
+    copy_missing(pod, "spec.resources.limits", "spec.resources.requests");
+}
+
+/// The account has an older name, which goes on saying the same.
+pub(in crate::kinds) fn default_spec(spec: &mut Value) {
+    let older = spec.at("serviceAccount").clone();
+    if older.is_string() {
+        spec.or_put("serviceAccountName", older);
+    }
+    match spec.at("serviceAccountName").clone() {
+        Value::Null => drop(spec.pull("serviceAccount")),
+        name => spec.put("serviceAccount", name),
+    }
+}
+
+/// Pull policy by tag, and where the termination message goes.
+pub(in crate::kinds) fn default_container(container: &mut Value) {
+    let policy = pull_policy(container.text("image"));
+    container.or_put("imagePullPolicy", policy);
+    container.or_put("terminationMessagePath", "/dev/termination-log");
+    container.or_put("terminationMessagePolicy", "File");
+}
+
+/// A volume without a source is an empty directory.
+pub(in crate::kinds) fn default_volume(volume: &mut Value) {
+    if volume.as_object().is_some_and(|fields| fields.keys().all(|key| key == "name")) {
+        volume.put("emptyDir", json!({}));
+    }
+    if volume.has("image") {
+        let policy = pull_policy(volume.text("image.reference"));
+        volume.or_put("image.pullPolicy", policy);
+    }
+}
+
+/// `latest` moves, so it is always pulled; so is an image without tag and digest, which means `latest`.
+fn pull_policy(image: &str) -> &'static str {
+    let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
+    let (path, tag) = match name.rsplit_once(':') {
+        Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
+        _ => (name, None),
+    };
+    // Without a domain in front, capitals make it no image name at all; upstream then finds no tag either.
+    let repository = path.split_once('/').map_or(path, |(domain, rest)| {
+        if domain.contains(['.', ':']) || domain == "localhost" || domain.chars().any(char::is_uppercase) {
+            rest
+        } else {
+            path
+        }
+    });
+    let is_name = !repository.is_empty()
+        && repository.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-/".contains(c));
+    match (tag, digest) {
+        _ if !is_name => "IfNotPresent",
+        (None, None) | (Some("latest"), _) => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_pulled_by_tag() {
+        #[rustfmt::skip]
+        let table = [
+            ("nginx", "Always"), ("nginx:latest", "Always"), ("nginx:1.25", "IfNotPresent"), ("localhost:5000/x", "Always"),
+            ("localhost:5000/x:2", "IfNotPresent"), ("x@sha256:00", "IfNotPresent"), ("x:latest@sha256:00", "Always"),
+            ("", "IfNotPresent"), ("UPPER", "IfNotPresent"), ("REG/x", "Always"), ("a b", "IfNotPresent"),
+        ];
+        for (image, want) in table {
+            assert_eq!(pull_policy(image), want, "{image:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Kinds whose behaviour is a handful of facts: one strategy for all of them, configured in the catalog.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::json::Json;
+use super::print::{self, Printer};
+use crate::invalid::Cause;
+use crate::registry::{Column, Cx, NameRule, Strategy, Subresource};
+
+/// What is wrong with an object; the second argument is the object before an update.
+pub(super) type Validate = fn(&Value, Option<&Value>) -> Vec<Cause>;
+
+/// A kind described by facts.
+#[derive(Clone, Copy)]
+pub(super) struct Simple {
+    print: &'static Printer,
+    names: NameRule,
+    validate: Validate,
+    create_on_update: bool,
+    unconditional: bool,
+    content: &'static [&'static str],
+    status_keeps_metadata: bool,
+    warning: Option<&'static str>,
+}
+
+impl Simple {
+    /// A kind that prints as given and has nothing else to it.
+    pub(super) const fn new(print: &'static Printer) -> Self {
+        Self {
+            print,
+            names: NameRule::Subdomain,
+            validate: |_, _| Vec::new(),
+            create_on_update: false,
+            unconditional: true,
+            content: &["spec"],
+            status_keeps_metadata: false,
+            warning: None,
+        }
+    }
+
+    /// A kind that prints its name and age.
+    pub(super) const fn plain() -> Self {
+        Self::new(&print::NAME_AND_AGE)
+    }
+
+    /// Sets which names are allowed.
+    pub(super) const fn names(mut self, rule: NameRule) -> Self {
+        self.names = rule;
+        self
+    }
+
+    /// Sets the validation.
+    pub(super) const fn checks(mut self, validate: Validate) -> Self {
+        self.validate = validate;
+        self
+    }
+
+    /// A PUT may create.
+    pub(super) const fn create_on_update(mut self) -> Self {
+        self.create_on_update = true;
+        self
+    }
+
+    /// A PUT must carry the resourceVersion.
+    pub(super) const fn conditional(mut self) -> Self {
+        self.unconditional = false;
+        self
+    }
+
+    /// The fields whose change raises the generation, where that is not `spec` alone.
+    pub(super) const fn content(mut self, fields: &'static [&'static str]) -> Self {
+        self.content = fields;
+        self
+    }
+
+    /// A write to `/status` leaves labels, annotations, owners and finalizers as they are.
+    pub(super) const fn status_keeps_metadata(mut self) -> Self {
+        self.status_keeps_metadata = true;
+        self
+    }
+
+    /// A warning that every request gets.
+    pub(super) const fn warns(mut self, text: &'static str) -> Self {
+        self.warning = Some(text);
+        self
+    }
+}
+
+impl Strategy for Simple {
+    fn spec_changed(&self, new: &Value, old: &Value) -> bool {
+        self.content.iter().any(|path| new.at(path) != old.at(path))
+    }
+
+    fn prepare_subresource_update(&self, _: &Cx<'_>, sub: Subresource, new: &mut Value, old: &Value) {
+        if self.status_keeps_metadata && sub == Subresource::Status {
+            super::restore_user_metadata(new, old);
+        }
+    }
+
+    fn name_rule(&self) -> NameRule {
+        self.names
+    }
+
+    fn validate_create(&self, object: &Value) -> Vec<Cause> {
+        (self.validate)(object, None)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
+        (self.validate)(new, Some(old))
+    }
+
+    fn warnings(&self, _: &Value) -> Vec<String> {
+        self.warning.map(str::to_owned).into_iter().collect()
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        self.create_on_update
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        self.unconditional
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        self.print.columns
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        self.print.row(object, now)
+    }
+}
