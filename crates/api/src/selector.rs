@@ -78,7 +78,7 @@ pub enum InvalidSelector {
         value: SmolStr,
     },
     /// `<` and `>` compare integers.
-    #[error("{value:?}, which label {key:?} is compared with, is not an integer")]
+    #[error("{value:?}, which label {key:?} is compared with, is not an integer that a label can hold")]
     NotAnInteger {
         /// The label.
         key: SmolStr,

@@ -4,6 +4,7 @@
 use smol_str::SmolStr;
 
 use super::{InvalidSelector, Requirement, Test, sorted};
+use crate::names;
 
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
     let mut parser = Parser { text, rest: text };
@@ -82,8 +83,8 @@ impl<'a> Parser<'a> {
             Token::Sign("!=") => Test::IsNot(self.value()?),
             Token::Sign(">") => Test::Above(self.integer(&key)?),
             Token::Sign("<") => Test::Below(self.integer(&key)?),
-            Token::Word("in") => Test::In(self.values(&key)?),
-            Token::Word("notin") => Test::NotIn(self.values(&key)?),
+            Token::Word("in") => Test::In(self.values()?),
+            Token::Word("notin") => Test::NotIn(self.values()?),
             found => return Err(self.expected(found, "one of = == != < > in notin")),
         };
         Requirement::checked(key, test)
@@ -103,17 +104,15 @@ impl<'a> Parser<'a> {
 
     fn integer(&mut self, key: &SmolStr) -> Result<i64, InvalidSelector> {
         let value = self.value()?;
-        value.parse().map_err(|_| InvalidSelector::NotAnInteger { key: key.clone(), value })
+        let number = value.parse().ok().filter(|_| names::is_label_value(&value));
+        number.ok_or_else(|| InvalidSelector::NotAnInteger { key: key.clone(), value })
     }
 
-    /// `(a, b)`; between two commas stands the empty value.
-    fn values(&mut self, key: &SmolStr) -> Result<Box<[SmolStr]>, InvalidSelector> {
+    /// `(a, b)`; where nothing stands, the empty value does.
+    fn values(&mut self) -> Result<Box<[SmolStr]>, InvalidSelector> {
         match self.next() {
             Token::Open => {}
             found => return Err(self.expected(found, "an opening parenthesis")),
-        }
-        if self.peek() == Token::Close {
-            return Err(InvalidSelector::NoValues { key: key.clone() });
         }
         let mut values = vec![];
         loop {

@@ -11,6 +11,7 @@ fn object(json: serde_json::Value) -> Result<Selector, InvalidSelector> {
     serde_json::from_value::<LabelSelector>(json).unwrap().compile()
 }
 
+/// The printed forms were recorded from apimachinery's `labels.Parse`.
 #[test]
 fn texts_are_read_and_printed_as_upstream_does() {
     #[rustfmt::skip]
@@ -27,9 +28,11 @@ fn texts_are_read_and_printed_as_upstream_does() {
         ("a in (y,x, x)",           "a in (x,y)",        "a=x",             Some("a=z")),
         ("a in (,x)",               "a in (,x)",         "a=",              Some("b=1")),
         ("a in (x,)",               "a in (,x)",         "a=x",             Some("b=1")),
+        ("a in ()",                 "a in ()",           "a=",              Some("a=1")),
+        ("a in(x,,y)",              "a in (,x,y)",       "a=y",             Some("a=1")),
         ("a notin (x)",             "a notin (x)",       "b=x",             Some("a=x")),
         ("a>5",                     "a>5",               "a=6",             Some("a=5")),
-        ("a<5",                     "a<5",               "a=-6",            Some("a=x")),
+        ("a<5",                     "a<5",               "a=4",             Some("a=x")),
         ("z=1,!b,example.com/a=x",  "!b,example.com/a=x,z=1", "example.com/a=x z=1", Some("b=1 z=1")),
         ("in in (in)",              "in in (in)",        "in=in",           Some("in=x")),
         ("notin,in",                "in,notin",          "in=1 notin=2",    Some("in=1")),
@@ -54,14 +57,16 @@ fn bad_texts_name_the_culprit() {
         ("a=b=c",      "in the selector \"a=b=c\": found \"=\" where a comma or the end was expected"),
         ("a in x",     "in the selector \"a in x\": found \"x\" where an opening parenthesis was expected"),
         ("a in (x",    "in the selector \"a in (x\": found \"\" where a comma or a closing parenthesis was expected"),
-        ("a in ()",    "the selector on label \"a\" must list at least one value"),
+        ("a in (x y)", "in the selector \"a in (x y)\": found \"y\" where a comma or a closing parenthesis was expected"),
+        ("a=!b",       "in the selector \"a=!b\": found \"!\" where a value was expected"),
         ("!",          "in the selector \"!\": found \"\" where a label key was expected"),
         ("!a=1",       "in the selector \"!a=1\": found \"=\" where a comma or the end was expected"),
-        ("a>x",        "\"x\", which label \"a\" is compared with, is not an integer"),
+        ("a>x",        "\"x\", which label \"a\" is compared with, is not an integer that a label can hold"),
     ];
     for (text, want) in table {
         assert_eq!(Selector::parse(text).unwrap_err().to_string(), want);
     }
+    assert!(matches!(Selector::parse("a>-1"), Err(InvalidSelector::NotAnInteger { .. })));
     assert!(matches!(Selector::parse("-a"), Err(InvalidSelector::Key { .. })));
     assert!(matches!(Selector::parse("a=-"), Err(InvalidSelector::Value { .. })));
 }
