@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 /// Reads `served` and checks that it is sent back unchanged, with the type of `T`.
 fn survives<T: Resource + Serialize>(mut served: Value) -> T {
     served["metadata"] = json!({"name": "a", "resourceVersion": "7"});
-    let object: T = serde_json::from_value(served.clone()).unwrap();
+    let object: T = serde_json::from_value(served.clone()).expect("it can be read");
     served["apiVersion"] = T::TYPE.api_version().as_str().into();
     served["kind"] = T::TYPE.kind.as_str().into();
-    assert_eq!(manifest(&object).unwrap(), served);
+    assert_eq!(manifest(&object).expect("it can be written"), served);
     object
 }
 
