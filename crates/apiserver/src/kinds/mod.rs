@@ -7,6 +7,7 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod bootstrap;
 mod catalog;
 mod defaults;
 mod events;
@@ -26,15 +27,11 @@ mod various;
 
 use serde_json::Value;
 
+pub use bootstrap::bootstrap;
 pub use catalog::catalog;
 pub use defaults::apply as default;
 use json::Json;
 pub use shape::shape;
-
-/// Objects that every cluster has from the start: RBAC roles and bindings, priority classes.
-pub fn bootstrap() -> Vec<Value> {
-    Vec::new()
-}
 
 /// Puts back the metadata that users write, where a subresource may not change it.
 pub(crate) fn restore_user_metadata(new: &mut Value, old: &Value) {
