@@ -1,8 +1,38 @@
 //! An embedded Kubernetes API server as clients see it: a tower service over a versioned store, without sockets
 //! and deterministic under a given clock and seed; an HTTPS server over it for everyone else.
 
+mod addresses;
+mod admission;
+mod apply;
+mod audit;
+mod authn;
+mod authz;
+mod bootstrap;
+mod crd;
+mod discovery;
+pub mod error;
+mod http;
 pub mod invalid;
 pub mod kinds;
+mod life;
+mod meta;
+mod openapi;
+mod options;
+mod patching;
+pub mod pki;
+mod pods;
 pub mod registry;
-pub mod schema;
+mod resource;
+mod reviews;
+mod selector;
+mod serve;
+mod server;
 pub mod store;
+mod tokens;
+mod verbs;
+
+pub use crate::audit::{Audit, Record, Stage};
+pub use crate::http::respond::{Body, BoxError};
+pub use crate::options::{Authorization, Clock, Options, StaticToken};
+pub use crate::serve::{TlsError, serve, tls};
+pub use crate::server::{ApiServer, Inner, StartError};

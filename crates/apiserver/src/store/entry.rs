@@ -68,6 +68,8 @@ pub struct Entry {
     pub facets: Facets,
     happened: Happened,
     frame: Bytes,
+    /// Where, in the frame, the fields after `kind` and `apiVersion` begin.
+    kind_end: usize,
     partial: OnceLock<Bytes>,
 }
 
@@ -76,16 +78,20 @@ impl Entry {
     pub fn new(version: u64, key: Key, facets: Facets, happened: Happened, object: &Value) -> Self {
         let mut buffer = BytesMut::with_capacity(2048).writer();
         buffer.get_mut().put_slice(happened.prefix());
-        // Writing JSON values into memory cannot fail: keys are strings and the buffer grows.
-        let _ = serde_json::to_writer(&mut buffer, object);
+        let kind_end = write_object(&mut buffer, object);
         let mut buffer = buffer.into_inner();
         buffer.put_slice(FRAME_END);
-        Self { version, key, facets, happened, frame: buffer.freeze(), partial: OnceLock::new() }
+        Self { version, key, facets, happened, frame: buffer.freeze(), kind_end, partial: OnceLock::new() }
     }
 
     /// The object as compact JSON.
     pub fn json(&self) -> Bytes {
         self.frame.slice(self.happened.prefix().len()..self.frame.len() - FRAME_END.len())
+    }
+
+    /// What follows `{"kind":…,"apiVersion":…,`: the object's own fields and the closing brace.
+    pub fn json_without_kind(&self) -> Bytes {
+        self.frame.slice(self.kind_end..self.frame.len() - FRAME_END.len())
     }
 
     /// The object, parsed anew.
@@ -107,6 +113,33 @@ impl Entry {
     pub fn size(&self) -> usize {
         self.frame.len() + 256
     }
+}
+
+/// Writes `kind`, `apiVersion`, `metadata` first and the rest in order, as Go does; returns where the fields after
+/// `apiVersion` begin. Writing into memory cannot fail: keys are texts and the buffer grows.
+fn write_object(buffer: &mut bytes::buf::Writer<BytesMut>, object: &Value) -> usize {
+    const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
+    let Some(map) = object.as_object() else {
+        let _ = serde_json::to_writer(&mut *buffer, object);
+        return buffer.get_ref().len();
+    };
+    let first = FIRST.iter().filter_map(|name| map.get_key_value(*name));
+    let rest = map.iter().filter(|(name, _)| !FIRST.contains(&name.as_str()));
+    let mut kind_end = buffer.get_ref().len() + 1;
+    for (at, (name, value)) in first.chain(rest).enumerate() {
+        buffer.get_mut().put_u8(if at == 0 { b'{' } else { b',' });
+        let _ = serde_json::to_writer(&mut *buffer, name);
+        buffer.get_mut().put_u8(b':');
+        let _ = serde_json::to_writer(&mut *buffer, value);
+        if name == "kind" || name == "apiVersion" {
+            kind_end = buffer.get_ref().len() + 1;
+        }
+    }
+    if map.is_empty() {
+        buffer.get_mut().put_u8(b'{');
+    }
+    buffer.get_mut().put_u8(b'}');
+    kind_end
 }
 
 /// A line of a watch around any object.

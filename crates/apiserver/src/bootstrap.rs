@@ -1,0 +1,63 @@
+//! The objects that every cluster has from the start: namespaces, roles, priority classes, the `kubernetes`
+//! service and the service address ranges. What is there already stays as it is.
+
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::life::Ops;
+use crate::meta;
+use crate::registry::User;
+use crate::server::Inner;
+
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// The server itself.
+pub(crate) fn system_user() -> User {
+    User { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() }
+}
+
+pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
+    for name in NAMESPACES {
+        ensure(server, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))?;
+    }
+    for object in crate::kinds::bootstrap() {
+        ensure(server, object)?;
+    }
+    let ranges: Vec<String> = server.options.service_cidrs.iter().map(ToString::to_string).collect();
+    ensure(
+        server,
+        json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
+               "spec": {"cidrs": ranges}}),
+    )?;
+    server.addresses.load(server);
+    if let Some(first) = server.addresses.first() {
+        ensure(
+            server,
+            json!({"apiVersion": "v1", "kind": "Service",
+                   "metadata": {"name": "kubernetes", "namespace": "default",
+                                "labels": {"component": "apiserver", "provider": "kubernetes"}},
+                   "spec": {"type": "ClusterIP", "clusterIP": first.to_string(), "sessionAffinity": "None",
+                            "ipFamilyPolicy": "SingleStack",
+                            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]}}),
+        )?;
+    }
+    Ok(())
+}
+
+/// Creates an object unless it is there.
+fn ensure(server: &Inner, object: Value) -> Result<(), ApiError> {
+    let version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
+    let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+    // A kind that is not served has no objects.
+    let Some(resource) = server.catalog.by_kind(&version, &kind) else { return Ok(()) };
+    let user = system_user();
+    let mut ops = Ops::internal(server, &resource, &user);
+    ops.manager = "kube-apiserver";
+    let namespace = meta::text(&object, "namespace").to_owned();
+    let object = ops.decode(object)?;
+    match ops.create(&namespace, object) {
+        Ok(_) => Ok(()),
+        Err(error) if error.code == 409 => Ok(()),
+        Err(error) => Err(error),
+    }
+}

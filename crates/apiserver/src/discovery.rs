@@ -1,0 +1,306 @@
+//! What is no resource: discovery, version, health.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::request;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::http::negotiate::Accept;
+use crate::http::path::RequestInfo;
+use crate::http::respond;
+use crate::registry::{Subresource, Verbs};
+use crate::resource::Resource;
+use crate::server::Inner;
+use crate::verbs::Answer;
+
+/// Upstream's order of groups in discovery; others follow in the order in which they came.
+const GROUP_ORDER: [&str; 20] = [
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
+
+/// Answers a request that is not about a resource.
+pub(crate) fn answer(
+    server: &Inner,
+    parts: &request::Parts,
+    info: &RequestInfo,
+    accept: Accept,
+) -> Result<Answer, ApiError> {
+    if !matches!(parts.method, http::Method::GET | http::Method::HEAD) {
+        return Err(ApiError::method_not_allowed());
+    }
+    let text = parts.headers.get(http::header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let path = info.path.trim_end_matches('/');
+    let value = match path {
+        "/healthz" | "/livez" | "/readyz" => return Ok(respond::text(200, health(path, parts)).into()),
+        "/version" => version(),
+        "/api" if wants_aggregated(text) => return Ok(aggregated(server, true)),
+        "/apis" if wants_aggregated(text) => return Ok(aggregated(server, false)),
+        "/api" => json!({
+            "kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server.options.advertise}],
+        }),
+        "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server)}),
+        "" => json!({"paths": paths(server)}),
+        _ => match group_or_version(server, info) {
+            Some(value) => value,
+            None => match crate::openapi::answer(server, path) {
+                Some(value) => value,
+                None => return Ok(respond::text(404, "404 page not found\n").into()),
+            },
+        },
+    };
+    Ok(respond::value(200, &value, accept).into())
+}
+
+fn health(path: &str, parts: &request::Parts) -> String {
+    match parts.uri.query().is_some_and(|query| query.contains("verbose")) {
+        true => format!("[+]ping ok\n[+]store ok\n{} check passed\n", path.trim_start_matches('/')),
+        false => "ok".to_owned(),
+    }
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35", "gitVersion": "v1.36.4", "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, arch()),
+    })
+}
+
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn wants_aggregated(accept: &str) -> bool {
+    accept
+        .split(',')
+        .any(|clause| clause.contains("g=apidiscovery.k8s.io") && clause.contains("as=APIGroupDiscoveryList"))
+}
+
+/// Resources by group, then version; groups in upstream's order.
+fn by_group(server: &Inner) -> Vec<(String, BTreeMap<String, Vec<Arc<Resource>>>)> {
+    let mut out: Vec<(String, BTreeMap<String, Vec<Arc<Resource>>>)> = Vec::new();
+    for resource in server.catalog.all() {
+        let place = out.iter().position(|(group, _)| *group == resource.group.as_str());
+        let place = place.unwrap_or_else(|| {
+            out.push((resource.group.to_string(), BTreeMap::new()));
+            out.len() - 1
+        });
+        out[place].1.entry(resource.version.to_string()).or_default().push(resource);
+    }
+    out.sort_by_key(|(group, _)| GROUP_ORDER.iter().position(|known| known == group).unwrap_or(usize::MAX));
+    out
+}
+
+/// Versions, the preferred one first: stable before beta before alpha, higher before lower.
+fn ordered<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
+    let rank = |version: &str| {
+        let digits: String =
+            version.trim_start_matches('v').chars().take_while(char::is_ascii_digit).collect();
+        let major: i64 = digits.parse().unwrap_or(0);
+        let stability = match version {
+            v if v.contains("alpha") => 0,
+            v if v.contains("beta") => 1,
+            _ => 2,
+        };
+        (std::cmp::Reverse(stability), std::cmp::Reverse(major))
+    };
+    let mut list: Vec<&String> = versions.collect();
+    list.sort_by_key(|version| rank(version));
+    list
+}
+
+fn group_value(group: &str, versions: &BTreeMap<String, Vec<Arc<Resource>>>) -> Value {
+    let entry = |version: &&String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
+    let versions: Vec<Value> = ordered(versions.keys()).iter().map(entry).collect();
+    json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
+}
+
+fn groups(server: &Inner) -> Vec<Value> {
+    let all = by_group(server);
+    all.iter()
+        .filter(|(group, _)| !group.is_empty())
+        .map(|(group, versions)| group_value(group, versions))
+        .collect()
+}
+
+fn group_or_version(server: &Inner, info: &RequestInfo) -> Option<Value> {
+    if !(info.path.starts_with("/api/") || info.path.starts_with("/apis/")) {
+        return None;
+    }
+    let all = by_group(server);
+    let (group, versions) = all.iter().find(|(group, _)| *group == info.group.as_str())?;
+    if info.version.is_empty() {
+        let mut value = group_value(group, versions);
+        value["kind"] = json!("APIGroup");
+        value["apiVersion"] = json!("v1");
+        return Some(value);
+    }
+    let resources = versions.get(info.version.as_str())?;
+    let list: Vec<Value> = resources.iter().flat_map(|resource| plain(resource)).collect();
+    let group_version = crate::resource::join(group, &info.version);
+    let mut out = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": list});
+    if !group.is_empty() {
+        out["apiVersion"] = json!("v1");
+    }
+    Some(out)
+}
+
+/// A resource and its subresources in plain discovery.
+fn plain(resource: &Resource) -> Vec<Value> {
+    let mut main = json!({
+        "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
+        "kind": resource.kind, "verbs": resource.verb_names(),
+    });
+    if !resource.short_names.is_empty() {
+        main["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        main["categories"] = json!(resource.categories);
+    }
+    if resource.verbs != Verbs::CreateOnly && resource.verbs != Verbs::Read {
+        main["storageVersionHash"] = json!(storage_hash(resource));
+    }
+    let subs = resource.subresources.iter().map(|sub| {
+        let (group, version, kind) = sub_kind(resource, *sub);
+        let mut value = json!({
+            "name": format!("{}/{}", resource.plural, sub.segment()), "singularName": "",
+            "namespaced": resource.namespaced, "kind": kind, "verbs": sub_verbs(*sub),
+        });
+        if group != resource.group || version != resource.version {
+            value["group"] = json!(group);
+            value["version"] = json!(version);
+        }
+        value
+    });
+    std::iter::once(main).chain(subs).collect()
+}
+
+/// Eight bytes that name the storage encoding; clients only compare them.
+fn storage_hash(resource: &Resource) -> String {
+    use base64::Engine as _;
+    let text = format!("{}/{}", resource.stored_version, resource.kind);
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
+}
+
+fn sub_kind(resource: &Resource, sub: Subresource) -> (&str, &str, &str) {
+    match sub {
+        Subresource::Scale => ("autoscaling", "v1", "Scale"),
+        Subresource::Eviction => ("policy", "v1", "Eviction"),
+        Subresource::Token => ("authentication.k8s.io", "v1", "TokenRequest"),
+        Subresource::Binding => (&resource.group, &resource.version, "Binding"),
+        Subresource::Exec => (&resource.group, &resource.version, "PodExecOptions"),
+        Subresource::Attach => (&resource.group, &resource.version, "PodAttachOptions"),
+        Subresource::PortForward => (&resource.group, &resource.version, "PodPortForwardOptions"),
+        Subresource::Proxy => match resource.kind.as_str() {
+            "Node" => (&resource.group, &resource.version, "NodeProxyOptions"),
+            "Service" => (&resource.group, &resource.version, "ServiceProxyOptions"),
+            _ => (&resource.group, &resource.version, "PodProxyOptions"),
+        },
+        _ => (&resource.group, &resource.version, &resource.kind),
+    }
+}
+
+fn sub_verbs(sub: Subresource) -> &'static [&'static str] {
+    match sub {
+        Subresource::Eviction | Subresource::Binding | Subresource::Token => &["create"],
+        Subresource::Finalize => &["update"],
+        Subresource::Log => &["get"],
+        Subresource::Exec | Subresource::Attach | Subresource::PortForward => &["create", "get"],
+        Subresource::Proxy => &["create", "delete", "get", "patch", "update"],
+        _ => &["get", "patch", "update"],
+    }
+}
+
+fn aggregated(server: &Inner, core: bool) -> Answer {
+    let all = by_group(server);
+    let items: Vec<Value> = all
+        .iter()
+        .filter(|(group, _)| group.is_empty() == core)
+        .map(|(group, versions)| {
+            let list = ordered(versions.keys());
+            let versions: Vec<Value> = list
+                .iter()
+                .map(|version| {
+                    let resources: Vec<Value> =
+                        versions[*version].iter().map(|r| aggregated_resource(r)).collect();
+                    json!({"version": version, "resources": resources, "freshness": "Current"})
+                })
+                .collect();
+            let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    let value = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    });
+    let media = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    respond::with_type(200, value.to_string().into(), media).into()
+}
+
+fn aggregated_resource(resource: &Resource) -> Value {
+    let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let mut value = json!({
+        "resource": resource.plural, "responseKind": kind(&resource.group, &resource.version, &resource.kind),
+        "scope": scope, "singularResource": resource.singular, "verbs": resource.verb_names(),
+    });
+    if !resource.short_names.is_empty() {
+        value["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        value["categories"] = json!(resource.categories);
+    }
+    let subs: Vec<Value> = resource
+        .subresources
+        .iter()
+        .map(|sub| {
+            let (group, version, name) = sub_kind(resource, *sub);
+            json!({"subresource": sub.segment(), "responseKind": kind(group, version, name), "verbs": sub_verbs(*sub)})
+        })
+        .collect();
+    if !subs.is_empty() {
+        value["subresources"] = json!(subs);
+    }
+    value
+}
+
+fn paths(server: &Inner) -> Vec<String> {
+    let mut out = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, versions) in by_group(server).iter().filter(|(group, _)| !group.is_empty()) {
+        out.push(format!("/apis/{group}"));
+        out.extend(versions.keys().map(|version| format!("/apis/{group}/{version}")));
+    }
+    out.extend(
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+    );
+    out
+}

@@ -1,0 +1,89 @@
+//! Writes answers: JSON (or YAML), compressed when asked, with warnings and retry hints as headers.
+
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::Value;
+
+use super::negotiate::Accept;
+use crate::error::ApiError;
+
+/// Any error of a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// The body of every answer.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Below this many bytes compression is not worth it; upstream's threshold.
+const GZIP_FROM: usize = 128 * 1024;
+
+/// A body from bytes that are there.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// JSON bytes as an answer.
+pub fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
+    if accept.yaml {
+        let text = serde_json::from_slice::<Value>(&bytes)
+            .ok()
+            .and_then(|value| serde_yaml::to_string(&value).ok())
+            .unwrap_or_default();
+        return with_type(code, Bytes::from(text), "application/yaml");
+    }
+    if accept.gzip && bytes.len() >= GZIP_FROM {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::new(1));
+        if encoder.write_all(&bytes).is_ok()
+            && let Ok(packed) = encoder.finish()
+        {
+            let mut response = with_type(code, Bytes::from(packed), "application/json");
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            return response;
+        }
+    }
+    with_type(code, bytes, "application/json")
+}
+
+/// A JSON value as an answer.
+pub fn value(code: u16, value: &Value, accept: Accept) -> Response<Body> {
+    json(code, Bytes::from(value.to_string()), accept)
+}
+
+/// A refusal as an answer.
+pub fn refusal(error: &ApiError, accept: Accept) -> Response<Body> {
+    let mut response = value(error.code, &error.status(), accept);
+    if let Some(seconds) = error.retry_after() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// Plain text as an answer.
+pub fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
+    with_type(code, text.into(), "text/plain; charset=utf-8")
+}
+
+/// Bytes of a given type as an answer.
+pub fn with_type(code: u16, bytes: Bytes, content_type: &'static str) -> Response<Body> {
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Adds `Warning` headers.
+pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, header);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! How an object comes into being.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Ops;
+use crate::admission::{self, Operation};
+use crate::error::ApiError;
+use crate::kinds::schema;
+use crate::meta;
+use crate::registry::Subresource;
+use crate::store::{Entry, Key, Refused};
+
+/// How often a generated name is tried again when it is taken; upstream's number.
+const NAME_ATTEMPTS: usize = 8;
+
+impl Ops<'_> {
+    /// Creates an object that `decode` has read.
+    pub fn create(&mut self, namespace: &str, mut object: Value) -> Result<Arc<Entry>, ApiError> {
+        self.check_namespace(namespace, &mut object)?;
+        let generated =
+            meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
+        let attempts = if generated { NAME_ATTEMPTS } else { 1 };
+        let mut last = None;
+        for _ in 0..attempts {
+            match self.create_once(namespace, object.clone(), generated) {
+                Err(error) if generated && error.reason == "AlreadyExists" => last = Some(error),
+                done => return done,
+            }
+        }
+        Err(last.unwrap_or_else(|| ApiError::internal("no name could be generated")))
+    }
+
+    fn check_namespace(&self, namespace: &str, object: &mut Value) -> Result<(), ApiError> {
+        let given = meta::text(object, "namespace");
+        if self.resource.namespaced {
+            if !given.is_empty() && given != namespace {
+                return Err(ApiError::bad_request(
+                    "the namespace of the provided object does not match the namespace sent on the request",
+                ));
+            }
+            meta::of(object).insert("namespace".to_owned(), json!(namespace));
+        }
+        Ok(())
+    }
+
+    fn create_once(
+        &mut self,
+        namespace: &str,
+        mut object: Value,
+        generated: bool,
+    ) -> Result<Arc<Entry>, ApiError> {
+        let resource = Arc::clone(self.resource);
+        if !meta::text(&object, "resourceVersion").is_empty() {
+            return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        self.fill_metadata(&mut object, generated);
+        admission::mutate(self, Operation::Create, None, &mut object, None)?;
+        self.prepare_create(&mut object);
+        self.reshape(&mut object);
+
+        let name = meta::text(&object, "name").to_owned();
+        let mut causes = meta::validate(&object, resource.namespaced, resource.strategy.name_rule());
+        if let Some(custom) = &resource.custom {
+            causes.extend(custom.validate(&object));
+        }
+        causes.extend(resource.strategy.validate_create(&object));
+        self.refuse_if(&name, &causes)?;
+        self.warnings.extend(resource.strategy.warnings(&object));
+        admission::validate(self, Operation::Create, None, Some(&object), None)?;
+
+        let claim = self.server.claim_addresses(self, None, &mut object)?;
+        crate::apply::track_update(self, None, &mut object, None);
+        let key = Key::new(if resource.namespaced { namespace } else { "" }, name.as_str());
+        match self.put(&key, None, object) {
+            Ok(entry) => {
+                claim.keep();
+                Ok(entry)
+            }
+            Err(Refused::Exists | Refused::Changed) => Err(ApiError::already_exists(resource.named(&name))),
+        }
+    }
+
+    fn fill_metadata(&self, object: &mut Value, generated: bool) {
+        let mut rng = self.server.rng.lock();
+        let uid = meta::uuid(&mut *rng);
+        if generated {
+            let name = meta::generate_name(&mut *rng, meta::text(object, "generateName"));
+            meta::of(object).insert("name".to_owned(), json!(name));
+        }
+        drop(rng);
+        let fields = meta::of(object);
+        for server_owned in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+            fields.remove(server_owned);
+        }
+        fields.insert("uid".to_owned(), json!(uid));
+        let created = self.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        fields.insert("creationTimestamp".to_owned(), json!(created));
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let resource = self.resource;
+        if resource.generation {
+            meta::of(object).insert("generation".to_owned(), json!(1));
+        }
+        if resource.has(Subresource::Status)
+            && !resource.strategy.keep_status_on_create()
+            && let Some(map) = object.as_object_mut()
+        {
+            map.remove("status");
+            // What Go writes for an empty status comes back with the shape.
+            if let Some(kind) = resource.shape {
+                let _ = crate::kinds::shape(schema::builtin(), kind, object);
+            }
+        }
+        resource.strategy.prepare_create(&self.cx(), object);
+    }
+}

@@ -1,0 +1,245 @@
+//! The life of an object: created, changed, deleted. Everything that writes passes through `Ops`, whether it came
+//! in over HTTP or is a consequence inside the server (an eviction, a binding, an allocated address).
+
+mod create;
+mod delete;
+mod update;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::invalid::Cause;
+use crate::kinds::{schema, shape};
+use crate::registry::{Cx, Subresource, User};
+use crate::resource::Resource;
+use crate::server::Inner;
+use crate::store::{Entry, Facets, Happened, Key, Refused, Write};
+
+pub use delete::{DeleteOptions, Deleted};
+pub use update::{Target, Updated};
+
+/// How unknown fields in a request body are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// Dropped silently.
+    Ignore,
+    /// Dropped with a warning.
+    #[default]
+    Warn,
+    /// Refused.
+    Strict,
+}
+
+/// Everything a write needs to know besides the object.
+pub struct Ops<'a> {
+    /// The server.
+    pub server: &'a Inner,
+    /// What is written.
+    pub resource: &'a Arc<Resource>,
+    /// Who writes.
+    pub user: &'a User,
+    /// When.
+    pub now: Timestamp,
+    /// Go through everything, store nothing.
+    pub dry_run: bool,
+    /// Under which name fields are owned.
+    pub manager: &'a str,
+    /// How unknown fields are treated.
+    pub field_validation: FieldValidation,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// The last version written, which must be durable before the answer is sent.
+    pub written: u64,
+}
+
+impl<'a> Ops<'a> {
+    /// For the server's own writes.
+    pub fn internal(server: &'a Inner, resource: &'a Arc<Resource>, user: &'a User) -> Self {
+        Self {
+            server,
+            resource,
+            user,
+            now: server.now(),
+            dry_run: false,
+            manager: "apiserver",
+            field_validation: FieldValidation::Ignore,
+            warnings: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// The same writer on another resource.
+    pub fn on<'b>(&'b self, resource: &'b Arc<Resource>) -> Ops<'b> {
+        Ops {
+            server: self.server,
+            resource,
+            user: self.user,
+            now: self.now,
+            dry_run: self.dry_run,
+            manager: self.manager,
+            field_validation: FieldValidation::Ignore,
+            warnings: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// What a strategy may know.
+    pub fn cx(&self) -> Cx<'_> {
+        Cx { now: self.now, user: self.user }
+    }
+
+    /// The object's present state.
+    pub fn get(&self, key: &Key) -> Result<Arc<Entry>, ApiError> {
+        self.server
+            .store
+            .get(&self.resource.shelf, key)
+            .ok_or_else(|| ApiError::not_found(self.resource.named(&key.name)))
+    }
+
+    /// Reads a request body as an object of this resource, in storage form, with defaults.
+    pub fn decode(&mut self, mut object: Value) -> Result<Value, ApiError> {
+        let resource = self.resource;
+        let expected = resource.api_version();
+        if !object.is_object() {
+            let found = if object.is_null() { "null" } else { "a value that is no object" };
+            return Err(ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {}): {found}",
+                resource.kind
+            )));
+        }
+        for (field, wanted) in [("kind", resource.kind.as_str()), ("apiVersion", expected.as_str())] {
+            match object[field].as_str() {
+                None | Some("") => object[field] = json!(wanted),
+                Some(found) if found == wanted => {}
+                Some(_) => return Err(wrong_kind(resource, &object)),
+            }
+        }
+        self.shape(&mut object)?;
+        let mut object = resource.strategy.to_storage(object);
+        if let Some(custom) = &resource.custom {
+            custom.default(&mut object);
+        }
+        resource.strategy.default(&mut object);
+        Ok(object)
+    }
+
+    fn shape(&mut self, object: &mut Value) -> Result<(), ApiError> {
+        let unknown = match (self.resource.shape, &self.resource.custom) {
+            (Some(kind), _) => shape(schema::builtin(), kind, object).map_err(|wrong| {
+                let (kind, version) = (&self.resource.kind, &self.resource.version);
+                ApiError::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: {wrong}"
+                ))
+            })?,
+            (None, Some(custom)) => custom.prune(object),
+            (None, None) => Vec::new(),
+        };
+        self.report_unknown(unknown)
+    }
+
+    fn report_unknown(&mut self, unknown: Vec<String>) -> Result<(), ApiError> {
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+        match self.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.extend(texts),
+            FieldValidation::Strict => {
+                let (kind, version) = (&self.resource.kind, &self.resource.version);
+                return Err(ApiError::bad_request(format!(
+                    "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
+                    texts.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings an object that strategy and admission have worked on into the shape in which it is stored.
+    fn reshape(&self, object: &mut Value) {
+        if let Some(kind) = self.resource.shape
+            && !self.resource.converts()
+        {
+            // Whatever the machinery made has the right types; were it otherwise, the object stays as it is.
+            let _ = shape(schema::builtin(), kind, object);
+        }
+    }
+
+    fn refuse_if(&self, name: &str, causes: &[Cause]) -> Result<(), ApiError> {
+        match causes {
+            [] => Ok(()),
+            causes => Err(ApiError::invalid(self.resource.kind_named(name), causes)),
+        }
+    }
+
+    /// Stores a state, or makes believe in a dry run.
+    fn put(&mut self, key: &Key, old: Option<&Entry>, object: Value) -> Result<Arc<Entry>, Refused> {
+        let facets = self.resource.facets(&object);
+        if self.dry_run {
+            return self.pretend(key, old, object, facets);
+        }
+        let expected = old.map(|entry| entry.version);
+        let write = Write::Put(object, facets);
+        let entry = self.server.store.commit(&self.resource.shelf, key, expected, write)?;
+        self.wrote(&entry);
+        Ok(entry)
+    }
+
+    fn pretend(
+        &self,
+        key: &Key,
+        old: Option<&Entry>,
+        object: Value,
+        facets: Facets,
+    ) -> Result<Arc<Entry>, Refused> {
+        if old.is_none() && self.server.store.get(&self.resource.shelf, key).is_some() {
+            return Err(Refused::Exists);
+        }
+        let version = old.map_or(0, |entry| entry.version);
+        Ok(Arc::new(Entry::new(version, key.clone(), facets, Happened::Modified, &object)))
+    }
+
+    /// Removes an object; `last` is the state that watchers are given.
+    fn remove(&mut self, key: &Key, old: &Entry, last: Value) -> Result<(), Refused> {
+        if self.dry_run {
+            return Ok(());
+        }
+        let write = Write::Remove(last);
+        let entry = self.server.store.commit(&self.resource.shelf, key, Some(old.version), write)?;
+        self.wrote(&entry);
+        Ok(())
+    }
+
+    fn wrote(&mut self, entry: &Arc<Entry>) {
+        self.written = self.written.max(entry.version);
+        self.server.after_write(self.resource, &entry.key);
+    }
+
+    /// Whether an update of `sub` goes through the kind's subresource rules.
+    fn is_main(sub: Option<Subresource>) -> bool {
+        sub.is_none()
+    }
+}
+
+fn wrong_kind(resource: &Resource, object: &Value) -> ApiError {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let short = version.rsplit('/').next().unwrap_or_default();
+    if kind != resource.kind {
+        let group =
+            if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
+        return ApiError::bad_request(format!(
+            "{kind} in version {short:?} cannot be handled as a {}: converting ({short}.{kind}) to ({group}.{}): \
+             unknown conversion",
+            resource.kind, resource.kind
+        ));
+    }
+    ApiError::bad_request(format!(
+        "the API version in the data ({version}) does not match the expected API version ({})",
+        resource.api_version()
+    ))
+}

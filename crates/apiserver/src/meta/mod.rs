@@ -1,0 +1,114 @@
+//! Object metadata: reading it, keeping what clients may not change, validating it, making names.
+
+pub mod names;
+mod validate;
+
+use rand::Rng;
+use serde_json::{Map, Value, json};
+
+pub use validate::{validate, validate_update};
+
+/// A text in the object's metadata; empty when absent.
+pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// The metadata, made an object if it is not one.
+pub fn of(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    child(object, "metadata")
+}
+
+/// A field that is made an object if it is not one.
+pub fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    let value = &mut object[field];
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it has just been made an object")
+}
+
+/// Whether deletion has begun.
+pub fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// The finalizers.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Sets or clears the finalizers.
+pub fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+    if finalizers.is_empty() {
+        of(object).remove("finalizers");
+    } else {
+        of(object).insert("finalizers".to_owned(), json!(finalizers));
+    }
+}
+
+/// The characters of generated names: no vowels, nothing that can be misread.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX: usize = 5;
+const MAX_BASE: usize = 63 - SUFFIX;
+
+/// A name from `generateName`.
+pub fn generate_name(rng: &mut impl Rng, base: &str) -> String {
+    let mut end = base.len().min(MAX_BASE);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut name = base[..end].to_owned();
+    name.extend((0..SUFFIX).map(|_| ALPHABET[rng.random_range(0..ALPHABET.len())] as char));
+    name
+}
+
+/// A random UUID from the server's own source of randomness.
+pub fn uuid(rng: &mut impl Rng) -> String {
+    uuid::Builder::from_random_bytes(rng.random()).into_uuid().to_string()
+}
+
+/// Fields of the metadata that only the server writes, taken over from the stored object.
+const KEPT: [&str; 5] =
+    ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
+
+/// Takes over what clients may not change.
+pub fn keep_server_fields(new: &mut Value, old: &Value) {
+    let meta = of(new);
+    meta.remove("selfLink");
+    for field in KEPT {
+        match &old["metadata"][field] {
+            Value::Null => {
+                meta.remove(field);
+            }
+            value => {
+                meta.insert(field.to_owned(), value.clone());
+            }
+        }
+    }
+    for field in ["namespace", "generateName"] {
+        if meta.get(field).is_none_or(Value::is_null)
+            && let Some(value) = old["metadata"].get(field)
+        {
+            meta.insert(field.to_owned(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng as _;
+
+    #[test]
+    fn generated_names_fit_a_label() {
+        let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+        let name = generate_name(&mut rng, &"x".repeat(100));
+        assert_eq!(name.len(), 63);
+        let suffix = generate_name(&mut rng, "web-");
+        assert!(suffix.starts_with("web-") && suffix.len() == 9);
+        assert!(suffix.bytes().skip(4).all(|c| ALPHABET.contains(&c)));
+    }
+}

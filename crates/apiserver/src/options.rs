@@ -1,0 +1,120 @@
+//! What can be chosen about a server.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+
+use crate::registry::User;
+use crate::store::Limits;
+
+/// Gives the time. Under virtual time it follows tokio's clock.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How requests are allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authorization {
+    /// Everybody may do everything.
+    AlwaysAllow,
+    /// Roles and bindings decide; `system:masters` may do everything.
+    Rbac,
+}
+
+/// A bearer token and whom it stands for.
+#[derive(Debug, Clone)]
+pub struct StaticToken {
+    /// The token.
+    pub token: String,
+    /// The user.
+    pub user: User,
+}
+
+impl StaticToken {
+    /// A token for a user with groups; `system:authenticated` is added at login.
+    pub fn new(token: &str, user: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        let user = User { name: user.to_owned(), uid: format!("{user}-uid"), groups, ..User::default() };
+        Self { token: token.to_owned(), user }
+    }
+}
+
+/// The options of a server.
+#[derive(Clone)]
+pub struct Options {
+    /// Where the time comes from.
+    pub clock: Clock,
+    /// Seed of names, uids and timeouts.
+    pub seed: u64,
+    /// Bounds of the history.
+    pub history: Limits,
+    /// Keep objects in this directory; in memory if absent.
+    pub data_dir: Option<PathBuf>,
+    /// How requests are allowed.
+    pub authorization: Authorization,
+    /// Whether requests without credentials are `system:anonymous` rather than refused.
+    pub anonymous: bool,
+    /// Bearer tokens.
+    pub tokens: Vec<StaticToken>,
+    /// PEM of the key that signs service account tokens (RSA or P-256); made up if absent.
+    pub service_account_key: Option<String>,
+    /// `iss` of service account tokens, and the default audience.
+    pub issuer: String,
+    /// Address ranges of services, the primary family first.
+    pub service_cidrs: Vec<IpNet>,
+    /// Node ports that are given out.
+    pub node_ports: std::ops::RangeInclusive<u16>,
+    /// Admission plugins that are off, by their names (`ServiceAccount`, …).
+    pub disabled_admission: BTreeSet<String>,
+    /// How often a watch that asked for bookmarks gets one.
+    pub bookmark_every: Duration,
+    /// Entries that the audit log in memory keeps.
+    pub audit_entries: usize,
+    /// Also write the audit log to this file.
+    pub audit_file: Option<PathBuf>,
+    /// How long events are kept.
+    pub event_ttl: Duration,
+    /// Keep `managedFields`.
+    pub managed_fields: bool,
+    /// The address that clients are told to use, `127.0.0.1:6443`.
+    pub advertise: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(Timestamp::now),
+            seed: 0,
+            history: Limits::default(),
+            data_dir: None,
+            authorization: Authorization::Rbac,
+            anonymous: true,
+            tokens: Vec::new(),
+            service_account_key: None,
+            issuer: "https://kubernetes.default.svc".to_owned(),
+            service_cidrs: vec![IpNet::V4(SERVICE_RANGE)],
+            node_ports: 30_000..=32_767,
+            disabled_admission: BTreeSet::new(),
+            bookmark_every: Duration::from_secs(60),
+            audit_entries: 100_000,
+            audit_file: None,
+            event_ttl: Duration::from_secs(3600),
+            managed_fields: true,
+            advertise: "127.0.0.1:6443".to_owned(),
+        }
+    }
+}
+
+/// The default range of services.
+const SERVICE_RANGE: ipnet::Ipv4Net = ipnet::Ipv4Net::new_assert(std::net::Ipv4Addr::new(10, 96, 0, 0), 16);
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("seed", &self.seed)
+            .field("data_dir", &self.data_dir)
+            .finish_non_exhaustive()
+    }
+}

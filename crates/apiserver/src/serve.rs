@@ -1,0 +1,123 @@
+//! The HTTPS server over the service: HTTP/1.1 and HTTP/2, client certificates as users.
+
+use std::sync::Arc;
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use rustls::RootCertStore;
+use rustls::server::WebPkiClientVerifier;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use crate::pki::Pair;
+use crate::registry::User;
+use crate::server::ApiServer;
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A PEM text is no certificate or key.
+    #[error("the serving certificate or its key cannot be read: {0}")]
+    Pem(String),
+    /// Certificate and key do not fit.
+    #[error("the serving certificate cannot be used")]
+    Config(#[source] rustls::Error),
+    /// The client CA is unusable.
+    #[error("the client CA cannot be used: {0}")]
+    ClientCa(String),
+}
+
+/// Prepares TLS with a serving certificate; clients may show certificates that `client_ca` (PEM) has signed.
+pub fn tls(serving: &Pair, client_ca: Option<&str>) -> Result<TlsAcceptor, TlsError> {
+    let pem = |error: rustls_pki_types::pem::Error| TlsError::Pem(error.to_string());
+    let certs: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(serving.cert.as_bytes()).collect::<Result<_, _>>().map_err(pem)?;
+    let key = PrivateKeyDer::from_pem_slice(serving.key.as_bytes()).map_err(pem)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Config)?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(ca) => {
+            let mut roots = RootCertStore::empty();
+            for cert in CertificateDer::pem_slice_iter(ca.as_bytes()) {
+                let cert = cert.map_err(|error| TlsError::ClientCa(error.to_string()))?;
+                roots.add(cert).map_err(|error| TlsError::ClientCa(error.to_string()))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| TlsError::ClientCa(error.to_string()))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_single_cert(certs, key).map_err(TlsError::Config)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Serves connections until `stop` resolves; connections that are open then are dropped.
+pub async fn serve(
+    server: ApiServer,
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    stop: impl Future<Output = ()>,
+) {
+    let mut connections = tokio::task::JoinSet::new();
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(server.clone(), stream, tls.clone()));
+                }
+                Err(error) => {
+                    // Out of file descriptors, most likely: others may close theirs.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            },
+        }
+    }
+}
+
+async fn connection(server: ApiServer, stream: TcpStream, tls: TlsAcceptor) {
+    let _ = stream.set_nodelay(true);
+    let stream = match tls.accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::debug!(%error, "TLS handshake failed");
+            return;
+        }
+    };
+    let user = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(user_of);
+    let service = server.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
+        if let Some(user) = &user {
+            request.extensions_mut().insert(user.clone());
+        }
+        request
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(1000);
+    let served =
+        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service)).await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Common name and organizations of a client certificate.
+fn user_of(cert: &CertificateDer<'_>) -> Option<User> {
+    let (_, cert) = x509_parser::parse_x509_certificate(cert).ok()?;
+    let subject = cert.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    let groups = subject.iter_organization().filter_map(|o| o.as_str().ok()).map(str::to_owned).collect();
+    Some(User { name, groups, ..User::default() })
+}

@@ -1,0 +1,249 @@
+//! The server as a value: a tower service over the store. Requests pass authentication, authorization and audit,
+//! then go to the verbs, or to what is no resource (discovery, health, version).
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use futures::future::BoxFuture;
+use http::{Request, Response, request};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+use crate::addresses::Addresses;
+use crate::audit::{Audit, Record, Stage};
+use crate::authn::{Authenticator, KeyError};
+use crate::authz::Authorizer;
+use crate::error::ApiError;
+use crate::http::body;
+use crate::http::negotiate::Accept;
+use crate::http::path::{self, RequestInfo};
+use crate::http::query::Query;
+use crate::http::respond::{self, Body, BoxError};
+use crate::kinds;
+use crate::options::Options;
+use crate::registry::User;
+use crate::resource::{Catalog, Resource};
+use crate::store::{Facets, Key, OpenError, Store};
+use crate::verbs::{self, Answer, Call};
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory is unusable.
+    #[error("the store cannot be opened")]
+    Store(#[source] OpenError),
+    /// The signing key is unusable.
+    #[error("the service account key cannot be used")]
+    Key(#[source] KeyError),
+    /// The audit file cannot be written.
+    #[error("the audit log cannot be written to {path}")]
+    Audit {
+        /// Which file.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Objects that every cluster has could not be made.
+    #[error("a bootstrap object was refused")]
+    Bootstrap(#[source] ApiError),
+}
+
+/// What all requests share.
+pub struct Inner {
+    /// The objects.
+    pub store: Store,
+    /// What is served.
+    pub catalog: Catalog,
+    /// What was chosen.
+    pub options: Options,
+    /// The one source of randomness.
+    pub rng: Mutex<StdRng>,
+    /// Who is who.
+    pub authn: Authenticator,
+    /// Who may do what.
+    pub authz: Authorizer,
+    /// What was done.
+    pub audit: Audit,
+    /// Service addresses and node ports.
+    pub addresses: Addresses,
+}
+
+impl Inner {
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        (self.options.clock)()
+    }
+
+    /// What follows from a write: definitions change what is served, roles change who may do what.
+    pub fn after_write(&self, resource: &Resource, key: &Key) {
+        match (resource.group.as_str(), resource.plural.as_str()) {
+            ("rbac.authorization.k8s.io", _) => self.authz.forget(),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::changed(self, key),
+            _ => {}
+        }
+    }
+}
+
+/// The API server. Cloning shares it.
+#[derive(Clone)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+}
+
+impl ApiServer {
+    /// Starts a server: opens its store and makes the objects that every cluster has.
+    pub fn new(options: Options) -> Result<Self, StartError> {
+        let catalog = Catalog::new(&kinds::catalog());
+        let facets = |shelf: &crate::store::ShelfId, object: &serde_json::Value| match catalog.by_shelf(shelf)
+        {
+            Some(resource) => resource.facets(object),
+            None => Facets::default(),
+        };
+        let store = match &options.data_dir {
+            Some(directory) => Store::open(directory, options.history, facets).map_err(StartError::Store)?,
+            None => Store::in_memory(options.history),
+        };
+        let audit = Audit::new(options.audit_entries, options.audit_file.as_deref()).map_err(|source| {
+            let path = options.audit_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+            StartError::Audit { path, source }
+        })?;
+        let authn = Authenticator::new(&options).map_err(StartError::Key)?;
+        let inner = Arc::new(Inner {
+            addresses: Addresses::new(&options),
+            authz: Authorizer::new(options.authorization),
+            rng: Mutex::new(StdRng::seed_from_u64(options.seed)),
+            store,
+            catalog,
+            authn,
+            audit,
+            options,
+        });
+        crate::crd::load(&inner);
+        crate::bootstrap::run(&inner).map_err(StartError::Bootstrap)?;
+        inner.addresses.load(&inner);
+        Ok(Self { inner })
+    }
+
+    /// What all requests share, for embedding code and tests.
+    pub fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    /// What was done.
+    pub fn audit(&self) -> &Audit {
+        &self.inner.audit
+    }
+
+    /// The objects.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// Answers one request.
+    pub async fn handle(&self, parts: request::Parts, body: Bytes) -> Response<Body> {
+        let server = &self.inner;
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        let watch = query.flag("watch") == Some(true);
+        let info = path::parse(&parts.method, parts.uri.path(), watch);
+        let accept = Accept::read(&parts.headers);
+        let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
+
+        let user = match crate::authn::who(server, &parts) {
+            Ok(user) => user,
+            Err(error) => return respond::refusal(&error, Accept::JSON),
+        };
+        let mut record = Record::new(server.now(), &info, &user, agent, parts.uri.to_string());
+        let outcome = match (crate::authn::impersonate(server, &parts, user), &accept) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Err(error)) => Err(error.clone()),
+            (Ok(user), Ok(accept)) => {
+                let request =
+                    Incoming { server, parts: &parts, query: &query, info: &info, accept: *accept, agent };
+                request.answer(&user, body).await
+            }
+        };
+        let answer =
+            outcome.unwrap_or_else(|error| respond::refusal(&error, accept.unwrap_or(Accept::JSON)).into());
+        let answer = match server.store.durable(answer.written).await {
+            Ok(()) => answer,
+            Err(error) => respond::refusal(&ApiError::internal(error), Accept::JSON).into(),
+        };
+        record.code = answer.response.status().as_u16();
+        record.stage = if info.verb == "watch" { Stage::ResponseStarted } else { Stage::ResponseComplete };
+        server.audit.record(record);
+        answer.response
+    }
+}
+
+struct Incoming<'a> {
+    server: &'a Arc<Inner>,
+    parts: &'a request::Parts,
+    query: &'a Query,
+    info: &'a RequestInfo,
+    accept: Accept,
+    agent: &'a str,
+}
+
+impl Incoming<'_> {
+    async fn answer(&self, user: &User, body: Bytes) -> Result<Answer, ApiError> {
+        self.server.authz.check(self.server, user, self.info)?;
+        let info = self.info;
+        if !info.is_resource {
+            return crate::discovery::answer(self.server, self.parts, info, self.accept);
+        }
+        let Some(resource) = self.server.catalog.get(&info.group, &info.version, &info.resource) else {
+            let known =
+                self.server.catalog.all().iter().any(|r| r.group == info.group && r.version == info.version);
+            return match known {
+                true => Err(ApiError::no_such_resource()),
+                false => Ok(respond::text(404, "404 page not found\n").into()),
+            };
+        };
+        if !resource.namespaced && info.namespace.is_some() && resource.plural != "namespaces" {
+            return Err(ApiError::no_such_resource());
+        }
+        let call = Call {
+            server: self.server,
+            resource,
+            info,
+            query: self.query,
+            user,
+            now: self.server.now(),
+            accept: self.accept,
+            media: body::media_type(&self.parts.headers),
+            user_agent: self.agent,
+            body,
+        };
+        verbs::dispatch(&call).await
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let (parts, incoming) = request.into_parts();
+            Ok(match body::collect(incoming).await {
+                Ok(bytes) => server.handle(parts, bytes).await,
+                Err(error) => respond::refusal(&error, Accept::JSON),
+            })
+        })
+    }
+}

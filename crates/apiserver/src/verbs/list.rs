@@ -1,0 +1,191 @@
+//! list: consistent pages, at the version that was asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::{Value, json};
+
+use super::{Answer, Call, render};
+use crate::error::{ApiError, Named};
+use crate::http::negotiate::View;
+use crate::http::respond;
+use crate::invalid::Cause;
+use crate::store::{Entry, Key, Range};
+
+/// How long a list waits for a version that lies in the future; upstream's.
+const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
+
+const TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
+const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. \
+    You can start a new list without the continue parameter, or use the continue token in this response to retrieve the \
+    remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
+    created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+struct Wanted {
+    at: Option<u64>,
+    after: Option<Key>,
+    limit: usize,
+}
+
+pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let wanted = wanted(call).await?;
+    let (labels, fields) = call.selectors()?;
+    let namespace = call.resource.namespaced.then_some(call.info.namespace.as_deref()).flatten();
+    let range = Range { namespace, after: wanted.after.clone(), at: wanted.at, limit: None };
+    let page = call.server.store.list(&call.resource.shelf, &range).map_err(|_| match wanted.after {
+        Some(_) => ApiError::expired(CONTINUE_TOO_OLD),
+        None => ApiError::expired(TOO_OLD),
+    })?;
+    let selective = !labels.is_everything() || !fields.is_everything();
+    let mut matching = page.entries.into_iter();
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
+    let mut more = false;
+    for entry in matching.by_ref() {
+        if selective && !(labels.matches(&entry.facets.labels) && fields.matches(&entry)) {
+            continue;
+        }
+        if entries.len() == wanted.limit {
+            more = true;
+            break;
+        }
+        entries.push(entry);
+    }
+    let mut metadata = json!({"resourceVersion": page.version.to_string()});
+    if more && let Some(last) = entries.last() {
+        metadata["continue"] = json!(token(page.version, &last.key));
+        if !selective {
+            metadata["remainingItemCount"] = json!(matching.len() + 1);
+        }
+    }
+    Ok(respond::json(200, render_list(call, &entries, &metadata), call.accept).into())
+}
+
+/// The list in the representation that was asked for.
+pub(super) fn render_list(call: &Call<'_>, entries: &[Arc<Entry>], metadata: &Value) -> Bytes {
+    let resource = &call.resource;
+    let (kind, api_version) = match call.accept.view {
+        View::Table => {
+            let rows = entries.iter().map(|entry| render::row(call, entry)).collect();
+            return render::table(call, rows, metadata).to_string().into();
+        }
+        View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".into()),
+        View::Whole => (resource.list_kind.as_str(), resource.api_version()),
+    };
+    let size: usize = entries.iter().map(|entry| entry.size()).sum();
+    let mut out = BytesMut::with_capacity(size + 256);
+    out.put_slice(
+        format!("{{\"kind\":{kind:?},\"apiVersion\":{api_version:?},\"metadata\":{metadata},\"items\":[")
+            .as_bytes(),
+    );
+    for (at, entry) in entries.iter().enumerate() {
+        if at > 0 {
+            out.put_u8(b',');
+        }
+        match call.accept.view {
+            View::Metadata => out.put_slice(&entry.partial()),
+            _ if resource.converts() => out.put_slice(&render::whole(resource, entry)),
+            // Built-in kinds leave kind and apiVersion to the list, as the real server does.
+            _ if resource.custom.is_none() => {
+                out.put_u8(b'{');
+                out.put_slice(&entry.json_without_kind());
+            }
+            _ => out.put_slice(&entry.json()),
+        }
+    }
+    out.put_slice(b"]}\n");
+    out.freeze()
+}
+
+async fn wanted(call: &Call<'_>) -> Result<Wanted, ApiError> {
+    let query = call.query;
+    let limit = query.number("limit")?.unwrap_or(0);
+    let limit = usize::try_from(limit).ok().filter(|n| *n > 0).unwrap_or(usize::MAX);
+    let version = match query.get("resourceVersion") {
+        None => None,
+        Some(text) => Some(text.parse::<u64>().map_err(|_| {
+            let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+            let cause = Cause::invalid("resourceVersion", text, &detail);
+            ApiError::bad_request(format!("{}: {}", cause.field, cause.message))
+        })?),
+    };
+    let matching = query.get("resourceVersionMatch");
+    if let Some(text) = query.get("continue") {
+        if version.is_some_and(|v| v > 0) {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        let (at, after) = read_token(text)?;
+        return Ok(Wanted { at, after: Some(after), limit });
+    }
+    let exact = match (matching, version) {
+        (Some(_), None) => {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            return Err(invalid_options(Cause::forbidden("resourceVersionMatch", detail)));
+        }
+        (Some("Exact"), Some(0)) => {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            return Err(invalid_options(Cause::forbidden("resourceVersionMatch", detail)));
+        }
+        (Some("Exact"), _) => true,
+        (Some("NotOlderThan"), _) => false,
+        (Some(other), _) => {
+            let allowed = ["Exact", "NotOlderThan", ""];
+            return Err(invalid_options(Cause::not_supported("resourceVersionMatch", other, &allowed)));
+        }
+        // A page of a given version is a page of just that version.
+        (None, Some(version)) => version > 0 && limit != usize::MAX,
+        (None, None) => false,
+    };
+    if let Some(version) = version {
+        reach(call, version).await?;
+    }
+    Ok(Wanted { at: version.filter(|_| exact), after: None, limit })
+}
+
+/// Waits until the store has reached a version.
+pub(super) async fn reach(call: &Call<'_>, version: u64) -> Result<(), ApiError> {
+    let store = &call.server.store;
+    let current = store.version();
+    if version <= current {
+        return Ok(());
+    }
+    let deadline = tokio::time::Instant::now() + FUTURE_PATIENCE;
+    let mut moved =
+        call.server.store.follow(&call.resource.shelf, current).map_err(|_| ApiError::expired(TOO_OLD))?;
+    while store.version() < version {
+        if tokio::time::timeout_at(deadline, moved.changed()).await.is_err() {
+            return Err(ApiError::version_too_large(version, store.version()));
+        }
+    }
+    Ok(())
+}
+
+fn invalid_options(cause: Cause) -> ApiError {
+    ApiError::invalid(Named { group: "meta.k8s.io", what: "ListOptions", name: "" }, &[cause])
+}
+
+fn token(version: u64, last: &Key) -> String {
+    let start = if last.namespace.is_empty() {
+        format!("{}\u{0}", last.name)
+    } else {
+        format!("{}/{}\u{0}", last.namespace, last.name)
+    };
+    URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": version, "start": start}).to_string())
+}
+
+fn read_token(text: &str) -> Result<(Option<u64>, Key), ApiError> {
+    let bad = |why: &str| {
+        ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+    };
+    let bytes =
+        URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| bad(&error.to_string()))?;
+    let token: Value = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+    let start = token["start"].as_str().ok_or_else(|| bad("it has no start"))?.trim_end_matches('\u{0}');
+    let (namespace, name) = start.split_once('/').unwrap_or(("", start));
+    let version = token["rv"].as_i64().ok_or_else(|| bad("it has no version"))?;
+    Ok((u64::try_from(version).ok().filter(|v| *v > 0), Key::new(namespace, name)))
+}

@@ -1,0 +1,189 @@
+//! The verbs of the API, each a translation between HTTP and the life of objects.
+
+mod collection;
+mod list;
+mod patch;
+mod read;
+mod render;
+mod subresource;
+mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::http::negotiate::Accept;
+use crate::http::path::RequestInfo;
+use crate::http::query::Query;
+use crate::http::respond::{self, Body};
+use crate::http::{body, negotiate};
+use crate::invalid::Cause;
+use crate::life::{FieldValidation, Ops};
+use crate::registry::{Subresource, User, Verbs};
+use crate::resource::Resource;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::server::Inner;
+use crate::store::{Entry, Key};
+
+/// One request for a resource.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Arc<Inner>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) query: &'a Query,
+    pub(crate) user: &'a User,
+    pub(crate) now: Timestamp,
+    pub(crate) accept: Accept,
+    pub(crate) media: &'a str,
+    pub(crate) user_agent: &'a str,
+    pub(crate) body: Bytes,
+}
+
+/// An answer, and the write that must be durable before it is sent.
+pub(crate) struct Answer {
+    pub(crate) response: Response<Body>,
+    pub(crate) written: u64,
+}
+
+impl From<Response<Body>> for Answer {
+    fn from(response: Response<Body>) -> Self {
+        Self { response, written: 0 }
+    }
+}
+
+/// Answers a request for a resource.
+pub(crate) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
+    if call.info.subresource.is_empty() {
+        if !call.allows_verb() {
+            return Err(ApiError::method_not_allowed());
+        }
+        if let Some(answer) = crate::reviews::answer(call)? {
+            return Ok(answer);
+        }
+        return match call.info.verb {
+            "get" => read::get(call),
+            "list" => list::list(call).await,
+            "watch" => watch::watch(call).await,
+            "create" => write::create(call),
+            "update" => write::update(call, None),
+            "patch" => patch::patch(call, None),
+            "delete" => write::delete(call),
+            "deletecollection" => collection::delete(call),
+            _ => Err(ApiError::method_not_allowed()),
+        };
+    }
+    subresource::dispatch(call)
+}
+
+impl Call<'_> {
+    fn allows_verb(&self) -> bool {
+        let named = self.info.name.is_some();
+        match self.info.verb {
+            "create" => !named && self.resource.verbs != Verbs::Read,
+            "update" | "patch" if !named => false,
+            verb => self.resource.verb_names().contains(&verb),
+        }
+    }
+
+    /// The key of the object that is addressed.
+    pub(crate) fn key(&self) -> Key {
+        let name = self.info.name.clone().unwrap_or_default();
+        Key { namespace: self.namespace().into(), name }
+    }
+
+    /// The namespace that is addressed; empty for cluster-scoped resources and for all namespaces.
+    pub(crate) fn namespace(&self) -> &str {
+        if self.resource.namespaced { self.info.namespace.as_deref().unwrap_or_default() } else { "" }
+    }
+
+    /// The writing side of this request.
+    pub(crate) fn ops(&self) -> Result<Ops<'_>, ApiError> {
+        let dry_run = match self.query.all("dryRun").filter(|v| !v.is_empty()).collect::<Vec<_>>()[..] {
+            [] => false,
+            [.., "All"] => true,
+            [.., other] => {
+                let cause = Cause::not_supported("dryRun", other, &["All"]);
+                let kind = match self.info.verb {
+                    "create" => "CreateOptions",
+                    "patch" => "PatchOptions",
+                    "update" => "UpdateOptions",
+                    _ => "DeleteOptions",
+                };
+                let named = crate::error::Named { group: "meta.k8s.io", what: kind, name: "" };
+                return Err(ApiError::invalid(named, &[cause]));
+            }
+        };
+        let field_validation = match self.query.get("fieldValidation") {
+            None | Some("Warn") => FieldValidation::Warn,
+            Some("Ignore") => FieldValidation::Ignore,
+            Some("Strict") => FieldValidation::Strict,
+            Some(other) => {
+                let allowed = ["Ignore", "Strict", "Warn"];
+                let cause = Cause::not_supported("fieldValidation", other, &allowed);
+                let named = crate::error::Named { group: "meta.k8s.io", what: "CreateOptions", name: "" };
+                return Err(ApiError::invalid(named, &[cause]));
+            }
+        };
+        let agent = self.user_agent.split('/').next().unwrap_or_default();
+        Ok(Ops {
+            server: self.server,
+            resource: &self.resource,
+            user: self.user,
+            now: self.now,
+            dry_run,
+            manager: self.query.get("fieldManager").unwrap_or(if agent.is_empty() {
+                "unknown"
+            } else {
+                agent
+            }),
+            field_validation,
+            warnings: Vec::new(),
+            written: 0,
+        })
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json_body(&self, kind: &str) -> Result<Value, ApiError> {
+        body::object(self.media, &self.body, kind)
+    }
+
+    /// The selectors of the query.
+    pub(crate) fn selectors(&self) -> Result<(LabelSelector, FieldSelector), ApiError> {
+        let labels = LabelSelector::parse(self.query.get("labelSelector").unwrap_or(""));
+        let offered = self.resource.strategy.field_labels();
+        let fields = FieldSelector::parse(self.query.get("fieldSelector").unwrap_or(""), offered);
+        let mut fields = fields.map_err(ApiError::bad_request)?;
+        if self.info.verb == "watch"
+            && let Some(name) = &self.info.name
+        {
+            fields = fields.and_name(name);
+        }
+        Ok((labels.map_err(ApiError::bad_request)?, fields))
+    }
+
+    /// One object as an answer.
+    pub(crate) fn entry(&self, code: u16, entry: &Entry) -> Response<Body> {
+        respond::json(code, render::object(self, entry), self.accept)
+    }
+
+    /// One value, of whatever kind, as an answer.
+    pub(crate) fn value(&self, code: u16, value: &Value) -> Response<Body> {
+        respond::value(code, value, Accept { view: negotiate::View::Whole, ..self.accept })
+    }
+
+    /// Ends a write: warnings become headers.
+    pub(crate) fn done(&self, mut response: Response<Body>, ops: &Ops<'_>) -> Answer {
+        respond::warn(&mut response, &ops.warnings);
+        Answer { response, written: ops.written }
+    }
+}
+
+/// The subresource of a path segment, if the resource has it.
+pub(crate) fn subresource_of(resource: &Resource, segment: &str) -> Option<Subresource> {
+    resource.subresources.iter().copied().find(|sub| sub.segment() == segment)
+}

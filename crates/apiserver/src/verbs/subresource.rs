@@ -1,0 +1,176 @@
+//! Parts of objects: status and its like are updates under other rules; scale, eviction, binding and token have
+//! objects of their own.
+
+use serde_json::{Value, json};
+
+use super::patch::Change;
+use super::{Answer, Call, patch, read, subresource_of, write};
+use crate::error::ApiError;
+use crate::http::respond;
+use crate::invalid::Cause;
+use crate::life::Target;
+use crate::meta;
+use crate::registry::{ScalePaths, Subresource};
+use crate::resource::Resource;
+
+pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let sub =
+        subresource_of(&call.resource, &call.info.subresource).ok_or_else(ApiError::no_such_resource)?;
+    match (sub, call.info.verb) {
+        (Subresource::Eviction, "create") => crate::pods::evict(call),
+        (Subresource::Binding, "create") => crate::pods::bind(call),
+        (Subresource::Token, "create") => crate::tokens::create(call),
+        (Subresource::Scale, "get") => scale(call),
+        (Subresource::Scale, "update") => update_scale(call),
+        (Subresource::Scale, "patch") => patch_scale(call),
+        (Subresource::Finalize, "update") => write::update(call, Some(sub)),
+        (
+            Subresource::Status
+            | Subresource::Approval
+            | Subresource::EphemeralContainers
+            | Subresource::Resize,
+            verb,
+        ) => match verb {
+            "get" => read::get(call),
+            "update" => write::update(call, Some(sub)),
+            "patch" => patch::patch(call, Some(sub)),
+            _ => Err(ApiError::method_not_allowed()),
+        },
+        (Subresource::Log, "get") => no_runtime(call, "log"),
+        (Subresource::Exec | Subresource::Attach | Subresource::PortForward | Subresource::Proxy, _) => {
+            no_runtime(call, sub.segment())
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// Logs, exec and proxies need a kubelet; whoever embeds the server may offer one.
+fn no_runtime(call: &Call<'_>, what: &str) -> Result<Answer, ApiError> {
+    call.ops()?.get(&call.key())?;
+    let message = format!("{what} is not available: this server has no kubelet to ask");
+    Ok(respond::refusal(&ApiError { code: 501, ..ApiError::unexplained(message) }, call.accept).into())
+}
+
+fn paths(resource: &Resource) -> ScalePaths<'_> {
+    match &resource.custom {
+        Some(custom) => custom.scale_paths(),
+        None => resource.strategy.scale_paths(),
+    }
+}
+
+/// The Scale of an object.
+fn scale_of(resource: &Resource, object: &Value) -> Value {
+    let paths = paths(resource);
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+    let mut spec = json!({});
+    if let Some(replicas) = number(paths.spec).filter(|n| *n != 0) {
+        spec["replicas"] = json!(replicas);
+    }
+    let mut status = json!({"replicas": number(paths.status).unwrap_or(0)});
+    if let Some(selector) = object.pointer(paths.selector).map(selector_text).filter(|text| !text.is_empty())
+    {
+        status["selector"] = json!(selector);
+    }
+    let mut metadata = json!({});
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata[field] = value.clone();
+        }
+    }
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// A selector as text, whatever form it has.
+fn selector_text(selector: &Value) -> String {
+    let Value::Object(map) = selector else { return selector.as_str().unwrap_or_default().to_owned() };
+    if !map.contains_key("matchLabels") && !map.contains_key("matchExpressions") {
+        let pairs = map.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+        return pairs.collect::<Vec<_>>().join(",");
+    }
+    let mut terms: Vec<String> = selector["matchLabels"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    for each in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = each["key"].as_str().unwrap_or_default();
+        let mut values: Vec<&str> =
+            each["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        terms.push(match each["operator"].as_str() {
+            Some("In") => format!("{key} in ({})", values.join(",")),
+            Some("NotIn") => format!("{key} notin ({})", values.join(",")),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        });
+    }
+    terms.sort();
+    terms.join(",")
+}
+
+fn scale(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let entry = call.ops()?.get(&call.key())?;
+    Ok(call.value(200, &scale_of(&call.resource, &entry.value())).into())
+}
+
+fn update_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let wanted = call.json_body("Scale")?;
+    change_scale(call, |_| Ok(wanted.clone()))
+}
+
+fn patch_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let change = Change::read(call)?;
+    let kind = crate::kinds::schema::builtin().kind("autoscaling/v1", "Scale");
+    change_scale(call, |current| change.on(current, kind))
+}
+
+fn change_scale(
+    call: &Call<'_>,
+    mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
+) -> Result<Answer, ApiError> {
+    let mut ops = call.ops()?;
+    let target = Target { sub: Some(Subresource::Scale), repeatable: true, ..Target::default() };
+    let resource = &call.resource;
+    let updated = ops.update(&call.key(), target, |_, old| {
+        let mut object = old.cloned().unwrap_or_default();
+        let wanted = change(&scale_of(resource, &object))?;
+        let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
+        let name = meta::text(&object, "name").to_owned();
+        if replicas < 0 {
+            let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+            let named = crate::error::Named { group: "autoscaling", what: "Scale", name: &name };
+            return Err(ApiError::invalid(named, &[cause]));
+        }
+        for (field, missing) in [("uid", "uid"), ("resourceVersion", "resourceVersion")] {
+            match meta::text(&wanted, field) {
+                "" => {
+                    if missing == "resourceVersion" {
+                        meta::of(&mut object).remove("resourceVersion");
+                    }
+                }
+                given => {
+                    let given = json!(given);
+                    meta::of(&mut object).insert(field.to_owned(), given);
+                }
+            }
+        }
+        set_pointer(&mut object, paths(resource).spec, json!(replicas));
+        Ok(object)
+    })?;
+    let scale = scale_of(resource, &updated.entry.value());
+    Ok(call.done(call.value(200, &scale), &ops))
+}
+
+fn set_pointer(object: &mut Value, pointer: &str, value: Value) {
+    let mut parts: Vec<&str> = pointer.split('/').filter(|part| !part.is_empty()).collect();
+    let Some(last) = parts.pop() else { return };
+    let mut at = object;
+    for part in parts {
+        if !at[part].is_object() {
+            at[part] = json!({});
+        }
+        at = &mut at[part];
+    }
+    at[last] = value;
+}

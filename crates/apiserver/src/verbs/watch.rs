@@ -1,0 +1,281 @@
+//! watch: the history of a resource as a stream of lines, filtered, with bookmarks, until its time is up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use rand::Rng as _;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Answer, Call, list, render};
+use crate::error::{ApiError, Named};
+use crate::http::negotiate::{Accept, View};
+use crate::http::path::RequestInfo;
+use crate::http::query::Query;
+use crate::http::respond::{self, BoxError};
+use crate::invalid::Cause;
+use crate::registry::User;
+use crate::resource::Resource;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::server::Inner;
+use crate::store::{Entry, Event, Follower, Happened, Range, frame};
+
+/// Events taken from the history at once; bounds what a watch holds.
+const BATCH: usize = 256;
+/// The initial state goes out in chunks of about this size.
+const CHUNK: usize = 64 * 1024;
+/// Watches end after 30 to 60 minutes unless they say otherwise; upstream's.
+const MIN_TIMEOUT: u64 = 1800;
+
+pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let query = call.query;
+    let initial = query.flag("sendInitialEvents");
+    check_options(query, initial)?;
+    let (labels, fields) = call.selectors()?;
+    let version = match query.get("resourceVersion") {
+        None | Some("0") => None,
+        Some(text) => Some(text.parse::<u64>().map_err(|_| {
+            let detail = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+            let cause = Cause::invalid("resourceVersion", text, &detail);
+            ApiError::unexplained(format!("{}: {}", cause.field, cause.message))
+        })?),
+    };
+    if initial == Some(true)
+        && let Some(version) = version
+    {
+        list::reach(call, version).await?;
+    }
+    let seconds = match query.number("timeoutSeconds")? {
+        Some(seconds) if seconds > 0 => seconds as u64,
+        _ => MIN_TIMEOUT + call.server.rng.lock().random_range(0..MIN_TIMEOUT),
+    };
+    let scope = Scope {
+        server: Arc::clone(call.server),
+        resource: Arc::clone(&call.resource),
+        info: call.info.clone(),
+        query: call.query.clone(),
+        user: call.user.clone(),
+        accept: Accept { gzip: false, ..call.accept },
+        labels,
+        fields,
+    };
+    let store = &call.server.store;
+    let shelf = &call.resource.shelf;
+    // With no version, or when the client asks for it, the present state comes first.
+    let from_state = initial == Some(true) || (version.is_none() && initial != Some(false));
+    let mut lines = VecDeque::new();
+    let start = if from_state {
+        let namespace = scope.namespace();
+        let page = store.list(shelf, &Range { namespace, ..Range::default() });
+        let page = page.map_err(|_| ApiError::expired("the history has just been compacted"))?;
+        scope.state(&page.entries, &mut lines);
+        if initial == Some(true) {
+            lines.push_back(scope.bookmark(page.version, true));
+        }
+        page.version
+    } else {
+        version.unwrap_or_else(|| store.version())
+    };
+    let timeout = Instant::now() + Duration::from_secs(seconds);
+    let bookmarks = query.flag("allowWatchBookmarks") == Some(true);
+    let every = call.server.options.bookmark_every;
+    let state = match store.follow(shelf, start) {
+        Ok(follower) => {
+            let next_bookmark = bookmarks.then(|| Instant::now() + every);
+            Stream { scope, follower: Some(follower), lines, timeout, every, next_bookmark }
+        }
+        Err(gone) => {
+            let lines = VecDeque::from([error_line(&too_old(start, gone.oldest))]);
+            Stream { scope, follower: None, lines, timeout, every, next_bookmark: None }
+        }
+    };
+    let frames = stream::unfold(state, |mut state| async move {
+        let bytes = state.next().await?;
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), state))
+    });
+    let mut response = respond::with_type(200, Bytes::new(), "application/json");
+    *response.body_mut() = StreamBody::new(frames).boxed_unsync();
+    Ok(response.into())
+}
+
+fn check_options(query: &Query, initial: Option<bool>) -> Result<(), ApiError> {
+    let refuse = |field: &str, detail: &str| {
+        let named = Named { group: "meta.k8s.io", what: "ListOptions", name: "" };
+        Err(ApiError::invalid(named, &[Cause::forbidden(field, detail)]))
+    };
+    match (initial, query.get("resourceVersionMatch")) {
+        (Some(_), Some("NotOlderThan")) => Ok(()),
+        (Some(_), _) => refuse(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        (None, Some(_)) => refuse(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (None, None) => Ok(()),
+    }
+}
+
+fn too_old(version: u64, oldest: u64) -> ApiError {
+    ApiError::expired(format!("too old resource version: {version} ({oldest})"))
+}
+
+fn error_line(error: &ApiError) -> Bytes {
+    Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": error.status()})))
+}
+
+/// What a watch is about; all that is left of the request.
+struct Scope {
+    server: Arc<Inner>,
+    resource: Arc<Resource>,
+    info: RequestInfo,
+    query: Query,
+    user: User,
+    accept: Accept,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Scope {
+    fn namespace(&self) -> Option<&str> {
+        self.resource.namespaced.then_some(self.info.namespace.as_deref()).flatten()
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call {
+            server: &self.server,
+            resource: Arc::clone(&self.resource),
+            info: &self.info,
+            query: &self.query,
+            user: &self.user,
+            now: self.server.now(),
+            accept: self.accept,
+            media: "",
+            user_agent: "",
+            body: Bytes::new(),
+        }
+    }
+
+    fn selects(&self, entry: &Entry) -> bool {
+        self.labels.matches(&entry.facets.labels) && self.fields.matches(entry)
+    }
+
+    /// The present state as additions, in chunks.
+    fn state(&self, entries: &[Arc<Entry>], lines: &mut VecDeque<Bytes>) {
+        let call = self.call();
+        let mut chunk = Vec::new();
+        for entry in entries.iter().filter(|entry| self.selects(entry)) {
+            chunk.extend_from_slice(&render::line(&call, Happened::Added, entry));
+            if chunk.len() >= CHUNK {
+                lines.push_back(Bytes::from(std::mem::take(&mut chunk)));
+            }
+        }
+        if !chunk.is_empty() {
+            lines.push_back(Bytes::from(chunk));
+        }
+    }
+
+    /// What an event is to this watcher: an object that begins or ceases to match comes or goes.
+    fn line(&self, call: &Call<'_>, event: &Event) -> Option<Bytes> {
+        if self.namespace().is_some_and(|ns| event.entry.key.namespace != ns) {
+            return None;
+        }
+        let before = event.previous.as_ref().filter(|previous| self.selects(previous));
+        let after = event.happened != Happened::Deleted && self.selects(&event.entry);
+        match (before, after) {
+            (None, true) => Some(render::line(call, Happened::Added, &event.entry)),
+            (Some(_), true) => Some(render::line(call, Happened::Modified, &event.entry)),
+            (Some(_), false) if event.happened == Happened::Deleted => {
+                Some(render::line(call, Happened::Deleted, &event.entry))
+            }
+            (Some(previous), false) => {
+                // It still exists elsewhere; this watcher sees its last matching state under the new version.
+                let mut object = previous.value();
+                object["metadata"]["resourceVersion"] = json!(event.version.to_string());
+                let key = previous.key.clone();
+                let facets = previous.facets.clone();
+                let last = Entry::new(event.version, key, facets, Happened::Deleted, &object);
+                Some(render::line(call, Happened::Deleted, &last))
+            }
+            (None, false) => None,
+        }
+    }
+
+    fn bookmark(&self, version: u64, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": version.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object: Value = match self.accept.view {
+            View::Whole => {
+                json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+            }
+            View::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            View::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                       "columnDefinitions": null, "rows": null})
+            }
+        };
+        let line = frame(Happened::Added, object.to_string().as_bytes());
+        // The only line whose type is none of the three that happen to objects.
+        let text = String::from_utf8_lossy(&line).replacen("\"ADDED\"", "\"BOOKMARK\"", 1);
+        Bytes::from(text)
+    }
+}
+
+struct Stream {
+    scope: Scope,
+    follower: Option<Follower>,
+    lines: VecDeque<Bytes>,
+    timeout: Instant,
+    every: Duration,
+    next_bookmark: Option<Instant>,
+}
+
+impl Stream {
+    /// The next bytes; `None` ends the watch.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            let follower = self.follower.as_mut()?;
+            match self.scope.server.store.next(follower, BATCH) {
+                Ok(events) => {
+                    let call = self.scope.call();
+                    self.lines.extend(events.iter().filter_map(|event| self.scope.line(&call, event)));
+                    if !events.is_empty() {
+                        continue;
+                    }
+                }
+                Err(gone) => {
+                    // Too slow: the client has to list again.
+                    self.lines.push_back(error_line(&too_old(follower.cursor(), gone.oldest)));
+                    self.follower = None;
+                    continue;
+                }
+            }
+            let wake = self.next_bookmark.map_or(self.timeout, |at| at.min(self.timeout));
+            tokio::select! {
+                biased;
+                alive = follower.changed() => if !alive { return None },
+                () = tokio::time::sleep_until(wake) => {
+                    if Instant::now() >= self.timeout {
+                        return None;
+                    }
+                    let reached = follower.cursor();
+                    self.next_bookmark = Some(Instant::now() + self.every);
+                    return Some(self.scope.bookmark(reached, false));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! create, update and delete.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Call};
+use crate::error::ApiError;
+use crate::life::{DeleteOptions, Deleted, Target};
+use crate::meta;
+use crate::registry::Subresource;
+
+pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let mut ops = call.ops()?;
+    let object = ops.decode(call.json_body(&call.resource.kind)?)?;
+    if call.resource.namespaced && call.info.namespace.is_none() {
+        return Err(ApiError::method_not_allowed());
+    }
+    let entry = ops.create(call.namespace(), object)?;
+    Ok(call.done(call.entry(201, &entry), &ops))
+}
+
+pub(super) fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
+    let mut ops = call.ops()?;
+    let object = ops.decode(call.json_body(&call.resource.kind)?)?;
+    let key = call.key();
+    if meta::text(&object, "name").is_empty() {
+        // Upstream asks for the name in the body as well.
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            "", key.name
+        )));
+    }
+    let create_missing = sub.is_none() && call.resource.strategy.allow_create_on_update();
+    let target = Target { sub, create_missing, ..Target::default() };
+    let updated = ops.update(&key, target, |_, _| Ok(object.clone()))?;
+    let code = if updated.created { 201 } else { 200 };
+    Ok(call.done(call.entry(code, &updated.entry), &ops))
+}
+
+pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let options = delete_options(call)?;
+    let mut ops = call.ops()?;
+    ops.dry_run |= body_dry_run(call);
+    let key = call.key();
+    let deleted = ops.delete(&key, &options)?;
+    let code = if !deleted.gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
+    let response = match deleted {
+        Deleted { entry, gone } if !gone || returns_object(call) => call.entry(code, &entry),
+        Deleted { entry, .. } => call.value(code, &success(call, &entry.value())),
+    };
+    Ok(call.done(response, &ops))
+}
+
+/// The options of a delete request, from its body or its query.
+pub(super) fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
+    if !call.body.is_empty() {
+        let body: Value = call.json_body("DeleteOptions")?;
+        if body.is_object() {
+            return DeleteOptions::read(&body);
+        }
+    }
+    let query = call.query;
+    let mut options = json!({});
+    if let Some(grace) = query.number("gracePeriodSeconds")? {
+        options["gracePeriodSeconds"] = json!(grace);
+    }
+    if let Some(policy) = query.get("propagationPolicy") {
+        options["propagationPolicy"] = json!(policy);
+    }
+    if let Some(orphan) = query.flag("orphanDependents") {
+        options["orphanDependents"] = json!(orphan);
+    }
+    DeleteOptions::read(&options)
+}
+
+/// A delete request may also ask for a dry run in its body.
+pub(super) fn body_dry_run(call: &Call<'_>) -> bool {
+    serde_json::from_slice::<Value>(&call.body)
+        .is_ok_and(|body| body["dryRun"].as_array().is_some_and(|list| list.iter().any(|v| v == "All")))
+}
+
+fn success(call: &Call<'_>, last: &Value) -> Value {
+    let mut details = json!({
+        "name": last["metadata"]["name"], "kind": call.resource.plural, "uid": last["metadata"]["uid"],
+    });
+    if !call.resource.group.is_empty() {
+        details["group"] = json!(call.resource.group);
+    }
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+/// Kinds whose deletion is answered with the object rather than with a Status.
+fn returns_object(call: &Call<'_>) -> bool {
+    const CORE: [&str; 8] = [
+        "pods",
+        "services",
+        "namespaces",
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "serviceaccounts",
+        "resourcequotas",
+        "podtemplates",
+    ];
+    match call.resource.group.as_str() {
+        "" => CORE.contains(&call.resource.plural.as_str()),
+        "storage.k8s.io" => call.resource.plural != "csistoragecapacities",
+        "resource.k8s.io" => true,
+        _ => false,
+    }
+}
