@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use flyball_api::{ResourceType, ResourceVersion};
-use flyball_client::{self as client, Accept, Client, Error, Request, Verb, WatchParams};
+use flyball_api::ResourceType;
+use flyball_client::{self as client, Client, Error, List, ListParams, WatchParams};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::informers::Filter;
@@ -28,19 +25,15 @@ impl ClientSource {
     }
 
     /// Always the newest state, never a cached one: the server reads through its watch cache and etcd as it sees fit.
-    fn list_request(&self, limit: u32, after: Option<String>) -> Request {
-        let mut request = Request::collection(Verb::List, &self.resource, self.filter.namespace.as_deref());
-        let Filter { labels, fields, .. } = &self.filter;
-        let parameters = [
-            ("labelSelector", labels.as_deref().map(SmolStr::from)),
-            ("fieldSelector", fields.as_deref().map(SmolStr::from)),
-            ("limit", Some(format_smolstr!("{limit}"))),
-            ("continue", after.map(SmolStr::from)),
-        ];
-        for (name, value) in parameters {
-            request.query.extend(value.map(|value| (name, value)));
+    fn list_params(&self, limit: u32, after: Option<String>) -> ListParams {
+        ListParams {
+            label_selector: self.filter.labels.as_deref().map(SmolStr::from),
+            field_selector: self.filter.fields.as_deref().map(SmolStr::from),
+            limit: Some(limit),
+            continue_: after.map(SmolStr::from),
+            metadata_only: self.form == Form::Metadata,
+            ..ListParams::default()
         }
-        if self.form == Form::Metadata { request.accept(Accept::MetadataList) } else { request }
     }
 
     fn watch_params(&self, from: WatchFrom, timeout: Duration) -> WatchParams {
@@ -62,15 +55,13 @@ impl ClientSource {
 
 impl Source for ClientSource {
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
-        let (client, request) = (self.client.clone(), self.list_request(limit, after));
+        let (client, resource) = (self.client.clone(), self.resource.clone());
+        let (namespace, params) = (self.filter.namespace.clone(), self.list_params(limit, after));
         async move {
-            let reply = client.request(request).await.map_err(|error| failure("listing", error))?;
-            parse_page(&reply.body).map_err(|error| Failure {
-                class: Class::Passing,
-                doing: "reading a list",
-                retry_after: None,
-                cause: error.into(),
-            })
+            let list = client.list_raw(&resource, namespace.as_deref(), &params).await;
+            let List { items, resource_version, continue_, .. } =
+                list.map_err(|error| failure("listing", error))?;
+            Ok(Page { items, version: resource_version, next: continue_.map(String::from) })
         }
         .boxed()
     }
@@ -94,32 +85,6 @@ fn raw(event: client::WatchEvent) -> Event {
         client::EventKind::Bookmark => EventKind::Bookmark,
     };
     Event { kind, object: event.object }
-}
-
-/// Cuts a list into its items without parsing them: one that cannot be decoded must not spoil the others.
-fn parse_page(body: &Bytes) -> Result<Page, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct List<'a> {
-        #[serde(default)]
-        metadata: ListMeta,
-        // Go writes an empty list as null.
-        #[serde(borrow)]
-        items: Option<Vec<&'a RawValue>>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(default, rename_all = "camelCase")]
-    struct ListMeta {
-        resource_version: ResourceVersion,
-        #[serde(rename = "continue")]
-        next: String,
-    }
-    let list: List<'_> = serde_json::from_slice(body)?;
-    let items = list.items.unwrap_or_default();
-    Ok(Page {
-        items: items.into_iter().map(|item| body.slice_ref(item.get().as_bytes())).collect(),
-        version: list.metadata.resource_version,
-        next: Some(list.metadata.next).filter(|token| !token.is_empty()),
-    })
 }
 
 fn failure(doing: &'static str, error: Error) -> Failure {
