@@ -30,7 +30,9 @@ impl LabelSelector {
             first = match tokens.next() {
                 Token::Comma => tokens.next(),
                 Token::End => Token::End,
-                other => return Err(format!("found '{}', expected: ',' or 'end of string'", text_of(&other))),
+                other => {
+                    return Err(format!("found '{}', expected: ',' or 'end of string'", text_of(&other)));
+                }
             };
         }
         Ok(Self(requirements))

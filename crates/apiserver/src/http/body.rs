@@ -1,9 +1,10 @@
-//! Reads request bodies: bounded, JSON or YAML.
+//! Reads request bodies: bounded; JSON, YAML or protocol buffers.
 
 use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
+use super::protobuf;
 use super::respond::BoxError;
 use crate::error::ApiError;
 
@@ -47,6 +48,13 @@ pub fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<Value, ApiError>
     match media {
         "application/json" => serde_json::from_slice(bytes).map_err(|error| unrecognised(error.to_string())),
         "application/yaml" => serde_yaml::from_slice(bytes).map_err(|error| unrecognised(error.to_string())),
-        _ => Err(ApiError::unsupported_media_type("application/json, application/yaml")),
+        protobuf::MEDIA_TYPE => protobuf::decode(bytes).map_err(|error| {
+            ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {error}"
+            ))
+        }),
+        _ => Err(ApiError::unsupported_media_type(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }

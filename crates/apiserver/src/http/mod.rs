@@ -3,5 +3,6 @@
 pub mod body;
 pub mod negotiate;
 pub mod path;
+pub mod protobuf;
 pub mod query;
 pub mod respond;
