@@ -164,7 +164,7 @@ impl Authorizer {
 }
 
 /// What a request wants to do.
-pub fn attributes(info: &RequestInfo) -> Attributes<'_> {
+pub(crate) fn attributes(info: &RequestInfo) -> Attributes<'_> {
     Attributes {
         verb: info.verb,
         namespace: info.namespace.as_deref().unwrap_or_default(),

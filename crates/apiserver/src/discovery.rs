@@ -103,9 +103,11 @@ fn wants_aggregated(accept: &str) -> bool {
         .any(|clause| clause.contains("g=apidiscovery.k8s.io") && clause.contains("as=APIGroupDiscoveryList"))
 }
 
+type Versions = BTreeMap<String, Vec<Arc<Resource>>>;
+
 /// Resources by group, then version; groups in upstream's order.
-fn by_group(server: &Inner) -> Vec<(String, BTreeMap<String, Vec<Arc<Resource>>>)> {
-    let mut out: Vec<(String, BTreeMap<String, Vec<Arc<Resource>>>)> = Vec::new();
+fn by_group(server: &Inner) -> Vec<(String, Versions)> {
+    let mut out: Vec<(String, Versions)> = Vec::new();
     for resource in server.catalog.all() {
         let place = out.iter().position(|(group, _)| *group == resource.group.as_str());
         let place = place.unwrap_or_else(|| {
@@ -136,7 +138,7 @@ fn ordered<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     list
 }
 
-fn group_value(group: &str, versions: &BTreeMap<String, Vec<Arc<Resource>>>) -> Value {
+fn group_value(group: &str, versions: &Versions) -> Value {
     let entry = |version: &&String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
     let versions: Vec<Value> = ordered(versions.keys()).iter().map(entry).collect();
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})

@@ -136,7 +136,7 @@ impl Resource {
 }
 
 /// `group/version`, or the version alone for core.
-pub fn join(group: &str, version: &str) -> SmolStr {
+pub(crate) fn join(group: &str, version: &str) -> SmolStr {
     if group.is_empty() { version.into() } else { format_smolstr!("{group}/{version}") }
 }
 

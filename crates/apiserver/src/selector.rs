@@ -17,11 +17,11 @@ enum Requirement {
 
 /// A label selector; all conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabelSelector(Vec<Requirement>);
+pub(crate) struct LabelSelector(Vec<Requirement>);
 
 impl LabelSelector {
     /// Reads `a=b,c in (x,y),!d,e`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = Tokens { rest: text };
         let mut requirements = Vec::new();
         let mut first = tokens.next();
@@ -39,12 +39,12 @@ impl LabelSelector {
     }
 
     /// Whether it selects everything.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether labels, sorted by key, satisfy it.
-    pub fn matches(&self, labels: &[(SmolStr, SmolStr)]) -> bool {
+    pub(crate) fn matches(&self, labels: &[(SmolStr, SmolStr)]) -> bool {
         let get = |key: &SmolStr| labels.binary_search_by(|(k, _)| k.cmp(key)).ok().map(|at| &labels[at].1);
         let number = |key: &SmolStr| get(key).and_then(|v| v.parse::<i64>().ok());
         self.0.iter().all(|requirement| match requirement {
@@ -58,7 +58,7 @@ impl LabelSelector {
     }
 
     /// The object form (`matchLabels`, `matchExpressions`); `None` selects nothing.
-    pub fn from_object(selector: &serde_json::Value) -> Option<Self> {
+    pub(crate) fn from_object(selector: &serde_json::Value) -> Option<Self> {
         let selector = selector.as_object()?;
         let mut out = Vec::new();
         for (key, value) in selector.get("matchLabels").and_then(|m| m.as_object()).into_iter().flatten() {
@@ -247,11 +247,11 @@ enum Place {
 
 /// A field selector, resolved against the fields that a kind offers.
 #[derive(Debug, Clone, Default)]
-pub struct FieldSelector(Vec<(Place, bool, SmolStr)>);
+pub(crate) struct FieldSelector(Vec<(Place, bool, SmolStr)>);
 
 impl FieldSelector {
     /// Reads `a=b,c!=d`; `offered` are the kind's fields besides name and namespace.
-    pub fn parse(text: &str, offered: &[&str]) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, offered: &[&str]) -> Result<Self, String> {
         let mut out = Vec::new();
         for term in text.split(',').map(str::trim).filter(|term| !term.is_empty()) {
             let (field, equal, value) = match (term.split_once("!="), term.split_once('=')) {
@@ -273,23 +273,18 @@ impl FieldSelector {
     }
 
     /// Whether it selects everything.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The name it asks for, if it asks for one.
-    pub fn name(&self) -> Option<&SmolStr> {
-        self.0.iter().find(|(place, equal, _)| *place == Place::Name && *equal).map(|(_, _, value)| value)
-    }
-
     /// Adds a condition on the name.
-    pub fn and_name(mut self, name: &str) -> Self {
+    pub(crate) fn and_name(mut self, name: &str) -> Self {
         self.0.push((Place::Name, true, name.into()));
         self
     }
 
     /// Whether a stored object satisfies it.
-    pub fn matches(&self, entry: &Entry) -> bool {
+    pub(crate) fn matches(&self, entry: &Entry) -> bool {
         self.0.iter().all(|(place, equal, wanted)| {
             let found = match place {
                 Place::Name => Some(&entry.key.name),

@@ -11,7 +11,7 @@ use crate::registry::Subresource;
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// A new object.
     Create,
     /// A change.
@@ -21,7 +21,7 @@ pub enum Operation {
 }
 
 /// Lets the plugins change an object before its strategy sees it.
-pub fn mutate(
+pub(crate) fn mutate(
     ops: &mut Ops<'_>,
     operation: Operation,
     sub: Option<Subresource>,
@@ -36,7 +36,7 @@ pub fn mutate(
 }
 
 /// Lets the plugins refuse what is about to be stored or deleted.
-pub fn validate(
+pub(crate) fn validate(
     ops: &mut Ops<'_>,
     operation: Operation,
     sub: Option<Subresource>,

@@ -8,7 +8,7 @@ use crate::registry::Subresource;
 use crate::store::Key;
 
 /// One server-side apply.
-pub struct Apply<'a> {
+pub(crate) struct Apply<'a> {
     /// Who applies.
     pub manager: &'a str,
     /// Take fields over from others.
@@ -19,15 +19,21 @@ pub struct Apply<'a> {
 
 impl Apply<'_> {
     /// Applies a configuration.
-    pub fn run(&self, _ops: &mut Ops<'_>, _key: &Key, _config: &Value) -> Result<Updated, ApiError> {
+    pub(crate) fn run(&self, _ops: &mut Ops<'_>, _key: &Key, _config: &Value) -> Result<Updated, ApiError> {
         Err(ApiError::bad_request("server-side apply is not supported"))
     }
 }
 
 /// Notes which fields a write other than an apply has changed.
-pub fn track_update(_ops: &Ops<'_>, _sub: Option<Subresource>, _new: &mut Value, _old: Option<&Value>) {}
+pub(crate) fn track_update(
+    _ops: &Ops<'_>,
+    _sub: Option<Subresource>,
+    _new: &mut Value,
+    _old: Option<&Value>,
+) {
+}
 
 /// Whether two states differ in nothing but the times in `managedFields`.
-pub fn same_but_for_times(new: &Value, old: &Value) -> bool {
+pub(crate) fn same_but_for_times(new: &Value, old: &Value) -> bool {
     new == old
 }

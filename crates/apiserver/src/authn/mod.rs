@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::registry::User;
 use crate::server::Inner;
 
-pub use token::{Bound, Claims, KeyError, Keys};
+pub(crate) use token::{Bound, Claims, KeyError, Keys};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
@@ -44,7 +44,7 @@ impl Authenticator {
 }
 
 /// Who sends a request.
-pub fn who(server: &Inner, parts: &request::Parts) -> Result<User, ApiError> {
+pub(crate) fn who(server: &Inner, parts: &request::Parts) -> Result<User, ApiError> {
     let header = parts.headers.get(http::header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let bearer =
         header.and_then(|text| text.strip_prefix("Bearer ").or_else(|| text.strip_prefix("bearer ")));
@@ -76,7 +76,7 @@ fn authenticated(mut user: User) -> User {
 }
 
 /// Whom the user wants to be (`kubectl --as`), if that is allowed.
-pub fn impersonate(server: &Inner, parts: &request::Parts, user: User) -> Result<User, ApiError> {
+pub(crate) fn impersonate(server: &Inner, parts: &request::Parts, user: User) -> Result<User, ApiError> {
     let text = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
     let Some(name) = text("impersonate-user") else { return Ok(user) };
     let groups: Vec<String> = parts
@@ -115,6 +115,6 @@ pub fn impersonate(server: &Inner, parts: &request::Parts, user: User) -> Result
 }
 
 /// The groups of every service account of a namespace.
-pub fn service_account_groups(namespace: &str) -> Vec<String> {
+pub(crate) fn service_account_groups(namespace: &str) -> Vec<String> {
     vec!["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")]
 }

@@ -122,7 +122,7 @@ impl Keys {
 
 /// An object that a token is bound to.
 #[derive(Debug, Clone)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// `pod`, `secret` or `node`.
     pub what: &'static str,
     /// Its name.
@@ -133,7 +133,7 @@ pub struct Bound {
 
 /// What a token says.
 #[derive(Debug, Clone)]
-pub struct Claims<'a> {
+pub(crate) struct Claims<'a> {
     /// Who signs.
     pub issuer: &'a str,
     /// For whom.
@@ -156,7 +156,7 @@ pub struct Claims<'a> {
 
 impl Claims<'_> {
     /// The claims as JSON.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut kubernetes = json!({
             "namespace": self.namespace, "serviceaccount": {"name": self.account, "uid": self.uid},
         });

@@ -9,10 +9,10 @@ use super::respond::BoxError;
 use crate::error::ApiError;
 
 /// The largest body that is accepted; upstream's limit.
-pub const MAX_BYTES: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// Collects a body.
-pub async fn collect<B>(body: B) -> Result<Bytes, ApiError>
+pub(crate) async fn collect<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body,
     B::Data: Buf,
@@ -28,7 +28,7 @@ where
 }
 
 /// The media type of a request, without parameters; JSON when none is named.
-pub fn media_type(headers: &http::HeaderMap) -> &str {
+pub(crate) fn media_type(headers: &http::HeaderMap) -> &str {
     let text = headers.get(http::header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     match text.split(';').next().unwrap_or("").trim() {
         "" => "application/json",
@@ -37,7 +37,7 @@ pub fn media_type(headers: &http::HeaderMap) -> &str {
 }
 
 /// Parses an object that should be of `kind`.
-pub fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<Value, ApiError> {
+pub(crate) fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<Value, ApiError> {
     let unrecognised = |error: String| {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]).into_owned();
         ApiError::bad_request(format!(

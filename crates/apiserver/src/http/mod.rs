@@ -1,8 +1,8 @@
 //! The HTTP side: what a request asks for, and how an answer is written.
 
-pub mod body;
-pub mod negotiate;
-pub mod path;
-pub mod protobuf;
-pub mod query;
-pub mod respond;
+pub(crate) mod body;
+pub(crate) mod negotiate;
+pub(crate) mod path;
+pub(crate) mod protobuf;
+pub(crate) mod query;
+pub(crate) mod respond;

@@ -4,7 +4,7 @@ use crate::error::ApiError;
 
 /// What an answer shows of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
+pub(crate) enum View {
     /// All of it.
     Whole,
     /// `PartialObjectMetadata`.
@@ -15,7 +15,7 @@ pub enum View {
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accept {
+pub(crate) struct Accept {
     /// What is shown.
     pub view: View,
     /// As YAML instead of JSON.
@@ -26,10 +26,10 @@ pub struct Accept {
 
 impl Accept {
     /// Plain JSON.
-    pub const JSON: Accept = Accept { view: View::Whole, yaml: false, gzip: false };
+    pub(crate) const JSON: Accept = Accept { view: View::Whole, yaml: false, gzip: false };
 
     /// Reads the `Accept` and `Accept-Encoding` headers. The first type that can be served wins, as upstream.
-    pub fn read(headers: &http::HeaderMap) -> Result<Self, ApiError> {
+    pub(crate) fn read(headers: &http::HeaderMap) -> Result<Self, ApiError> {
         let text = |name: http::HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
         let gzip =
             text(http::header::ACCEPT_ENCODING).split(',').any(|coding| coding.trim().starts_with("gzip"));

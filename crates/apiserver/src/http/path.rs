@@ -40,7 +40,7 @@ impl RequestInfo {
 }
 
 /// Reads a request's method and path; `watch` says whether the query asks for a watch.
-pub fn parse(method: &http::Method, path: &str, watch: bool) -> RequestInfo {
+pub(crate) fn parse(method: &http::Method, path: &str, watch: bool) -> RequestInfo {
     let mut info = RequestInfo { path: path.to_owned(), verb: plain_verb(method), ..RequestInfo::default() };
     let mut parts = path.split('/').filter(|part| !part.is_empty()).map(super::query::decode);
     match parts.next().as_deref() {

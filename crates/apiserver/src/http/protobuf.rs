@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
 /// The media type.
-pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 const MAGIC: &[u8] = b"k8s\0";
 /// Messages nest no deeper than this; a hostile body cannot exhaust the stack.
 const MAX_DEPTH: usize = 64;
@@ -105,7 +105,7 @@ fn wire_of(text: &str, names: &FxHashMap<&str, usize>) -> Wire {
 }
 
 /// The object in a protobuf body.
-pub fn decode(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let envelope =
         bytes.strip_prefix(MAGIC).ok_or("the body does not begin with the Kubernetes magic number")?;
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);

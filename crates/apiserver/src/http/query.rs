@@ -4,11 +4,11 @@ use crate::error::ApiError;
 
 /// The options of a request.
 #[derive(Debug, Clone, Default)]
-pub struct Query(Vec<(String, String)>);
+pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads the part of a URL after `?`.
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         Self(
             pairs
@@ -21,22 +21,22 @@ impl Query {
     }
 
     /// The first value of an option; empty counts as absent.
-    pub fn get(&self, key: &str) -> Option<&str> {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty())
     }
 
     /// All values of an option.
-    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
     /// A switch: `1`, `t`, `true` and their like.
-    pub fn flag(&self, key: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|v| matches!(v, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
     /// A number, or an error that names the option.
-    pub fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
+    pub(crate) fn number(&self, key: &str) -> Result<Option<i64>, ApiError> {
         match self.get(key) {
             None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| {
@@ -49,7 +49,7 @@ impl Query {
 }
 
 /// Undoes percent-encoding; broken sequences stay as they are.
-pub fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }

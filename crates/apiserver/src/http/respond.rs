@@ -22,12 +22,12 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 const GZIP_FROM: usize = 128 * 1024;
 
 /// A body from bytes that are there.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// JSON bytes as an answer.
-pub fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
+pub(crate) fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
     if accept.yaml {
         let text = serde_json::from_slice::<Value>(&bytes)
             .ok()
@@ -50,12 +50,12 @@ pub fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
 }
 
 /// A JSON value as an answer.
-pub fn value(code: u16, value: &Value, accept: Accept) -> Response<Body> {
+pub(crate) fn value(code: u16, value: &Value, accept: Accept) -> Response<Body> {
     json(code, Bytes::from(value.to_string()), accept)
 }
 
 /// A refusal as an answer.
-pub fn refusal(error: &ApiError, accept: Accept) -> Response<Body> {
+pub(crate) fn refusal(error: &ApiError, accept: Accept) -> Response<Body> {
     let mut response = value(error.code, &error.status(), accept);
     if let Some(seconds) = error.retry_after() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -64,12 +64,12 @@ pub fn refusal(error: &ApiError, accept: Accept) -> Response<Body> {
 }
 
 /// Plain text as an answer.
-pub fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Response<Body> {
     with_type(code, text.into(), "text/plain; charset=utf-8")
 }
 
 /// Bytes of a given type as an answer.
-pub fn with_type(code: u16, bytes: Bytes, content_type: &'static str) -> Response<Body> {
+pub(crate) fn with_type(code: u16, bytes: Bytes, content_type: &'static str) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -79,7 +79,7 @@ pub fn with_type(code: u16, bytes: Bytes, content_type: &'static str) -> Respons
 }
 
 /// Adds `Warning` headers.
-pub fn warn(response: &mut Response<Body>, warnings: &[String]) {
+pub(crate) fn warn(response: &mut Response<Body>, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
         if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {

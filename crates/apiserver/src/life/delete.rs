@@ -56,7 +56,7 @@ impl DeleteOptions {
 }
 
 /// Reads a propagation policy.
-pub fn propagation(text: &str) -> Result<Propagation, ApiError> {
+pub(super) fn propagation(text: &str) -> Result<Propagation, ApiError> {
     match text {
         "Background" => Ok(Propagation::Background),
         "Foreground" => Ok(Propagation::Foreground),

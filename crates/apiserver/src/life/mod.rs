@@ -18,8 +18,8 @@ use crate::resource::Resource;
 use crate::server::Inner;
 use crate::store::{Entry, Facets, Happened, Key, Refused, Write};
 
-pub use delete::{DeleteOptions, Deleted};
-pub use update::{Target, Updated};
+pub(crate) use delete::{DeleteOptions, Deleted};
+pub(crate) use update::{Target, Updated};
 
 /// How unknown fields in a request body are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,20 +1,20 @@
 //! Object metadata: reading it, keeping what clients may not change, validating it, making names.
 
-pub mod names;
+pub(crate) mod names;
 mod validate;
 
 use rand::Rng;
 use serde_json::{Map, Value, json};
 
-pub use validate::{validate, validate_update};
+pub(crate) use validate::{validate, validate_update};
 
 /// A text in the object's metadata; empty when absent.
-pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
 /// The metadata, made an object if it is not one.
-pub fn of(object: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn of(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = json!({});
     }
@@ -22,7 +22,7 @@ pub fn of(object: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// A field that is made an object if it is not one.
-pub fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+pub(crate) fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let value = &mut object[field];
     if !value.is_object() {
         *value = json!({});
@@ -31,17 +31,17 @@ pub fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Valu
 }
 
 /// Whether deletion has begun.
-pub fn is_deleting(object: &Value) -> bool {
+pub(crate) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
 /// The finalizers.
-pub fn finalizers(object: &Value) -> Vec<&str> {
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Sets or clears the finalizers.
-pub fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     if finalizers.is_empty() {
         of(object).remove("finalizers");
     } else {
@@ -55,7 +55,7 @@ const SUFFIX: usize = 5;
 const MAX_BASE: usize = 63 - SUFFIX;
 
 /// A name from `generateName`.
-pub fn generate_name(rng: &mut impl Rng, base: &str) -> String {
+pub(crate) fn generate_name(rng: &mut impl Rng, base: &str) -> String {
     let mut end = base.len().min(MAX_BASE);
     while !base.is_char_boundary(end) {
         end -= 1;
@@ -66,7 +66,7 @@ pub fn generate_name(rng: &mut impl Rng, base: &str) -> String {
 }
 
 /// A random UUID from the server's own source of randomness.
-pub fn uuid(rng: &mut impl Rng) -> String {
+pub(crate) fn uuid(rng: &mut impl Rng) -> String {
     uuid::Builder::from_random_bytes(rng.random()).into_uuid().to_string()
 }
 
@@ -75,7 +75,7 @@ const KEPT: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
 /// Takes over what clients may not change.
-pub fn keep_server_fields(new: &mut Value, old: &Value) {
+pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
     let meta = of(new);
     meta.remove("selfLink");
     for field in KEPT {

@@ -31,7 +31,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// What is wrong with a DNS subdomain.
-pub fn subdomain(text: &str) -> Vec<String> {
+pub(crate) fn subdomain(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 253 {
         faults.push("must be no more than 253 bytes".to_owned());
@@ -43,7 +43,7 @@ pub fn subdomain(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS label (RFC 1123).
-pub fn label(text: &str) -> Vec<String> {
+pub(crate) fn label(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
         faults.push("must be no more than 63 bytes".to_owned());
@@ -55,7 +55,7 @@ pub fn label(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a DNS label (RFC 1035).
-pub fn label_1035(text: &str) -> Vec<String> {
+pub(crate) fn label_1035(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
         faults.push("must be no more than 63 bytes".to_owned());
@@ -67,7 +67,7 @@ pub fn label_1035(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a name that is one path segment.
-pub fn path_segment(text: &str) -> Vec<String> {
+pub(crate) fn path_segment(text: &str) -> Vec<String> {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],
         _ => ['/', '%']
@@ -79,7 +79,7 @@ pub fn path_segment(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a label or annotation key.
-pub fn qualified_name(text: &str) -> Vec<String> {
+pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match text.split_once('/') {
         None => text,
@@ -111,7 +111,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 }
 
 /// What is wrong with a label value.
-pub fn label_value(text: &str) -> Vec<String> {
+pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
         faults.push("must be no more than 63 bytes".to_owned());
@@ -131,7 +131,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// What is wrong with an object's name under a rule.
-pub fn check(rule: NameRule, name: &str) -> Vec<String> {
+pub(crate) fn check(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain(name),
         NameRule::Label => label(name),

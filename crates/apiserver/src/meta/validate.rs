@@ -10,7 +10,7 @@ use crate::registry::NameRule;
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// What is wrong with an object's metadata.
-pub fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<Cause> {
+pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<Cause> {
     let mut causes = Vec::new();
     let meta = &object["metadata"];
     let name = text(object, "name");
@@ -40,7 +40,7 @@ pub fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<Cause> 
 }
 
 /// What is wrong with a change of metadata.
-pub fn validate_update(new: &Value, old: &Value, namespaced: bool) -> Vec<Cause> {
+pub(crate) fn validate_update(new: &Value, old: &Value, namespaced: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let meta = &new["metadata"];
     for field in ["name", "namespace"] {

@@ -4,12 +4,12 @@ mod strategic;
 
 use serde_json::Value;
 
-pub use strategic::strategic;
+pub(crate) use strategic::strategic;
 
 use crate::error::ApiError;
 
 /// RFC 6902. A patch that does not fit the object is 422, one that is no patch 400.
-pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub(crate) fn json_patch(object: &Value, patch: &Value) -> Result<Value, ApiError> {
     let patch: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
     let mut object = object.clone();
@@ -23,7 +23,7 @@ pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, ApiError> {
 }
 
 /// RFC 7386.
-pub fn merge_patch(object: &Value, patch: &Value) -> Value {
+pub(crate) fn merge_patch(object: &Value, patch: &Value) -> Value {
     let mut object = object.clone();
     json_patch::merge(&mut object, patch);
     object

@@ -12,7 +12,12 @@ const ORDER: &str = "$setElementOrder/";
 const REMOVE: &str = "$deleteFromPrimitiveList/";
 
 /// Applies `patch` to an object of type `kind`.
-pub fn strategic(schema: &Schema, kind: &Type, object: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub(crate) fn strategic(
+    schema: &Schema,
+    kind: &Type,
+    object: &Value,
+    patch: &Value,
+) -> Result<Value, ApiError> {
     let Value::Object(patch) = patch else {
         return Err(ApiError::bad_request("error decoding patch: a strategic merge patch must be an object"));
     };
