@@ -153,9 +153,8 @@ impl<T: Object> Mirror<T> {
 
     fn listed_object(&self, list: &mut Listing<T>, object: Arc<T>) {
         let key = object.key();
-        let news = self.is_news(list, &key, &Header::of(&*object));
-        list.seen_undecodable.remove(&key);
-        if news {
+        if self.is_news(list, &key, &Header::of(&*object)) {
+            list.seen_undecodable.remove(&key);
             list.seen.insert(object.clone());
             self.put(&object, list.origin);
         } else if let Some(held) = self.store.get(&key) {

@@ -174,6 +174,20 @@ async fn a_relist_keeps_undecodable_objects_it_names_and_forgets_those_it_does_n
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_echo_within_a_streaming_list_does_not_undo_what_the_list_said() {
+    let server = Server::with(&["a/x"]).streaming(Streaming::NoEnd);
+    let informer = start(&server);
+    settle().await;
+    server.put("a/x", json!({"size": "?"}));
+    server.echo(0);
+    settle().await;
+    server.end_list();
+    assert!(informer.synced().await);
+    assert_eq!(informer.store().undecodable(), [Key::new("a", "x")]);
+    assert_eq!(informer.store().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_undecodable_successor_of_the_same_name_means_the_old_object_is_gone() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
