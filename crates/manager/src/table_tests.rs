@@ -34,3 +34,10 @@ fn no_name_means_two_controllers_and_every_gate_exists() {
         }
     }
 }
+
+#[test]
+fn a_controller_starts_exactly_if_it_is_said_to_be_here() {
+    for c in CONTROLLERS {
+        assert_eq!(c.start.is_some(), matches!(c.state, State::Done | State::Partial(_)), "{}", c.name);
+    }
+}

@@ -39,7 +39,7 @@ pub fn decide(owner: &ObjectMeta, selector: &Selector, object: &ObjectMeta) -> C
 pub fn controller_reference<O: Resource>(owner: &O) -> OwnerReference {
     let (kind, meta) = (O::TYPE, owner.meta());
     OwnerReference {
-        api_version: kind.api_version().into(),
+        api_version: kind.api_version(),
         kind: kind.kind,
         name: meta.name.clone(),
         uid: meta.uid.clone(),

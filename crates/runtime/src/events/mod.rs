@@ -77,7 +77,7 @@ impl ObjectRef {
     pub fn named<T: Resource>(namespace: &str, name: &str, uid: &Uid) -> Self {
         let kind = T::TYPE;
         Self {
-            api_version: kind.api_version().into(),
+            api_version: kind.api_version(),
             kind: kind.kind,
             namespace: namespace.into(),
             name: name.into(),

@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 pub use families::*;
+pub use observe::{ClientMetrics, QueueMetrics};
 pub use series::{Counter, Gauge, Histogram};
 use series::{Kind, Series};
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use flyball_client::Attempt;
 use flyball_queue::Observer;
 
 use super::{
-    BUILD_INFO, CONTROLLER_PANICS, Counter, FEATURE_ENABLED, Histogram, MAX_QUEUES_PER_NAME, Metrics,
+    BUILD_INFO, CLIENT_DURATION, CLIENT_REQUEST_SIZE, CLIENT_REQUESTS, CLIENT_RESPONSE_SIZE, CLIENT_RETRIES,
+    CLIENT_THROTTLE, CONTROLLER_PANICS, Counter, FEATURE_ENABLED, Histogram, MAX_QUEUES_PER_NAME, Metrics,
     REGISTERED, Stability, VERSION_INFO, WORKQUEUE_ADDS, WORKQUEUE_DEPTH, WORKQUEUE_LONGEST,
     WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED, WORKQUEUE_WORK_DURATION, process,
 };
@@ -32,6 +34,38 @@ impl Observer for QueueMetrics {
     }
     fn retried(&self) {
         self.retries.inc();
+    }
+}
+
+/// Counts requests to the API server.
+#[derive(Debug, Clone)]
+pub struct ClientMetrics {
+    metrics: Metrics,
+}
+
+impl ClientMetrics {
+    /// Counts into `metrics`.
+    pub fn new(metrics: &Metrics) -> Self {
+        Self { metrics: metrics.clone() }
+    }
+}
+
+impl flyball_client::Observer for ClientMetrics {
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        let Attempt { host, method, .. } = *attempt;
+        let code = attempt.code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let metrics = &self.metrics;
+        metrics.counter(&CLIENT_REQUESTS, &[&code, host, method]).inc();
+        if attempt.is_retry {
+            metrics.counter(&CLIENT_RETRIES, &[&code, host, method]).inc();
+        }
+        metrics.histogram(&CLIENT_DURATION, &[host, method]).observe(attempt.elapsed.as_secs_f64());
+        metrics.histogram(&CLIENT_REQUEST_SIZE, &[host, method]).observe(attempt.sent as f64);
+        metrics.histogram(&CLIENT_RESPONSE_SIZE, &[host, method]).observe(attempt.received as f64);
+    }
+
+    fn throttled(&self, host: &str, method: &str, waited: Duration) {
+        self.metrics.histogram(&CLIENT_THROTTLE, &[host, method]).observe(waited.as_secs_f64());
     }
 }
 

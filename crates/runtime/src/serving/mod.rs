@@ -1,6 +1,92 @@
 //! The HTTPS server: health, metrics, configuration and debugging pages, behind delegated authentication and
 //! authorization.
+//!
+//! In reading order: [`Pages`] is what there is to see; `routes` finds the page for a path; `health`, `zpages`
+//! write the larger ones; `authn` finds out who asks, `authz` whether they may; `tls` holds the certificates;
+//! [`Server`] ties a listener to all of it.
 
+mod answer;
+mod authn;
+mod authz;
+mod certs;
+mod cluster_ca;
+mod decisions;
+mod fresh;
+mod health;
+mod negotiate;
 mod options;
+mod routes;
+mod server;
+mod tls;
+mod ttl;
+mod zpages;
 
+use std::{collections::BTreeMap, sync::Arc};
+
+use flyball_api::Timestamp;
+use serde_json::Value;
+
+pub use authn::{Authenticator, Peer, User};
+pub use authz::Authorizer;
+pub use cluster_ca::ClusterCa;
 pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
+pub use server::{Listening, Server, ServingError};
+pub use tls::{CIPHER_SUITES, tls_problems};
+
+use crate::metrics::Metrics;
+
+/// The name that pages and certificates carry.
+pub const COMPONENT: &str = "kube-controller-manager";
+
+/// Health checks by name, in the order in which they are shown, with the reason where one fails.
+pub type Checks = Arc<dyn Fn() -> Vec<(String, Result<(), String>)> + Send + Sync>;
+
+/// Which decisions are wanted; what is empty is not asked about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DecisionFilter {
+    /// Controller that decided.
+    pub controller: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// At most that many, the latest.
+    pub limit: usize,
+}
+
+/// Where `/debug/decisions` comes from.
+pub trait DecisionSource: Send + Sync {
+    /// The latest decisions that match, oldest first.
+    fn recent(&self, filter: &DecisionFilter) -> Vec<Value>;
+}
+
+/// What there is to see.
+#[derive(Clone)]
+pub struct Pages {
+    /// Body of `/configz`.
+    pub configz: String,
+    /// Content of `/flagz`; none hides the page.
+    pub flagz: Option<BTreeMap<String, String>>,
+    /// Whether `/statusz` is there.
+    pub statusz: bool,
+    /// Whether `/debug` is there.
+    pub debug: bool,
+    /// Numbers.
+    pub metrics: Metrics,
+    /// Health checks.
+    pub checks: Checks,
+    /// Decisions.
+    pub decisions: Option<Arc<dyn DecisionSource>>,
+    /// Changes how much is logged.
+    pub set_verbosity: Option<Arc<dyn Fn(u32) + Send + Sync>>,
+    /// What time it is.
+    pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl std::fmt::Debug for Pages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pages").field("debug", &self.debug).finish_non_exhaustive()
+    }
+}

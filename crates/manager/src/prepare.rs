@@ -1,0 +1,205 @@
+//! From flags to a plan: names made canonical, files read, every problem found, and what should be said at start.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use flyball_runtime::{
+    config::{Config, ControllerLeader, LeaderMigration},
+    gates::Gates,
+    metrics::Policy,
+};
+use serde::Deserialize;
+
+use crate::{
+    flags::{self, Effect, Parsed},
+    options::Options,
+    select::{self, Choice, choose},
+    table::{self, CONTROLLERS, Controller},
+    validate,
+};
+
+/// A command line that makes sense.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The options, with the configuration completed.
+    pub options: Options,
+    /// Which gates are on.
+    pub gates: Gates,
+    /// What to run.
+    pub controllers: Vec<&'static Controller>,
+    /// Content of `/flagz`.
+    pub flagz: BTreeMap<String, String>,
+    /// Which metrics are shown.
+    pub metrics: Policy,
+    /// What users should know: flags without effect, controllers that are missing.
+    pub notices: Vec<String>,
+}
+
+/// Completes and checks; every problem is one line.
+pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
+    let Parsed { mut options, given } = parsed;
+    let flagz = flags::flagz(&options);
+    let mut problems = vec![];
+    let gates = Gates::parse(&options.feature_gates).unwrap_or_else(|error| {
+        problems.push(format!("--feature-gates: {error}"));
+        Gates::default()
+    });
+    match select::canonical(&options.controllers) {
+        Ok(names) => options.config.generic.controllers = names,
+        Err(error) => problems.push(error.to_string()),
+    }
+    problems.extend(validate::problems(&options, &gates));
+    match migration(&options) {
+        Ok(migration) => options.config.generic.leader_migration = migration,
+        Err(problem) => problems.push(problem),
+    }
+    let metrics = metrics_policy(&options).unwrap_or_else(|problem| {
+        problems.push(problem);
+        Policy::default()
+    });
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    split_service_ranges(&mut options.config);
+    let names = &options.config.generic.controllers;
+    let chosen = |wanted: Choice| -> Vec<&'static Controller> {
+        CONTROLLERS.iter().filter(|controller| choose(controller, names, &gates) == wanted).collect()
+    };
+    let controllers = chosen(Choice::Run);
+    let missing: Vec<&str> = chosen(Choice::Missing).iter().map(|controller| controller.name).collect();
+    let notices = notices(&given, &missing);
+    Ok(Prepared { controllers, flagz, metrics, notices, gates, options })
+}
+
+fn notices(given: &BTreeSet<&'static str>, missing: &[&str]) -> Vec<String> {
+    let mut notices = vec![];
+    if !missing.is_empty() {
+        notices.push(format!("controllers that are not there yet and will not run: {}", missing.join(", ")));
+    }
+    for section in flags::sections() {
+        for flag in section.flags.iter().filter(|flag| given.contains(flag.name)) {
+            if let Some(why) = flag.deprecated {
+                notices.push(format!("--{} is deprecated: {why}", flag.name));
+            }
+            match flag.effect {
+                Effect::Unsupported(why) => {
+                    notices.push(format!("--{} has no effect here: {why}", flag.name))
+                }
+                Effect::Controllers(names) => notices.extend(idle(flag.name, names)),
+                Effect::Section => notices.extend(idle(flag.name, &[section.name])),
+                Effect::Nothing => {}
+            }
+        }
+    }
+    notices
+}
+
+/// A flag all of whose controllers are missing.
+fn idle(flag: &str, steers: &[&str]) -> Option<String> {
+    let controllers: Vec<&Controller> = steers.iter().filter_map(|name| table::find(name)).collect();
+    let missing = !controllers.is_empty() && controllers.iter().all(|c| c.state == table::State::Missing);
+    missing.then(|| format!("--{flag} has no effect yet: {} is not there", steers.join(", ")))
+}
+
+/// Upstream keeps the second range apart.
+fn split_service_ranges(config: &mut Config) {
+    let ranges = config.node_ipam_controller.service_cidr.clone();
+    if let Some((first, second)) = ranges.split_once(',') {
+        config.node_ipam_controller.service_cidr = first.to_owned();
+        config.node_ipam_controller.secondary_service_cidr = second.to_owned();
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MigrationFile {
+    api_version: String,
+    kind: String,
+    leader_name: String,
+    #[serde(default)]
+    resource_lock: String,
+    #[serde(default)]
+    controller_leaders: Vec<LeaderEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeaderEntry {
+    name: String,
+    component: String,
+}
+
+fn migration(options: &Options) -> Result<LeaderMigration, String> {
+    if !options.config.generic.leader_migration_enabled {
+        return Ok(LeaderMigration::default());
+    }
+    let path = &options.leader_migration_config;
+    if path.is_empty() {
+        let movers = ["route-controller", "service-controller", "cloud-node-lifecycle-controller"];
+        let leader = |name: &str| ControllerLeader { name: name.to_owned(), component: "*".to_owned() };
+        return Ok(LeaderMigration {
+            leader_name: "cloud-provider-extraction-migration".to_owned(),
+            resource_lock: "leases".to_owned(),
+            controller_leaders: Some(movers.iter().map(|name| leader(name)).collect()),
+        });
+    }
+    let invalid = |problem: String| format!("--leader-migration-config {path}: {problem}");
+    let text = fs::read_to_string(path).map_err(|error| invalid(format!("cannot be read: {error}")))?;
+    let file: MigrationFile = serde_yaml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+    let versions =
+        ["v1", "v1beta1", "v1alpha1"].map(|version| format!("controllermanager.config.k8s.io/{version}"));
+    if file.kind != "LeaderMigrationConfiguration" || !versions.contains(&file.api_version) {
+        return Err(invalid(format!(
+            "kind and apiVersion must be LeaderMigrationConfiguration and one of {}, not {} and {}",
+            versions.join(", "),
+            file.kind,
+            file.api_version
+        )));
+    }
+    if file.leader_name.is_empty() {
+        return Err(invalid("leaderName must not be empty".to_owned()));
+    }
+    // Later versions have no resourceLock: it is always a lease.
+    if !matches!(file.resource_lock.as_str(), "" | "leases") {
+        return Err(invalid(format!("resourceLock must be \"leases\", not {:?}", file.resource_lock)));
+    }
+    if let Some(entry) = file.controller_leaders.iter().find(|e| e.name.is_empty() || e.component.is_empty())
+    {
+        return Err(invalid(format!(
+            "controllerLeaders: name and component must not be empty (got {:?})",
+            entry.name
+        )));
+    }
+    let leaders = file.controller_leaders.into_iter();
+    Ok(LeaderMigration {
+        leader_name: file.leader_name,
+        resource_lock: "leases".to_owned(),
+        controller_leaders: Some(
+            leaders.map(|e| ControllerLeader { name: e.name, component: e.component }).collect(),
+        ),
+    })
+}
+
+fn metrics_policy(options: &Options) -> Result<Policy, String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Manifest {
+        #[serde(default)]
+        allow_list_mapping: BTreeMap<String, String>,
+    }
+    let path = &options.metrics.allow_labels_manifest;
+    let mut lists = BTreeMap::new();
+    if !path.is_empty() {
+        let invalid = |problem: String| format!("--allow-metric-labels-manifest {path}: {problem}");
+        let text = fs::read_to_string(path).map_err(|error| invalid(format!("cannot be read: {error}")))?;
+        let manifest: Manifest = serde_yaml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
+        lists = manifest.allow_list_mapping;
+    }
+    lists.extend(options.metrics.allow_labels.clone());
+    let allowed = lists
+        .into_iter()
+        .map(|(key, values)| (key, values.split(',').map(|value| value.trim().to_owned()).collect()));
+    Ok(Policy { disabled: options.metrics.disabled.iter().cloned().collect(), allowed: allowed.collect() })
+}

@@ -1,0 +1,255 @@
+//! What is wrong with a command line whose flags could all be read: every problem, one line each.
+
+use std::net::IpAddr;
+
+use flyball_runtime::{
+    config::{Config, SignerFiles},
+    election,
+    gates::Gates,
+    serving::tls_problems,
+};
+
+use crate::options::Options;
+
+/// All problems, in the order of `--help`.
+pub(crate) fn problems(options: &Options, gates: &Gates) -> Vec<String> {
+    let mut found = vec![];
+    let config = &options.config;
+    found.extend(election::problems(&config.generic.leader_election));
+    found.extend(general(options));
+    found.extend(versions(options));
+    found.extend(tls_problems(&options.serving));
+    if !(0..=65535).contains(&options.serving.port) {
+        found.push(format!("--secure-port must be between 0 and 65535, not {}", options.serving.port));
+    }
+    found.extend(authentication(options, gates));
+    found.extend(workers(config));
+    found.extend(signing(config));
+    found.extend(node_ranges(config));
+    found.extend(metrics(options));
+    found.extend(logging(options, gates));
+    found
+}
+
+fn general(options: &Options) -> Vec<String> {
+    let mut found = vec![];
+    let cloud = &options.config.kube_cloud_shared;
+    if !matches!(cloud.cloud_provider.name.as_str(), "" | "external") {
+        found.push(format!(
+            "--cloud-provider must be empty or \"external\", not {:?}: there are no built-in providers",
+            cloud.cloud_provider.name
+        ));
+    }
+    if !matches!(cloud.cidr_allocator_type.as_str(), "" | "RangeAllocator") {
+        found.push(format!(
+            "--cidr-allocator-type must be \"RangeAllocator\", not {:?}",
+            cloud.cidr_allocator_type
+        ));
+    }
+    if options.config.generic.client_connection.burst < 0 {
+        found.push("--kube-api-burst must not be negative".to_owned());
+    }
+    found
+}
+
+/// `[kube=]major.minor` between 1.33 and 1.36.
+fn versions(options: &Options) -> Vec<String> {
+    let mut found = vec![];
+    let flags = [
+        ("emulated-version", &options.emulated_version),
+        ("min-compatibility-version", &options.min_compatibility_version),
+    ];
+    for (flag, values) in flags {
+        for value in values {
+            let version = value.strip_prefix("kube=").unwrap_or(value);
+            if !matches!(version, "1.33" | "1.34" | "1.35" | "1.36") {
+                found.push(format!(
+                    "--{flag} must be [kube=]major.minor between 1.33 and 1.36, not {value:?}"
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn authentication(options: &Options, gates: &Gates) -> Vec<String> {
+    let mut found = vec![];
+    let headers = &options.authentication;
+    let lists = [
+        ("requestheader-username-headers", &headers.requestheader_username_headers),
+        ("requestheader-group-headers", &headers.requestheader_group_headers),
+        ("requestheader-extra-headers-prefix", &headers.requestheader_extra_headers_prefix),
+        ("requestheader-allowed-names", &headers.requestheader_allowed_names),
+        ("requestheader-uid-headers", &headers.requestheader_uid_headers),
+    ];
+    for (flag, list) in lists {
+        if list.iter().any(|entry| entry.trim().is_empty()) {
+            found.push(format!("--{flag} has an empty entry"));
+        }
+    }
+    if !headers.requestheader_uid_headers.is_empty() && !gates.enabled("RemoteRequestHeaderUID") {
+        found.push("--requestheader-uid-headers needs the feature gate RemoteRequestHeaderUID".to_owned());
+    }
+    found
+}
+
+fn workers(config: &Config) -> Vec<String> {
+    let mut found = vec![];
+    #[rustfmt::skip]
+    let ranges = [
+        // flag                                             value                                                                                    least most
+        ("concurrent-device-taint-eviction-syncs",      config.device_taint_eviction_controller.concurrent_syncs,                                    1, i32::MAX),
+        ("concurrent-resourceclaim-syncs",              config.resource_claim_controller.concurrent_syncs,                                           1, i32::MAX),
+        ("concurrent-statefulset-syncs",                config.stateful_set_controller.concurrent_stateful_set_syncs,                                1, i32::MAX),
+        ("concurrent-daemonset-syncs",                  config.daemon_set_controller.concurrent_daemon_set_syncs,                                    1, i32::MAX),
+        ("concurrent-service-endpoint-syncs",           config.endpoint_slice_controller.concurrent_service_endpoint_syncs,                          1, 50),
+        ("max-endpoints-per-slice",                     config.endpoint_slice_controller.max_endpoints_per_slice,                                    1, 1000),
+        ("mirroring-concurrent-service-endpoint-syncs", config.endpoint_slice_mirroring_controller.mirroring_concurrent_service_endpoint_syncs,      1, 50),
+        ("mirroring-max-endpoints-per-subset",          config.endpoint_slice_mirroring_controller.mirroring_max_endpoints_per_subset,               1, 1000),
+        ("concurrent-ephemeralvolume-syncs",            config.ephemeral_volume_controller.concurrent_ephemeral_volume_syncs,                        1, i32::MAX),
+        ("concurrent-horizontal-pod-autoscaler-syncs",  config.hpa_controller.concurrent_horizontal_pod_autoscaler_syncs,                            1, i32::MAX),
+        ("concurrent-job-syncs",                        config.job_controller.concurrent_job_syncs,                                                  1, i32::MAX),
+        ("concurrent-cron-job-syncs",                   config.cron_job_controller.concurrent_cron_job_syncs,                                        1, i32::MAX),
+    ];
+    for (flag, value, least, most) in ranges {
+        if value < least {
+            found.push(format!("--{flag} must be at least {least}, not {value}"));
+        } else if value > most {
+            found.push(format!("--{flag} must be at most {most}, not {value}"));
+        }
+    }
+    if config.attach_detach_controller.reconciler_sync_loop_period.as_secs() < 1 {
+        found.push("--attach-detach-reconcile-sync-period must be at least one second".to_owned());
+    }
+    found
+}
+
+fn signing(config: &Config) -> Vec<String> {
+    let mut found = vec![];
+    let signing = &config.csr_signing_controller;
+    let signers = [
+        ("kubelet-serving", &signing.kubelet_serving_signer_configuration),
+        ("kubelet-client", &signing.kubelet_client_signer_configuration),
+        ("kube-apiserver-client", &signing.kube_apiserver_client_signer_configuration),
+        ("legacy-unknown", &signing.legacy_unknown_signer_configuration),
+    ];
+    for (signer, SignerFiles { cert_file, key_file }) in signers {
+        if cert_file.is_empty() != key_file.is_empty() {
+            found.push(format!(
+                "--cluster-signing-{signer}-cert-file and --cluster-signing-{signer}-key-file must be given together"
+            ));
+        }
+    }
+    let is_set = |files: &SignerFiles| !files.cert_file.is_empty() || !files.key_file.is_empty();
+    let shared =
+        !signing.cluster_signing_cert_file.is_empty() || !signing.cluster_signing_key_file.is_empty();
+    if shared && signers.iter().any(|(_, files)| is_set(files)) {
+        found.push(
+            "--cluster-signing-cert-file and --cluster-signing-key-file exclude the files of single signers"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+fn node_ranges(config: &Config) -> Vec<String> {
+    let mut found = vec![];
+    let service = &config.node_ipam_controller.service_cidr;
+    if service.split(',').count() > 2 {
+        found.push("--service-cluster-ip-range takes at most two ranges".to_owned());
+    }
+    if !config.kube_cloud_shared.allocate_node_cidrs {
+        return found;
+    }
+    let cluster = &config.kube_cloud_shared.cluster_cidr;
+    if cluster.split(',').count() > 2 {
+        found.push("--cluster-cidr takes at most two ranges".to_owned());
+    }
+    for (flag, ranges) in [("cluster-cidr", cluster), ("service-cluster-ip-range", service)] {
+        let ranges: Vec<&str> = ranges.split(',').filter(|range| !range.is_empty()).collect();
+        for range in ranges.iter().filter(|range| family(range).is_none()) {
+            found.push(format!("--{flag}: {range:?} is not a range such as 10.244.0.0/16"));
+        }
+        if let [first, second] = ranges[..]
+            && family(first).is_some()
+            && family(first) == family(second)
+        {
+            found.push(format!("--{flag}: of two ranges one must be IPv4 and the other IPv6"));
+        }
+    }
+    found.extend(mask_sizes(config));
+    found
+}
+
+fn mask_sizes(config: &Config) -> Option<String> {
+    let sizes = &config.node_ipam_controller;
+    let ranges: Vec<&str> =
+        config.kube_cloud_shared.cluster_cidr.split(',').filter(|r| !r.is_empty()).collect();
+    let (both, v4, v6) =
+        (sizes.node_cidr_mask_size, sizes.node_cidr_mask_size_ipv4, sizes.node_cidr_mask_size_ipv6);
+    let is_v6 = ranges.first().and_then(|range| family(range)) == Some(6);
+    let problem = match ranges.len() {
+        2 if both != 0 => "--node-cidr-mask-size cannot be used in a dual-stack cluster",
+        2 => return None,
+        _ if both != 0 && (v4 != 0 || v6 != 0) => {
+            "--node-cidr-mask-size excludes --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6"
+        }
+        1 if v4 != 0 && is_v6 => "--node-cidr-mask-size-ipv4 cannot be used in an IPv6 cluster",
+        1 if both == 0 && v6 != 0 && !is_v6 => "--node-cidr-mask-size-ipv6 cannot be used in an IPv4 cluster",
+        _ => return None,
+    };
+    Some(problem.to_owned())
+}
+
+/// 4 or 6; none for what is no range.
+fn family(range: &str) -> Option<u8> {
+    let (address, length) = range.trim().split_once('/')?;
+    let length: u8 = length.parse().ok()?;
+    match address.parse().ok()? {
+        IpAddr::V4(_) if length <= 32 => Some(4),
+        IpAddr::V6(_) if length <= 128 => Some(6),
+        _ => None,
+    }
+}
+
+fn metrics(options: &Options) -> Vec<String> {
+    let mut found = vec![];
+    let version = &options.metrics.show_hidden_for_version;
+    if !matches!(version.as_str(), "" | "1.35") {
+        found.push(format!(
+            "--show-hidden-metrics-for-version must be the previous minor version, 1.35, not {version:?}"
+        ));
+    }
+    for key in options.metrics.allow_labels.keys() {
+        if key.split(',').filter(|part| !part.is_empty()).count() != 2 {
+            found.push(format!("--allow-metric-labels: {key:?} is not of the form metric,label"));
+        }
+    }
+    found
+}
+
+fn logging(options: &Options, gates: &Gates) -> Vec<String> {
+    let mut found = vec![];
+    let logging = &options.logging;
+    if !matches!(logging.format.as_str(), "text" | "json") {
+        found.push(format!("--logging-format must be text or json, not {:?}", logging.format));
+    }
+    if !logging.vmodule.is_empty() && logging.format != "text" {
+        found.push("--vmodule works with --logging-format=text only".to_owned());
+    }
+    if logging.flush_frequency.is_zero() {
+        found.push("--log-flush-frequency must be greater than zero".to_owned());
+    }
+    let alpha = [
+        ("log-json-info-buffer-size", logging.json_info_buffer_size != "0"),
+        ("log-json-split-stream", logging.json_split_stream),
+        ("log-text-info-buffer-size", logging.text_info_buffer_size != "0"),
+        ("log-text-split-stream", logging.text_split_stream),
+    ];
+    for (flag, used) in alpha {
+        if used && !gates.enabled("LoggingAlphaOptions") {
+            found.push(format!("--{flag} needs the feature gate LoggingAlphaOptions"));
+        }
+    }
+    found
+}

@@ -1,0 +1,89 @@
+//! Certificates and keys: from PEM, or made here when nobody gave any.
+
+use std::{fs, path::Path, sync::Arc};
+
+use rustls::{
+    RootCertStore,
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
+};
+
+/// A pair that TLS can serve with; `names` says where it came from, for errors.
+pub(super) fn pair(
+    cert: &[u8],
+    key: &[u8],
+    names: (&str, &str),
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, String> {
+    let chain = certificates(cert, names.0)?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("{} holds no usable private key: {error}", names.1))?;
+    CertifiedKey::from_der(chain, key, provider)
+        .map_err(|error| format!("{} and {} cannot be served with: {error}", names.0, names.1))
+}
+
+/// All certificates of a PEM bundle; at least one.
+pub(super) fn certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => Err(format!("{name} holds no certificate (PEM)")),
+        Err(error) => Err(format!("{name} is not PEM: {error}")),
+    }
+}
+
+/// A bundle of authorities.
+pub(super) fn roots(pem: &[u8], name: &str) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(pem, name)? {
+        store
+            .add(certificate)
+            .map_err(|error| format!("{name} holds a certificate that cannot be used: {error}"))?;
+    }
+    Ok(store)
+}
+
+/// A self-signed pair for localhost, as (certificate, key) in PEM.
+pub(super) fn self_signed() -> Result<(String, String), String> {
+    let failed = |error: rcgen::Error| format!("cannot make a self-signed certificate: {error}");
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let key = rcgen::KeyPair::generate().map_err(failed)?;
+    let mut parameters = rcgen::CertificateParams::new(names).map_err(failed)?;
+    parameters.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
+    let certificate = parameters.self_signed(&key).map_err(failed)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+/// The self-signed pair kept in a directory; made when it is not there yet.
+pub(super) fn kept_pair(dir: &Path, component: &str) -> Result<(String, String), String> {
+    let cert_file = dir.join(format!("{component}.crt"));
+    let key_file = dir.join(format!("{component}.key"));
+    let read = |file: &Path| {
+        fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
+    };
+    if cert_file.exists() && key_file.exists() {
+        return Ok((read(&cert_file)?, read(&key_file)?));
+    }
+    let (cert, key) = self_signed()?;
+    fs::create_dir_all(dir)
+        .map_err(|error| format!("cannot make the directory {}: {error}", dir.display()))?;
+    write_private(&key_file, &key)?;
+    fs::write(&cert_file, &cert).map_err(|error| format!("cannot write {}: {error}", cert_file.display()))?;
+    Ok((cert, key))
+}
+
+fn write_private(file: &Path, content: &str) -> Result<(), String> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let written = options.open(file).and_then(|mut open| open.write_all(content.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+/// A shared pair, from memory.
+pub(super) fn memory_pair(provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, String> {
+    let (cert, key) = self_signed()?;
+    let names = ("the self-signed certificate", "its key");
+    pair(cert.as_bytes(), key.as_bytes(), names, provider).map(Arc::new)
+}

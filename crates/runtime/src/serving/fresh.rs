@@ -1,0 +1,78 @@
+//! Files that may change under a running process: looked at again when they are needed, at most once a second,
+//! and parsed anew when they changed. A new version that cannot be used leaves the old one in force.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+type Stamp = Vec<Option<(SystemTime, u64)>>;
+type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
+
+/// A value made from one or more files.
+pub(super) struct Fresh<T> {
+    files: Vec<PathBuf>,
+    parse: Parse<T>,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    value: Arc<T>,
+    stamp: Stamp,
+    looked: Instant,
+}
+
+impl<T> Fresh<T> {
+    /// Reads the files for the first time; the error names the culprit.
+    pub(super) fn new(
+        files: Vec<PathBuf>,
+        parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let stamp = stamp(&files);
+        let value = Arc::new(load(&files, &parse)?);
+        let state = Mutex::new(State { value, stamp, looked: Instant::now() });
+        Ok(Self { files, parse: Box::new(parse), state })
+    }
+
+    /// The value of the files as they are.
+    pub(super) fn get(&self) -> Arc<T> {
+        let mut state = self.state.lock();
+        if state.looked.elapsed() >= LOOK_AGAIN {
+            state.looked = Instant::now();
+            let stamp = stamp(&self.files);
+            if stamp != state.stamp {
+                match load(&self.files, &self.parse) {
+                    Ok(value) => {
+                        tracing::info!(files = ?self.files, "read again what changed on disk");
+                        state.value = Arc::new(value);
+                        state.stamp = stamp;
+                    }
+                    Err(problem) => tracing::warn!(problem, "keeping the old version of changed files"),
+                }
+            }
+        }
+        state.value.clone()
+    }
+}
+
+fn stamp(files: &[PathBuf]) -> Stamp {
+    files
+        .iter()
+        .map(|file| fs::metadata(file).and_then(|data| Ok((data.modified()?, data.len()))).ok())
+        .collect()
+}
+
+fn load<T>(files: &[PathBuf], parse: impl Fn(&[Vec<u8>]) -> Result<T, String>) -> Result<T, String> {
+    let read = |file: &PathBuf| {
+        fs::read(file).map_err(|error: io::Error| format!("cannot read {}: {error}", file.display()))
+    };
+    let contents: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
+    parse(&contents)
+}

@@ -1,0 +1,63 @@
+//! `/healthz` and its sisters: every check by name, the reason of a failure for the log only.
+
+use std::fmt::Write;
+
+use http::StatusCode;
+
+use super::{
+    Checks,
+    answer::{Answer, text},
+    routes::Query,
+};
+use crate::metrics::{HEALTHCHECK, HEALTHCHECKS, Metrics};
+
+/// Runs all checks but those excluded and says how it went; `page` is `healthz`, `livez` or `readyz`.
+pub(super) fn health(page: &'static str, query: &Query, checks: &Checks, metrics: &Metrics) -> Answer {
+    let mut excluded = query.all("exclude");
+    excluded.sort_unstable();
+    excluded.dedup();
+    let mut lines = String::new();
+    let mut failed = false;
+    for (name, result) in with_ping(checks()) {
+        if let Some(at) = excluded.iter().position(|excluded| *excluded == name) {
+            excluded.remove(at);
+            let _ = writeln!(lines, "[+]{name} excluded: ok");
+            continue;
+        }
+        let passed = result.is_ok();
+        metrics.gauge(&HEALTHCHECK, &[&name, page]).set(f64::from(u8::from(passed)));
+        let status = if passed { "success" } else { "error" };
+        metrics.counter(&HEALTHCHECKS, &[&name, status, page]).inc();
+        match result {
+            Ok(()) => {
+                let _ = writeln!(lines, "[+]{name} ok");
+            }
+            Err(reason) => {
+                failed = true;
+                // Anybody may ask, so the reason goes to the log alone.
+                tracing::warn!(check = name, reason, "health check failed");
+                let _ = writeln!(lines, "[-]{name} failed: reason withheld");
+            }
+        }
+    }
+    if !excluded.is_empty() {
+        let names: Vec<String> = excluded.iter().map(|name| format!("{name:?}")).collect();
+        let _ = writeln!(
+            lines,
+            "warn: some health checks cannot be excluded: no matches for {}",
+            names.join(",")
+        );
+    }
+    if failed {
+        text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{page} check failed\n"))
+    } else if query.has("verbose") {
+        text(StatusCode::OK, format!("{lines}{page} check passed\n"))
+    } else {
+        text(StatusCode::OK, "ok")
+    }
+}
+
+/// A server without any check is at least there.
+fn with_ping(checks: Vec<(String, Result<(), String>)>) -> Vec<(String, Result<(), String>)> {
+    if checks.is_empty() { vec![("ping".to_owned(), Ok(()))] } else { checks }
+}

@@ -1,0 +1,138 @@
+//! From a path to its page.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+
+use super::{
+    DecisionFilter, Pages,
+    answer::{Answer, PLAIN, answer, nosniff, not_found, text},
+    health::health,
+    zpages,
+};
+
+/// The query of a URL, decoded.
+#[derive(Debug, Default)]
+pub(super) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Query<'a> {
+    pub(super) fn parse(query: Option<&'a str>) -> Self {
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decoded(name), decoded(value))
+                })
+                .collect(),
+        )
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+
+    pub(super) fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_ref()).collect()
+    }
+
+    fn first(&self, name: &str) -> String {
+        self.all(name).first().copied().unwrap_or_default().to_owned()
+    }
+}
+
+/// Undoes percent and plus encoding; what is not valid stays as it is.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.contains(['%', '+']) {
+        return Cow::Borrowed(text);
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+        rest = tail;
+        match (first, tail) {
+            (b'%', [high, low, after @ ..]) if hex(*high).is_some() && hex(*low).is_some() => {
+                bytes.push(hex(*high).unwrap_or_default() << 4 | hex(*low).unwrap_or_default());
+                rest = after;
+            }
+            (b'+', _) => bytes.push(b' '),
+            _ => bytes.push(*first),
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The page at the request's path, for somebody who may see it.
+pub(super) fn route(pages: &Pages, request: &Request<Bytes>) -> Answer {
+    let query = Query::parse(request.uri().query());
+    let health = |page| health(page, &query, &pages.checks, &pages.metrics);
+    match request.uri().path() {
+        "/healthz" => health("healthz"),
+        "/livez" => health("livez"),
+        "/readyz" => health("readyz"),
+        "/metrics" => metrics(pages, pages.metrics.text()),
+        "/metrics/slis" => metrics(pages, pages.metrics.slis()),
+        "/configz" => nosniff(answer(StatusCode::OK, "application/json", pages.configz.clone())),
+        "/flagz" => match &pages.flagz {
+            Some(flags) => zpages::flagz(request.headers(), flags),
+            None => not_found(),
+        },
+        "/statusz" if pages.statusz => zpages::statusz(request.headers(), pages),
+        "/debug/flags" | "/debug/flags/" if pages.debug => {
+            let page = "PUT a number to /debug/flags/v to change how much is logged.\n";
+            answer(StatusCode::OK, PLAIN, page)
+        }
+        "/debug/flags/v" if pages.debug => verbosity(pages, request),
+        "/debug/decisions" if pages.debug => decisions(pages, &query),
+        _ => not_found(),
+    }
+}
+
+fn metrics(pages: &Pages, body: String) -> Answer {
+    let mut answer =
+        answer(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", body);
+    let started = pages.metrics.start_time().as_second();
+    answer.headers_mut().insert("process-start-time-unix", started.into());
+    answer
+}
+
+fn verbosity(pages: &Pages, request: &Request<Bytes>) -> Answer {
+    let plain = |code, body: String| nosniff(answer(code, "text/plain", body));
+    if request.method() != Method::PUT {
+        return plain(StatusCode::NOT_ACCEPTABLE, "unsupported http method\n".to_owned());
+    }
+    let wanted = String::from_utf8_lossy(request.body());
+    match (wanted.trim().parse::<u32>(), &pages.set_verbosity) {
+        (Ok(level), Some(set)) => {
+            set(level);
+            plain(StatusCode::OK, format!("successfully set klog.logging.verbosity to {level}\n"))
+        }
+        (Ok(_), None) => plain(StatusCode::NOT_IMPLEMENTED, "logging cannot be changed here\n".to_owned()),
+        (Err(_), _) => plain(StatusCode::BAD_REQUEST, format!("{:?} is not a number\n", wanted.trim())),
+    }
+}
+
+const DECISIONS_SHOWN: usize = 100;
+const DECISIONS_AT_MOST: usize = 10_000;
+
+fn decisions(pages: &Pages, query: &Query) -> Answer {
+    let Some(source) = &pages.decisions else { return not_found() };
+    let limit = match query.first("limit").as_str() {
+        "" => DECISIONS_SHOWN,
+        limit => match limit.parse::<usize>() {
+            Ok(limit) => limit.min(DECISIONS_AT_MOST),
+            Err(_) => return text(StatusCode::BAD_REQUEST, format!("limit={limit:?} is not a number\n")),
+        },
+    };
+    let filter = DecisionFilter {
+        controller: query.first("controller"),
+        kind: query.first("kind"),
+        namespace: query.first("namespace"),
+        name: query.first("name"),
+        limit,
+    };
+    let body = serde_json::json!({ "decisions": source.recent(&filter) });
+    nosniff(answer(StatusCode::OK, "application/json", body.to_string()))
+}
