@@ -1,8 +1,18 @@
 //! Kubernetes objects as controllers need them: slim types, selectors, quantities, conditions and their text
 //! forms. Nothing here does I/O.
 //!
-//! Kinds are *slim*: they hold what some controller reads and skip the rest while parsing. What controllers copy
-//! or send back (pod templates, whole specs) stays raw JSON, so that no field is ever lost.
+//! In reading order:
+//! - [`Key`], [`ResourceType`], [`Uid`], [`ResourceVersion`]: how objects are named and told apart;
+//! - [`ObjectMeta`] and [`Labels`]: what every object has; [`Object`] and [`Resource`] tie a type to its resource;
+//! - the kinds, one module each. They are *slim*: they hold what some controller reads and skip the rest while
+//!   parsing. What repeats between objects is kept once ([`intern`]);
+//! - [`RawJson`] and [`WithRaw`]: what controllers copy or send back (pod templates, whole specs) stays as it was
+//!   served, so that no field is ever lost; [`canonical`] gives such JSON the one form that Go would write;
+//! - [`selector`], [`quantity`], [`intstr`], [`time`], [`condition`], [`names`], [`hash`]: the small languages inside
+//!   objects. Each parser refuses bad input with an error that names it; none panics.
+//!
+//! Fields that Go writes as null read as empty, words this version does not know read as a neutral value, and
+//! unknown fields are skipped: a newer server cannot make an object unreadable.
 
 pub mod canonical;
 pub mod condition;

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Timestamp;
 
 fn pod(json: Value) -> Pod {
     serde_json::from_value(json).unwrap()

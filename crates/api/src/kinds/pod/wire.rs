@@ -1,6 +1,10 @@
 //! How pods are read from JSON: wide structs with every field in place, folded into the slim ones.
 
+use serde::Deserializer;
+use smallvec::SmallVec;
+
 use super::*;
+use crate::time::{self, Timestamp};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -1,0 +1,276 @@
+//! How a pod fares: phase, conditions, addresses and the states of its containers.
+
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+use smallvec::SmallVec;
+use smol_str::SmolStr;
+
+use crate::text_enum::text_enum;
+use crate::time::{self, CompactTime, Timestamp};
+use crate::{ResourceList, Resources, intern};
+
+text_enum! {
+    /// Where a pod is in its life.
+    pub enum Phase else Unknown {
+        /// Accepted, not yet running.
+        Pending = "Pending",
+        /// At least one container runs or restarts.
+        Running = "Running",
+        /// All containers ended well.
+        Succeeded = "Succeeded",
+        /// All containers ended, at least one badly.
+        Failed = "Failed",
+        /// Its node cannot be asked.
+        Unknown = "Unknown",
+    }
+}
+
+text_enum! {
+    /// How a pod ranks when its node runs short.
+    pub enum QosClass else Unset {
+        /// Not said.
+        Unset = "",
+        /// All it uses is asked for.
+        Guaranteed = "Guaranteed",
+        /// Some of what it uses is asked for.
+        Burstable = "Burstable",
+        /// It asks for nothing.
+        BestEffort = "BestEffort",
+    }
+}
+
+text_enum! {
+    /// Whether a condition holds.
+    pub enum ConditionStatus else Unknown {
+        /// Nobody can tell.
+        Unknown = "Unknown",
+        /// It holds.
+        True = "True",
+        /// It does not.
+        False = "False",
+    }
+}
+
+/// The status of a [`Pod`](super::Pod).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PodStatus {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// What is known about it.
+    pub conditions: Box<[PodCondition]>,
+    /// Its addresses, at most one per family, the main one first.
+    pub pod_ips: SmallVec<[SmolStr; 1]>,
+    /// The addresses of its node.
+    pub host_ips: SmallVec<[SmolStr; 1]>,
+    /// When its node took it up.
+    pub start_time: Option<Timestamp>,
+    /// How its containers fare.
+    pub container_statuses: Box<[ContainerStatus]>,
+    /// How its init containers fare.
+    pub init_container_statuses: Box<[ContainerStatus]>,
+    /// The generation its node has seen.
+    pub observed_generation: i64,
+    /// How it ranks when its node runs short.
+    pub qos_class: QosClass,
+    pub(super) rare: Option<Box<RareStatus>>,
+}
+
+/// Parts of a pod's status that most pods do not have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RareStatus {
+    /// Why it is in its phase, in a word.
+    pub reason: SmolStr,
+    /// Why it is in its phase, in a sentence.
+    pub message: SmolStr,
+    /// The node that is being cleared for it.
+    pub nominated_node_name: SmolStr,
+    /// The claims made for it from templates.
+    pub resource_claim_statuses: Box<[PodResourceClaimStatus]>,
+    /// The claim made for its extended resources.
+    pub extended_resource_claim: SmolStr,
+}
+
+/// Which ResourceClaim was made for an entry of the pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaimStatus {
+    /// What the pod calls it.
+    pub name: SmolStr,
+    /// The claim; absent when none is needed.
+    pub resource_claim_name: Option<SmolStr>,
+}
+
+/// The types of pod conditions that controllers look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PodConditionType {
+    /// All containers and readiness gates are.
+    Ready,
+    /// All containers are.
+    ContainersReady,
+    /// Init containers have finished.
+    Initialized,
+    /// It has a node.
+    PodScheduled,
+    /// Sandbox and network are there.
+    PodReadyToStartContainers,
+    /// It is about to be ended on purpose.
+    DisruptionTarget,
+    /// The node cannot, or cannot yet, resize it.
+    PodResizePending,
+    /// Any other.
+    Other(Box<SmolStr>),
+}
+
+impl PodConditionType {
+    /// The word on the wire.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Ready => "Ready",
+            Self::ContainersReady => "ContainersReady",
+            Self::Initialized => "Initialized",
+            Self::PodScheduled => "PodScheduled",
+            Self::PodReadyToStartContainers => "PodReadyToStartContainers",
+            Self::DisruptionTarget => "DisruptionTarget",
+            Self::PodResizePending => "PodResizePending",
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl From<&str> for PodConditionType {
+    fn from(text: &str) -> Self {
+        match text {
+            "Ready" => Self::Ready,
+            "ContainersReady" => Self::ContainersReady,
+            "Initialized" => Self::Initialized,
+            "PodScheduled" => Self::PodScheduled,
+            "PodReadyToStartContainers" => Self::PodReadyToStartContainers,
+            "DisruptionTarget" => Self::DisruptionTarget,
+            "PodResizePending" => Self::PodResizePending,
+            other => Self::Other(Box::new(intern::shared_str(other))),
+        }
+    }
+}
+
+/// A condition of a pod.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PodCondition {
+    /// What is said.
+    pub type_: PodConditionType,
+    /// Whether it holds.
+    pub status: ConditionStatus,
+    /// The generation the statement is about.
+    pub observed_generation: i64,
+    pub(super) since: CompactTime,
+    /// Reason and message, which most conditions lack.
+    pub(super) why: Option<Box<(SmolStr, SmolStr)>>,
+}
+
+impl PodCondition {
+    /// Since when its status is what it is.
+    pub fn last_transition_time(&self) -> Option<Timestamp> {
+        self.since.get()
+    }
+
+    /// One word for programs; empty when there is none.
+    pub fn reason(&self) -> &str {
+        self.why.as_ref().map_or("", |why| &why.0)
+    }
+
+    /// A sentence for people; empty when there is none.
+    pub fn message(&self) -> &str {
+        self.why.as_ref().map_or("", |why| &why.1)
+    }
+}
+
+/// How a container fares.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ContainerStatus {
+    /// The container.
+    pub name: SmolStr,
+    /// Whether it passes its readiness probe.
+    pub ready: bool,
+    /// How often it was started again.
+    pub restart_count: i32,
+    /// What it does now.
+    pub state: ContainerState,
+    /// What the node has given it; absent while the node has not said.
+    pub resources: Option<Arc<ReportedResources>>,
+}
+
+/// What a node has given to a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct ReportedResources {
+    /// In force now.
+    pub actual: Resources,
+    /// Set aside for it.
+    pub allocated: ResourceList,
+}
+
+/// What a container does.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum ContainerState {
+    /// Nothing is known, which reads as waiting.
+    #[default]
+    Unset,
+    /// It is not started yet.
+    Waiting {
+        /// Why.
+        reason: SmolStr,
+    },
+    /// It runs.
+    Running {
+        /// Since when.
+        started_at: Option<Timestamp>,
+    },
+    /// It has ended.
+    Terminated(Box<Terminated>),
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Terminated {
+    /// Zero for success.
+    pub exit_code: i32,
+    /// The signal that ended it.
+    pub signal: i32,
+    /// One word for programs.
+    #[serde(deserialize_with = "intern::text")]
+    pub reason: SmolStr,
+    /// When it began.
+    #[serde(with = "time::seconds_opt")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(with = "time::seconds_opt")]
+    pub finished_at: Option<Timestamp>,
+}
+
+impl PodStatus {
+    /// The parts most pods do not have; all empty for those.
+    pub fn rare(&self) -> &RareStatus {
+        static NONE: LazyLock<RareStatus> = LazyLock::new(RareStatus::default);
+        self.rare.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Why it is in its phase, in a word.
+    pub fn reason(&self) -> &str {
+        &self.rare().reason
+    }
+
+    /// The main address; empty when it has none yet.
+    pub fn pod_ip(&self) -> &str {
+        self.pod_ips.first().map_or("", |ip| ip)
+    }
+
+    /// The main address of its node; empty when not known.
+    pub fn host_ip(&self) -> &str {
+        self.host_ips.first().map_or("", |ip| ip)
+    }
+
+    /// The condition of this type.
+    pub fn condition(&self, type_: &PodConditionType) -> Option<&PodCondition> {
+        self.conditions.iter().find(|condition| condition.type_ == *type_)
+    }
+}
