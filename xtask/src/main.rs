@@ -2,7 +2,6 @@
 
 mod assets;
 mod golden;
-mod ours;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

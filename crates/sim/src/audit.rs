@@ -3,6 +3,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 
 /// One request as the server recorded it.
@@ -24,6 +25,8 @@ pub struct Entry {
     pub name: String,
     /// The status code of the answer.
     pub code: u16,
+    /// When the server received it.
+    pub received: Option<Timestamp>,
 }
 
 impl Entry {
@@ -59,6 +62,7 @@ impl Entry {
             namespace: object.namespace,
             name: object.name,
             code: event.response_status.map_or(0, |status| status.code),
+            received: event.request_received_timestamp.and_then(|time| time.parse().ok()),
         })
     }
 }
@@ -72,6 +76,7 @@ struct Event {
     user: User,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
+    request_received_timestamp: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use kube::client::Body;
+use serde_json::Value;
 
 /// A request that got no answer.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +21,9 @@ pub struct NoAnswer(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 pub trait Door: Send + Sync + 'static {
     /// Sends one request and waits for its whole answer, whatever its status.
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>>;
+
+    /// Opens a watch (a GET with `watch=1`); its events come as they happen, until the server ends it.
+    fn watch(&self, path: &str) -> BoxFuture<'_, Result<BoxStream<'static, Value>, NoAnswer>>;
 }
 
 /// A plain GET.
@@ -52,6 +58,21 @@ impl Door for Tls {
             let (head, body) = response.into_parts();
             let bytes = body.collect_bytes().await.map_err(|e| NoAnswer(Box::new(e)))?;
             Ok(http::Response::from_parts(head, bytes))
+        })
+    }
+
+    fn watch(&self, path: &str) -> BoxFuture<'_, Result<BoxStream<'static, Value>, NoAnswer>> {
+        let request = http::Request::get(path).body(Vec::new());
+        Box::pin(async move {
+            let request = request.map_err(|e| NoAnswer(Box::new(e)))?;
+            let lines = self.client.request_stream(request).await.map_err(|e| NoAnswer(Box::new(e)))?.lines();
+            // A broken connection ends the watch as the server would.
+            let events =
+                lines.map_err(drop).and_then(|line| async move { serde_json::from_str(&line).map_err(drop) });
+            Ok(events
+                .take_while(|event| std::future::ready(event.is_ok()))
+                .filter_map(|e| async { e.ok() })
+                .boxed())
         })
     }
 }

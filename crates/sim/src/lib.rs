@@ -8,3 +8,6 @@ pub mod audit;
 pub mod cluster;
 pub mod door;
 pub mod golden;
+pub mod load;
+pub mod nodes;
+pub mod ours;

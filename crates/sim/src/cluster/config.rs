@@ -19,6 +19,8 @@ pub(super) struct Ports {
 pub struct Options {
     /// Further flags of kube-apiserver.
     pub apiserver_flags: Vec<String>,
+    /// Whether the audit log shows what the controller manager reads, too.
+    pub audit_reads: bool,
 }
 
 const TOKENS: &str = concat!(
@@ -34,13 +36,18 @@ omitStages: [RequestReceived]
 rules:
 - {level: None, users: [admin]}
 - {level: Metadata, verbs: [create, update, patch, delete, deletecollection, watch]}
-- {level: None}
 ";
+const AUDIT_READS: &str = "\
+- {level: Metadata, users: [\"system:kube-controller-manager\"]}
+- {level: Metadata, userGroups: [\"system:serviceaccounts:kube-system\"]}
+";
+const AUDIT_NOTHING_ELSE: &str = "- {level: None}\n";
 
 /// Writes what the API server reads at its start.
-pub(super) fn write_files(dir: &Path) -> anyhow::Result<()> {
+pub(super) fn write_files(dir: &Path, options: &Options) -> anyhow::Result<()> {
     write(&dir.join("tokens.csv"), TOKENS)?;
-    write(&dir.join("audit-policy.yaml"), AUDIT_POLICY)
+    let reads = if options.audit_reads { AUDIT_READS } else { "" };
+    write(&dir.join("audit-policy.yaml"), &format!("{AUDIT_POLICY}{reads}{AUDIT_NOTHING_ELSE}"))
 }
 
 /// Writes `admin.kubeconfig` and `kcm.kubeconfig` (with bearer tokens), and `kcm-cert.kubeconfig` (with a client
@@ -117,6 +124,8 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
         ("max-mutating-requests-inflight", "1000".to_owned()),
         ("audit-policy-file", file("audit-policy.yaml")),
         ("audit-log-path", file("audit.log")),
+        // Megabytes; a log that rotates would lose requests to us.
+        ("audit-log-maxsize", "10000".to_owned()),
         // Off by default, but without it the server drops a field that StatefulSets are tested with.
         ("feature-gates", "MaxUnavailableStatefulSet=true".to_owned()),
         ("cert-dir", file("apiserver-cert")),

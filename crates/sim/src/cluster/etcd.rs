@@ -1,6 +1,8 @@
 //! What a test does to the store behind the API server's back, through etcd's JSON gateway.
 
 use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
@@ -13,6 +15,15 @@ pub(super) async fn compact(port: u16) -> anyhow::Result<()> {
     let revision = range["header"]["revision"].as_str().context("etcd gave no revision")?.to_owned();
     call(port, "/v3/kv/compaction", json!({"revision": revision, "physical": true})).await?;
     Ok(())
+}
+
+/// Deletes one key.
+pub(super) async fn delete(port: u16, key: &str) -> anyhow::Result<()> {
+    let answer = call(port, "/v3/kv/deleterange", json!({"key": BASE64.encode(key)})).await?;
+    match answer["deleted"].as_str() {
+        Some("1") => Ok(()),
+        _ => bail!("etcd has no {key}"),
+    }
 }
 
 async fn call(port: u16, path: &str, body: Value) -> anyhow::Result<Value> {

@@ -98,7 +98,7 @@ impl Cluster {
         let dir =
             tempfile::Builder::new().prefix("flyball-cluster-").tempdir().context("make a folder")?.keep();
         let pki = Pki::create(dir.join("pki"))?;
-        config::write_files(&dir)?;
+        config::write_files(&dir, &options)?;
         let watchdog = Arc::new(Watchdog::start(&dir.join("etcd")).context("start the watchdog")?);
         let [api, etcd, peer] = ports::free().context("find free ports")?;
         let ports = Ports { api, etcd, peer };
@@ -228,6 +228,11 @@ impl Cluster {
     /// Keeps the logs when the cluster goes, as a panicking test does by itself.
     pub fn keep_logs(&mut self) {
         self.keep = true;
+    }
+
+    /// Deletes an object behind the API server's back: `pods/default/x`. Only sensible while the server is stopped.
+    pub async fn delete_from_store(&self, key: &str) -> anyhow::Result<()> {
+        etcd::delete(self.ports.etcd, &format!("/registry/{key}")).await
     }
 
     /// Forgets all history of the store, so that a watch from before must answer 410.

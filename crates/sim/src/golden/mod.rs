@@ -10,6 +10,7 @@ mod cleanup;
 pub mod clock;
 pub mod compare;
 mod dig;
+mod duty;
 pub mod expected;
 mod kubelet;
 pub mod normalise;
@@ -28,6 +29,9 @@ mod yaml;
 
 #[cfg(test)]
 mod tests;
+
+pub(crate) use duty::{Duty, duty};
+pub(crate) use stage::Stage;
 
 /// Why a step of a scenario could not be done.
 #[derive(Debug, thiserror::Error)]

@@ -9,14 +9,15 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::clock::Clock;
+use super::duty::Duty;
 use super::normalise::{Normaliser, items, text};
 use super::steps::arguments::{PodPhase, PodState};
 use crate::api::{Api, Call, Content, Error};
 
 /// The cluster as scheduler, kubelet and nodes see it.
-pub(super) struct Stage {
-    pub(super) api: Arc<Api>,
-    pub(super) namespace: String,
+pub(crate) struct Stage {
+    pub(crate) api: Arc<Api>,
+    pub(crate) namespace: String,
     pub(super) clock: Clock,
     families: Vec<String>,
     /// Only for moments, never across a request.
@@ -31,7 +32,7 @@ struct Memory {
 }
 
 impl Stage {
-    pub(super) fn new(api: Arc<Api>, namespace: String, clock: Clock, families: Vec<String>) -> Self {
+    pub(crate) fn new(api: Arc<Api>, namespace: String, clock: Clock, families: Vec<String>) -> Self {
         let memory = Memory {
             normaliser: Normaliser::new(&namespace),
             addresses: HashMap::new(),
@@ -52,6 +53,19 @@ impl Stage {
 
     pub(super) fn pod_path(&self, name: &str) -> String {
         format!("/api/v1/namespaces/{}/pods/{name}", self.namespace)
+    }
+
+    /// Does what scheduler or kubelet would do next.
+    pub(crate) async fn perform(&self, pod: &mut Value, duty: Duty, nodes: &[String]) -> Result<(), Error> {
+        match duty {
+            Duty::Nothing => Ok(()),
+            Duty::Bind => self.bind(pod, nodes, None).await,
+            Duty::ConfirmDelete => self.finish_delete(pod).await,
+            Duty::Report(phase, exit_code) => {
+                let state = PodState { exit_code, ..PodState::simply(phase) };
+                self.report(pod, &state).await
+            }
+        }
     }
 
     /// Binds a pod: to the node it asks for by name, or to the next of `nodes`.

@@ -1,0 +1,87 @@
+//! Plays scheduler and kubelets for a namespace with thousands of pods: driven by a watch, many pods at a time. What
+//! a pod does follows from its image, as in golden scenarios.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::api::{Api, Error};
+use crate::door::Door;
+use crate::golden::clock::Clock;
+use crate::golden::{Duty, Stage, duty};
+
+/// Requests under way at a time.
+const AT_ONCE: usize = 32;
+
+/// Runs the pods of one namespace until dropped.
+pub struct Nodes {
+    task: JoinHandle<()>,
+}
+
+impl Nodes {
+    /// Starts running what is there and what comes.
+    pub fn start(door: Arc<dyn Door>, api: Arc<Api>, namespace: &str) -> Self {
+        let clock = Clock::starting_at(Timestamp::now());
+        let stage = Arc::new(Stage::new(api, namespace.to_owned(), clock, vec!["4".to_owned()]));
+        let task = tokio::spawn(async move {
+            loop {
+                if let Err(error) = follow(&*door, &stage).await {
+                    tracing::debug!(%error, "the simulated nodes lost their watch");
+                }
+                // The server may be away for a while.
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        });
+        Self { task }
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn follow(door: &dyn Door, stage: &Arc<Stage>) -> Result<(), Error> {
+    let path = format!("/api/v1/namespaces/{}/pods", stage.namespace);
+    let mut list = stage.api.get(&path).await?;
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
+    if let Value::Array(pods) = list["items"].take() {
+        for pod in pods {
+            act(stage, &turns, pod).await;
+        }
+    }
+    let path = format!("{path}?watch=1&resourceVersion={version}");
+    let Ok(mut events) = door.watch(&path).await else { return Ok(()) };
+    while let Some(mut event) = events.next().await {
+        match event["type"].as_str() {
+            Some("ADDED" | "MODIFIED") => act(stage, &turns, event["object"].take()).await,
+            Some("ERROR") => return Ok(()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Does what is to be done for a pod in a task of its own; every change of the pod comes back as an event.
+async fn act(stage: &Arc<Stage>, turns: &Arc<Semaphore>, mut pod: Value) {
+    let duty = duty(&pod, false);
+    if duty == Duty::Nothing {
+        return;
+    }
+    let Ok(turn) = Arc::clone(turns).acquire_owned().await else { return };
+    let stage = Arc::clone(stage);
+    tokio::spawn(async move {
+        // A pod that has changed or gone meanwhile shows in a later event.
+        if let Err(error) = stage.perform(&mut pod, duty, &[]).await {
+            tracing::debug!(%error, "a simulated kubelet failed");
+        }
+        drop(turn);
+    });
+}

@@ -1,0 +1,71 @@
+//! Our own controller manager as a program: where it is, and what it can do.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use flyball_manager::{select, table};
+use serde_json::Value;
+
+use crate::cluster::Skip;
+
+/// With or without optimisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// As `cargo test` builds.
+    Debug,
+    /// For measurements.
+    Release,
+}
+
+/// The program: what `FLYBALL_KCM` names, or else built from this checkout.
+pub fn binary(profile: Profile) -> anyhow::Result<PathBuf> {
+    if let Some(path) = named() {
+        return path.canonicalize().with_context(|| format!("FLYBALL_KCM: find {}", path.display()));
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .args(["build", "--package", "kube-controller-manager", "--message-format=json-render-diagnostics"])
+        .stderr(Stdio::inherit());
+    if profile == Profile::Release {
+        build.arg("--release");
+    }
+    let output = build.output().context("run cargo build")?;
+    if !output.status.success() {
+        bail!("cargo build --package kube-controller-manager failed");
+    }
+    let mut executables = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| {
+        let message: Value = serde_json::from_slice(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executables.next_back().context("cargo build made no executable")
+}
+
+fn named() -> Option<PathBuf> {
+    std::env::var_os("FLYBALL_KCM").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// Why ours cannot stand in for upstream with this `--controllers` list, if it cannot. A program that `FLYBALL_KCM`
+/// names is taken to be able to do anything.
+pub fn lacks<S: AsRef<str>>(controllers: &[S]) -> Option<Skip> {
+    if self::named().is_some() {
+        return None;
+    }
+    let list: Vec<String> = controllers.iter().map(|name| name.as_ref().to_owned()).collect();
+    let named = match select::canonical(&list) {
+        Ok(named) => named,
+        Err(unknown) => return Some(Skip { reason: unknown.to_string() }),
+    };
+    let everything = named.iter().any(|name| name == "*");
+    let wanted = |controller: &&table::Controller| {
+        named.iter().any(|name| name == controller.name) || everything && controller.on_by_default
+    };
+    let reason = table::CONTROLLERS.iter().filter(wanted).find_map(|controller| match controller.state {
+        table::State::Missing => Some(format!("{} is not here yet", controller.name)),
+        table::State::Partial(left_out) => Some(format!("{} is not complete: {left_out}", controller.name)),
+        table::State::Done | table::State::Cloud => None,
+    });
+    reason.map(|reason| Skip { reason })
+}

@@ -1,0 +1,188 @@
+//! Two controller managers, one lease: the leader is killed while it creates thousands of pods. Whoever stands by must
+//! take over in time, and the count must be exact. Upstream's binary may be either of the two.
+//! Skipped without assets, and until the ReplicaSet controller is here.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use flyball_sim::api::Api;
+use flyball_sim::audit::Entry;
+use flyball_sim::cluster::{Assets, Cluster, Manager, Process};
+use flyball_sim::load::{self, Request, count, until};
+use flyball_sim::ours::{self, Profile};
+use jiff::Timestamp;
+
+const CONTROLLER: &str = "replicaset-controller";
+const SETS: u64 = 100;
+const PODS_EACH: u64 = 50;
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+/// Lease duration, one retry with its jitter, and something for a busy machine.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15 + 5 + 10);
+
+/// Tests that share two cores and count seconds must not run side by side.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Whose program plays a part.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Ours,
+    Upstreams,
+}
+
+impl Side {
+    fn program(self) -> anyhow::Result<PathBuf> {
+        match self {
+            Self::Ours => ours::binary(Profile::Release),
+            Self::Upstreams => Ok(Assets::find()?.upstream_manager()?),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_standby_of_ours_takes_over_from_ours() -> anyhow::Result<()> {
+    fails_over("a_standby_of_ours_takes_over_from_ours", Side::Ours, Side::Ours).await
+}
+
+#[tokio::test]
+async fn a_standby_of_ours_takes_over_from_upstreams() -> anyhow::Result<()> {
+    fails_over("a_standby_of_ours_takes_over_from_upstreams", Side::Upstreams, Side::Ours).await
+}
+
+#[tokio::test]
+async fn a_standby_of_upstreams_takes_over_from_ours() -> anyhow::Result<()> {
+    fails_over("a_standby_of_upstreams_takes_over_from_ours", Side::Ours, Side::Upstreams).await
+}
+
+async fn fails_over(test: &str, leader: Side, standby: Side) -> anyhow::Result<()> {
+    let _turn = ALONE.lock().await;
+    if let Some(skip) = ours::lacks(&[CONTROLLER]) {
+        skip.announce(test);
+        return Ok(());
+    }
+    let Some(mut cluster) = Cluster::for_test(test).await? else { return Ok(()) };
+    let result = play(&cluster, leader, standby).await;
+    if result.is_err() {
+        cluster.keep_logs();
+    }
+    result
+}
+
+async fn play(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Result<()> {
+    let api = cluster.api().await?;
+    let mut log = cluster.audit_log();
+    load::create_namespace(&api).await?;
+    let mut first = start(cluster, "leader", &leader.program()?)?;
+    let old_holder = until_held(&api, None, Duration::from_secs(60)).await?;
+    let mut second = start(cluster, "standby", &standby.program()?)?;
+    until_standing_by(cluster, &mut log).await?;
+
+    let (pods, sets) = (load::path("v1", "pods"), load::path("apps/v1", "replicasets"));
+    let load = (0..SETS)
+        .map(|i| Request::create(&sets, load::workload("ReplicaSet", &format!("rs-{i}"), PODS_EACH)));
+    load::send_all(&api, load).await?;
+    until("a third of the pods", Duration::from_secs(300), || async {
+        let seen = count(&api, &pods).await?;
+        Ok((seen < SETS * PODS_EACH / 3).then(|| format!("{seen} pods")))
+    })
+    .await?;
+    let killed = Timestamp::now();
+    first.kill();
+
+    let new_holder = until_held(&api, Some(&old_holder), TAKEN_OVER_WITHIN).await?;
+    let lease = api.get(LEASE).await?;
+    let acquired: Timestamp =
+        lease["spec"]["acquireTime"].as_str().context("the lease has no acquireTime")?.parse()?;
+    until("all pods", Duration::from_secs(300), || async {
+        let seen = count(&api, &pods).await?;
+        Ok((seen < SETS * PODS_EACH).then(|| format!("{seen} pods")))
+    })
+    .await?;
+    until("all statuses", Duration::from_secs(120), || async {
+        let is_behind = |set: &serde_json::Value| set["status"]["replicas"].as_u64() != Some(PODS_EACH);
+        let behind = load::count_if(&api, &sets, is_behind).await?;
+        Ok((behind > 0).then(|| format!("{behind} ReplicaSets behind")))
+    })
+    .await?;
+    // Nothing more may happen: a duplicate would be deleted now.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+
+    anyhow::ensure!(second.ended().is_none(), "the standby ended");
+    anyhow::ensure!(count(&api, &pods).await? == SETS * PODS_EACH, "{} pods", count(&api, &pods).await?);
+    let entries = log.read()?;
+    let pods_made = successes(&entries, "create", "pods");
+    let pods_deleted = successes(&entries, "delete", "pods");
+    anyhow::ensure!(pods_made as u64 == SETS * PODS_EACH, "{pods_made} pods were created");
+    anyhow::ensure!(pods_deleted == 0, "{pods_deleted} pods were deleted");
+    let forbidden: Vec<&Entry> =
+        entries.iter().filter(|e| e.by_manager() && e.code == 403 && e.resource != "events").collect();
+    anyhow::ensure!(forbidden.is_empty(), "forbidden: {forbidden:?}");
+
+    let first_write = entries
+        .iter()
+        .filter(|e| e.by_manager() && e.is_write() && e.resource == "pods")
+        .filter_map(|e| e.received)
+        .find(|received| *received > acquired)
+        .context("the standby wrote nothing")?;
+    let delay = first_write.duration_since(acquired).as_secs_f64();
+    let without = acquired.duration_since(killed).as_secs_f64();
+    println!(
+        "{new_holder} held the lease {without:.1} s after the kill and wrote {:.0} ms later",
+        delay * 1000.0
+    );
+    anyhow::ensure!(
+        standby != Side::Ours || delay < 1.0,
+        "the first write came {delay:.2} s after the lease"
+    );
+    second.stop(Duration::from_secs(20)).await?;
+    Ok(())
+}
+
+fn start(cluster: &Cluster, name: &str, program: &Path) -> anyhow::Result<Process> {
+    let controllers = [CONTROLLER.to_owned()];
+    let flags = ["--kube-api-qps=200".to_owned(), "--kube-api-burst=300".to_owned()];
+    cluster.start_manager(
+        name,
+        &Manager { binary: program, controllers: &controllers, leader_elect: true, flags: &flags },
+    )
+}
+
+/// Waits until somebody (else) holds the lease.
+async fn until_held(api: &Api, before: Option<&str>, limit: Duration) -> anyhow::Result<String> {
+    let holder = || async {
+        let lease = match api.get(LEASE).await {
+            Ok(lease) => lease,
+            Err(e) if e.code() == Some(404) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let holder = lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
+        Ok(holder.filter(|holder| Some(*holder) != before).map(str::to_owned))
+    };
+    until("a holder of the lease", limit, || async {
+        let held = holder().await?;
+        Ok(held.is_none().then(|| "no new holder".to_owned()))
+    })
+    .await?;
+    holder().await?.context("the lease was lost again")
+}
+
+/// A standby shows itself by trying to get the lease; ours also fills its caches meanwhile.
+async fn until_standing_by(cluster: &Cluster, log: &mut flyball_sim::audit::AuditLog) -> anyhow::Result<()> {
+    log.read()?;
+    let start = tokio::time::Instant::now();
+    while start.elapsed() < Duration::from_secs(10) {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if log.read()?.iter().any(|e| e.verb == "watch" && e.by_manager()) {
+            break;
+        }
+    }
+    anyhow::ensure!(cluster.apiserver_usage().is_some(), "the API server ended");
+    Ok(())
+}
+
+fn successes(entries: &[Entry], verb: &str, resource: &str) -> usize {
+    let fits = |e: &&Entry| {
+        e.is_write() && e.by_manager() && e.verb == verb && e.resource == resource && e.subresource.is_empty()
+    };
+    entries.iter().filter(fits).filter(|e| e.code < 300).count()
+}
