@@ -1,6 +1,7 @@
 //! Tasks of this repository that are more than one command: `cargo xtask --help`.
 
 mod assets;
+mod bench;
 mod golden;
 
 use std::path::PathBuf;
@@ -15,12 +16,15 @@ enum Task {
     Assets(assets::Options),
     /// Run golden scenarios: what upstream's controller manager did must happen again
     Golden(golden::Options),
+    /// Measure our controller manager beside upstream's under the same load
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Assets(options) => assets::run(&options),
         Task::Golden(options) => golden::run(&options),
+        Task::Bench(options) => bench::run(&options),
     };
     match result {
         Ok(code) => code,
