@@ -83,7 +83,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let plan = Plan {
         corpus,
         purpose,
-        program: program(options)?,
+        program: match options.backend {
+            Backend::Real => program(options)?,
+            Backend::Embedded if options.kcm.is_some() => {
+                anyhow::bail!(
+                    "--kcm goes with --backend real: the embedded backend runs our controllers in process"
+                )
+            }
+            Backend::Embedded => PathBuf::new(),
+        },
         jobs: options.jobs,
         retries: options.retry,
         settings: Settings { patience: options.patience, verbose: options.verbose },
@@ -129,9 +137,7 @@ fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Res
     };
     let done = match backend {
         Backend::Real => suite::run_real(plan, scenarios, tell),
-        Backend::Embedded => anyhow::bail!(
-            "the embedded backend is not there yet: it needs the embedded API server and the manager as libraries"
-        ),
+        Backend::Embedded => suite::run_embedded(plan, scenarios, tell),
     };
     println!("{passed} passed, {} failed", total - passed);
     done?;

@@ -50,7 +50,7 @@ impl Entry {
         }
     }
 
-    fn parse(line: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         let event: Event = serde_json::from_slice(line).ok()?;
         let object = event.object_ref.unwrap_or_default();
         Some(Self {

@@ -7,6 +7,7 @@ pub mod api;
 pub mod audit;
 pub mod cluster;
 pub mod door;
+pub mod embedded;
 pub mod golden;
 pub mod load;
 pub mod nodes;

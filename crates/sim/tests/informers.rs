@@ -63,7 +63,7 @@ impl Heard {
 }
 
 async fn cluster(test: &str, apiserver_flags: Vec<String>) -> anyhow::Result<Option<Cluster>> {
-    match Cluster::real(Options { apiserver_flags }).await {
+    match Cluster::real(Options { apiserver_flags, ..Options::default() }).await {
         Ok(cluster) => Ok(Some(cluster)),
         Err(Unavailable::Skip(skip)) => {
             skip.announce(test);

@@ -25,11 +25,11 @@ use anyhow::{Context as _, bail};
 
 pub use assets::{Assets, BINARIES, KUBERNETES_VERSION, Skip};
 pub use config::{Manager, Options};
+pub(crate) use pki::Pki;
 pub use process::Process;
 pub use usage::Usage;
 
 use config::Ports;
-use pki::Pki;
 use watchdog::Watchdog;
 
 use crate::api::Api;

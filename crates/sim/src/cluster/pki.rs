@@ -11,12 +11,12 @@ use rcgen::{
 
 /// A folder with the certificate authority, the server's certificate, client certificates and the key pair that
 /// signs service account tokens.
-pub(super) struct Pki {
+pub(crate) struct Pki {
     dir: PathBuf,
 }
 
 impl Pki {
-    pub(super) fn create(dir: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) fn create(dir: PathBuf) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         let pki = Self { dir };
         let ca_key = KeyPair::generate()?;
@@ -44,11 +44,11 @@ impl Pki {
     }
 
     /// The path of one file as a flag's value.
-    pub(super) fn path(&self, file: &str) -> String {
+    pub(crate) fn path(&self, file: &str) -> String {
         self.dir.join(file).display().to_string()
     }
 
-    pub(super) fn file(&self, file: &str) -> PathBuf {
+    pub(crate) fn file(&self, file: &str) -> PathBuf {
         self.dir.join(file)
     }
 

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod compare;
 mod dig;
 mod duty;
+pub mod embedded;
 pub mod expected;
 mod kubelet;
 pub mod normalise;

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::backend::Backend;
 use super::compare::{Counts, differences, merge};
+use super::embedded::InProcess;
 use super::expected::{Recording, Snapshot};
 use super::real::Real;
 use super::report::explain;
@@ -101,7 +102,7 @@ pub struct Plan {
     pub corpus: Corpus,
     /// What to do.
     pub purpose: Purpose,
-    /// The controller manager under test.
+    /// The controller manager under test, on real clusters.
     pub program: PathBuf,
     /// Clusters side by side.
     pub jobs: usize,
@@ -134,24 +135,46 @@ pub fn run_real(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)
             while let Some(scenario) = next(queue) {
                 let mut verdict = None;
                 for _ in 0..=plan.retries {
-                    let fresh = match backend.take() {
+                    let mut fresh = match backend.take() {
                         Some(used) => used,
                         None => start(plan).await?,
                     };
-                    let (judged, used) = judge(plan, &scenario, fresh).await;
-                    backend = used;
-                    if verdict.insert(judged).passed {
+                    let judged = verdict.insert(judge(plan, &scenario, &mut fresh).await);
+                    if judged.passed {
+                        backend = Some(fresh);
                         break;
                     }
+                    // Its logs tell why, and a scenario that went wrong may have left anything behind.
+                    fresh.keep_logs();
                 }
-                if let Some(verdict) = verdict
-                    && verdicts.send(verdict).is_err()
-                {
+                if verdict.is_some_and(|verdict| verdicts.send(verdict).is_err()) {
                     break;
                 }
             }
             Ok(())
         })
+    })
+}
+
+/// Runs the scenarios in this process, in virtual time, with our controller manager.
+pub fn run_embedded(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)) -> anyhow::Result<()> {
+    run(plan, scenarios, tell, |queue, verdicts| {
+        while let Some(scenario) = next(queue) {
+            // A runtime for each: when it goes, whatever the scenario left running goes with it.
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .build()
+                .context("make a runtime")?;
+            let verdict = runtime.block_on(async {
+                let mut backend = InProcess::start().await.context("start the embedded cluster")?;
+                anyhow::Ok(judge(plan, &scenario, &mut backend).await)
+            })?;
+            if verdicts.send(verdict).is_err() {
+                break;
+            }
+        }
+        Ok(())
     })
 }
 
@@ -162,20 +185,14 @@ async fn start(plan: &Plan) -> anyhow::Result<Real> {
     })
 }
 
-/// Judges a scenario; the backend is only given back if the next scenario can use it.
-async fn judge(plan: &Plan, scenario: &Scenario, mut backend: Real) -> (Verdict, Option<Real>) {
+/// Runs a scenario for the plan's purpose.
+async fn judge<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) -> Verdict {
     let start = Instant::now();
-    let (detail, passed) = match purpose(plan, scenario, &mut backend).await {
+    let (detail, passed) = match purpose(plan, scenario, backend).await {
         Ok(detail) => (detail, true),
         Err(detail) => (detail, false),
     };
-    let verdict = Verdict { name: scenario.name.clone(), passed, detail, took: start.elapsed() };
-    if passed {
-        return (verdict, Some(backend));
-    }
-    // Its logs tell why, and a scenario that went wrong may have left anything behind.
-    backend.keep_logs();
-    (verdict, None)
+    Verdict { name: scenario.name.clone(), passed, detail, took: start.elapsed() }
 }
 
 async fn purpose<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) -> Result<String, String> {

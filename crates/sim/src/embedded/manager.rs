@@ -1,0 +1,123 @@
+//! Our controller manager in this process: the same flags, controllers and identities as the program's, over the
+//! embedded server and its clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use flyball_cache::{InformerOptions, Informers};
+use flyball_client::{Client, ClientOptions, Identities, user_agent};
+use flyball_manager::engine::Engine;
+use flyball_manager::flags::{self, Invocation};
+use flyball_manager::options::Options;
+use flyball_manager::select::{Choice, canonical, choose};
+use flyball_manager::table::{CONTROLLERS, Controller};
+use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::gates::Gates;
+use flyball_runtime::{Giver, Health, Metrics, Orders, Shared, Signal, version};
+use tokio::task::JoinHandle;
+
+use super::Embedded;
+
+/// Watches and jitter of a run are the same every time.
+const SEED: u64 = 1;
+
+/// A controller manager that runs until it is stopped or dropped.
+pub struct RunningManager {
+    stop: Giver,
+    task: JoinHandle<()>,
+}
+
+impl RunningManager {
+    /// Whether it has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Ends it as a signal would, and insists after `patience`.
+    pub async fn stop(mut self, patience: Duration) {
+        self.stop.give();
+        if tokio::time::timeout(patience, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}
+
+impl Drop for RunningManager {
+    fn drop(&mut self) {
+        self.stop.give();
+        self.task.abort();
+    }
+}
+
+pub(super) fn start(
+    cluster: &Embedded,
+    controllers: &[String],
+    further: &[String],
+) -> anyhow::Result<RunningManager> {
+    let options = options(cluster, controllers, further)?;
+    let gates = Gates::parse(&options.feature_gates)?;
+    let chosen = chosen(&options, &gates)?;
+    let (transport, agent) = (cluster.transport(Some("kcm-token")), agent());
+    let main = Client::new(Arc::clone(&transport), client_options(&options, agent.clone()));
+    let identities = Identities::per_account(main, cluster.transport(None), agent.clone());
+    let unlimited =
+        ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
+    let watches = Client::with_watches(Arc::clone(&transport), transport, unlimited);
+    let shared = Shared {
+        clock: flyball_runtime::Clock::virtual_from(cluster.clock().now()),
+        config: Arc::new(options.config.clone()),
+        gates,
+        informers: Informers::new(watches, InformerOptions { seed: SEED, ..InformerOptions::default() }),
+        decisions: DecisionLog::default(),
+        metrics: Metrics::default(),
+    };
+    let (stop, shutdown) = Signal::new();
+    let grace = options.shutdown_timeout;
+    let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
+    let engine = Engine::new(shared, identities);
+    let task = tokio::spawn(async move { engine.run(chosen, &orders).await });
+    Ok(RunningManager { stop, task })
+}
+
+/// What the command line of the program would say.
+fn options(cluster: &Embedded, controllers: &[String], further: &[String]) -> anyhow::Result<Options> {
+    let pki = &cluster.pki;
+    let mut arguments = vec![
+        format!("--service-account-private-key-file={}", pki.path("sa.key")),
+        format!("--root-ca-file={}", pki.path("ca.crt")),
+        format!("--cluster-signing-cert-file={}", pki.path("ca.crt")),
+        format!("--cluster-signing-key-file={}", pki.path("ca.key")),
+        "--use-service-account-credentials=true".to_owned(),
+        "--leader-elect=false".to_owned(),
+        format!("--controllers={}", controllers.join(",")),
+    ];
+    arguments.extend(further.iter().cloned());
+    match flags::parse(&arguments).context("read the controller manager's flags")? {
+        Invocation::Run(parsed) => Ok(parsed.options),
+        Invocation::Help | Invocation::Version(_) => bail!("the flags ask for help or the version"),
+    }
+}
+
+fn chosen(options: &Options, gates: &Gates) -> anyhow::Result<Vec<&'static Controller>> {
+    let list = canonical(&options.controllers)?;
+    let mut chosen = Vec::new();
+    for controller in CONTROLLERS {
+        match choose(controller, &list, gates) {
+            Choice::Run => chosen.push(controller),
+            Choice::Missing => tracing::warn!(controller = controller.name, "not here yet; nobody does its work"),
+            Choice::GateOff(_) | Choice::NotListed | Choice::Cloud => {}
+        }
+    }
+    Ok(chosen)
+}
+
+fn client_options(options: &Options, user_agent: String) -> ClientOptions {
+    let connection = &options.config.generic.client_connection;
+    let burst = u32::try_from(connection.burst).unwrap_or(1);
+    ClientOptions { user_agent, qps: connection.qps.into(), burst, ..ClientOptions::default() }
+}
+
+fn agent() -> String {
+    user_agent(version::GIT_VERSION, version::FLYBALL, "")
+}

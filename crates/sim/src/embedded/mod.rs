@@ -1,0 +1,93 @@
+//! A cluster in this process: the embedded API server, and our controller manager beside it. Time is tokio's, so with
+//! a paused clock it is virtual.
+
+mod door;
+mod manager;
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use flyball_apiserver::{ApiServer, Options, StaticToken};
+use flyball_client::{ServiceTransport, Transport};
+use jiff::Timestamp;
+
+pub use manager::RunningManager;
+
+use crate::audit::Entry;
+use crate::cluster::Pki;
+use crate::door::Door;
+use crate::golden::clock::Clock;
+
+/// Both families, as the real test cluster has them.
+const SERVICE_RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
+/// Requests of one scenario: all must be kept until they are read.
+const AUDIT_ENTRIES: usize = 1_000_000;
+
+/// The server with its users, keys and clock.
+pub struct Embedded {
+    server: ApiServer,
+    clock: Clock,
+    pki: Pki,
+    read: u64,
+    _folder: tempfile::TempDir,
+}
+
+impl Embedded {
+    /// A new cluster in which it is `start`. The same seed gives the same names and uids.
+    pub fn start(start: Timestamp, seed: u64) -> anyhow::Result<Self> {
+        let folder =
+            tempfile::Builder::new().prefix("flyball-embedded-").tempdir().context("make a folder")?;
+        let pki = Pki::create(folder.path().join("pki"))?;
+        let clock = Clock::starting_at(start);
+        let key = std::fs::read_to_string(pki.file("sa.key")).context("read the service account key")?;
+        let ranges: Result<Vec<_>, _> = SERVICE_RANGES.iter().map(|range| range.parse()).collect();
+        let server = ApiServer::new(Options {
+            clock: Arc::new(move || clock.now()),
+            seed,
+            tokens: vec![
+                StaticToken::new("admin-token", "admin", &["system:masters"]),
+                StaticToken::new("kcm-token", "system:kube-controller-manager", &[]),
+            ],
+            service_account_key: Some(key),
+            service_cidrs: ranges.context("parse the service ranges")?,
+            // As in the real test cluster: pods do not wait for a controller that may not run.
+            disabled_admission: ["ServiceAccount".to_owned()].into(),
+            audit_entries: AUDIT_ENTRIES,
+            ..Options::default()
+        })?;
+        Ok(Self { server, clock, pki, read: 0, _folder: folder })
+    }
+
+    /// The time in the cluster.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The administrator's way in.
+    pub fn door(&self) -> Arc<dyn Door> {
+        Arc::new(door::InProcess::new(self.transport(Some("admin-token"))))
+    }
+
+    /// A way in with the given token, or with whatever the requests bring.
+    pub fn transport(&self, token: Option<&str>) -> Arc<dyn Transport> {
+        let bare = ServiceTransport::new(self.server.clone());
+        match token {
+            Some(token) => Arc::new(door::WithToken::new(bare, token)),
+            None => Arc::new(bare),
+        }
+    }
+
+    /// What was asked of the server since the last call, without what the administrator did.
+    pub fn audit(&mut self) -> Vec<Entry> {
+        let (records, next) = self.server.audit().since(self.read);
+        self.read = next;
+        let ours = records.iter().filter(|record| record.user != "admin");
+        ours.filter_map(|record| Entry::parse(&Bytes::from(record.event().to_string()))).collect()
+    }
+
+    /// Starts our controller manager in this process.
+    pub fn start_manager(&self, controllers: &[String], flags: &[String]) -> anyhow::Result<RunningManager> {
+        manager::start(self, controllers, flags)
+    }
+}

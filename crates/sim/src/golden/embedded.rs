@@ -1,0 +1,101 @@
+//! Scenarios on the embedded server with our controller manager in the same process. With tokio's clock paused, what
+//! takes minutes takes milliseconds.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::StepError;
+use super::backend::{Backend, ClusterObject, cluster_objects};
+use super::clock::Clock;
+use crate::api::{Api, Error};
+use crate::audit::Entry;
+use crate::embedded::{Embedded, RunningManager};
+
+/// A controller manager counts as started when it has opened watches and then none for this long.
+const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// Every run begins at the same time, so that a run can be repeated.
+const START: &str = "2026-06-01T12:00:00Z";
+const SEED: u64 = 7;
+
+/// A cluster of its own for one scenario.
+pub struct InProcess {
+    cluster: Embedded,
+    api: Arc<Api>,
+    baseline: BTreeSet<ClusterObject>,
+    kcm: Option<RunningManager>,
+    unread: Vec<Entry>,
+}
+
+impl InProcess {
+    /// A new cluster.
+    pub async fn start() -> anyhow::Result<Self> {
+        let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED)?;
+        let api = Arc::new(Api::discover(cluster.door()).await?);
+        let baseline = cluster_objects(&api).await?.into_iter().map(|(key, _)| key).collect();
+        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new() })
+    }
+}
+
+impl Backend for InProcess {
+    fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    fn clock(&self) -> Clock {
+        self.cluster.clock()
+    }
+
+    fn baseline(&self) -> &BTreeSet<ClusterObject> {
+        &self.baseline
+    }
+
+    async fn start_kcm(&mut self, controllers: &[String], flags: &[String]) -> Result<(), StepError> {
+        self.stop_kcm().await;
+        let started = self.cluster.start_manager(controllers, flags);
+        self.kcm = Some(started.map_err(|e| StepError::failed(format!("{e:#}")))?);
+        let start = Instant::now();
+        let mut last = None;
+        while start.elapsed() < STARTED_WITHIN {
+            if let Some(how) = self.kcm_ended() {
+                return Err(StepError::Failed(how));
+            }
+            let entries = self.cluster.audit();
+            if entries.iter().any(|entry| entry.verb == "watch" && entry.by_manager()) {
+                last = Some(Instant::now());
+            }
+            self.unread.extend(entries);
+            if last.is_some_and(|last| last.elapsed() > NO_MORE_WATCHES) {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Err(StepError::failed("the controller manager opened no watch in time"))
+    }
+
+    async fn stop_kcm(&mut self) {
+        if let Some(kcm) = self.kcm.take() {
+            kcm.stop(STOPPED_WITHIN).await;
+        }
+    }
+
+    fn kcm_ended(&mut self) -> Option<String> {
+        let ended = self.kcm.as_ref().is_some_and(RunningManager::has_ended);
+        ended.then(|| "the controller manager ended".to_owned())
+    }
+
+    fn audit(&mut self) -> Vec<Entry> {
+        let mut entries = std::mem::take(&mut self.unread);
+        entries.extend(self.cluster.audit());
+        entries
+    }
+
+    async fn clean(&mut self, _tracked: &[String]) -> Result<(), Error> {
+        Ok(()) // the next scenario gets a cluster of its own
+    }
+}
