@@ -45,7 +45,7 @@ impl RawJson {
 
     /// The parsed form.
     pub fn to_value(&self) -> Value {
-        // The text was JSON when it was taken in; a value nested too deeply for the parser reads as null.
+        // The text was JSON when it was taken in; only what is too deep or too large for a `Value` reads as null.
         serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 
@@ -56,7 +56,11 @@ impl RawJson {
 
     /// 128 bits that stand for the canonical form: equal JSON has equal digests.
     pub fn digest(&self) -> u128 {
-        *self.0.digest.get_or_init(|| fnv128a(canonical::to_string(&self.to_value()).as_bytes()))
+        *self.0.digest.get_or_init(|| match self.to::<Value>() {
+            Ok(value) => fnv128a(canonical::to_string(&value).as_bytes()),
+            // Too deep, or a number too large: the text stands for itself.
+            Err(_) => fnv128a(self.as_str().as_bytes()),
+        })
     }
 
     /// Bytes on the heap, for memory accounting.
@@ -185,6 +189,7 @@ mod tests {
         let raw = |text| RawJson::parse(text).unwrap();
         assert_eq!(raw(r#"{"a":1,"b":2}"#), raw(r#"{ "b":2, "a":1 }"#));
         assert_ne!(raw(r#"{"a":1}"#), raw(r#"{"a":2}"#));
+        assert_ne!(raw("[1e999,1]"), raw("[1e999,2]"));
         assert!(RawJson::parse("{").is_err());
     }
 
