@@ -203,3 +203,7 @@ fn metrics_policy(options: &Options) -> Result<Policy, String> {
         .map(|(key, values)| (key, values.split(',').map(|value| value.trim().to_owned()).collect()));
     Ok(Policy { disabled: options.metrics.disabled.iter().cloned().collect(), allowed: allowed.collect() })
 }
+
+#[cfg(test)]
+#[path = "prepare_tests.rs"]
+mod tests;

@@ -42,7 +42,7 @@ pub enum RunError {
         source: ConfigError,
     },
     /// There is no API server, or it does not know us.
-    #[error("the API server at {server} (from {origin}) does not answer")]
+    #[error("the API server at {server} (from {origin}) cannot be used")]
     Server {
         /// Its address.
         server: String,

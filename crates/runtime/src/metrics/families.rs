@@ -67,6 +67,8 @@ families! {
         "Whether a feature gate is on: 1 if so, else 0.");
     REGISTERED = counter("registered_metrics_total", Beta, &["deprecated_version", "stability_level"],
         "Metrics of this process by stability.");
+    DISABLED = counter("disabled_metrics_total", Beta, &[], "Metrics left out because of --disabled-metrics.");
+    HIDDEN = counter("hidden_metrics_total", Beta, &[], "Metrics that are hidden; there are none here.");
     RUNNING_CONTROLLERS = gauge("running_managed_controllers", Beta, &["manager", "name"],
         "Whether a controller runs in this manager: 1 if so, else 0.");
 

@@ -164,6 +164,8 @@ impl Metrics {
                 started: process::started(),
             }),
         };
+        metrics.counter(&DISABLED, &[]).add(metrics.inner.policy.disabled.len() as u64);
+        metrics.counter(&HIDDEN, &[]);
         metrics.gauge(&PROCESS_START_TIME, &[]).set(metrics.start_time().as_microsecond() as f64 / 1e6);
         metrics
     }

@@ -51,6 +51,14 @@ pub(super) fn self_signed() -> Result<(String, String), String> {
     let key = rcgen::KeyPair::generate().map_err(failed)?;
     let mut parameters = rcgen::CertificateParams::new(names).map_err(failed)?;
     parameters.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
+    // A day of slack for clocks that disagree, and a year as upstream's.
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let day = |days: i64| {
+        let date = today.saturating_add(jiff::Span::new().days(days));
+        rcgen::date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+    };
+    parameters.not_before = day(-1);
+    parameters.not_after = day(365);
     let certificate = parameters.self_signed(&key).map_err(failed)?;
     Ok((certificate.pem(), key.serialize_pem()))
 }

@@ -17,6 +17,8 @@ mod negotiate;
 mod options;
 mod routes;
 mod server;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod ttl;
 mod zpages;

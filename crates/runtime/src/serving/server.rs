@@ -49,7 +49,7 @@ pub enum ServingError {
     #[error("{0}")]
     Options(String),
     /// The address cannot be had.
-    #[error("cannot listen on {address} (--bind-address, --secure-port): {source}")]
+    #[error("cannot listen on {address} (--bind-address, --secure-port)")]
     Listen {
         /// Where.
         address: SocketAddr,

@@ -1,0 +1,428 @@
+//! Requests answered in this process, without sockets where they are not the point. What upstream's server
+//! answered to the same requests is written here as it was captured.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use flyball_client::{Body, Client, ClientOptions, Transport, TransportError};
+use futures::future::BoxFuture;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
+use rustls::pki_types::CertificateDer;
+use serde_json::{Value, json};
+
+use super::{answer::Answer, *};
+
+/// An API server that answers reviews: token `good` is alice's; alice may get /metrics.
+#[derive(Default)]
+struct Reviews {
+    asked: Mutex<Vec<Value>>,
+    failing: AtomicUsize,
+}
+
+struct ReviewWire(Arc<Reviews>);
+
+impl Transport for ReviewWire {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let server = self.0.clone();
+        Box::pin(async move {
+            let mut review: Value = serde_json::from_slice(request.body()).unwrap();
+            server.asked.lock().push(review.clone());
+            let failing = server.failing.load(Ordering::Relaxed);
+            let code = if failing > 0 { 500 } else { 201 };
+            server.failing.store(failing.saturating_sub(1), Ordering::Relaxed);
+            review["status"] = match review["kind"].as_str() {
+                Some("TokenReview") if review["spec"]["token"] == "good" => {
+                    json!({"authenticated": true, "user": {"username": "alice", "groups": ["people"]}})
+                }
+                Some("TokenReview") => json!({"authenticated": false}),
+                _ => {
+                    let spec = &review["spec"];
+                    let path = spec["nonResourceAttributes"]["path"] == "/metrics";
+                    json!({"allowed": path && spec["user"] == "alice"})
+                }
+            };
+            let body = Full::from(review.to_string()).map_err(|never| match never {}).boxed_unsync();
+            Ok(http::Response::builder().status(code).body(body).unwrap())
+        })
+    }
+}
+
+fn pages() -> Pages {
+    Pages {
+        configz: "{}".to_owned(),
+        flagz: Some(BTreeMap::from([("v".to_owned(), "2".to_owned()), ("master".to_owned(), String::new())])),
+        statusz: true,
+        debug: true,
+        metrics: Metrics::default(),
+        checks: Arc::new(|| {
+            vec![("leaderElection".to_owned(), Ok(())), ("job-controller".to_owned(), Ok(()))]
+        }),
+        decisions: None,
+        set_verbosity: None,
+        now: Arc::new(Timestamp::now),
+    }
+}
+
+struct Bench {
+    server: Server,
+    reviews: Arc<Reviews>,
+}
+
+impl Bench {
+    fn new(pages: Pages, authentication: AuthenticationOptions) -> Self {
+        Self::with_cluster(pages, authentication, None)
+    }
+
+    fn with_cluster(pages: Pages, authentication: AuthenticationOptions, cluster: Option<ClusterCa>) -> Self {
+        let reviews = Arc::new(Reviews::default());
+        let client = || Some(Client::new(Arc::new(ReviewWire(reviews.clone())), ClientOptions::default()));
+        let metrics = pages.metrics.clone();
+        let authenticator = Authenticator::new(&authentication, client(), cluster, metrics.clone()).unwrap();
+        let authorizer = Authorizer::new(&AuthorizationOptions::default(), client(), metrics);
+        Self { server: Server::new(pages, authenticator, authorizer), reviews }
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, Answer, String) {
+        self.send(Method::GET, path, headers, "", &Peer::default()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+        peer: &Peer,
+    ) -> (StatusCode, Answer, String) {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = self.server.answer(request.body(Bytes::from(body.to_owned())).unwrap(), peer).await;
+        let text = answer.body().clone().collect().await.unwrap().to_bytes();
+        (answer.status(), answer, String::from_utf8(text.to_vec()).unwrap())
+    }
+}
+
+const GOOD: &[(&str, &str)] = &[("authorization", "Bearer good")];
+
+#[tokio::test(start_paused = true)]
+async fn who_may_see_what() {
+    #[rustfmt::skip]
+    let table: &[(&str, &[(&str, &str)], u16)] = &[
+        // path              headers                              code
+        ("/healthz",         &[],                                 200),
+        ("/healthz",         &[("authorization", "Bearer bad")],  401),
+        ("/healthz",         &[("authorization", "Basic eDp5")],  200),
+        ("/livez",           &[],                                 200),
+        ("/readyz",          &[],                                 200),
+        ("/metrics",         &[],                                 403),
+        ("/metrics",         &[("authorization", "bearer  good")], 200),
+        ("/metrics/slis",    GOOD,                                403),
+        ("/configz",         GOOD,                                403),
+        ("/nowhere",         &[],                                 403),
+        ("/healthz/anything", &[],                                403),
+        ("/metrics",         &[("x-remote-user", "admin"), ("x-remote-group", "system:masters")], 403),
+    ];
+    let bench = Bench::new(pages(), AuthenticationOptions::default());
+    for (path, headers, code) in table {
+        let (status, answer, _) = bench.get(path, headers).await;
+        assert_eq!(status.as_u16(), *code, "{path} {headers:?}");
+        assert_eq!(answer.headers()[header::CACHE_CONTROL], "no-cache, private", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_upstreams_byte_for_byte() {
+    let bench = Bench::new(pages(), AuthenticationOptions::default());
+    let (_, answer, body) = bench.get("/metrics", &[]).await;
+    let want = r#"{
+  "kind": "Status",
+  "apiVersion": "v1",
+  "metadata": {},
+  "status": "Failure",
+  "message": "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"",
+  "reason": "Forbidden",
+  "details": {},
+  "code": 403
+}"#;
+    assert_eq!(body, want);
+    assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+    let (_, answer, body) = bench.get("/metrics", &[("authorization", "Bearer bad")]).await;
+    assert!(body.contains("\"reason\": \"Unauthorized\",\n  \"code\": 401\n}"), "{body}");
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
+    let (_, _, body) = bench.get("/a&b", &[]).await;
+    assert!(body.contains("/a&amp;b"), "{body}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_are_remembered_for_their_time_and_repeated_after_failures() {
+    let bench = Bench::new(pages(), AuthenticationOptions::default());
+    let asked = || bench.reviews.asked.lock().len();
+    for _ in 0..3 {
+        assert_eq!(bench.get("/metrics", GOOD).await.0, 200);
+    }
+    assert_eq!(asked(), 2, "one token review and one access review");
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    bench.reviews.failing.store(2, Ordering::Relaxed);
+    assert_eq!(bench.get("/metrics", GOOD).await.0, 200);
+    assert_eq!(asked(), 2 + 2 + 2, "two failures and two answers");
+    let access = bench.reviews.asked.lock()[1].clone();
+    assert_eq!(access["spec"]["nonResourceAttributes"], json!({"path": "/metrics", "verb": "get"}));
+    assert_eq!(access["spec"]["groups"], json!(["people", "system:authenticated"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_asked_lets_nobody_in() {
+    let bench = Bench::new(pages(), AuthenticationOptions::default());
+    bench.reviews.failing.store(1000, Ordering::Relaxed);
+    assert_eq!(bench.get("/metrics", GOOD).await.0, 401);
+    assert_eq!(bench.get("/metrics", &[]).await.0, 500);
+    assert_eq!(bench.get("/healthz", &[]).await.0, 200);
+}
+
+#[tokio::test]
+async fn health_tells_of_every_check_and_withholds_reasons() {
+    let mut pages = pages();
+    let bench = Bench::new(pages.clone(), AuthenticationOptions::default());
+    #[rustfmt::skip]
+    let table = [
+        ("/healthz",                                 "ok"),
+        ("/healthz?verbose",                         "[+]leaderElection ok\n[+]job-controller ok\nhealthz check passed\n"),
+        ("/readyz?verbose",                          "[+]leaderElection ok\n[+]job-controller ok\nreadyz check passed\n"),
+        ("/healthz?verbose&exclude=leaderElection&exclude=bar",
+            "[+]leaderElection excluded: ok\n[+]job-controller ok\n\
+             warn: some health checks cannot be excluded: no matches for \"bar\"\nhealthz check passed\n"),
+        ("/healthz?exclude=job%2Dcontroller&verbose=1",
+            "[+]leaderElection ok\n[+]job-controller excluded: ok\nhealthz check passed\n"),
+    ];
+    for (path, want) in table {
+        assert_eq!(bench.get(path, &[]).await.2, want, "{path}");
+    }
+    pages.checks = Arc::new(|| vec![("ill".to_owned(), Err("the database is on fire".to_owned()))]);
+    let bench = Bench::new(pages, AuthenticationOptions::default());
+    let (status, answer, body) = bench.get("/healthz", &[]).await;
+    assert_eq!(
+        (status.as_u16(), body.as_str()),
+        (500, "[-]ill failed: reason withheld\nhealthz check failed\n")
+    );
+    assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/plain; charset=utf-8");
+    assert_eq!(bench.get("/healthz?exclude=ill", &[]).await.0, 200);
+}
+
+/// Certificates of an authority made for the occasion.
+struct Ca {
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+    pem: String,
+}
+
+impl Ca {
+    fn new() -> Self {
+        let mut parameters = rcgen::CertificateParams::new(vec![]).unwrap();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let pem = parameters.self_signed(&key).unwrap().pem();
+        Self { issuer: rcgen::Issuer::new(parameters, key), pem }
+    }
+
+    fn client(&self, name: &str, group: &str) -> Peer {
+        let mut parameters = rcgen::CertificateParams::new(vec![]).unwrap();
+        parameters.distinguished_name = rcgen::DistinguishedName::new();
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
+        parameters.distinguished_name.push(rcgen::DnType::OrganizationName, group);
+        parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+        Peer { certificates: vec![CertificateDer::from(certificate.der().to_vec())] }
+    }
+}
+
+#[tokio::test]
+async fn certificates_name_clients_and_front_proxies_speak_for_others() {
+    let (clients, proxies, strangers) = (Ca::new(), Ca::new(), Ca::new());
+    let cluster = ClusterCa::default();
+    cluster.apply(&json!({"data": {
+        "client-ca-file": clients.pem,
+        "requestheader-client-ca-file": proxies.pem,
+        "requestheader-allowed-names": "[\"front-proxy-client\"]",
+        "requestheader-username-headers": "[\"X-Remote-User\"]",
+        "requestheader-group-headers": "[\"X-Remote-Group\"]",
+        "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+    }}));
+    let bench = Bench::with_cluster(pages(), AuthenticationOptions::default(), Some(cluster.clone()));
+    let speaks: &[(&str, &str)] = &[("x-remote-user", "bob"), ("x-remote-group", "system:masters")];
+    #[rustfmt::skip]
+    let table: &[(&str, Peer, &[(&str, &str)], u16)] = &[
+        ("a master's certificate",           clients.client("admin", "system:masters"),     &[],    200),
+        ("somebody's certificate",           clients.client("carol", "people"),             &[],    403),
+        ("headers without being a proxy",    clients.client("carol", "people"),             speaks, 403),
+        ("a proxy speaking for a master",    proxies.client("front-proxy-client", "x"),     speaks, 200),
+        ("a proxy speaking for nobody",      proxies.client("front-proxy-client", "x"),     &[],    401),
+        ("a proxy of another name",          proxies.client("someone", "x"),                speaks, 401),
+        ("a certificate of a stranger",      strangers.client("admin", "system:masters"),   &[],    401),
+        ("a certificate that is none",       Peer { certificates: vec![vec![1, 2, 3].into()] }, &[], 401),
+        ("no certificate",                   Peer::default(),                               speaks, 403),
+    ];
+    for (case, peer, headers, code) in table {
+        let (status, _, body) = bench.send(Method::GET, "/configz", headers, "", peer).await;
+        assert_eq!(status.as_u16(), *code, "{case}: {body}");
+    }
+    // An update that cannot be read leaves the authorities as they were.
+    cluster.apply(&json!({"data": {"client-ca-file": "rubbish"}}));
+    let admin = clients.client("admin", "system:masters");
+    assert_eq!(bench.send(Method::GET, "/configz", &[], "", &admin).await.0, 200);
+}
+
+#[tokio::test]
+async fn pages_for_those_who_may_see_them() {
+    let ca = Ca::new();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("ca.crt");
+    std::fs::write(&file, &ca.pem).unwrap();
+    let level = Arc::new(AtomicU32::new(0));
+    let set = level.clone();
+    let mut pages = pages();
+    pages.set_verbosity = Some(Arc::new(move |wanted| set.store(wanted, Ordering::Relaxed)));
+    let options = AuthenticationOptions { client_ca_file: file.display().to_string(), ..Default::default() };
+    let bench = Bench::new(pages, options);
+    let admin = ca.client("admin", "system:masters");
+    #[rustfmt::skip]
+    let table: &[(&str, &str, &str, &str, u16, &str)] = &[
+        // method path             accept  body   code  contains
+        ("GET", "/nowhere",        "",     "",    404, "404 page not found\n"),
+        ("GET", "/healthz/job-controller", "", "", 404, "404 page not found\n"),
+        ("GET", "/configz",        "",     "",    200, "{}"),
+        ("GET", "/metrics",        "",     "",    200, "# TYPE process_start_time_seconds gauge\n"),
+        ("GET", "/flagz",          "",     "",    200, "\nkube-controller-manager flagz\nWarning: "),
+        ("GET", "/flagz",          "",     "",    200, "\nmaster: \nv: 2\n"),
+        ("GET", "/flagz",          "application/json", "", 406, "only the following media types are accepted: application/json, application/yaml, text/plain"),
+        ("GET", "/flagz",          "application/json;v=v1beta1;g=config.k8s.io;as=Flagz", "", 200, "\"flags\": {\n    \"master\": \"\",\n    \"v\": \"2\"\n  }"),
+        ("GET", "/statusz",        "",     "",    200, "Paths: /configz /flagz /healthz /metrics\n"),
+        ("GET", "/statusz",        "application/yaml;v=v1alpha1;g=config.k8s.io;as=Statusz", "", 200, "apiVersion: config.k8s.io/v1alpha1\n"),
+        ("GET", "/debug/flags/v",  "",     "",    406, "unsupported http method\n"),
+        ("PUT", "/debug/flags/v",  "",     "4",   200, "successfully set klog.logging.verbosity to 4\n"),
+        ("PUT", "/debug/flags/v",  "",     "abc", 400, "\"abc\" is not a number\n"),
+        ("GET", "/debug/decisions", "",    "",    404, "404 page not found\n"),
+        ("GET", "/debug/pprof/",   "",     "",    404, "404 page not found\n"),
+    ];
+    for (method, path, accept, body, code, want) in table {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let (status, _, text) = bench.send(method, path, &[("accept", accept)], body, &admin).await;
+        assert_eq!(status.as_u16(), *code, "{path}: {text}");
+        assert!(text.contains(want), "{path}: {text}");
+    }
+    assert_eq!(level.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn options_that_cannot_work_name_the_culprit() {
+    #[rustfmt::skip]
+    let table = [
+        (ServingOptions { min_version: "TLS1".into(), ..Default::default() },                "--tls-min-version"),
+        (ServingOptions { cipher_suites: vec!["ROT13".into()], ..Default::default() },       "\"ROT13\""),
+        (ServingOptions { cipher_suites: vec!["TLS_RSA_WITH_RC4_128_SHA".into()], ..Default::default() }, "none of those given can be used"),
+        (ServingOptions { cert_file: "x.crt".into(), ..Default::default() },                 "--tls-private-key-file"),
+    ];
+    for (options, want) in table {
+        let problems = tls_problems(&options).join("; ");
+        assert!(problems.contains(want), "{problems}");
+    }
+    let missing =
+        ServingOptions { cert_file: "none.crt".into(), key_file: "none.key".into(), ..Default::default() };
+    assert!(tls::server_config(&missing).unwrap_err().contains("none.crt"));
+    let good =
+        ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_RC4_128_SHA"].map(str::to_owned).to_vec();
+    assert!(tls_problems(&ServingOptions { cipher_suites: good, ..Default::default() }).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_files_are_read_again_and_unusable_ones_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "1").unwrap();
+    let parse = |contents: &[Vec<u8>]| {
+        String::from_utf8_lossy(&contents[0]).parse::<u32>().map_err(|error| error.to_string())
+    };
+    let fresh = fresh::Fresh::new(vec![file.clone()], parse).unwrap();
+    for (content, want) in [("1", 1), ("22", 22), ("no number", 22), ("333", 333)] {
+        std::fs::write(&file, content).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(*fresh.get(), want, "{content}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(*fresh.get(), 333, "a file that is gone leaves the last version");
+}
+
+/// One request over TLS; what protocol was spoken, and the answer's code.
+async fn fetch(
+    address: std::net::SocketAddr,
+    config: rustls::ClientConfig,
+) -> Result<(Vec<u8>, u16), String> {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let stream = tokio::net::TcpStream::connect(address).await.map_err(|e| e.to_string())?;
+    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    let stream = stream.map_err(|e| e.to_string())?;
+    let protocol = stream.get_ref().1.alpn_protocol().unwrap_or_default().to_vec();
+    let request = Request::get("https://localhost/healthz").body(Full::<Bytes>::default()).unwrap();
+    let (mut send, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .map_err(|e| e.to_string())?;
+    tokio::spawn(connection);
+    let answer = send.send_request(request).await.map_err(|e| e.to_string())?;
+    Ok((protocol, answer.status().as_u16()))
+}
+
+#[tokio::test]
+async fn the_self_signed_certificate_serves_localhost_and_is_kept_in_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = ServingOptions {
+        bind_address: free.ip(),
+        port: free.port().into(),
+        cert_dir: dir.path().display().to_string(),
+        ..ServingOptions::default()
+    };
+    let bench = Bench::new(pages(), AuthenticationOptions::default());
+    let listening = bench.server.listen(&options).unwrap().unwrap();
+    let pem = std::fs::read(dir.path().join("kube-controller-manager.crt")).unwrap();
+    let roots = certs::roots(&pem, "the pair").unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client = |version| {
+        let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
+        let mut config = builder
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        config
+    };
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        assert_eq!(fetch(listening.address, client(version)).await, Ok((b"h2".to_vec(), 200)));
+    }
+    // The port is taken: the error says where and what to change.
+    let again = Bench::new(pages(), AuthenticationOptions::default()).server.listen(&options);
+    let message = again.unwrap_err().to_string();
+    assert!(
+        message.contains(&listening.address.to_string()) && message.contains("--secure-port"),
+        "{message}"
+    );
+    drop(listening);
+    let none = ServingOptions { port: 0, ..options };
+    assert!(Bench::new(pages(), AuthenticationOptions::default()).server.listen(&none).unwrap().is_none());
+}
