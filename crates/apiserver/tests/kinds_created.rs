@@ -6,6 +6,7 @@ use flyball_apiserver::registry::{Builtin, Cx, Subresource, User};
 use serde_json::Value;
 
 const CREATED: &str = include_str!("data/created.jsonl");
+const REFUSED: &str = include_str!("data/refused.jsonl");
 const NOW: &str = "2026-01-01T00:00:00Z";
 const UID: &str = "00000000-0000-0000-0000-000000000001";
 
@@ -49,12 +50,16 @@ fn create(resource: &Builtin, mut object: Value, want: &Value) -> Value {
     resource.strategy.prepare_create(&cx, &mut object);
     if object["kind"] == "Service" {
         service::decide_families(&mut object, &["IPv4", "IPv6"]);
-        for field in ["clusterIP", "clusterIPs"] {
+        for field in ["clusterIP", "clusterIPs"].into_iter().filter(|_| want.is_object()) {
             object["spec"][field] = want["spec"][field].clone();
         }
     }
-    assert_eq!(resource.strategy.validate_create(&object), vec![], "a valid object is refused");
     reshape(&mut object);
+    object
+}
+
+/// A stored object as clients see it.
+fn serve(resource: &Builtin, object: Value) -> Value {
     let mut object = resource.strategy.serve(object);
     reshape(&mut object);
     object["metadata"].as_object_mut().unwrap().remove("uid");
@@ -67,10 +72,37 @@ fn new_objects_look_as_on_the_real_server() {
     let mut wrong = Vec::new();
     for row in CREATED.lines() {
         let row: Value = serde_json::from_str(row).unwrap();
-        let want = &row["out"];
-        let got = create(find(&catalog, &row["in"]), row["in"].clone(), want);
+        let (want, resource) = (&row["out"], find(&catalog, &row["in"]));
+        let stored = create(resource, row["in"].clone(), want);
+        assert_eq!(resource.strategy.validate_create(&stored), vec![], "{} is refused", row["name"]);
+        assert_eq!(
+            resource.strategy.validate_update(&stored, &stored),
+            vec![],
+            "{} may not stay",
+            row["name"]
+        );
+        let got = serve(resource, stored);
         if got != *want {
             wrong.push(format!("{}\n  got  {got}\n  want {want}", row["name"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn mistakes_are_named_as_on_the_real_server() {
+    let catalog = kinds::catalog();
+    let mut wrong = Vec::new();
+    for row in REFUSED.lines() {
+        let row: Value = serde_json::from_str(row).unwrap();
+        let resource = find(&catalog, &row["in"]);
+        let stored = create(resource, row["in"].clone(), &Value::Null);
+        let found = resource.strategy.validate_create(&stored);
+        let got: Vec<[String; 3]> =
+            found.into_iter().map(|c| [c.field, c.fault.reason().to_owned(), c.message]).collect();
+        let want: Vec<[String; 3]> = serde_json::from_value(row["causes"].clone()).unwrap();
+        if got != want {
+            wrong.push(format!("{}\n  got  {got:?}\n  want {want:?}", row["name"]));
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));

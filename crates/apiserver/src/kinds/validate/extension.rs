@@ -1,15 +1,163 @@
-//! v
-use crate::invalid::Cause;
-use serde_json::Value;
-pub(in crate::kinds) fn api_service(_: &Value, _: Option<&Value>) -> Vec<Cause> {
-    Vec::new()
+//! Custom resource definitions, API services and admission configuration.
+
+use serde_json::{Value, json};
+
+use super::{At, Faults, go_struct, names, quoting};
+use crate::invalid::{Cause, Fault};
+use crate::kinds::json::Json;
+
+pub(in crate::kinds) fn definition(object: &Value) -> Vec<Cause> {
+    let mut faults = Vec::new();
+    let spec = At::root(object).child("spec");
+    let wanted = format!("{}.{}", spec.text("names.plural"), spec.text("group"));
+    if object.text("metadata.name") != wanted {
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        faults.push(Cause::invalid("metadata.name", object.text("metadata.name"), detail));
+    }
+    if spec.require(&mut faults, "group") {
+        spec.must_be(&mut faults, "group", names::subdomain);
+        if !spec.text("group").contains('.') && names::subdomain(spec.text("group")).is_empty() {
+            let detail = "should be a domain with at least one dot";
+            faults.push(Cause::invalid(spec.path("group"), spec.text("group"), detail));
+        }
+    }
+    match spec.text("scope") {
+        "" => faults.push(Cause::required(spec.path("scope"), "")),
+        _ => spec.one_of(&mut faults, "scope", &["Cluster", "Namespaced"]),
+    }
+    let storage = spec.value.items("versions").iter().filter(|version| version.flag("storage")).count();
+    if storage != 1 {
+        let detail = "must have exactly one version marked as storage version";
+        faults.push(quoting(Fault::Invalid, spec.path("versions"), &versions_text(&spec), detail));
+    }
+    for version in spec.items("versions") {
+        version.must_be(&mut faults, "name", names::label_1035);
+        if storage == 1 && !version.has("schema.openAPIV3Schema") {
+            faults.push(Cause::required(version.path("schema.openAPIV3Schema"), ""));
+        }
+    }
+    let names_at = spec.child("names");
+    for field in ["plural", "singular"] {
+        names_at.must_be_named(&mut faults, field, names::label_1035);
+    }
+    for field in ["kind", "listKind"] {
+        if names_at.require(&mut faults, field) {
+            let lower = names_at.text(field).to_lowercase();
+            let details = names::label_1035(&lower);
+            let path = names_at.path(field);
+            faults.extend(details.iter().map(|d| {
+                Cause::invalid(
+                    path.clone(),
+                    names_at.text(field),
+                    &format!("may have mixed case, but should otherwise match: {d}"),
+                )
+            }));
+        }
+    }
+    if object.items("status.storedVersions").is_empty() {
+        faults.push(Cause::invalid(
+            "status.storedVersions",
+            Value::Null,
+            "must have at least one stored version",
+        ));
+    }
+    faults
 }
-pub(in crate::kinds) fn webhooks(_: &Value, _: Option<&Value>) -> Vec<Cause> {
-    Vec::new()
+
+/// The versions as upstream's internal type prints them.
+fn versions_text(spec: &At<'_>) -> String {
+    let one = |version: &Value| {
+        go_struct(&[
+            ("Name", version.at("name")),
+            ("Served", &json!(version.flag("served"))),
+            ("Storage", &json!(version.flag("storage"))),
+            ("Deprecated", &json!(version.flag("deprecated"))),
+            ("DeprecationWarning", version.at("deprecationWarning")),
+            ("Schema", &Value::Null),
+            ("Subresources", &Value::Null),
+            ("AdditionalPrinterColumns", &Value::Null),
+            ("SelectableFields", &Value::Null),
+        ])
+    };
+    format!("[{}]", spec.value.items("versions").iter().map(one).collect::<Vec<_>>().join(","))
 }
-pub(in crate::kinds) fn validating_policy(_: &Value, _: Option<&Value>) -> Vec<Cause> {
-    Vec::new()
+
+pub(in crate::kinds) fn api_service(object: &Value, _: Option<&Value>) -> Vec<Cause> {
+    let mut faults = Vec::new();
+    let spec = At::root(object).child("spec");
+    let wanted = format!("{}.{}", spec.text("version"), spec.text("group"));
+    if object.text("metadata.name") != wanted {
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
+        faults.push(Cause::invalid("metadata.name", object.text("metadata.name"), &detail));
+    }
+    for (field, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
+        let number = spec.int(field).unwrap_or(0);
+        if number <= 0 || number > most {
+            let detail = format!("must be positive and less than {most}");
+            faults.push(Cause::invalid(spec.path(field), number, &detail));
+        }
+    }
+    faults
 }
-pub(in crate::kinds) fn definition(_: &Value) -> Vec<Cause> {
-    Vec::new()
+
+pub(in crate::kinds) fn webhooks(object: &Value, _: Option<&Value>) -> Vec<Cause> {
+    let mut faults = Vec::new();
+    for webhook in At::root(object).items("webhooks") {
+        webhook_faults(&mut faults, &webhook);
+    }
+    faults
+}
+
+fn webhook_faults(faults: &mut Faults, webhook: &At<'_>) {
+    let name = webhook.text("name");
+    webhook.must_be(faults, "name", names::subdomain);
+    if name.split('.').count() < 3 {
+        let detail = "should be a domain with at least three segments separated by dots";
+        faults.push(Cause::invalid(webhook.path("name"), name, detail));
+    }
+    let known = ["v1", "v1beta1"];
+    let versions = webhook.value.items("admissionReviewVersions");
+    if versions.is_empty() {
+        let detail = "must specify one of v1, v1beta1";
+        faults.push(Cause::required(webhook.path("admissionReviewVersions"), detail));
+    } else if !versions.iter().any(|version| known.contains(&version.as_str().unwrap_or(""))) {
+        let detail = "must include at least one of v1, v1beta1";
+        faults.push(webhook.child("admissionReviewVersions").invalid(detail));
+    }
+    webhook.one_of(faults, "failurePolicy", &["Fail", "Ignore"]);
+    webhook.one_of(faults, "matchPolicy", &["Equivalent", "Exact"]);
+    match webhook.text("sideEffects") {
+        "" => {
+            let detail = "must specify one of None, NoneOnDryRun";
+            faults.push(Cause::required(webhook.path("sideEffects"), detail));
+        }
+        _ => webhook.one_of(faults, "sideEffects", &["None", "NoneOnDryRun"]),
+    }
+    if let Some(seconds) = webhook.int("timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
+        let detail = "the timeout value must be between 1 and 30 seconds";
+        faults.push(Cause::invalid(webhook.path("timeoutSeconds"), seconds, detail));
+    }
+    let client = webhook.child("clientConfig");
+    if client.has("url") == client.has("service") {
+        faults.push(Cause::required(client.path.clone(), "exactly one of url or service is required"));
+    } else if client.has("url") && !client.text("url").starts_with("https://") {
+        let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+        faults.push(Cause::invalid(client.path("url"), client.text("url"), detail));
+    }
+}
+
+pub(in crate::kinds) fn validating_policy(object: &Value, _: Option<&Value>) -> Vec<Cause> {
+    let mut faults = Vec::new();
+    let spec = At::root(object).child("spec");
+    if spec.value.items("validations").is_empty() && spec.value.items("auditAnnotations").is_empty() {
+        for field in ["validations", "auditAnnotations"] {
+            let detail = "validations or auditAnnotations must contain at least one item";
+            faults.push(Cause::required(spec.path(field), detail));
+        }
+    }
+    if !spec.has("matchConstraints") {
+        faults.push(Cause::required(spec.path("matchConstraints"), ""));
+    }
+    spec.one_of(&mut faults, "failurePolicy", &["Fail", "Ignore"]);
+    faults
 }
