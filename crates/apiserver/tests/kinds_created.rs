@@ -1,6 +1,8 @@
 //! What a v1.36.4 server answered to creating each kind of object, and whether ours answers the same. The rows in
 //! `data/created.jsonl` were recorded from the real server, without what its admission plugins added to pods.
 
+#![allow(clippy::unwrap_used, reason = "a fixture that cannot be read is a failed test")]
+
 use flyball_apiserver::kinds::{self, schema, service};
 use flyball_apiserver::registry::{Builtin, Cx, Subresource, User};
 use serde_json::Value;

@@ -50,16 +50,19 @@ fn descend(schema: &Schema, owner: &Type, shape: &Shape, value: &mut Value) {
         (Shape::List(item), Value::Array(items)) => {
             items.iter_mut().for_each(|value| descend(schema, owner, item, value));
         }
-        (Shape::Map(item), Value::Object(map)) if **item == Shape::Quantity => {
-            if owner.name.starts_with("core/v1.") {
-                map.values_mut().for_each(round_up);
-            }
+        (Shape::Map(item), Value::Object(map)) if **item == Shape::Quantity && has_resource_lists(owner) => {
+            map.values_mut().for_each(round_up);
         }
         (Shape::Map(item), Value::Object(map)) => {
             map.values_mut().for_each(|value| descend(schema, owner, item, value));
         }
         _ => {}
     }
+}
+
+/// The quantities in maps of core types are resource lists; those of devices are not.
+fn has_resource_lists(owner: &Type) -> bool {
+    owner.name.starts_with("core/v1.")
 }
 
 /// A plain value that was left out reads as empty after shaping; behind a pointer, empty is a value like others.
@@ -77,11 +80,14 @@ fn round_up(value: &mut Value) {
     }
 }
 
+/// Completes a value of one type, looking at its other fields.
+type Compute = fn(&mut Value);
+
 /// How values of one type are completed.
 #[derive(Default)]
 struct Rule {
     constants: Vec<(&'static str, Value)>,
-    computed: Option<fn(&mut Value)>,
+    computed: Option<Compute>,
     /// Whether this type or something in it has a default at all.
     concerned: bool,
 }
@@ -109,7 +115,7 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
             || !rule.constants.is_empty()
             || kind.fields.iter().any(|f| match innermost(&f.shape) {
                 Shape::Object(inner) => rules[inner.index()].concerned,
-                Shape::Quantity => kind.name.starts_with("core/v1."),
+                Shape::Quantity => has_resource_lists(kind),
                 _ => false,
             })
     };
@@ -245,7 +251,7 @@ const CONSTANTS: &[(&str, Constants)] = &[
 ];
 
 #[rustfmt::skip]
-const COMPUTED: &[(&str, fn(&mut Value))] = &[
+const COMPUTED: &[(&str, Compute)] = &[
     ("core/v1.Pod", pod::default_pod),
     ("core/v1.Container", pod::default_container),
     ("core/v1.EphemeralContainer", pod::default_container),

@@ -202,10 +202,13 @@ fn keep_addresses(new: &mut Value, old: &Value) {
     }
 }
 
+/// Whether a field means anything for a service.
+type Applies = fn(&Value) -> bool;
+
 /// A field that the server filled in, that the user did not change and that the new type has no use for.
 fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     let same = |new: &Value, path: &str| new.at(path) == old.at(path);
-    let became = |new: &Value, applies: fn(&Value) -> bool| applies(old) && !applies(new);
+    let became = |new: &Value, applies: Applies| applies(old) && !applies(new);
     if became(new, |s| s.text("spec.type") != "ExternalName") {
         let addresses_same = same(new, "spec.clusterIP") && same(new, "spec.clusterIPs");
         if addresses_same {
@@ -227,7 +230,7 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
             port.pull("nodePort");
         }
     }
-    let single: [(&str, fn(&Value) -> bool); 4] = [
+    let single: [(&str, Applies); 4] = [
         ("spec.healthCheckNodePort", wants_health_check_port),
         ("spec.allocateLoadBalancerNodePorts", |s| s.text("spec.type") == "LoadBalancer"),
         ("spec.loadBalancerClass", |s| s.text("spec.type") == "LoadBalancer"),
