@@ -94,7 +94,7 @@ impl Bench {
         Self { server: Server::new(pages, authenticator, authorizer), reviews }
     }
 
-    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, Answer, String) {
+    async fn get(&self, path: &str, headers: Headers<'_>) -> (StatusCode, Answer, String) {
         self.send(Method::GET, path, headers, "", &Peer::default()).await
     }
 
@@ -102,7 +102,7 @@ impl Bench {
         &self,
         method: Method,
         path: &str,
-        headers: &[(&str, &str)],
+        headers: Headers<'_>,
         body: &str,
         peer: &Peer,
     ) -> (StatusCode, Answer, String) {
@@ -116,12 +116,14 @@ impl Bench {
     }
 }
 
-const GOOD: &[(&str, &str)] = &[("authorization", "Bearer good")];
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
+const GOOD: Headers<'_> = &[("authorization", "Bearer good")];
 
 #[tokio::test(start_paused = true)]
 async fn who_may_see_what() {
     #[rustfmt::skip]
-    let table: &[(&str, &[(&str, &str)], u16)] = &[
+    let table: &[(&str, Headers<'_>, u16)] = &[
         // path              headers                              code
         ("/healthz",         &[],                                 200),
         ("/healthz",         &[("authorization", "Bearer bad")],  401),
@@ -262,9 +264,9 @@ async fn certificates_name_clients_and_front_proxies_speak_for_others() {
         "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
     }}));
     let bench = Bench::with_cluster(pages(), AuthenticationOptions::default(), Some(cluster.clone()));
-    let speaks: &[(&str, &str)] = &[("x-remote-user", "bob"), ("x-remote-group", "system:masters")];
+    let speaks: Headers<'_> = &[("x-remote-user", "bob"), ("x-remote-group", "system:masters")];
     #[rustfmt::skip]
-    let table: &[(&str, Peer, &[(&str, &str)], u16)] = &[
+    let table: &[(&str, Peer, Headers<'_>, u16)] = &[
         ("a master's certificate",           clients.client("admin", "system:masters"),     &[],    200),
         ("somebody's certificate",           clients.client("carol", "people"),             &[],    403),
         ("headers without being a proxy",    clients.client("carol", "people"),             speaks, 403),
