@@ -16,14 +16,33 @@ const LEASES: ResourceType = ResourceType::new("coordination.k8s.io", "v1", "lea
 /// exited by then.
 const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
 
-/// The lease was not renewed in time, or somebody else has it.
+/// We no longer lead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the lease {lease} was lost: it could not be renewed within {deadline:?}")]
-pub struct Lost {
-    /// `namespace/name`.
-    pub lease: String,
-    /// The time there was.
-    pub deadline: Duration,
+pub enum Lost {
+    /// It could not be renewed in time.
+    #[error("the lease {lease} was lost: it could not be renewed within {deadline:?}")]
+    Late {
+        /// `namespace/name`.
+        lease: String,
+        /// The time there was.
+        deadline: Duration,
+    },
+    /// Somebody else has it.
+    #[error("the lease {lease} was lost: {holder} holds it")]
+    Taken {
+        /// `namespace/name`.
+        lease: String,
+        /// Who.
+        holder: String,
+    },
+}
+
+/// What an attempt to get or keep the lease led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Leads,
+    HeldByAnother,
+    Failed,
 }
 
 /// The lease as events refer to it.
@@ -116,9 +135,9 @@ impl Elector {
     pub async fn acquire(&mut self) {
         tracing::info!(lease = self.describe(), identity = self.settings.identity, "waiting for the lease");
         loop {
-            let leads = self.attempt().await;
+            let attempt = self.attempt().await;
             self.report_holder();
-            if leads {
+            if attempt == Attempt::Leads {
                 break;
             }
             let spread = 1.0 + JITTER_FACTOR * (self.random)();
@@ -130,19 +149,25 @@ impl Elector {
     }
 
     /// Keeps the lease until that fails for as long as the renew deadline. Ends only by losing it.
+    // Upstream: client-go leaderelection.go, renew: goes on trying until the deadline even when it has seen another
+    // holder. A leader that slept past its lease must not act for ten more seconds beside the new one.
     pub async fn renew(&mut self) -> Lost {
-        loop {
+        let lost = loop {
             let deadline = self.settings.renew_deadline;
             let renewed = timeout(deadline, self.attempts()).await;
             self.report_holder();
-            if renewed.is_err() {
-                break;
+            match renewed {
+                Ok(Attempt::HeldByAnother) => {
+                    let holder = self.seen().map(|seen| seen.record.holder).unwrap_or_default();
+                    break Lost::Taken { lease: self.describe(), holder };
+                }
+                Ok(_) => sleep(self.settings.retry_period).await,
+                Err(_) => break Lost::Late { lease: self.describe(), deadline },
             }
-            sleep(self.settings.retry_period).await;
-        }
+        };
         self.metrics.gauge(&LEADER_STATUS, &[&self.settings.name]).set(0.0);
         self.event("stopped leading");
-        Lost { lease: self.describe(), deadline: self.settings.renew_deadline }
+        lost
     }
 
     /// Gives the lease back, so that a standby need not wait for its end. Everything it guards must have ended.
@@ -166,19 +191,20 @@ impl Elector {
         Ok(())
     }
 
-    async fn attempts(&mut self) {
+    /// Attempts until one is decisive.
+    async fn attempts(&mut self) -> Attempt {
         let mut pace = interval(self.settings.retry_period);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pace.tick().await;
-            if self.attempt().await {
-                return;
+            match self.attempt().await {
+                Attempt::Failed => {}
+                decisive => return decisive,
             }
         }
     }
 
-    /// One attempt to get or keep the lease; whether we lead after it.
-    async fn attempt(&mut self) -> bool {
+    async fn attempt(&mut self) -> Attempt {
         // A leader first writes on the strength of what it last saw, and reads only if that is refused.
         let held = self.seen().filter(|seen| seen.record.holder == self.settings.identity);
         if let Some(seen) = &held
@@ -186,7 +212,7 @@ impl Elector {
             && let Action::Renew(record) = step(&self.settings, Some(seen), Instant::now(), (self.time)())
         {
             match self.write(&record).await {
-                Ok(()) => return true,
+                Ok(()) => return Attempt::Leads,
                 Err(error) => tracing::debug!(lease = self.describe(), %error, "renewing needs a fresh look"),
             }
         }
@@ -203,12 +229,12 @@ impl Elector {
                     error = &error as &dyn std::error::Error,
                     "cannot read the lease"
                 );
-                return false;
+                return Attempt::Failed;
             }
         }
         let action = step(&self.settings, self.seen().as_ref(), Instant::now(), (self.time)());
         let written = match &action {
-            Action::Wait => return false,
+            Action::Wait => return Attempt::HeldByAnother,
             Action::Create(record) => self.create(record).await,
             Action::Renew(record) => {
                 self.metrics.counter(&LEADER_SLOWPATH, &[&self.settings.name]).inc();
@@ -228,7 +254,7 @@ impl Elector {
                 );
             }
         }
-        written.is_ok()
+        if written.is_ok() { Attempt::Leads } else { Attempt::Failed }
     }
 
     async fn read(&self) -> Result<Option<Value>, Error> {

@@ -228,17 +228,23 @@ async fn a_leader_cut_off_gives_up_at_the_renew_deadline_before_the_standby_may_
     let lost = leader.renew().await;
     let waited = start.elapsed();
     assert!(waited >= Duration::from_secs(10) && waited < Duration::from_secs(15), "{waited:?}");
-    assert_eq!(lost.lease, "kube-system/kube-controller-manager");
+    assert!(
+        matches!(&lost, Lost::Late { lease, .. } if lease == "kube-system/kube-controller-manager"),
+        "{lost}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_who_finds_another_in_its_place_stops() {
+async fn a_leader_who_finds_another_in_its_place_stops_at_once() {
     let server = Arc::new(OneLease::default());
     let mut leader = elector(&server, "me");
     leader.acquire().await;
     let usurped = record("you", 9).new_lease("kube-system", "kube-controller-manager");
     *server.lease.lock() = Some(usurped);
-    leader.renew().await;
+    let start = Instant::now();
+    let lost = leader.renew().await;
+    assert!(matches!(&lost, Lost::Taken { holder, .. } if holder == "you"), "{lost}");
+    assert!(start.elapsed() < Duration::from_secs(1), "at once, not after the renew deadline");
     assert_eq!(holder(&server), "you", "the other's lease is left alone");
 }
 
