@@ -14,6 +14,7 @@ mod events;
 mod extension;
 mod json;
 mod network;
+pub mod openapi;
 mod pod;
 mod print;
 mod quantity;

@@ -11,7 +11,6 @@ pub(super) mod config;
 pub(super) mod cron;
 pub(super) mod events;
 pub(super) mod extension;
-pub(super) mod names;
 pub(super) mod network;
 pub(super) mod policy;
 pub(super) mod selector;
@@ -24,6 +23,7 @@ use serde_json::Value;
 
 use super::json::Json;
 use crate::invalid::{Cause, Fault};
+pub(super) use crate::meta::names;
 
 /// The faults found so far.
 pub(super) type Faults = Vec<Cause>;
