@@ -91,10 +91,8 @@ pub async fn run(
 
     let config = Arc::new(prepared.options.config.clone());
     let resync = Some(config.generic.min_resync_period).filter(|period| !period.is_zero());
-    let informers = Informers::new(
-        clients.named("shared-informers"),
-        InformerOptions { resync, ..InformerOptions::default() },
-    );
+    let options = InformerOptions { resync, ..InformerOptions::default() };
+    let informers = Informers::new(clients.unlimited("shared-informers"), options);
     watch_informers(&metrics, &informers);
     let decisions = DecisionLog::default();
     let health = Health::default();
@@ -254,6 +252,12 @@ impl Clients {
             user_agent: user_agent(version::GIT_VERSION, COMMIT, name),
             ..self.options.clone()
         })
+    }
+
+    /// For the caches: their lists come in pages, which must not wait for each other.
+    fn unlimited(&self, name: &str) -> Client {
+        let user_agent = user_agent(version::GIT_VERSION, COMMIT, name);
+        self.with(ClientOptions { user_agent, qps: 0.0, ..self.options.clone() })
     }
 
     fn with(&self, options: ClientOptions) -> Client {

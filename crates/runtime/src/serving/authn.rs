@@ -25,6 +25,7 @@ const TOKEN_REVIEWS: ResourceType =
 pub(super) const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const AUTHENTICATED: &str = "system:authenticated";
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Somebody known, or nobody in particular.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -88,7 +89,8 @@ pub struct Authenticator {
     clients: Trust<Authority>,
     proxies: Trust<Proxies>,
     reviews: Option<Client>,
-    cache: TtlCache<String, Result<User, Rejected>>,
+    /// By digest: tokens are long, secret, and chosen by strangers.
+    cache: TtlCache<Vec<u8>, Result<User, Rejected>>,
     cache_ttl: Duration,
     metrics: Metrics,
 }
@@ -200,7 +202,8 @@ impl Authenticator {
     }
 
     async fn by_token(&self, token: &str, reviews: &Client) -> Result<User, Rejected> {
-        if let Some(known) = self.cache.get(&token.to_owned()) {
+        let digest = certs::sha256(token.as_bytes());
+        if let Some(known) = digest.as_ref().and_then(|digest| self.cache.get(digest)) {
             return known;
         }
         let body = json!({
@@ -217,7 +220,9 @@ impl Authenticator {
             let reason = status["error"].as_str().unwrap_or("the API server does not know it");
             Err(Rejected(format!("invalid bearer token: {reason}")))
         };
-        self.cache.put(token.to_owned(), result.clone(), self.cache_ttl);
+        if let Some(digest) = digest {
+            self.cache.put(digest, result.clone(), self.cache_ttl);
+        }
         result
     }
 }
@@ -284,7 +289,10 @@ fn verified(authority: &Authority, peer: &Peer) -> Result<Option<User>, Rejected
     let subject = parsed.subject();
     let name = texts(&mut subject.iter_common_name()).pop().filter(|name| !name.is_empty());
     let groups = texts(&mut subject.iter_organization());
-    Ok(name.map(|name| User { name, groups, ..User::default() }))
+    let digest = certs::sha256(leaf).unwrap_or_default();
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])]);
+    Ok(name.map(|name| User { name, groups, extra, ..User::default() }))
 }
 
 fn proxied_user(headers: &HeaderMap, proxies: &Proxies) -> Option<User> {

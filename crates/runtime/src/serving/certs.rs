@@ -44,6 +44,12 @@ pub(super) fn roots(pem: &[u8], name: &str) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
+/// SHA-256, from the TLS library's own.
+pub(super) fn sha256(data: &[u8]) -> Option<Vec<u8>> {
+    let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
+    Some(suite.common.hash_provider.hash(data).as_ref().to_vec())
+}
+
 /// A self-signed pair for localhost, as (certificate, key) in PEM.
 pub(super) fn self_signed() -> Result<(String, String), String> {
     let failed = |error: rcgen::Error| format!("cannot make a self-signed certificate: {error}");

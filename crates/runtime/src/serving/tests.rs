@@ -329,6 +329,28 @@ async fn pages_for_those_who_may_see_them() {
 }
 
 #[test]
+fn digests_are_sha_256() {
+    let hex: String = certs::sha256(b"abc").unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_request_panics(path in "/[a-z/]{0,12}", query in "[a-z%+&=0-9]{0,24}", accept in "[a-z0-9*/;=,. ]{0,40}") {
+        let target = format!("{path}?{query}");
+        if let Ok(request) = Request::get(&target).header("accept", &accept).body(Bytes::new()) {
+            routes::route(&pages(), &request);
+        }
+        for page in ["/healthz", "/flagz", "/statusz", "/debug/decisions", "/debug/flags/v"] {
+            let target = format!("{page}?{query}");
+            if let Ok(request) = Request::put(&target).header("accept", &accept).body(Bytes::from(query.clone())) {
+                routes::route(&pages(), &request);
+            }
+        }
+    }
+}
+
+#[test]
 fn options_that_cannot_work_name_the_culprit() {
     #[rustfmt::skip]
     let table = [
