@@ -134,6 +134,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "deployments.apps; replicasets.apps; pods",
         writes: "deployments.apps(update); deployments/status.apps(update); deployments/finalizers.apps(update); \
             replicasets.apps(create,delete,patch,update); pods(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_apps::deployment::start),
         ..DEFAULT
     },
     Controller { name: "replicaset-controller", aliases: &["replicaset"], identity: Some("replicaset-controller"),

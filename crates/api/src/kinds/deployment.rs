@@ -41,6 +41,11 @@ pub struct DeploymentSpec {
     pub progress_deadline_seconds: Option<i32>,
 }
 
+/// The strategy of replacing old pods step by step.
+pub const ROLLING_UPDATE: &str = "RollingUpdate";
+/// The strategy of deleting all old pods before making new ones.
+pub const RECREATE: &str = "Recreate";
+
 /// How old pods are replaced.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -1,4 +1,5 @@
 //! Controllers of the `apps` family, and ReplicationController, which shares its core with ReplicaSet.
 
+pub mod deployment;
 pub mod replicaset;
 pub mod replicationcontroller;

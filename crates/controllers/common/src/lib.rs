@@ -1,4 +1,4 @@
-//! What several families of controllers share: who owns a pod, which pod can best be spared, how pods are
+//! What several families of controllers share: who owns an object, who must look when it changes, which pod can best be spared, how pods are
 //! made in growing batches, and how all that is told to users. Knowledge about one kind is not here.
 
 pub mod claim;
@@ -6,3 +6,4 @@ pub mod index;
 pub mod pods;
 pub mod slow_start;
 pub mod spare;
+pub mod wake;

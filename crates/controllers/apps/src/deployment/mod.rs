@@ -1,0 +1,74 @@
+//! Rolls out what a Deployment asks for, by way of ReplicaSets.
+//!
+//! - **Promise**: once `spec` stops changing and pods become available, the ReplicaSet of the present template
+//!   has all `spec.replicas`, the others have none, and `status` says so. On the way there are never more pods
+//!   than the surge allows, and no available pod is taken beyond what may be unavailable. Old ReplicaSets are
+//!   kept up to `spec.revisionHistoryLimit`, each with its revision, so that one can go back.
+//! - **Watches** Deployments, their ReplicaSets and, for the Recreate strategy, pods. **Writes** ReplicaSets
+//!   (create, delete, owner reference, size, `minReadySeconds`, annotations), the whole `status` and the revision
+//!   annotation of its Deployments; a Deployment's template only when a rollback is asked for.
+//! - Upstream: `pkg/controller/deployment`. What differs: the status is written at most once per sync; a rollout
+//!   that was complete is not looked at again and again while one of its pods is not available; the template
+//!   hash has other letters (sets are found by template).
+
+pub mod annotations;
+pub mod fleet;
+pub mod history;
+pub mod invariants;
+pub mod limits;
+pub mod new_replica_set;
+pub mod plan;
+pub mod progress;
+pub mod proportional;
+pub mod recreate;
+pub mod rollback;
+pub mod rollout;
+pub mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{Deployment, ReplicaSet};
+use flyball_common::index::by_controller;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+/// The name under which the controller runs and tells events.
+pub const NAME: &str = "deployment-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("deployment");
+    let deployments = cx.informer::<Deployment>();
+    let (sets, pods) = (cx.informer::<ReplicaSet>(), cx.informer::<Pod>());
+    sets.index(&by_controller());
+    pods.index(&by_controller());
+    tasks.on(&deployments, {
+        let queue = queue.clone();
+        move |change| queue.add(change.key(), priority(change.origin))
+    });
+    tasks.on(&sets, {
+        let (queue, deployments) = (queue.clone(), deployments.clone());
+        move |change| {
+            for key in triggers::set_changed(change, deployments.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&pods, {
+        let (queue, sets, deployments) = (queue.clone(), sets.clone(), deployments.clone());
+        move |change| {
+            if let Some(key) = triggers::pod_changed(change, sets.store(), deployments.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    let workers = cx.config.deployment_controller.concurrent_deployment_syncs;
+    let events = cx.events.with_source(NAME);
+    let controller = sync::Controller { events, cx, deployments, sets, pods };
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
+    Ok(())
+}

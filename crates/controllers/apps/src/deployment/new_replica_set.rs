@@ -1,0 +1,153 @@
+//! The ReplicaSet of the present template: its name, its hash, what it starts with, and what an existing one
+//! is brought up to date with.
+
+use flyball_api::hash::{fnv32a, safe_encode};
+use flyball_api::pod_template::POD_TEMPLATE_HASH;
+use flyball_api::{Deployment, Labels, PodTemplate, ReplicaSet, Resource};
+use flyball_common::claim::controller_reference;
+use serde_json::{Value, json};
+
+use super::annotations::with_sizes;
+use super::fleet::Fleet;
+use super::history::{next_revision, revised};
+use super::plan::{Action, View};
+use super::rollout;
+
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+
+/// A ReplicaSet that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewReplicaSet {
+    /// Its name: that of the Deployment and the hash.
+    pub name: String,
+    /// What tells its pods from those of other templates.
+    pub hash: String,
+    /// How many pods it begins with.
+    pub replicas: i64,
+    /// Its annotations.
+    pub annotations: Labels,
+}
+
+impl NewReplicaSet {
+    /// What the ReplicaSet of the present template will be.
+    pub fn of(view: &View<'_>, fleet: &Fleet<'_>) -> Self {
+        let (deployment, limits) = (view.deployment, &view.limits);
+        let hash = template_hash(&deployment.spec.template, deployment.status.collision_count);
+        let annotations = revised(deployment, &Labels::EMPTY, next_revision(fleet));
+        let replicas = match limits.is_rolling() {
+            true => rollout::size_of_new(limits, fleet.replicas(), 0),
+            false => limits.desired,
+        };
+        Self {
+            name: name(&deployment.metadata.name, &hash),
+            hash,
+            replicas,
+            annotations: with_sizes(&annotations, limits.desired, limits.most()),
+        }
+    }
+
+    /// The object to create.
+    pub fn manifest(&self, deployment: &Deployment) -> Value {
+        let kind = ReplicaSet::TYPE;
+        let spec = &deployment.spec;
+        let labels = spec.template.metadata.labels.with(POD_TEMPLATE_HASH, &self.hash);
+        let mut template = spec.template.raw().to_value();
+        template["metadata"]["labels"] = json!(labels);
+        let mut selector = spec.selector.clone().unwrap_or_default();
+        selector.match_labels = selector.match_labels.with(POD_TEMPLATE_HASH, &self.hash);
+        json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.kind,
+            "metadata": {
+                "name": self.name,
+                "namespace": deployment.metadata.namespace,
+                "labels": labels,
+                "annotations": self.annotations,
+                "ownerReferences": [controller_reference(deployment)],
+            },
+            "spec": {
+                "replicas": self.replicas,
+                "minReadySeconds": spec.min_ready_seconds,
+                "selector": selector,
+                "template": template,
+            },
+        })
+    }
+}
+
+/// What makes sure that the ReplicaSet of the present template exists and is up to date.
+pub fn ensure<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+    match fleet.new {
+        Some(_) => revise(view, fleet).into_iter().collect(),
+        None => vec![Action::Create(NewReplicaSet::of(view, fleet))],
+    }
+}
+
+/// What brings the existing ReplicaSet of the present template up to date, if anything does: its revision, the
+/// user's notes, and the time that pods must be ready.
+pub fn revise<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Option<Action<'a>> {
+    let set = fleet.new?;
+    let held = &set.metadata.annotations;
+    let annotations = revised(view.deployment, held, next_revision(fleet));
+    let min_ready_seconds = view.deployment.spec.min_ready_seconds;
+    (annotations != *held || min_ready_seconds != set.spec.min_ready_seconds).then_some(Action::Revise {
+        set,
+        annotations,
+        min_ready_seconds,
+    })
+}
+
+/// A few letters that stand for the template. After a collision with somebody else's name, counting up gives
+/// another hash for the same template.
+pub fn template_hash(template: &PodTemplate, collisions: Option<i32>) -> String {
+    let mut bytes = template.revision_digest().to_le_bytes().to_vec();
+    bytes.extend(collisions.map(i32::to_le_bytes).into_iter().flatten());
+    safe_encode(&fnv32a(&bytes).to_string())
+}
+
+/// The name of a ReplicaSet, the Deployment's part cut so that the whole is a valid one.
+fn name(deployment: &str, hash: &str) -> String {
+    let room = LONGEST_NAME.saturating_sub(hash.len() + 1);
+    // Names are ASCII; were they not, a cut within a character would be refused here and by the server.
+    let start = deployment.get(..room).unwrap_or(deployment);
+    format!("{start}-{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_within_the_longest_allowed() {
+        let hash = "7d4f8b9c6x";
+        assert_eq!(name("web", hash), "web-7d4f8b9c6x");
+        let long = name(&"d".repeat(253), hash);
+        assert_eq!(long.len(), 253);
+        assert!(long.ends_with("d-7d4f8b9c6x"));
+    }
+
+    #[test]
+    fn a_collision_gives_another_hash_of_safe_letters() {
+        let template = |image: &str| -> PodTemplate {
+            serde_json::from_value(
+                json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": image}]}}),
+            )
+            .unwrap()
+        };
+        let hashes = [
+            template_hash(&template("a"), None),
+            template_hash(&template("a"), Some(0)),
+            template_hash(&template("a"), Some(1)),
+            template_hash(&template("b"), None),
+        ];
+        for (n, hash) in hashes.iter().enumerate() {
+            assert!(
+                hash.len() <= 10 && hash.bytes().all(|byte| flyball_api::hash::SAFE_ALPHABET.contains(&byte)),
+                "{hash}"
+            );
+            assert!(!hashes[..n].contains(hash), "{hashes:?}");
+        }
+        assert_eq!(template_hash(&template("a"), None), hashes[0]);
+    }
+}

@@ -1,0 +1,155 @@
+//! How a rollout goes: whether it is complete, advances or is stuck, and when to look again. Pure.
+
+use std::time::Duration;
+
+use flyball_api::condition::{self, Condition, Transition};
+use flyball_api::deployment::{DeploymentSpec, DeploymentStatus};
+use flyball_api::time::{self, SignedDuration};
+use flyball_api::{Deployment, Timestamp};
+
+use super::plan::View;
+
+/// The condition that tells how the rollout goes.
+pub const PROGRESSING: &str = "Progressing";
+/// A deadline that stands for "none".
+const NO_DEADLINE: i32 = i32::MAX;
+
+/// What the rollout was last seen doing; the words are what users' tools wait for.
+pub mod reason {
+    /// Its ReplicaSet was made.
+    pub const CREATED: &str = "NewReplicaSetCreated";
+    /// A ReplicaSet with its template was found.
+    pub const FOUND: &str = "FoundNewReplicaSet";
+    /// Its ReplicaSet could not be made.
+    pub const CREATE_FAILED: &str = "ReplicaSetCreateError";
+    /// Pods come and go.
+    pub const ADVANCED: &str = "ReplicaSetUpdated";
+    /// All pods are new and available.
+    pub const COMPLETE: &str = "NewReplicaSetAvailable";
+    /// Nothing happened for too long.
+    pub const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+    /// It is paused.
+    pub const PAUSED: &str = "DeploymentPaused";
+    /// It goes on.
+    pub const RESUMED: &str = "DeploymentResumed";
+}
+
+/// How long a rollout may stand still, if that is limited at all.
+pub fn deadline(spec: &DeploymentSpec) -> Option<SignedDuration> {
+    let seconds = spec.progress_deadline_seconds.filter(|seconds| *seconds != NO_DEADLINE)?;
+    Some(SignedDuration::from_secs(i64::from(seconds)))
+}
+
+/// Whether all pods are of the present template and available, by a status about the present spec.
+pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
+    let desired = deployment.spec.replicas.unwrap_or(1);
+    status.updated_replicas == desired
+        && status.replicas == desired
+        && status.available_replicas == desired
+        && status.observed_generation >= deployment.metadata.generation
+}
+
+/// Whether anything moved: new pods came, old ones went, or some became ready or available.
+fn has_advanced(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
+    let old = |status: &DeploymentStatus| i64::from(status.replicas) - i64::from(status.updated_replicas);
+    after.updated_replicas > before.updated_replicas
+        || old(after) < old(before)
+        || after.ready_replicas > before.ready_replicas
+        || after.available_replicas > before.available_replicas
+}
+
+/// A condition about progress as of now.
+pub fn condition(status: &'static str, reason: &'static str, message: String, now: Timestamp) -> Condition {
+    let now = Some(time::truncate(now));
+    Condition {
+        type_: PROGRESSING.into(),
+        status: status.into(),
+        reason: reason.into(),
+        message: message.into(),
+        last_update_time: now,
+        last_transition_time: now,
+        ..Condition::default()
+    }
+}
+
+/// Replaces a condition of a Deployment, unless it says the same already.
+pub fn set(conditions: &mut Vec<Condition>, new: Condition) {
+    condition::supersede(conditions, new, Transition::WithStatus);
+}
+
+/// Notes that a Deployment was paused or goes on. Its deadline begins anew with either, so that a pause is not
+/// held against it.
+pub fn note_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
+    let spec = &view.deployment.spec;
+    let told = condition::find(conditions, PROGRESSING).map_or("", |condition| condition.reason.as_str());
+    if deadline(spec).is_none() || told == reason::TIMED_OUT {
+        return;
+    }
+    let (reason, message) = match (spec.paused, told == reason::PAUSED) {
+        (true, false) => (reason::PAUSED, "Deployment is paused"),
+        (false, true) => (reason::RESUMED, "Deployment is resumed"),
+        _ => return,
+    };
+    set(conditions, condition(condition::UNKNOWN, reason, message.to_owned(), view.now));
+}
+
+/// Says in `status` how the rollout goes. `before` is the status as it was, with the notes of this sync; `new`
+/// is the name of the ReplicaSet of the present template.
+pub fn judge(view: &View<'_>, before: &DeploymentStatus, status: &mut DeploymentStatus, new: Option<&str>) {
+    let Some(deadline) = deadline(&view.deployment.spec) else {
+        condition::remove(&mut status.conditions, PROGRESSING);
+        return;
+    };
+    let current = condition::find(&before.conditions, PROGRESSING);
+    let was_complete = current.is_some_and(|current| current.reason == reason::COMPLETE);
+    if was_complete && status.replicas == status.updated_replicas {
+        // No rollout is under way: pods that come and go now are no progress of one.
+        return;
+    }
+    let about = new.map_or_else(
+        || format!("Deployment {:?}", view.deployment.metadata.name.as_str()),
+        |new| format!("ReplicaSet {new:?}"),
+    );
+    let say = |truth, reason, what| condition(truth, reason, format!("{about} {what}."), view.now);
+    if is_complete(view.deployment, status) {
+        let complete = say(condition::TRUE, reason::COMPLETE, "has successfully progressed");
+        set(&mut status.conditions, complete);
+    } else if has_advanced(before, status) {
+        let mut advanced = say(condition::TRUE, reason::ADVANCED, "is progressing");
+        if let Some(current) = current.filter(|current| current.is_true()) {
+            advanced.last_transition_time = current.last_transition_time;
+        }
+        // Even if it says the same as before: it is the time of the last progress.
+        condition::remove(&mut status.conditions, PROGRESSING);
+        status.conditions.push(advanced);
+    } else if current.is_some_and(|current| is_overdue(current, deadline, view.now)) {
+        let overdue = say(condition::FALSE, reason::TIMED_OUT, "has timed out progressing");
+        set(&mut status.conditions, overdue);
+    }
+}
+
+/// Whether the last progress is too long ago. A rollout that was complete once is not timed any more.
+fn is_overdue(current: &Condition, deadline: SignedDuration, now: Timestamp) -> bool {
+    match current.reason.as_str() {
+        reason::COMPLETE => false,
+        reason::TIMED_OUT => true,
+        _ => due(current, deadline).is_some_and(|due| due < now),
+    }
+}
+
+fn due(current: &Condition, deadline: SignedDuration) -> Option<Timestamp> {
+    current.last_update_time?.checked_add(deadline).ok()
+}
+
+/// How long until a rollout that stands still has done so for too long; nothing when it cannot.
+pub fn look_again(view: &View<'_>, status: &DeploymentStatus) -> Option<Duration> {
+    let deadline = deadline(&view.deployment.spec)?;
+    let current = condition::find(&status.conditions, PROGRESSING)?;
+    let is_timed = ![reason::COMPLETE, reason::TIMED_OUT].contains(&current.reason.as_str());
+    if !is_timed || is_complete(view.deployment, status) {
+        return None;
+    }
+    let left = due(current, deadline)?.duration_since(view.now);
+    // Times in conditions have no fractions: a second more, and it is over for sure.
+    Some(Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1))
+}

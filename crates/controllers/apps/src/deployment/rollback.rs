@@ -1,0 +1,107 @@
+//! Going back to an earlier revision on request: the template of its ReplicaSet becomes the Deployment's. The
+//! request is an annotation that stands for a field of an API long gone.
+
+use flyball_api::pod_template::POD_TEMPLATE_HASH;
+use flyball_api::{Deployment, Labels, ReplicaSet, manifest};
+use flyball_runtime::events::EventType;
+use serde_json::{Value, json};
+
+use super::annotations::{REVISION, ROLLBACK_TO, is_shared};
+use super::fleet::Fleet;
+use super::history::{last_revision, revision};
+use super::new_replica_set::ensure;
+use super::plan::{Action, Report, View};
+
+/// What becomes of a request to go back.
+#[derive(Debug, PartialEq)]
+pub enum Rollback<'a> {
+    /// The template of this set is taken.
+    To {
+        /// Whose template.
+        set: &'a ReplicaSet,
+        /// Its revision.
+        revision: i64,
+    },
+    /// That revision has the present template already.
+    Unchanged,
+    /// There is no earlier revision.
+    NoLast,
+    /// There is no such revision.
+    NotFound,
+}
+
+/// The revision that is asked for; zero stands for the last one. What is no number is no request.
+pub fn requested(deployment: &Deployment) -> Option<i64> {
+    deployment.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
+}
+
+/// Answers the request, once the present template has its revision; otherwise that comes first.
+pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>, wanted: i64) -> (Vec<Action<'a>>, Report) {
+    let actions = ensure(view, fleet);
+    let numbered = fleet.new.is_some_and(|new| {
+        new.metadata.annotations.get(REVISION) == view.deployment.metadata.annotations.get(REVISION)
+    });
+    match actions.is_empty() && numbered {
+        true => (vec![Action::RollBack(answer(view, fleet, wanted))], Report::Nothing),
+        false => (actions, Report::Counts),
+    }
+}
+
+fn answer<'a>(view: &View<'a>, fleet: &Fleet<'a>, wanted: i64) -> Rollback<'a> {
+    let wanted = match wanted {
+        0 => last_revision(fleet),
+        number => number,
+    };
+    if wanted == 0 {
+        return Rollback::NoLast;
+    }
+    match fleet.all().find(|set| revision(set) == Some(wanted)) {
+        None => Rollback::NotFound,
+        Some(set) if set.spec.template.makes_same_pods(&view.deployment.spec.template) => Rollback::Unchanged,
+        Some(set) => Rollback::To { set, revision: wanted },
+    }
+}
+
+impl Rollback<'_> {
+    /// The Deployment as it is to be: without the request, and with the old template if there is one. The
+    /// notes that go with that template, such as the change cause, come back with it.
+    pub fn manifest(&self, deployment: &Deployment) -> Result<Value, serde_json::Error> {
+        let mut body = manifest(deployment)?;
+        let mut annotations = deployment.metadata.annotations.without(ROLLBACK_TO);
+        if let Self::To { set, .. } = self {
+            let own = annotations.filtered(|key| !is_shared(key));
+            let notes = set.metadata.annotations.iter().filter(|(key, _)| is_shared(key));
+            annotations = own.iter().chain(notes).collect::<Labels>();
+            let mut template = set.spec.template.raw().to_value();
+            if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+                labels.remove(POD_TEMPLATE_HASH);
+            }
+            body["spec"]["template"] = template;
+        }
+        body["metadata"]["annotations"] = json!(annotations);
+        Ok(body)
+    }
+
+    /// What users are told.
+    pub fn event(&self, deployment: &str) -> (EventType, &'static str, String) {
+        const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
+        match self {
+            Self::To { revision, .. } => (
+                EventType::Normal,
+                "DeploymentRollback",
+                format!("Rolled back deployment {deployment:?} to revision {revision}"),
+            ),
+            Self::Unchanged => (
+                EventType::Warning,
+                "DeploymentRollbackTemplateUnchanged",
+                format!(
+                    "The rollback revision contains the same template as current deployment {deployment:?}"
+                ),
+            ),
+            Self::NoLast => (EventType::Warning, NOT_FOUND, "Unable to find last revision.".to_owned()),
+            Self::NotFound => {
+                (EventType::Warning, NOT_FOUND, "Unable to find the revision to rollback to.".to_owned())
+            }
+        }
+    }
+}

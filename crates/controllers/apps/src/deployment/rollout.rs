@@ -1,0 +1,90 @@
+//! The rolling update: the new ReplicaSet grows as far as the surge allows, then the old ones shrink as far as
+//! availability allows, and so on, one of both in each step.
+
+use flyball_api::ReplicaSet;
+
+use super::fleet::{Fleet, available, replicas};
+use super::limits::Limits;
+use super::new_replica_set::ensure;
+use super::plan::{Action, View, finish};
+
+/// A set reduced to what the arithmetic needs.
+#[derive(Debug, Clone, Copy)]
+struct Size<'a> {
+    set: &'a ReplicaSet,
+    replicas: i64,
+    available: i64,
+}
+
+/// The next step: up, or else down, or else nothing but to tidy up.
+pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+    let mut actions = ensure(view, fleet);
+    let (new_replicas, new_available) = match fleet.new {
+        Some(set) => (replicas(set), available(set)),
+        None => (size_of_new(&view.limits, fleet.replicas(), 0), 0),
+    };
+    if let Some(set) = fleet.new {
+        let to = size_of_new(&view.limits, fleet.replicas(), new_replicas);
+        if to != new_replicas {
+            actions.push(Action::Scale { set, from: new_replicas, to });
+            return actions;
+        }
+    }
+    let down = shrink_old(&view.limits, fleet, new_replicas, new_available);
+    match down.is_empty() {
+        true => actions.extend(finish(view, fleet)),
+        false => actions.extend(down),
+    }
+    actions
+}
+
+/// How large the new set is to be when all sets together have `total` and it has `new`: as large as the surge
+/// allows, and never larger than wanted.
+pub fn size_of_new(limits: &Limits, total: i64, new: i64) -> i64 {
+    let room = (limits.most() - total).max(0);
+    match new > limits.desired {
+        true => limits.desired,
+        false => new + room.min(limits.desired - new),
+    }
+}
+
+/// Scales old sets down without touching what must stay available. Pods of the new set that are not available
+/// yet are no reason to let go of old ones that are.
+fn shrink_old<'a>(
+    limits: &Limits,
+    fleet: &Fleet<'a>,
+    new_replicas: i64,
+    new_available: i64,
+) -> Vec<Action<'a>> {
+    let mut old: Vec<Size<'a>> = fleet
+        .active_old()
+        .map(|set| Size { set, replicas: replicas(set), available: available(set) })
+        .collect();
+    let total = old.iter().map(|size| size.replicas).sum::<i64>() + new_replicas;
+    let spare = total - limits.least_available() - (new_replicas - new_available);
+    if spare <= 0 {
+        return vec![];
+    }
+    // Pods that are of no use go first, otherwise they could block the rollout for good
+    // (kubernetes/kubernetes#16737). A set deletes such pods before any others.
+    let mut actions = take(&mut old, spare, |size| size.replicas - size.available);
+    let available = old.iter().map(|size| size.available).sum::<i64>() + new_available;
+    actions.extend(take(&mut old, available - limits.least_available(), |size| size.replicas));
+    actions
+}
+
+/// Takes up to `count` pods from the sets, oldest set first, from each as many as `most` says.
+fn take<'a>(sizes: &mut [Size<'a>], count: i64, most: impl Fn(&Size<'_>) -> i64) -> Vec<Action<'a>> {
+    let mut left = count;
+    let mut actions = vec![];
+    for size in sizes {
+        let taken = most(size).min(left);
+        if taken > 0 {
+            let (from, to) = (size.replicas, size.replicas - taken);
+            actions.push(Action::Scale { set: size.set, from, to });
+            size.replicas = to;
+            left -= taken;
+        }
+    }
+    actions
+}

@@ -1,0 +1,171 @@
+//! What to say about a Deployment. Pure.
+
+use flyball_api::condition::{self, Condition};
+use flyball_api::deployment::DeploymentStatus;
+use flyball_api::{Labels, Object, ReplicaSet, time};
+
+use super::annotations::REVISION;
+use super::plan::{Action, Plan, Report, View};
+use super::progress::{self, PROGRESSING, deadline, reason};
+
+/// The condition that says whether enough pods are available.
+pub const AVAILABLE: &str = "Available";
+/// The condition that tells of pods that could not be made or deleted.
+pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// What came of a plan.
+#[derive(Debug, Clone, Copy)]
+pub enum Outcome<'a> {
+    /// All was done; this ReplicaSet was made on the way.
+    Done(Option<&'a ReplicaSet>),
+    /// The ReplicaSet of the present template could not be made.
+    CreateFailed(&'a str),
+    /// Its name was taken by something else.
+    NameTaken,
+}
+
+/// What is to be written by a PUT on the status: it carries the revision along.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    /// The status.
+    pub status: DeploymentStatus,
+    /// The Deployment's annotations.
+    pub annotations: Labels,
+}
+
+/// What to say after `plan` came to `outcome`. Numbers are those before its writes, as their effect is seen
+/// only later.
+pub fn statement(view: &View<'_>, plan: &Plan<'_>, outcome: Outcome<'_>) -> Statement {
+    let mut status = view.deployment.status.clone();
+    let mut annotations = view.deployment.metadata.annotations.clone();
+    if !view.deployment.is_deleting() {
+        progress::note_pause(view, &mut status.conditions);
+    }
+    match outcome {
+        Outcome::NameTaken => status.collision_count = Some(status.collision_count.unwrap_or(0) + 1),
+        Outcome::CreateFailed(message) => {
+            note(view, &mut status.conditions, condition::FALSE, reason::CREATE_FAILED, message.to_owned());
+        }
+        Outcome::Done(_) if plan.report == Report::Nothing => {}
+        Outcome::Done(created) => {
+            if let Some(revision) = plan.revision() {
+                annotations = annotations.with(REVISION, revision);
+            }
+            note_new(view, plan, &mut status.conditions);
+            status = told(view, plan, created, status);
+        }
+    }
+    Statement { status, annotations }
+}
+
+/// Notes where the ReplicaSet of the present template came from.
+fn note_new(view: &View<'_>, plan: &Plan<'_>, conditions: &mut Vec<Condition>) {
+    let made = plan.actions.iter().find_map(|action| match action {
+        Action::Create(new) => Some(&new.name),
+        _ => None,
+    });
+    if let Some(name) = made {
+        let message = format!("Created new replica set {name:?}");
+        note(view, conditions, condition::TRUE, reason::CREATED, message);
+    } else if let Some(found) = plan.fleet.new
+        && condition::find(conditions, PROGRESSING).is_none()
+    {
+        let message = format!("Found new replica set {:?}", found.metadata.name.as_str());
+        note(view, conditions, condition::TRUE, reason::FOUND, message);
+    }
+}
+
+/// Only rollouts with a deadline tell of their progress.
+fn note(
+    view: &View<'_>,
+    conditions: &mut Vec<Condition>,
+    truth: &'static str,
+    reason: &'static str,
+    message: String,
+) {
+    if deadline(&view.deployment.spec).is_some() {
+        progress::set(conditions, progress::condition(truth, reason, message, view.now));
+    }
+}
+
+/// The numbers and what follows from them; `before` is the status so far.
+fn told(
+    view: &View<'_>,
+    plan: &Plan<'_>,
+    created: Option<&ReplicaSet>,
+    before: DeploymentStatus,
+) -> DeploymentStatus {
+    let new = plan.fleet.new.or(created);
+    let all: Vec<&ReplicaSet> = plan.fleet.all().chain(created).collect();
+    let mut status = counts(view, &all, new, &before);
+    set_available(view, &mut status);
+    if plan.report == Report::Rollout {
+        progress::judge(view, &before, &mut status, new.map(|new| new.metadata.name.as_str()));
+        // The new set's trouble is of more interest than that of old ones.
+        match new.into_iter().chain(all).find_map(failure) {
+            Some(failure) => progress::set(&mut status.conditions, failure),
+            None => _ = condition::remove(&mut status.conditions, REPLICA_FAILURE),
+        }
+    }
+    status
+}
+
+fn counts(
+    view: &View<'_>,
+    all: &[&ReplicaSet],
+    new: Option<&ReplicaSet>,
+    before: &DeploymentStatus,
+) -> DeploymentStatus {
+    let sum =
+        |number: fn(&ReplicaSet) -> i32| all.iter().fold(0, |sum: i32, set| sum.saturating_add(number(set)));
+    let available = sum(|set| set.status.available_replicas);
+    let wanted = sum(|set| set.spec.replicas.unwrap_or(1));
+    DeploymentStatus {
+        observed_generation: view.deployment.metadata.generation,
+        replicas: sum(|set| set.status.replicas),
+        updated_replicas: new.map_or(0, |new| new.status.replicas),
+        ready_replicas: sum(|set| set.status.ready_replicas),
+        available_replicas: available,
+        unavailable_replicas: wanted.saturating_sub(available).max(0),
+        terminating_replicas: if view.counts_terminating { terminating(all) } else { None },
+        collision_count: before.collision_count,
+        conditions: before.conditions.clone(),
+    }
+}
+
+/// The pods that are being deleted. A set that its controller has looked at but not counted them for makes the
+/// sum unknown; one that it has not looked at yet has none.
+fn terminating(all: &[&ReplicaSet]) -> Option<i32> {
+    all.iter().try_fold(0i32, |sum, set| match set.status.terminating_replicas {
+        Some(number) => Some(sum.saturating_add(number)),
+        None if set.status.observed_generation == 0 => Some(sum),
+        None => None,
+    })
+}
+
+fn set_available(view: &View<'_>, status: &mut DeploymentStatus) {
+    let enough = i64::from(status.available_replicas) >= view.limits.least_available();
+    let (truth, reason, message) = match enough {
+        true => (condition::TRUE, "MinimumReplicasAvailable", "Deployment has minimum availability."),
+        false => {
+            (condition::FALSE, "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+        }
+    };
+    let now = Some(time::truncate(view.now));
+    let condition = Condition {
+        type_: AVAILABLE.into(),
+        status: truth.into(),
+        reason: reason.into(),
+        message: message.into(),
+        last_update_time: now,
+        last_transition_time: now,
+        ..Condition::default()
+    };
+    progress::set(&mut status.conditions, condition);
+}
+
+/// The failure that a set reports, as the Deployment tells of it.
+fn failure(set: &ReplicaSet) -> Option<Condition> {
+    let told = condition::find(&set.status.conditions, REPLICA_FAILURE)?;
+    Some(Condition { last_update_time: told.last_transition_time, ..told.clone() })
+}

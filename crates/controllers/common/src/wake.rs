@@ -1,0 +1,52 @@
+//! Who must look again when an object changes: the owner that controls it, the one that did, or, for an object
+//! that nobody controls, whoever could adopt it.
+
+use std::sync::Arc;
+
+use flyball_api::{Key, Object, ObjectMeta, Resource, Selector};
+use flyball_cache::{Change, Origin, Store};
+
+/// The owners of kind `O` that a change of one of their objects concerns. `selector` says what an owner would
+/// adopt; an owner with a broken or an empty selector adopts nothing.
+pub fn owners<T: Object, O: Resource>(
+    change: &Change<'_, T>,
+    owners: &Store<O>,
+    selector: impl Fn(&O) -> Option<Selector>,
+) -> Vec<Key> {
+    if change.origin == Origin::Resync {
+        return vec![];
+    }
+    let controlling = |object: Option<&Arc<T>>| controller(object?.meta(), owners).map(|owner| owner.key());
+    let (before, after) = (controlling(change.old), controlling(change.new));
+    let mut keys: Vec<Key> = before.into_iter().chain(after).collect();
+    keys.dedup();
+    if let Some(orphan) = change.new.filter(|object| is_orphan_with_news(change, object.meta())) {
+        let wants = |owner: &&Arc<O>| {
+            let selector = selector(owner).filter(|selector| !selector.is_empty());
+            selector.is_some_and(|selector| selector.matches(&orphan.meta().labels))
+        };
+        keys.extend(
+            owners.in_namespace(&orphan.meta().namespace).iter().filter(wants).map(|owner| owner.key()),
+        );
+    }
+    keys
+}
+
+/// The owner of kind `O` that controls an object, unless another one has taken its name.
+pub fn controller<O: Resource>(object: &ObjectMeta, owners: &Store<O>) -> Option<Arc<O>> {
+    let reference = object.controller()?;
+    if reference.kind != O::TYPE.kind || reference.group() != O::TYPE.group {
+        return None;
+    }
+    let key = Key::new(object.namespace.as_str(), reference.name.as_str());
+    owners.get(&key).filter(|owner| *owner.uid() == reference.uid)
+}
+
+/// Whether nobody controls the object and its owner or labels are news, so that somebody may want it now.
+fn is_orphan_with_news<T: Object>(change: &Change<'_, T>, object: &ObjectMeta) -> bool {
+    object.controller().is_none()
+        && !object.is_deleting()
+        && change
+            .old
+            .is_none_or(|old| old.meta().labels != object.labels || old.meta().controller().is_some())
+}
