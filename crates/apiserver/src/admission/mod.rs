@@ -1,12 +1,20 @@
-//! Admission: what the server adds to objects, and what it refuses, beyond their kind's own rules. The plugins and
-//! their order are upstream's defaults.
+//! Admission: what the server adds to objects, and what it refuses, beyond their kind's own rules. The plugins are
+//! upstream's defaults; each can be turned off by its name.
 
+mod certificates;
+mod limits;
 mod namespaces;
+mod nodes;
+mod pods;
+mod quota;
+mod service_account;
+mod storage;
 
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::life::Ops;
+use crate::meta;
 use crate::registry::Subresource;
 
 /// What is being done.
@@ -20,6 +28,36 @@ pub(crate) enum Operation {
     Delete,
 }
 
+/// One write on its way through admission.
+pub(crate) struct Request<'a> {
+    operation: Operation,
+    sub: Option<Subresource>,
+    group: &'a str,
+    plural: &'a str,
+}
+
+impl Request<'_> {
+    fn creates(&self, group: &str, plural: &str) -> bool {
+        self.operation == Operation::Create
+            && self.sub.is_none()
+            && self.group == group
+            && self.plural == plural
+    }
+
+    fn updates(&self, group: &str, plural: &str, sub: Option<Subresource>) -> bool {
+        self.operation == Operation::Update && self.sub == sub && self.group == group && self.plural == plural
+    }
+}
+
+/// Refuses a write with an explanation.
+fn forbid(ops: &Ops<'_>, object: &Value, why: &str) -> ApiError {
+    ApiError::forbidden(ops.resource.named(meta::text(object, "name")), why)
+}
+
+fn enabled(ops: &Ops<'_>, plugin: &str) -> bool {
+    !ops.server.options.disabled_admission.contains(plugin)
+}
+
 /// Lets the plugins change an object before its strategy sees it.
 pub(crate) fn mutate(
     ops: &mut Ops<'_>,
@@ -28,11 +66,37 @@ pub(crate) fn mutate(
     object: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let _ = old;
+    let resource = ops.resource;
+    let request = Request { operation, sub, group: &resource.group, plural: &resource.plural };
     if operation == Operation::Create && sub.is_none() {
         namespaces::check_create(ops, object)?;
     }
-    Ok(())
+    if request.creates("", "pods") {
+        if enabled(ops, "LimitRanger") {
+            limits::set_defaults(ops, object);
+        }
+        if enabled(ops, "ServiceAccount") {
+            service_account::inject(ops, object)?;
+        }
+        if enabled(ops, "Priority") {
+            pods::set_priority(ops, object)?;
+        }
+        if enabled(ops, "RuntimeClass") {
+            pods::set_overhead(ops, object)?;
+        }
+        if enabled(ops, "PodTopologyLabels") {
+            pods::copy_topology(ops, object);
+        }
+    }
+    let pod_spec = request.creates("", "pods") || request.updates("", "pods", None);
+    if pod_spec && enabled(ops, "DefaultTolerationSeconds") {
+        pods::tolerate(object);
+    }
+    if request.creates("", "nodes") && enabled(ops, "TaintNodesByCondition") {
+        nodes::taint(object);
+    }
+    storage::mutate(ops, &request, object);
+    certificates::check(ops, &request, object, old)
 }
 
 /// Lets the plugins refuse what is about to be stored or deleted.
@@ -43,9 +107,23 @@ pub(crate) fn validate(
     new: Option<&Value>,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let _ = (sub, new);
     if let (Operation::Delete, Some(old)) = (operation, old) {
-        namespaces::check_delete(ops, old)?;
+        return namespaces::check_delete(ops, old);
+    }
+    let Some(new) = new else { return Ok(()) };
+    let resource = ops.resource;
+    let request = Request { operation, sub, group: &resource.group, plural: &resource.plural };
+    if enabled(ops, "LimitRanger") {
+        limits::check(ops, &request, new)?;
+    }
+    if enabled(ops, "Priority") {
+        pods::check_class(ops, &request, new)?;
+    }
+    if enabled(ops, "PersistentVolumeClaimResize") {
+        storage::check_resize(ops, &request, new, old)?;
+    }
+    if enabled(ops, "ResourceQuota") && resource.namespaced {
+        quota::charge(ops, &request, new, old)?;
     }
     Ok(())
 }

@@ -32,6 +32,7 @@ pub use bootstrap::bootstrap;
 pub use catalog::catalog;
 pub use defaults::apply as default;
 use json::Json;
+pub(crate) use quantity::Quantity;
 pub use shape::shape;
 
 /// Puts back the metadata that users write, where a subresource may not change it.

@@ -78,6 +78,16 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(other.nanos), form }
     }
 
+    /// The difference.
+    pub(crate) fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos), ..self }
+    }
+
+    /// The amount as a floating-point number, for ratios.
+    pub(crate) fn as_f64(self) -> f64 {
+        self.nanos as f64 / NANO as f64
+    }
+
     /// The canonical text: no fraction, no needless digits, the largest suffix that allows it.
     pub(crate) fn canonical(self) -> String {
         if self.nanos == 0 {
