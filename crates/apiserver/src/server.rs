@@ -83,6 +83,7 @@ impl Inner {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.authz.forget(),
             ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::changed(self, key),
+            _ if resource.custom.is_some() => crate::crd::instance_gone(self, resource),
             _ => {}
         }
     }

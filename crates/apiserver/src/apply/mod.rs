@@ -1,39 +1,276 @@
 //! Server-side apply and the bookkeeping of `managedFields`.
 
-use serde_json::Value;
+mod managed;
+mod set;
+mod typed;
+
+use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::life::{Ops, Updated};
+use crate::invalid::Cause;
+use crate::life::{Ops, Target, Updated};
+use crate::meta;
 use crate::registry::Subresource;
 use crate::store::Key;
+use managed::Entry;
+use set::Set;
+use typed::Typed;
+
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// One server-side apply.
 pub(crate) struct Apply<'a> {
     /// Who applies.
-    pub manager: &'a str,
+    pub(crate) manager: &'a str,
     /// Take fields over from others.
-    pub force: bool,
+    pub(crate) force: bool,
     /// The part that is applied.
-    pub sub: Option<Subresource>,
+    pub(crate) sub: Option<Subresource>,
 }
 
 impl Apply<'_> {
-    /// Applies a configuration.
-    pub(crate) fn run(&self, _ops: &mut Ops<'_>, _key: &Key, _config: &Value) -> Result<Updated, ApiError> {
-        Err(ApiError::bad_request("server-side apply is not supported"))
+    /// Applies a configuration; creates the object if it is missing.
+    pub(crate) fn run(&self, ops: &mut Ops<'_>, key: &Key, config: &Value) -> Result<Updated, ApiError> {
+        self.check_config(ops, key, config)?;
+        let target = Target { sub: self.sub, create_missing: self.sub.is_none(), repeatable: true };
+        ops.applying = true;
+        let updated = ops.update(key, target, |ops, old| self.applied(ops, config, old));
+        ops.applying = false;
+        updated
+    }
+
+    fn check_config(&self, ops: &Ops<'_>, key: &Key, config: &Value) -> Result<(), ApiError> {
+        let resource = ops.resource;
+        if !config.is_object() {
+            return Err(ApiError::bad_request(
+                "error decoding YAML: an apply configuration must be an object",
+            ));
+        }
+        let version = config["apiVersion"].as_str().unwrap_or_default();
+        let kind = config["kind"].as_str().unwrap_or_default();
+        if version != resource.api_version() || kind != resource.kind {
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {version}, Kind={kind} (expected {}, Kind={})",
+                resource.api_version(),
+                resource.kind
+            )));
+        }
+        if config["metadata"]["managedFields"].as_array().is_some_and(|list| !list.is_empty()) {
+            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+        }
+        let name = meta::text(config, "name");
+        if !name.is_empty() && name != key.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                key.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// The object after the apply, with its new `managedFields`.
+    fn applied(&self, ops: &mut Ops<'_>, config: &Value, old: Option<&Value>) -> Result<Value, ApiError> {
+        let resource = std::sync::Arc::clone(ops.resource);
+        let typed = Typed::of(&resource);
+        let sub = self.sub.map_or("", Subresource::segment);
+        let time = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut wanted = typed::fields_of(config, typed);
+        wanted.strip();
+        let live = match old {
+            Some(old) if resource.converts() => resource.strategy.serve(old.clone()),
+            Some(old) => old.clone(),
+            None => json!({}),
+        };
+        let mut entries = managed::read(&live);
+        if old.is_some() && entries.is_empty() {
+            let mut fields = typed::fields_of(&live, typed);
+            fields.strip();
+            entries.push(Entry {
+                manager: BEFORE_FIRST_APPLY.to_owned(),
+                operation: "Update".to_owned(),
+                api_version: resource.api_version().to_string(),
+                time: time.clone(),
+                subresource: String::new(),
+                fields,
+            });
+        }
+        let mut merged = typed::merge(&live, config, typed);
+        self.prune(&mut merged, &entries, &wanted, typed, sub);
+        self.settle_conflicts(ops, &live, &merged, &mut entries, typed, sub)?;
+        let place = entries.iter().position(|entry| entry.is_applied_by(self.manager, sub));
+        let previous = place.map(|at| entries.remove(at));
+        let time = match previous {
+            Some(previous) if previous.fields == wanted => previous.time,
+            _ => time,
+        };
+        entries.push(Entry {
+            manager: self.manager.to_owned(),
+            operation: "Apply".to_owned(),
+            api_version: resource.api_version().to_string(),
+            time,
+            subresource: sub.to_owned(),
+            fields: wanted,
+        });
+        managed::write(&mut merged, entries);
+        if let Some(old) = old {
+            meta::of(&mut merged)
+                .entry("resourceVersion")
+                .or_insert_with(|| old["metadata"]["resourceVersion"].clone());
+        }
+        ops.decode(merged)
+    }
+
+    /// Takes out what this manager applied before, no longer applies, and nobody else owns.
+    fn prune(&self, merged: &mut Value, entries: &[Entry], wanted: &Set, typed: Typed<'_>, sub: &str) {
+        let Some(last) = entries.iter().find(|entry| entry.is_applied_by(self.manager, sub)) else { return };
+        let mut gone = last.fields.clone();
+        gone.subtract(wanted);
+        for other in entries.iter().filter(|entry| !entry.is_applied_by(self.manager, sub)) {
+            gone.subtract(&other.fields);
+        }
+        typed::remove(merged, &gone, typed);
+    }
+
+    fn settle_conflicts(
+        &self,
+        ops: &Ops<'_>,
+        live: &Value,
+        merged: &Value,
+        entries: &mut [Entry],
+        typed: Typed<'_>,
+        sub: &str,
+    ) -> Result<(), ApiError> {
+        let mut difference = typed::compare(Some(live), Some(merged), typed);
+        difference.changed.strip();
+        let mut conflicts: Vec<(String, Vec<String>)> = Vec::new();
+        for entry in entries.iter_mut().filter(|entry| !entry.is_applied_by(self.manager, sub)) {
+            let common = entry.fields.intersection(&difference.changed);
+            if !common.is_empty() {
+                conflicts.push((owner_text(entry), common.paths()));
+                entry.fields.subtract(&common);
+            }
+            entry.fields.subtract_below(&difference.removed);
+        }
+        if self.force || conflicts.is_empty() {
+            return Ok(());
+        }
+        Err(conflict_error(ops, &conflicts))
     }
 }
 
-/// Notes which fields a write other than an apply has changed.
-pub(crate) fn track_update(
-    _ops: &Ops<'_>,
-    _sub: Option<Subresource>,
-    _new: &mut Value,
-    _old: Option<&Value>,
-) {
+fn owner_text(entry: &Entry) -> String {
+    let sub = match entry.subresource.as_str() {
+        "" => String::new(),
+        sub => format!(" with subresource {sub:?}"),
+    };
+    let how =
+        if entry.operation == "Apply" { String::new() } else { format!(" using {}", entry.api_version) };
+    format!("conflict with {:?}{sub}{how}", entry.manager)
 }
 
-/// Whether two states differ in nothing but the times in `managedFields`.
+fn conflict_error(ops: &Ops<'_>, conflicts: &[(String, Vec<String>)]) -> ApiError {
+    let count: usize = conflicts.iter().map(|(_, paths)| paths.len()).sum();
+    let text = match conflicts {
+        [(owner, paths)] if paths.len() == 1 => format!("{owner}: {}", paths[0]),
+        many => {
+            let lines = many.iter().map(|(owner, paths)| {
+                let owner = owner.replacen("conflict ", "conflicts ", 1);
+                format!("{owner}:\n{}", paths.iter().map(|p| format!("- {p}")).collect::<Vec<_>>().join("\n"))
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    };
+    let noun = if count == 1 { "conflict" } else { "conflicts" };
+    let mut error = ApiError::conflict(ops.resource.named(""), "");
+    error.message = format!("Apply failed with {count} {noun}: {text}");
+    error.details = Some(json!({}));
+    for (owner, paths) in conflicts {
+        for path in paths {
+            error =
+                error.with_cause(json!({"reason": "FieldManagerConflict", "message": owner, "field": path}));
+        }
+    }
+    error
+}
+
+/// Notes which fields a write other than an apply has changed.
+pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Value, old: Option<&Value>) {
+    if ops.applying {
+        return;
+    }
+    let reset = new["metadata"].get("managedFields").and_then(Value::as_array).is_some_and(|list| {
+        list.is_empty() || list.iter().all(|entry| entry.as_object().is_some_and(serde_json::Map::is_empty))
+    });
+    let mut entries = match old {
+        Some(old) if !reset => managed::read(old),
+        _ => Vec::new(),
+    };
+    if !ops.server.options.managed_fields && entries.is_empty() {
+        meta::of(new).remove("managedFields");
+        return;
+    }
+    let typed = Typed::of(ops.resource);
+    let mut difference = typed::compare(old, Some(new), typed);
+    difference.changed.here = false;
+    difference.changed.strip();
+    difference.removed.strip();
+    let sub = sub.map_or("", Subresource::segment);
+    if sub.is_empty() && ops.resource.has(Subresource::Status) {
+        difference.changed.below.remove("f:status");
+    }
+    if !difference.is_empty() {
+        let time = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let version = ops.resource.stored_version.as_str();
+        let mine = |entry: &Entry| {
+            entry.operation == "Update"
+                && entry.manager == ops.manager
+                && entry.subresource == sub
+                && entry.api_version == version
+        };
+        for entry in entries.iter_mut().filter(|entry| !mine(entry)) {
+            entry.fields.subtract(&difference.changed);
+            entry.fields.subtract_below(&difference.removed);
+        }
+        let place = entries.iter().position(mine);
+        let mut own = place.map(|at| entries.remove(at)).unwrap_or_else(|| Entry {
+            manager: ops.manager.to_owned(),
+            operation: "Update".to_owned(),
+            api_version: version.to_owned(),
+            time: time.clone(),
+            subresource: sub.to_owned(),
+            fields: Set::default(),
+        });
+        let before = own.fields.clone();
+        own.fields.union(&difference.changed);
+        own.fields.subtract_below(&difference.removed);
+        if own.fields != before {
+            own.time = time;
+        }
+        entries.push(own);
+    }
+    managed::write(new, entries);
+}
+
+/// Whether a write would change nothing.
 pub(crate) fn same_but_for_times(new: &Value, old: &Value) -> bool {
-    new == old
+    if new == old {
+        return true;
+    }
+    let without_times = |object: &Value| {
+        let mut object = object.clone();
+        for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
+            if let Some(map) = entry.as_object_mut() {
+                map.remove("time");
+            }
+        }
+        object
+    };
+    new["metadata"]["managedFields"] != old["metadata"]["managedFields"]
+        && without_times(new) == without_times(old)
+}
+
+/// What is wrong with the options of an apply.
+pub(crate) fn manager_required() -> ApiError {
+    let named = crate::error::Named { group: "meta.k8s.io", what: "PatchOptions", name: "" };
+    ApiError::invalid(named, &[Cause::required("fieldManager", "is required for apply patch")])
 }

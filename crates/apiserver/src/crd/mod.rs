@@ -1,50 +1,140 @@
 //! Custom resources: definitions become resources of their own, with a schema that prunes, defaults and validates.
 
-use jiff::Timestamp;
-use serde_json::Value;
+mod columns;
+mod definition;
+mod schema;
+mod validate;
 
-use crate::invalid::Cause;
+use serde_json::{Value, json};
+
+use crate::life::{DeleteOptions, Ops};
+use crate::meta;
+use crate::resource::Resource;
 use crate::server::Inner;
-use crate::store::Key;
+use crate::store::{Key, ShelfId};
 
-/// One version of a custom resource.
-pub struct Definition {}
+pub(crate) use definition::Definition;
 
-impl Definition {
-    /// Drops the fields that the schema does not have, and names them.
-    pub fn prune(&self, _object: &mut Value) -> Vec<String> {
-        Vec::new()
-    }
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
+/// Keeps a definition until its objects are gone.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-    /// Fills in the schema's defaults.
-    pub fn default(&self, _object: &mut Value) {}
-
-    /// What is wrong with an object.
-    pub fn validate(&self, _object: &Value) -> Vec<Cause> {
-        Vec::new()
-    }
-
-    /// What is wrong with a change.
-    pub fn validate_update(&self, new: &Value, _old: &Value) -> Vec<Cause> {
-        self.validate(new)
-    }
-
-    /// Where `/scale` finds its numbers.
-    pub fn scale_paths(&self) -> crate::registry::ScalePaths<'_> {
-        crate::registry::ScalePaths::DEFAULT
-    }
-
-    /// Columns of `kubectl get`.
-    pub fn columns(&self, _version: &str) -> Vec<Value> {
-        Vec::new()
-    }
-
-    /// One row of `kubectl get`.
-    pub fn cells(&self, _version: &str, _object: &Value, _now: Timestamp) -> Vec<Value> {
-        Vec::new()
+/// Serves the definitions that are in the store.
+pub(crate) fn load(server: &Inner) {
+    for entry in server.store.all(&ShelfId::new(GROUP, PLURAL), None) {
+        changed(server, &entry.key);
     }
 }
 
-pub(crate) fn load(_server: &Inner) {}
+/// A definition has been written or removed.
+pub(crate) fn changed(server: &Inner, key: &Key) {
+    let stored = server.store.get(&ShelfId::new(GROUP, PLURAL), key).map(|entry| entry.value());
+    let Some(object) = stored else {
+        let gone = server.catalog.all().into_iter().find(|r| is_of(r, key));
+        server.catalog.replace(|resource| is_of(resource, key), Vec::new());
+        if let Some(gone) = gone {
+            server.store.drop_shelf(&gone.shelf);
+        }
+        return;
+    };
+    if !is_established(&object) {
+        establish(server, key);
+        return; // the write has brought us here again
+    }
+    let fresh = definition::resources(&object);
+    server.catalog.replace(|resource| is_of(resource, key), fresh);
+    if meta::is_deleting(&object) {
+        clean_up(server, key, &object);
+    }
+}
 
-pub(crate) fn changed(_server: &Inner, _key: &Key) {}
+/// An object of a custom resource is gone; its definition may be waiting for that.
+pub(crate) fn instance_gone(server: &Inner, resource: &Resource) {
+    let Some(custom) = &resource.custom else { return };
+    let key = Key::new("", custom.name.as_str());
+    let stored = server.store.get(&ShelfId::new(GROUP, PLURAL), &key);
+    if let Some(object) = stored.map(|entry| entry.value()).filter(meta::is_deleting)
+        && server.store.len(&resource.shelf) == 0
+    {
+        clean_up(server, &key, &object);
+    }
+}
+
+fn is_of(resource: &Resource, key: &Key) -> bool {
+    resource.custom.as_ref().is_some_and(|custom| custom.name == key.name)
+}
+
+fn is_established(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|c| c["type"] == "Established" && c["status"] == "True")
+        && object["status"]["acceptedNames"] == object["spec"]["names"]
+}
+
+fn with_resource(server: &Inner, act: impl FnOnce(&mut Ops<'_>)) {
+    let Some(resource) = server.catalog.get(GROUP, "v1", PLURAL) else { return };
+    let user = crate::bootstrap::system_user();
+    act(&mut Ops::internal(server, &resource, &user));
+}
+
+/// Accepts the names and says so in the status.
+fn establish(server: &Inner, key: &Key) {
+    let now = server.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    with_resource(server, |ops| {
+        let _ = ops.rewrite(key, |object| {
+            let names = object["spec"]["names"].clone();
+            let versions = object["spec"]["versions"].as_array().into_iter().flatten();
+            let stored = versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone());
+            let mut all: Vec<Value> = object["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
+            for version in stored {
+                if !all.contains(&version) {
+                    all.push(version);
+                }
+            }
+            let condition = |kind: &str, reason: &str, message: &str| {
+                json!({"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now})
+            };
+            object["status"] = json!({
+                "acceptedNames": names, "storedVersions": all,
+                "conditions": [
+                    condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+                    condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+                ],
+            });
+            Ok(())
+        });
+    });
+}
+
+/// Deletes all objects of a definition that is being deleted, then lets it go.
+fn clean_up(server: &Inner, key: &Key, object: &Value) {
+    let of = server.catalog.all().into_iter().find(|resource| is_of(resource, key) && !resource.converts());
+    let user = crate::bootstrap::system_user();
+    if let Some(resource) = of {
+        let mut ops = Ops::internal(server, &resource, &user);
+        for entry in server.store.all(&resource.shelf, None) {
+            if !meta::is_deleting(&entry.value()) {
+                // Objects with finalizers stay for now and bring us here again when they go.
+                let _ = ops.delete(&entry.key, &DeleteOptions::default());
+            }
+        }
+        if server.store.len(&resource.shelf) > 0 {
+            return;
+        }
+    }
+    if meta::finalizers(object).contains(&CLEANUP) {
+        with_resource(server, |ops| {
+            let target = crate::life::Target { repeatable: true, ..crate::life::Target::default() };
+            let _ = ops.update(key, target, |_, old| {
+                let mut object = old.cloned().unwrap_or_default();
+                let kept = meta::finalizers(&object)
+                    .into_iter()
+                    .filter(|f| *f != CLEANUP)
+                    .map(str::to_owned)
+                    .collect();
+                meta::set_finalizers(&mut object, kept);
+                Ok(object)
+            });
+        });
+    }
+}

@@ -257,12 +257,17 @@ impl Ops<'_> {
             (None, None) if present.contains(&FOREGROUND) => Propagation::Foreground,
             (None, None) => self.resource.strategy.default_propagation(),
         };
+        let definition = self.resource.is("apiextensions.k8s.io", "customresourcedefinitions");
         let mut wanted: Vec<String> =
             present.iter().filter(|f| **f != ORPHAN && **f != FOREGROUND).map(|f| (*f).to_owned()).collect();
         match policy {
             Propagation::Orphan => wanted.push(ORPHAN.to_owned()),
             Propagation::Foreground => wanted.push(FOREGROUND.to_owned()),
             Propagation::Background => {}
+        }
+        if definition && !meta::is_deleting(object) && !present.contains(&crate::crd::CLEANUP) {
+            // Its objects go before it does.
+            wanted.push(crate::crd::CLEANUP.to_owned());
         }
         wanted
     }

@@ -53,6 +53,8 @@ pub struct Ops<'a> {
     pub warnings: Vec<String>,
     /// The last version written, which must be durable before the answer is sent.
     pub written: u64,
+    /// A server-side apply is under way, which keeps `managedFields` itself.
+    pub applying: bool,
 }
 
 impl<'a> Ops<'a> {
@@ -68,6 +70,7 @@ impl<'a> Ops<'a> {
             field_validation: FieldValidation::Ignore,
             warnings: Vec::new(),
             written: 0,
+            applying: false,
         }
     }
 
@@ -83,6 +86,7 @@ impl<'a> Ops<'a> {
             field_validation: FieldValidation::Ignore,
             warnings: Vec::new(),
             written: 0,
+            applying: false,
         }
     }
 

@@ -21,8 +21,6 @@ pub struct Target {
     pub create_missing: bool,
     /// Whether the change takes the present state into account and may be tried again on it (patches).
     pub repeatable: bool,
-    /// Whether the change keeps `managedFields` itself (server-side apply).
-    pub applies: bool,
 }
 
 /// The outcome of an update.
@@ -105,9 +103,7 @@ impl Ops<'_> {
         self.validate_update(target.sub, &new, old)?;
         admission::validate(self, Operation::Update, target.sub, Some(&new), Some(old))?;
         let claim = self.server.claim_addresses(self, Some(old), &mut new)?;
-        if !target.applies {
-            crate::apply::track_update(self, target.sub, &mut new, Some(old));
-        }
+        crate::apply::track_update(self, target.sub, &mut new, Some(old));
         meta::of(&mut new).insert("resourceVersion".to_owned(), json!(entry.version.to_string()));
         if crate::apply::same_but_for_times(&new, old) {
             return Ok(Ok(Arc::clone(entry)));

@@ -144,6 +144,7 @@ impl Call<'_> {
             field_validation,
             warnings: Vec::new(),
             written: 0,
+            applying: false,
         })
     }
 

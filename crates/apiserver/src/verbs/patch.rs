@@ -69,10 +69,7 @@ pub(super) fn patch(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer,
     if let Change::Apply(config) = &change {
         let force = call.query.flag("force") == Some(true);
         let Some(manager) = call.query.get("fieldManager") else {
-            return Err(ApiError::invalid(
-                crate::error::Named { group: "meta.k8s.io", what: "PatchOptions", name: "" },
-                &[crate::invalid::Cause::required("fieldManager", "is required for apply patch")],
-            ));
+            return Err(crate::apply::manager_required());
         };
         let apply = crate::apply::Apply { manager, force, sub };
         let updated = apply.run(&mut ops, &key, config)?;

@@ -41,7 +41,7 @@ pub(crate) fn line(call: &Call<'_>, happened: Happened, entry: &Entry) -> Bytes 
 /// A table around rows.
 pub(crate) fn table(call: &Call<'_>, rows: Vec<Value>, metadata: &Value) -> Value {
     let columns: Vec<Value> = match &call.resource.custom {
-        Some(custom) => custom.columns(&call.resource.version),
+        Some(custom) => custom.columns(),
         None => call.resource.strategy.columns().iter().map(column).collect(),
     };
     json!({
@@ -61,7 +61,7 @@ fn column(column: &Column) -> Value {
 pub(crate) fn row(call: &Call<'_>, entry: &Entry) -> Value {
     let stored = entry.value();
     let cells = match &call.resource.custom {
-        Some(custom) => custom.cells(&call.resource.version, &stored, call.now),
+        Some(custom) => custom.cells(&stored, call.now),
         None => call.resource.strategy.cells(&stored, call.now),
     };
     let object = match call.query.get("includeObject") {

@@ -1,0 +1,176 @@
+//! One served version of a definition: its resource, and how its objects behave.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use smol_str::{SmolStr, format_smolstr};
+
+use super::columns::{Column, columns_of};
+use super::schema;
+use super::validate;
+use crate::invalid::Cause;
+use crate::kinds;
+use crate::registry::{ScalePaths, Strategy, Subresource, Verbs};
+use crate::resource::Resource;
+use crate::store::ShelfId;
+
+/// One version of a definition.
+pub(crate) struct Definition {
+    /// Name of the definition, `things.example.com`.
+    pub(crate) name: SmolStr,
+    /// The version's schema.
+    pub(crate) schema: Value,
+    columns: Vec<Column>,
+    scale: Option<(String, String, String)>,
+}
+
+impl Definition {
+    /// Drops the fields that the schema does not have, and names them.
+    pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        if let Some(meta) = kinds::schema::builtin().types().find(|t| t.model.ends_with("meta.v1.ObjectMeta"))
+            && let Some(metadata) = object.get_mut("metadata")
+        {
+            let found = kinds::shape(kinds::schema::builtin(), meta, metadata).unwrap_or_default();
+            unknown.extend(found.into_iter().map(|path| format!("metadata.{path}")));
+        }
+        schema::prune_root(object, &self.schema, &mut unknown);
+        unknown
+    }
+
+    /// Fills in the schema's defaults.
+    pub(crate) fn default(&self, object: &mut Value) {
+        schema::default(object, &self.schema);
+    }
+
+    /// What is wrong with an object.
+    pub(crate) fn validate(&self, object: &Value) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        validate::root(object, &self.schema, &mut causes);
+        causes
+    }
+
+    /// What is wrong with a change.
+    pub(crate) fn validate_update(&self, new: &Value, _old: &Value) -> Vec<Cause> {
+        self.validate(new)
+    }
+
+    /// Where `/scale` finds its numbers.
+    pub(crate) fn scale_paths(&self) -> ScalePaths<'_> {
+        match &self.scale {
+            Some((spec, status, selector)) => ScalePaths { spec, status, selector },
+            None => ScalePaths::DEFAULT,
+        }
+    }
+
+    /// Columns of `kubectl get`.
+    pub(crate) fn columns(&self) -> Vec<Value> {
+        let name =
+            json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0});
+        std::iter::once(name).chain(self.columns.iter().map(Column::definition)).collect()
+    }
+
+    /// One row of `kubectl get`.
+    pub(crate) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let name = object["metadata"]["name"].clone();
+        std::iter::once(name).chain(self.columns.iter().map(|column| column.cell(object, now))).collect()
+    }
+}
+
+/// How custom objects behave: all versions have the same content.
+struct Custom {
+    served: SmolStr,
+    stored: SmolStr,
+    status: bool,
+}
+
+impl Strategy for Custom {
+    fn to_storage(&self, mut object: Value) -> Value {
+        object["apiVersion"] = json!(self.stored);
+        object
+    }
+
+    fn serve(&self, mut object: Value) -> Value {
+        object["apiVersion"] = json!(self.served);
+        object
+    }
+
+    fn spec_changed(&self, new: &Value, old: &Value) -> bool {
+        let content = |object: &Value| {
+            let mut object = object.clone();
+            if let Some(map) = object.as_object_mut() {
+                map.remove("metadata");
+                if self.status {
+                    map.remove("status");
+                }
+            }
+            object
+        };
+        content(new) != content(old)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// The resources that a definition serves, the stored version first.
+pub(super) fn resources(crd: &Value) -> Vec<Resource> {
+    let spec = &crd["spec"];
+    let text = |value: &Value| SmolStr::from(value.as_str().unwrap_or_default());
+    let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
+    let group = text(&spec["group"]);
+    let names = &spec["names"];
+    let versions = || spec["versions"].as_array().into_iter().flatten();
+    let storage = versions().find(|version| version["storage"] == true).map(|version| text(&version["name"]));
+    let stored = format_smolstr!("{group}/{}", storage.clone().unwrap_or_default());
+    let mut out: Vec<Resource> = versions()
+        .filter(|version| version["served"] == true || Some(text(&version["name"])) == storage)
+        .map(|version| {
+            let served = format_smolstr!("{group}/{}", text(&version["name"]));
+            let subs = &version["subresources"];
+            let mut subresources = Vec::new();
+            if subs["status"].is_object() {
+                subresources.push(Subresource::Status);
+            }
+            if subs["scale"].is_object() {
+                subresources.push(Subresource::Scale);
+            }
+            let pointer = |field: &str| {
+                let path = subs["scale"][field].as_str().unwrap_or_default();
+                path.replace('.', "/")
+            };
+            let definition = Definition {
+                name: text(&crd["metadata"]["name"]),
+                schema: version["schema"]["openAPIV3Schema"].clone(),
+                columns: columns_of(version),
+                scale: subs["scale"].is_object().then(|| {
+                    (pointer("specReplicasPath"), pointer("statusReplicasPath"), pointer("labelSelectorPath"))
+                }),
+            };
+            let status = subresources.contains(&Subresource::Status);
+            Resource {
+                group: group.clone(),
+                version: text(&version["name"]),
+                plural: text(&names["plural"]),
+                singular: text(&names["singular"]),
+                kind: text(&names["kind"]),
+                list_kind: text(&names["listKind"]),
+                short_names: texts(&names["shortNames"]),
+                categories: texts(&names["categories"]),
+                namespaced: spec["scope"] == "Namespaced",
+                verbs: Verbs::All,
+                subresources,
+                generation: true,
+                shelf: ShelfId::new(group.clone(), text(&names["plural"])),
+                stored_version: stored.clone(),
+                strategy: Arc::new(Custom { served, stored: stored.clone(), status }),
+                shape: None,
+                custom: Some(Arc::new(definition)),
+            }
+        })
+        .collect();
+    out.sort_by_key(|resource| resource.converts());
+    out
+}
