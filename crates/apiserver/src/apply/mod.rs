@@ -202,16 +202,20 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
         list.is_empty() || list.iter().all(|entry| entry.as_object().is_some_and(serde_json::Map::is_empty))
     });
     let mut entries = match old {
-        Some(old) if !reset => managed::read(old),
-        _ => Vec::new(),
+        _ if reset => Vec::new(),
+        // A client may rewrite the entries themselves (kubectl does, when it turns to server-side apply).
+        _ if new["metadata"]["managedFields"].is_array() => managed::read(new),
+        Some(old) => managed::read(old),
+        None => Vec::new(),
     };
     if !ops.server.options.managed_fields && entries.is_empty() {
         meta::of(new).remove("managedFields");
         return;
     }
     let typed = Typed::of(ops.resource);
-    let mut difference = typed::compare(old, Some(new), typed);
-    difference.changed.here = false;
+    // What Go's zero value has is there from the start and nobody's.
+    let nothing = empty_of(ops.resource);
+    let mut difference = typed::compare(Some(old.unwrap_or(&nothing)), Some(new), typed);
     difference.changed.strip();
     difference.removed.strip();
     let sub = sub.map_or("", Subresource::segment);
@@ -249,6 +253,15 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
         entries.push(own);
     }
     managed::write(new, entries);
+}
+
+fn empty_of(resource: &crate::resource::Resource) -> Value {
+    let mut empty = json!({});
+    if let Some(kind) = resource.shape {
+        // An empty object has the right shape.
+        let _ = crate::kinds::shape(crate::kinds::schema::builtin(), kind, &mut empty);
+    }
+    empty
 }
 
 /// Whether a write would change nothing.
