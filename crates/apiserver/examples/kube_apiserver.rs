@@ -23,6 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let ranges = flags.get("service-cluster-ip-range").map_or("10.96.0.0/16", String::as_str);
+    let gates = flags.get("feature-gates").map_or("", String::as_str);
     let off = flags.get("disable-admission-plugins").map_or("", String::as_str);
     let options = Options {
         tokens,
@@ -30,6 +31,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         service_cidrs: ranges.split(',').map(str::parse).collect::<Result<_, _>>()?,
         disabled_admission: off.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
         audit_file: flags.get("audit-log-path").map(Into::into),
+        feature_gates: gates
+            .split(',')
+            .filter_map(|gate| gate.strip_suffix("=true"))
+            .map(str::to_owned)
+            .collect(),
         data_dir: flags.get("data-dir").map(Into::into),
         ..Options::default()
     };

@@ -45,7 +45,10 @@ fn describe(format: Format, resources: &[Arc<Resource>]) -> Value {
             kind: &resource.kind,
             namespaced: resource.namespaced,
             stored: resource.verbs != Verbs::CreateOnly,
-            custom: resource.custom.as_ref().map(|custom| if custom.schema.is_object() { &custom.schema } else { &any }),
+            custom: resource
+                .custom
+                .as_ref()
+                .map(|custom| if custom.schema.is_object() { &custom.schema } else { &any }),
         })
         .collect();
     document(schema::builtin(), format, &kinds)

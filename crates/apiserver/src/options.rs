@@ -78,6 +78,8 @@ pub struct Options {
     pub event_ttl: Duration,
     /// Keep `managedFields`.
     pub managed_fields: bool,
+    /// Feature gates that are on though upstream's default is off. Known: `MaxUnavailableStatefulSet`.
+    pub feature_gates: BTreeSet<String>,
     /// The address that clients are told to use, `127.0.0.1:6443`.
     pub advertise: String,
 }
@@ -102,6 +104,7 @@ impl Default for Options {
             audit_file: None,
             event_ttl: Duration::from_secs(3600),
             managed_fields: true,
+            feature_gates: BTreeSet::new(),
             advertise: "127.0.0.1:6443".to_owned(),
         }
     }

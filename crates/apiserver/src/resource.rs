@@ -48,7 +48,7 @@ pub struct Resource {
     /// The built-in type, if it is one.
     pub shape: Option<&'static Type>,
     /// The definition behind it, if it is a custom one.
-    pub custom: Option<Arc<Definition>>,
+    pub(crate) custom: Option<Arc<Definition>>,
 }
 
 impl Resource {

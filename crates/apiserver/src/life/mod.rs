@@ -127,6 +127,11 @@ impl<'a> Ops<'a> {
             custom.default(&mut object);
         }
         resource.strategy.default(&mut object);
+        if resource.is("apps", "statefulsets")
+            && self.server.options.feature_gates.contains("MaxUnavailableStatefulSet")
+        {
+            default_max_unavailable(&mut object);
+        }
         Ok(object)
     }
 
@@ -226,6 +231,14 @@ impl<'a> Ops<'a> {
     /// Whether an update of `sub` goes through the kind's subresource rules.
     fn is_main(sub: Option<Subresource>) -> bool {
         sub.is_none()
+    }
+}
+
+/// One pod at a time, where a rolling update can be told otherwise.
+fn default_max_unavailable(set: &mut Value) {
+    let update = &mut set["spec"]["updateStrategy"]["rollingUpdate"];
+    if update.is_object() && update.get("maxUnavailable").is_none() {
+        update["maxUnavailable"] = json!(1);
     }
 }
 
