@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use flyball_client::Identities;
+use flyball_client::{Client, ClientOptions, Identities};
 use flyball_runtime::events::Recorder;
 use flyball_runtime::{Context, Orders, Shared, supervise};
 use tokio::task::JoinSet;
 
-use crate::table::Controller;
+use crate::table::{Controller, Pace};
 
 /// Runs controllers.
 #[derive(Clone)]
@@ -41,10 +41,21 @@ impl Engine {
             Some(account) => self.identities.client_for(account, account),
             None => self.identities.main().clone(),
         };
+        let client = paced(client, controller.pace);
         // Events have a rate limit of their own, so that a chatty object cannot slow its controller down.
         let teller = self.identities.client_for(identity, identity);
         let (events, write) = Recorder::new(controller.name, self.shared.clock, teller);
         tokio::spawn(write);
         Arc::new(Context::new(controller.name, &self.shared, client, events))
     }
+}
+
+/// A client whose rate limit is that of all others, times `pace`.
+fn paced(client: Client, pace: Pace) -> Client {
+    let options = client.options();
+    let (qps, burst) = (options.qps * pace.qps, options.burst.saturating_mul(pace.burst));
+    if (qps, burst) == (options.qps, options.burst) {
+        return client;
+    }
+    client.with_options(ClientOptions { qps, burst, ..options.clone() })
 }

@@ -20,6 +20,8 @@ pub struct Controller {
     pub watches: &'static str,
     /// What it writes, and with which verbs.
     pub writes: &'static str,
+    /// By how much it may ask more often than the others.
+    pub pace: Pace,
     /// Whether it is here.
     pub state: State,
     /// How to set it up, if it is here.
@@ -39,6 +41,15 @@ pub enum State {
     Cloud,
 }
 
+/// Factors on `--kube-api-qps` and `--kube-api-burst`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// On the rate.
+    pub qps: f64,
+    /// On the burst.
+    pub burst: u32,
+}
+
 const DEFAULT: Controller = Controller {
     name: "",
     aliases: &[],
@@ -47,6 +58,7 @@ const DEFAULT: Controller = Controller {
     on_by_default: true,
     watches: "",
     writes: "",
+    pace: Pace { qps: 1.0, burst: 1 },
     state: State::Missing,
     start: None,
 };
@@ -97,6 +109,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "namespaces",
         writes: "namespaces(delete); namespaces/finalize(update); namespaces/status(update); \
             *(delete,deletecollection)",
+        pace: Pace { qps: 20.0, burst: 100 },
         ..DEFAULT
     },
     Controller { name: "serviceaccount-controller", aliases: &["serviceaccount"], identity: Some("service-account-controller"),
@@ -108,6 +121,8 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "garbage-collector-controller", aliases: &["garbagecollector"], identity: Some("generic-garbage-collector"),
         watches: "every deletable resource (metadata informers) except events",
         writes: "*(delete,patch,update); events(create,patch,update)",
+        pace: Pace { qps: 2.0, burst: 1 },
+        state: State::Done, start: Some(flyball_lifecycle::gc::start),
         ..DEFAULT
     },
     Controller { name: "daemonset-controller", aliases: &["daemonset"], identity: Some("daemon-set-controller"),

@@ -62,6 +62,12 @@ impl SyncError {
         self
     }
 
+    /// The same error, not worth a warning: something is merely not there yet.
+    pub fn expected(mut self) -> Self {
+        self.expected = true;
+        self
+    }
+
     /// What to do with the key.
     pub fn retry(&self) -> Retry {
         self.retry

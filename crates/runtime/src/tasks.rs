@@ -79,6 +79,23 @@ impl Tasks {
         self.synced.push(async move { informer.synced().await }.map(|_| ()).boxed());
     }
 
+    /// Begins with `preparation` at once, also on standby; no worker starts before it is finished.
+    pub fn prepare(&mut self, preparation: impl Future<Output = ()> + Send + 'static) {
+        let mut begun = JoinSet::new();
+        begun.spawn(preparation);
+        let controller = self.cx.name;
+        self.synced.push(
+            async move {
+                while let Some(ended) = begun.join_next().await {
+                    if let Err(error) = ended {
+                        tracing::error!(controller, %error, "a preparation broke off; starting without it");
+                    }
+                }
+            }
+            .boxed(),
+        );
+    }
+
     /// Calls `trigger` for every change in a cache; it may only put keys into queues.
     pub fn on<T: Object>(
         &mut self,

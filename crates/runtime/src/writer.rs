@@ -17,6 +17,7 @@ use crate::error::Chain;
 pub struct Writer<'a> {
     cx: &'a Context,
     owner: &'a Key,
+    awaits: bool,
 }
 
 /// Where a write goes.
@@ -28,7 +29,18 @@ struct Target<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
-        Self { cx, owner }
+        Self { cx, owner, awaits: true }
+    }
+
+    /// For those who read the server, not the cache, before they write again: raises no barrier.
+    pub fn unawaited(self) -> Self {
+        Self { awaits: false, ..self }
+    }
+
+    fn raise(&self, resource: &ResourceType, awaited: Awaited) {
+        if self.awaits {
+            self.cx.barrier.raise(self.owner, resource, awaited);
+        }
     }
 
     /// Creates an object; the server's answer is returned.
@@ -139,7 +151,7 @@ impl<'a> Writer<'a> {
         self.write(Verb::Delete, target, why, Awaited::UnknownObject(key.clone()), request, |_| None).await?;
         // The answer need not carry a version; what counts is that the cache lets go of the object.
         if let Some(uid) = options.uid {
-            self.cx.barrier.raise(self.owner, resource, Awaited::Gone(key.clone(), uid));
+            self.raise(resource, Awaited::Gone(key.clone(), uid));
         }
         Ok(())
     }
@@ -161,10 +173,10 @@ impl<'a> Writer<'a> {
         match &answer {
             Ok(_) => {
                 if let Some((_, version)) = &written {
-                    cx.barrier.raise(self.owner, target.resource, Awaited::Version(*version));
+                    self.raise(target.resource, Awaited::Version(*version));
                 }
             }
-            Err(error) if error.outcome_unknown() => cx.barrier.raise(self.owner, target.resource, unknown),
+            Err(error) if error.outcome_unknown() => self.raise(target.resource, unknown),
             Err(_) => {}
         }
         let named = written.map(|(key, _)| key).filter(|_| verb == Verb::Create).unwrap_or(target.key);

@@ -105,7 +105,9 @@ fn chosen(options: &Options, gates: &Gates) -> anyhow::Result<Vec<&'static Contr
     for controller in CONTROLLERS {
         match choose(controller, &list, gates) {
             Choice::Run => chosen.push(controller),
-            Choice::Missing => tracing::warn!(controller = controller.name, "not here yet; nobody does its work"),
+            Choice::Missing => {
+                tracing::warn!(controller = controller.name, "not here yet; nobody does its work")
+            }
             Choice::GateOff(_) | Choice::NotListed | Choice::Cloud => {}
         }
     }

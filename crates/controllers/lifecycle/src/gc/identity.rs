@@ -1,0 +1,153 @@
+//! What an owner reference points at: the coordinates of one object, and how well a reference fits them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use flyball_api::{Key, ObjectMeta, OwnerReference, Uid};
+use flyball_runtime::WorkKey;
+use smol_str::SmolStr;
+
+/// One object in the whole cluster. The derived order, field by field, is the one in which the possible
+/// identities of an unknown owner are tried.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// Kind.
+    pub kind: SmolStr,
+    /// Group and version.
+    pub api_version: SmolStr,
+    /// Empty for cluster-scoped objects, and for owners of unknown scope whose dependent is cluster-scoped.
+    pub namespace: SmolStr,
+    /// Name.
+    pub name: SmolStr,
+    /// This incarnation of it.
+    pub uid: Uid,
+}
+
+/// The kind of the objects that an informer shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// Group and version.
+    pub api_version: SmolStr,
+    /// Kind.
+    pub kind: SmolStr,
+}
+
+impl Identity {
+    /// The identity of an object that was seen.
+    pub fn of(kind: &Kind, meta: &ObjectMeta) -> Self {
+        Self {
+            kind: kind.kind.clone(),
+            api_version: kind.api_version.clone(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+        }
+    }
+
+    /// The identity that a reference claims for its owner, held by an object in `namespace`.
+    pub fn claimed(reference: &OwnerReference, namespace: &SmolStr) -> Self {
+        Self {
+            kind: reference.kind.clone(),
+            api_version: reference.api_version.clone(),
+            namespace: namespace.clone(),
+            name: reference.name.clone(),
+            uid: reference.uid.clone(),
+        }
+    }
+
+    /// Whether a reference names exactly this object, wherever it is.
+    pub fn is_meant_by(&self, reference: &OwnerReference) -> bool {
+        self.uid == reference.uid
+            && self.name == reference.name
+            && self.kind == reference.kind
+            && self.api_version == reference.api_version
+    }
+
+    /// Namespace and name.
+    pub fn key(&self) -> Key {
+        Key::new(self.namespace.clone(), self.name.clone())
+    }
+
+    /// What is put into a queue for it.
+    pub fn item(&self) -> Item {
+        Item { uid: self.uid.clone(), kind: self.kind.clone(), key: self.key() }
+    }
+}
+
+/// As upstream prints it in events.
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, api_version, namespace, name, uid } = self;
+        write!(f, "[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]")
+    }
+}
+
+/// An object in a queue: its uid says which one, the rest is for the log.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Item {
+    /// Which one.
+    pub uid: Uid,
+    /// Its kind.
+    pub kind: SmolStr,
+    /// Its name.
+    pub key: Key,
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.key)
+    }
+}
+
+impl WorkKey for Item {
+    fn object(&self) -> &Key {
+        &self.key
+    }
+}
+
+/// How a dependent's references to the uid of `owner` fit that identity. One object may hold several.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Fit {
+    /// One of them names exactly this owner.
+    pub matches: bool,
+    /// One of them names something else.
+    pub differs: bool,
+}
+
+/// Compares the references of an object in `namespace` with what is known or supposed about their owner.
+pub fn fit(owner: &Identity, references: &[OwnerReference], namespace: &str) -> Fit {
+    if !owner.namespace.is_empty() && owner.namespace != namespace {
+        // Whatever else they say: an owner in another namespace cannot be meant.
+        return Fit { matches: false, differs: true };
+    }
+    let to_it = references.iter().filter(|reference| reference.uid == owner.uid);
+    to_it.fold(Fit::default(), |fit, reference| match owner.is_meant_by(reference) {
+        true => Fit { matches: true, ..fit },
+        false => Fit { differs: true, ..fit },
+    })
+}
+
+/// Another identity that dependents claim for an owner that does not exist as `absent`: the one after it in
+/// order, or the first, so that all are tried in turn.
+///
+/// Upstream: graph_builder.go, getAlternateOwnerIdentity.
+pub fn alternative<'a>(
+    absent: &Identity,
+    dependents: impl Iterator<Item = (&'a SmolStr, &'a [OwnerReference])>,
+) -> Option<Identity> {
+    let is_cluster_scoped = absent.namespace.is_empty();
+    let mut claims = BTreeSet::new();
+    for (namespace, references) in dependents {
+        for reference in references.iter().filter(|reference| reference.uid == absent.uid) {
+            let mut claim = Identity::claimed(reference, namespace);
+            if is_cluster_scoped && claim.kind == absent.kind && claim.api_version == absent.api_version {
+                claim.namespace = SmolStr::default();
+            }
+            if claim != *absent {
+                claims.insert(claim);
+            }
+        }
+    }
+    let next = claims.range(absent..).next().cloned();
+    next.or_else(|| claims.pop_first())
+}

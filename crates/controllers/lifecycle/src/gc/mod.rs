@@ -1,0 +1,72 @@
+//! Deletes what has lost all its owners, and lets owners go once their dependents are.
+//!
+//! - **Promise**: an object whose owners are all gone is deleted; an owner that is deleted in the foreground
+//!   goes after the dependents that block it, one that is to leave orphans goes after their references to it
+//!   are. Nothing that has a living owner is ever deleted, however stale the caches are: absence is always
+//!   confirmed by the server, and a deletion only takes the very version that was judged.
+//! - **Watches** every resource that can be listed, watched and deleted, custom ones included, by metadata only;
+//!   discovery is repeated every 30 seconds, and soon after a definition of custom resources has changed.
+//!   **Writes**: deletes objects, removes owner references, and the finalizers `foregroundDeletion` and `orphan`.
+//! - Upstream: `pkg/controller/garbagecollector`. What differs: changes go into the graph at once, without a
+//!   queue between; what a cache reports as deleted is confirmed live, too; an object is judged as the cache has
+//!   it and deleted in that version only, which saves the request that reads it.
+//!
+//! In reading order: [`identity`] is what a reference points at; [`graph`] holds who owns whom and says what a
+//! change calls for; [`plan`] judges one object; [`sync`] asks the server and acts; [`catalog`] and `monitors`
+//! follow what the server serves.
+
+pub mod absent;
+mod act;
+pub mod catalog;
+pub mod graph;
+pub mod identity;
+mod live;
+mod monitors;
+pub mod patches;
+pub mod plan;
+pub mod server;
+pub mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use flyball_runtime::{Context, StartError, Tasks};
+
+use monitors::Monitors;
+use sync::{Collector, Delete, Orphan};
+
+/// The name under which the controller runs and tells events.
+pub const NAME: &str = "garbage-collector-controller";
+
+/// On an owner that waits for its dependents to be deleted.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// On an owner whose dependents are to outlive it.
+pub const ORPHAN: &str = "orphan";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let config = &cx.config.garbage_collector_controller;
+    if !config.enable_garbage_collector {
+        return Err(StartError::NotNeeded("--enable-garbage-collector is false".to_owned()));
+    }
+    let workers = usize::try_from(config.concurrent_gc_syncs).unwrap_or(1);
+    let (deletions, orphanings) = (
+        tasks.queue("garbage_collector_attempt_to_delete"),
+        tasks.queue("garbage_collector_attempt_to_orphan"),
+    );
+    let server = live::Live::new(cx.clone());
+    let catalog = server.catalog();
+    let collector = Arc::new(Collector::new(server, deletions.clone(), orphanings.clone()));
+    let monitors = Arc::new(Monitors::new(cx.clone(), collector.clone(), catalog));
+
+    // The first look at discovery and the first lists are done on standby already.
+    tasks.prepare({
+        let monitors = monitors.clone();
+        async move { monitors.first().await }
+    });
+    tasks.spawn("discovery", async move { monitors.follow().await });
+    tasks.workers(&deletions, workers, Arc::new(Delete(collector.clone())));
+    tasks.workers(&orphanings, workers, Arc::new(Orphan(collector)));
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! What is to become of one object, given how its owners are. Pure.
+
+use flyball_api::{ObjectMeta, Uid};
+use flyball_client::Propagation;
+
+use super::{FOREGROUND, ORPHAN};
+
+/// How an owner is, by the server's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// There, and not waiting for its dependents to go.
+    Solid,
+    /// Gone, or never there.
+    Absent,
+    /// Being deleted, after its dependents.
+    Waiting,
+}
+
+impl Standing {
+    /// The standing of an owner that exists.
+    pub fn of(owner: &ObjectMeta) -> Self {
+        match owner.is_deleting() && owner.has_finalizer(FOREGROUND) {
+            true => Self::Waiting,
+            false => Self::Solid,
+        }
+    }
+}
+
+/// What is to be done with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Leave it.
+    Keep,
+    /// It lives on, without these owners.
+    Release(Vec<Uid>),
+    /// Delete it.
+    Delete {
+        /// What becomes of its own dependents.
+        propagation: Propagation,
+        /// Its owners shall not wait for it: one of its dependents waits for *its* dependents, which may be a
+        /// circle.
+        unblock_owners: bool,
+    },
+}
+
+/// What the graph knows about the dependents of an object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dependents {
+    /// There are some.
+    pub any: bool,
+    /// One of them waits for its own dependents.
+    pub any_waiting: bool,
+}
+
+/// Judges an object by its owners; `standings` has one entry for each of its references, in their order.
+pub fn judge(object: &ObjectMeta, standings: &[Standing], dependents: Dependents) -> Verdict {
+    let has = |standing| standings.contains(&standing);
+    if object.owner_references.is_empty() || standings.len() != object.owner_references.len() {
+        return Verdict::Keep;
+    }
+    if has(Standing::Solid) {
+        // A waiting owner would wait for ever for an object that another one keeps alive.
+        let lost = object.owner_references.iter().zip(standings).filter(|(_, s)| **s != Standing::Solid);
+        let lost: Vec<Uid> = lost.map(|(reference, _)| reference.uid.clone()).collect();
+        return if lost.is_empty() { Verdict::Keep } else { Verdict::Release(lost) };
+    }
+    if has(Standing::Waiting) && dependents.any {
+        return Verdict::Delete {
+            propagation: Propagation::Foreground,
+            unblock_owners: dependents.any_waiting,
+        };
+    }
+    // Who has asked for a way of deletion before gets it.
+    let propagation = match () {
+        () if object.has_finalizer(ORPHAN) => Propagation::Orphan,
+        () if object.has_finalizer(FOREGROUND) => Propagation::Foreground,
+        () => Propagation::Background,
+    };
+    Verdict::Delete { propagation, unblock_owners: false }
+}

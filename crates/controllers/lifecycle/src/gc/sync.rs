@@ -1,0 +1,248 @@
+//! The shell: looks at one object, asks the server about its owners, and carries the verdict out.
+
+use std::sync::Arc;
+
+use flyball_api::OwnerReference;
+use flyball_client::DeleteOptions;
+use flyball_queue::{Priority, Queue};
+use flyball_runtime::{Next, Reconcile, SyncError};
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use smol_str::SmolStr;
+
+use super::absent::Absent;
+use super::graph::{Effect, Graph, Node};
+use super::identity::{Identity, Item};
+use super::plan::{Dependents, Standing, Verdict, judge};
+use super::server::{Problem, Server, is_object_missing};
+use super::{FOREGROUND, ORPHAN};
+
+/// How often a write is tried anew on an object that changes meanwhile, before it has to wait.
+pub(super) const TRIES: u32 = 5;
+/// Dependents freed at once.
+const AT_ONCE: usize = 50;
+
+/// Graph, queues and server: what all workers share.
+pub struct Collector<S> {
+    pub(super) server: S,
+    graph: Mutex<Graph>,
+    pub(super) absent: Mutex<Absent>,
+    deletions: Queue<Item>,
+    orphanings: Queue<Item>,
+}
+
+/// Works off the objects that may have to be deleted.
+pub struct Delete<S>(pub Arc<Collector<S>>);
+
+/// Works off the owners whose dependents are to be freed.
+pub struct Orphan<S>(pub Arc<Collector<S>>);
+
+impl<S: Server> Reconcile<Item> for Delete<S> {
+    async fn sync(&self, item: &Item) -> Result<Next, SyncError> {
+        self.0.examine(item).await
+    }
+}
+
+impl<S: Server> Reconcile<Item> for Orphan<S> {
+    async fn sync(&self, item: &Item) -> Result<Next, SyncError> {
+        self.0.orphan(item).await
+    }
+}
+
+impl<S: Server> Collector<S> {
+    /// An empty graph whose work goes into these queues.
+    pub fn new(server: S, deletions: Queue<Item>, orphanings: Queue<Item>) -> Self {
+        Self { server, graph: Mutex::default(), absent: Mutex::default(), deletions, orphanings }
+    }
+
+    /// Changes or reads the graph, and queues what follows.
+    pub fn change(&self, priority: Priority, change: impl FnOnce(&mut Graph) -> Vec<Effect>) {
+        let effects = change(&mut self.graph.lock());
+        for effect in effects {
+            match effect {
+                Effect::Examine(item) => self.deletions.add(item, priority),
+                Effect::ExamineLater(item) => self.deletions.retry(item),
+                Effect::Orphan(item) => self.orphanings.add(item, priority),
+                Effect::Misplaced { dependent, reference } => {
+                    let claimed = Identity::claimed(&reference, &dependent.namespace);
+                    self.server.tell_misplaced(&dependent, &claimed);
+                }
+            }
+        }
+    }
+
+    /// Reads the graph.
+    pub fn look<R>(&self, look: impl FnOnce(&Graph) -> R) -> R {
+        look(&self.graph.lock())
+    }
+
+    /// Looks at one object: whether it is to be deleted, or may go at last.
+    pub async fn examine(&self, item: &Item) -> Result<Next, SyncError> {
+        let Some(node) = self.look(|graph| graph.get(&item.uid).map(Subject::of)) else {
+            return Ok(Next::Settled);
+        };
+        if node.deleting && !node.waiting {
+            // Its end is certain, and will be heard of.
+            return Ok(Next::Settled);
+        }
+        let done = match node.waiting {
+            true => self.let_go(&node.identity).await,
+            false => self.collect(&node.identity).await,
+        };
+        match done {
+            Ok(()) if self.look(|graph| graph.get(&item.uid).is_some_and(|node| !node.observed)) => {
+                // It may have come and gone while its cache was away; then nobody else would ever remove it.
+                let error = SyncError::other(format!("waiting for a cache to show {item}"), "not seen yet");
+                Err(error.expected())
+            }
+            Ok(()) | Err(Problem::NamespacedOwner) => Ok(Next::Settled),
+            Err(problem) => Err(problem.into_error(item)),
+        }
+    }
+
+    /// Deletes an object that has no owner left.
+    async fn collect(&self, object: &Identity) -> Result<(), Problem> {
+        let resource = self.resource(&object.api_version, &object.kind)?;
+        if resource.namespaced && object.namespace.is_empty() {
+            return Err(Problem::NamespacedOwner);
+        }
+        // Judged as the cache has it: the deletion takes effect in that version only.
+        let mut cached = self.server.cached(&resource, object);
+        for _ in 0..TRIES {
+            let Some(seen) = self.view(&resource, object, &mut cached).await? else { return Ok(()) };
+            let standings = self.standings(object, &seen.owner_references).await?;
+            let dependents = self.look(|graph| Dependents {
+                any: graph.dependents(&object.uid).next().is_some(),
+                any_waiting: graph.dependents(&object.uid).any(|dependent| dependent.waiting),
+            });
+            let (propagation, unblock_owners) = match judge(&seen, &standings, dependents) {
+                Verdict::Keep => return Ok(()),
+                Verdict::Release(owners) => return self.release(&resource, object, &owners).await,
+                Verdict::Delete { propagation, unblock_owners } => (propagation, unblock_owners),
+            };
+            if unblock_owners {
+                self.unblock(&resource, object, &seen).await?;
+            }
+            let options = DeleteOptions {
+                uid: Some(object.uid.clone()),
+                resource_version: Some(seen.resource_version),
+                propagation: Some(propagation),
+                grace_period: None,
+            };
+            let why = why(&seen.owner_references, &standings);
+            match self.server.delete(&resource, object, options, &why).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_conflict() => {}
+                Err(error) if is_object_missing(&error, &object.name) => {
+                    self.is_absent(object.clone());
+                    return Ok(());
+                }
+                Err(error) => return Err(Problem::Api("deleting it".to_owned(), error)),
+            }
+        }
+        Err(Problem::KeepsChanging)
+    }
+
+    /// Ends a deletion in the foreground once nobody blocks it any more; looks at those who do.
+    async fn let_go(&self, owner: &Identity) -> Result<(), Problem> {
+        let mut is_blocked = false;
+        self.change(Priority::Change, |graph| {
+            let blocking = graph.blocking(&owner.uid).inspect(|_| is_blocked = true);
+            let unasked = blocking.filter(|dependent| !dependent.deleting);
+            unasked.map(|dependent| Effect::Examine(dependent.identity.item())).collect()
+        });
+        if is_blocked {
+            return Ok(());
+        }
+        self.remove_finalizer(owner, FOREGROUND, "none of its dependents blocks it any more").await
+    }
+
+    /// Frees the dependents of one owner, then lets it go.
+    pub async fn orphan(&self, item: &Item) -> Result<Next, SyncError> {
+        let found = self.look(|graph| {
+            let owner = graph.get(&item.uid).filter(|node| node.orphaning)?.identity.clone();
+            let dependents: Vec<Identity> =
+                graph.dependents(&item.uid).map(|dependent| dependent.identity.clone()).collect();
+            Some((owner, dependents))
+        });
+        let Some((owner, dependents)) = found else { return Ok(Next::Settled) };
+        let owners = [owner.uid.clone()];
+        let owners = &owners;
+        let freed = stream::iter(dependents).map(|dependent| async move {
+            let resource = self.resource(&dependent.api_version, &dependent.kind)?;
+            self.release(&resource, &dependent, owners).await
+        });
+        let failures: Vec<Problem> =
+            freed.buffer_unordered(AT_ONCE).filter_map(|freed| async { freed.err() }).collect().await;
+        if let Some(problem) = failures.into_iter().next() {
+            return Err(problem.into_error(item));
+        }
+        let removed = self.remove_finalizer(&owner, ORPHAN, "its dependents no longer refer to it").await;
+        removed.map(|()| Next::Settled).map_err(|problem| problem.into_error(item))
+    }
+
+    /// How each owner is. Asks the server about all that are not known to be absent.
+    async fn standings(
+        &self,
+        object: &Identity,
+        references: &[OwnerReference],
+    ) -> Result<Vec<Standing>, Problem> {
+        let mut standings = Vec::with_capacity(references.len());
+        for reference in references {
+            standings.push(self.standing(object, reference).await?);
+        }
+        Ok(standings)
+    }
+
+    async fn standing(&self, object: &Identity, reference: &OwnerReference) -> Result<Standing, Problem> {
+        if self.absent.lock().has(reference, &object.namespace) {
+            return Ok(Standing::Absent);
+        }
+        let resource = self.resource(&reference.api_version, &reference.kind)?;
+        if resource.namespaced && object.namespace.is_empty() {
+            return Err(Problem::NamespacedOwner);
+        }
+        let namespace = if resource.namespaced { object.namespace.clone() } else { SmolStr::default() };
+        let owner = Identity::claimed(reference, &namespace);
+        match self.server.read(&resource, &owner).await {
+            Ok(meta) if meta.uid == owner.uid => Ok(Standing::of(&meta)),
+            Err(error) if !is_object_missing(&error, &owner.name) => {
+                Err(Problem::Api(format!("reading its owner {} {}", owner.kind, owner.key()), error))
+            }
+            // Not there, or another one of that name.
+            Ok(_) | Err(_) => {
+                self.absent.lock().add(owner);
+                Ok(Standing::Absent)
+            }
+        }
+    }
+}
+
+/// What of a node decides how it is looked at.
+struct Subject {
+    identity: Identity,
+    deleting: bool,
+    waiting: bool,
+}
+
+impl Subject {
+    fn of(node: &Node) -> Self {
+        Self { identity: node.identity.clone(), deleting: node.deleting, waiting: node.waiting }
+    }
+}
+
+/// The verdict in words, for the decision log.
+fn why(references: &[OwnerReference], standings: &[Standing]) -> String {
+    let named = |reference: &OwnerReference| format!("{} {}", reference.kind, reference.name);
+    let of = |standing| {
+        let all = references.iter().zip(standings).filter(move |(_, s)| **s == standing);
+        all.map(|(reference, _)| named(reference)).collect::<Vec<_>>().join(", ")
+    };
+    match (of(Standing::Absent), of(Standing::Waiting)) {
+        (absent, waiting) if waiting.is_empty() => format!("its owner is gone: {absent}"),
+        (absent, waiting) if absent.is_empty() => {
+            format!("its owner is being deleted and waits for it: {waiting}")
+        }
+        (absent, waiting) => format!("its owners are gone: {absent}; or wait for it: {waiting}"),
+    }
+}

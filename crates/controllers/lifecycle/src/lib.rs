@@ -1,0 +1,3 @@
+//! Controllers that end things: what nobody owns any more, what a namespace takes with it, pods that are left over.
+
+pub mod gc;
