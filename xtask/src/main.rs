@@ -3,6 +3,7 @@
 mod assets;
 mod bench;
 mod golden;
+mod sim;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ enum Task {
     Assets(assets::Options),
     /// Run golden scenarios: what upstream's controller manager did must happen again
     Golden(golden::Options),
+    /// Run golden scenarios under faults, in virtual time: they must end as they do without
+    Sim(sim::Options),
     /// Measure our controller manager beside upstream's under the same load
     Bench(bench::Options),
 }
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
     let result = match Task::parse() {
         Task::Assets(options) => assets::run(&options),
         Task::Golden(options) => golden::run(&options),
+        Task::Sim(options) => sim::run(&options),
         Task::Bench(options) => bench::run(&options),
     };
     match result {

@@ -21,6 +21,8 @@ use super::Embedded;
 
 /// Watches and jitter of a run are the same every time.
 const SEED: u64 = 1;
+/// How long a controller manager may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A controller manager that runs until it is stopped or dropped.
 pub struct RunningManager {
@@ -50,34 +52,60 @@ impl Drop for RunningManager {
     }
 }
 
+/// Starts a controller manager behind the cluster's faults. If one of them is its death, another takes its place.
 pub(super) fn start(
     cluster: &Embedded,
     controllers: &[String],
     further: &[String],
 ) -> anyhow::Result<RunningManager> {
+    let begin = prepare(cluster, controllers, further)?;
+    let Some(faults) = cluster.faults.clone() else { return Ok(begin()) };
+    let (stop, shutdown) = Signal::new();
+    let task = tokio::spawn(async move {
+        loop {
+            let running = begin();
+            tokio::select! {
+                () = faults.crashed() => drop(running),
+                () = shutdown.given() => return running.stop(LAST_WORDS).await,
+            }
+        }
+    });
+    Ok(RunningManager { stop, task })
+}
+
+/// Everything that can fail, before the first of any number of lives.
+fn prepare(
+    cluster: &Embedded,
+    controllers: &[String],
+    further: &[String],
+) -> anyhow::Result<impl Fn() -> RunningManager + Send + 'static> {
     let options = options(cluster, controllers, further)?;
     let gates = Gates::parse(&options.feature_gates)?;
     let chosen = chosen(&options, &gates)?;
-    let (transport, agent) = (cluster.transport(Some("kcm-token")), agent());
-    let main = Client::new(Arc::clone(&transport), client_options(&options, agent.clone()));
-    let identities = Identities::per_account(main, cluster.transport(None), agent.clone());
-    let unlimited =
-        ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
-    let watches = Client::with_watches(Arc::clone(&transport), transport, unlimited);
-    let shared = Shared {
-        clock: flyball_runtime::Clock::virtual_from(cluster.clock().now()),
-        config: Arc::new(options.config.clone()),
-        gates,
-        informers: Informers::new(watches, InformerOptions { seed: SEED, ..InformerOptions::default() }),
-        decisions: DecisionLog::default(),
-        metrics: Metrics::default(),
-    };
-    let (stop, shutdown) = Signal::new();
-    let grace = options.shutdown_timeout;
-    let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
-    let engine = Engine::new(shared, identities);
-    let task = tokio::spawn(async move { engine.run(chosen, &orders).await });
-    Ok(RunningManager { stop, task })
+    let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
+    let time = cluster.clock();
+    Ok(move || {
+        let agent = agent();
+        let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
+        let identities = Identities::per_account(client, Arc::clone(&bearer), agent.clone());
+        let unlimited =
+            ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
+        let watches = Client::with_watches(Arc::clone(&main), Arc::clone(&main), unlimited);
+        let shared = Shared {
+            clock: flyball_runtime::Clock::virtual_from(time.now()),
+            config: Arc::new(options.config.clone()),
+            gates: gates.clone(),
+            informers: Informers::new(watches, InformerOptions { seed: SEED, ..InformerOptions::default() }),
+            decisions: DecisionLog::default(),
+            metrics: Metrics::default(),
+        };
+        let (stop, shutdown) = Signal::new();
+        let grace = options.shutdown_timeout;
+        let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
+        let (engine, chosen) = (Engine::new(shared, identities), chosen.clone());
+        let task = tokio::spawn(async move { engine.run(chosen, &orders).await });
+        RunningManager { stop, task }
+    })
 }
 
 /// What the command line of the program would say.

@@ -17,6 +17,7 @@ pub use manager::RunningManager;
 use crate::audit::Entry;
 use crate::cluster::Pki;
 use crate::door::Door;
+use crate::faults::Faults;
 use crate::golden::clock::Clock;
 
 /// Both families, as the real test cluster has them.
@@ -30,6 +31,7 @@ pub struct Embedded {
     clock: Clock,
     pki: Pki,
     read: u64,
+    faults: Option<Arc<Faults>>,
     _folder: tempfile::TempDir,
 }
 
@@ -56,7 +58,7 @@ impl Embedded {
             audit_entries: AUDIT_ENTRIES,
             ..Options::default()
         })?;
-        Ok(Self { server, clock, pki, read: 0, _folder: folder })
+        Ok(Self { server, clock, pki, read: 0, faults: None, _folder: folder })
     }
 
     /// The time in the cluster.
@@ -75,6 +77,20 @@ impl Embedded {
         match token {
             Some(token) => Arc::new(door::WithToken::new(bare, token)),
             None => Arc::new(bare),
+        }
+    }
+
+    /// Puts faults between the server and controller managers that are started from now on.
+    pub fn put_faults(&mut self, faults: Arc<Faults>) {
+        self.faults = Some(faults);
+    }
+
+    /// A controller manager's way in.
+    fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
+        let way = self.transport(token);
+        match &self.faults {
+            Some(faults) => faults.over(way),
+            None => way,
         }
     }
 

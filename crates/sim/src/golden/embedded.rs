@@ -14,6 +14,7 @@ use super::clock::Clock;
 use crate::api::{Api, Error};
 use crate::audit::Entry;
 use crate::embedded::{Embedded, RunningManager};
+use crate::faults::Faults;
 
 /// A controller manager counts as started when it has opened watches and then none for this long.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
@@ -30,6 +31,13 @@ pub struct InProcess {
     baseline: BTreeSet<ClusterObject>,
     kcm: Option<RunningManager>,
     unread: Vec<Entry>,
+    ordeal: Option<Ordeal>,
+}
+
+/// Faults, and how many starts of the controller manager they last.
+struct Ordeal {
+    faults: Arc<Faults>,
+    starts_left: usize,
 }
 
 impl InProcess {
@@ -38,7 +46,15 @@ impl InProcess {
         let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED)?;
         let api = Arc::new(Api::discover(cluster.door()).await?);
         let baseline = cluster_objects(&api).await?.into_iter().map(|(key, _)| key).collect();
-        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new() })
+        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), ordeal: None })
+    }
+
+    /// A new cluster with faults, which end with the start of the controller manager after `starts` others.
+    pub async fn start_under(faults: Arc<Faults>, starts: usize) -> anyhow::Result<Self> {
+        let mut new = Self::start().await?;
+        new.cluster.put_faults(faults.clone());
+        new.ordeal = Some(Ordeal { faults, starts_left: starts });
+        Ok(new)
     }
 }
 
@@ -57,6 +73,12 @@ impl Backend for InProcess {
 
     async fn start_kcm(&mut self, controllers: &[String], flags: &[String]) -> Result<(), StepError> {
         self.stop_kcm().await;
+        if let Some(ordeal) = &mut self.ordeal {
+            match ordeal.starts_left.checked_sub(1) {
+                Some(left) => ordeal.starts_left = left,
+                None => ordeal.faults.end(),
+            }
+        }
         let started = self.cluster.start_manager(controllers, flags);
         self.kcm = Some(started.map_err(|e| StepError::failed(format!("{e:#}")))?);
         let start = Instant::now();

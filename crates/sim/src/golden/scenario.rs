@@ -107,6 +107,13 @@ impl Scenario {
         }
         Ok(scenario)
     }
+
+    /// How often the controller manager is started in it.
+    pub fn manager_starts(&self) -> usize {
+        let by_step = |step: &&Step| matches!(step, Step::Manager(ManagerStep::Start | ManagerStep::Restart));
+        let at_once = self.kcm != Some(ManagerStart::Manual);
+        usize::from(at_once) + self.steps.iter().filter(by_step).count()
+    }
 }
 
 macro_rules! vocabulary {
