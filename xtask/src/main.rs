@@ -24,6 +24,11 @@ enum Task {
 }
 
 fn main() -> ExitCode {
+    // Silent unless asked: `RUST_LOG=debug cargo xtask sim …`.
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
     let result = match Task::parse() {
         Task::Assets(options) => assets::run(&options),
         Task::Golden(options) => golden::run(&options),

@@ -53,7 +53,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
                 while let Some((n, ordeal)) = next(&queue) {
                     if let Err(why) = attempt(&subjects[n], ordeal) {
                         *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
-                        println!("FAIL {} {ordeal:?}\n{why}\n  again: {}", name(&subjects[n]), again(&subjects[n], ordeal));
+                        println!(
+                            "FAIL {} {ordeal:?}\n{why}\n  again: {}",
+                            name(&subjects[n]),
+                            again(&subjects[n], ordeal)
+                        );
                     }
                 }
             });

@@ -46,7 +46,7 @@ impl Engine {
         let teller = self.identities.client_for(identity, identity);
         let (events, write) = Recorder::new(controller.name, self.shared.clock, teller);
         tokio::spawn(write);
-        Arc::new(Context::new(controller.name, &self.shared, client, events))
+        Arc::new(Context::new(controller.name, &self.shared, client, self.identities.main().clone(), events))
     }
 }
 

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, ResourceType, ResourceVersion, Uid};
+use flyball_api::{Key, PartialObject, ResourceType, ResourceVersion, Uid};
 use flyball_cache::{Informers, Progress};
 use flyball_client::{Client, Error, ListParams};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
 
 use crate::error::Chain;
 
@@ -36,14 +37,16 @@ pub(crate) enum Awaited {
 pub struct Barrier {
     waits: Arc<Mutex<FxHashMap<Key, Vec<Wait>>>>,
     informers: Informers,
-    client: Client,
+    reader: Client,
 }
 
 type Wait = (ResourceType, Awaited);
 
 impl Barrier {
-    pub(crate) fn new(informers: Informers, client: Client) -> Self {
-        Self { waits: Arc::default(), informers, client }
+    /// A barrier that asks the server through `reader`, which needs no more rights than the caches do: a
+    /// controller's own identity may often write what it may not read.
+    pub(crate) fn new(informers: Informers, reader: Client) -> Self {
+        Self { waits: Arc::default(), informers, reader }
     }
 
     /// Makes `owner` wait until the cache of `resource` shows `awaited`. Without a cache of that resource in
@@ -124,32 +127,34 @@ impl Barrier {
         }
     }
 
+    /// What became of one object. Read by a list, as that is what the caches' identity may do with everything.
     async fn live_object(&self, resource: &ResourceType, key: &Key) -> Result<Awaited, Error> {
-        match self.client.get_dynamic(resource, key).await {
-            Ok(object) => Ok(Awaited::Version(version_of(&object))),
-            Err(error) if error.is_not_found() => {
-                let held = self.informers.progress(resource).and_then(|progress| progress.holds(key));
-                Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |(uid, ..)| {
-                    Awaited::Gone(key.clone(), uid)
-                }))
-            }
-            Err(error) => Err(error),
+        let only = smol_str::format_smolstr!("metadata.name={}", key.name);
+        let found = self.live(resource, Some(&key.namespace), Some(only)).await?;
+        if let Some(version) = found {
+            return Ok(Awaited::Version(version));
         }
+        let held = self.informers.progress(resource).and_then(|progress| progress.holds(key));
+        Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |(uid, ..)| Awaited::Gone(key.clone(), uid)))
     }
 
     async fn live_latest(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Awaited, Error> {
-        let all = self
-            .client
-            .list_dynamic(resource, namespace, &ListParams { metadata_only: true, ..ListParams::default() })
-            .await?;
-        let latest = all.items.iter().map(version_of).max().unwrap_or(ResourceVersion(0));
-        Ok(Awaited::Version(latest))
+        let latest = self.live(resource, namespace, None).await?;
+        Ok(Awaited::Version(latest.unwrap_or(ResourceVersion(0))))
     }
-}
 
-fn version_of(object: &serde_json::Value) -> ResourceVersion {
-    let text = object.pointer("/metadata/resourceVersion").and_then(|v| v.as_str()).unwrap_or_default();
-    text.parse().unwrap_or(ResourceVersion(0))
+    /// The newest version among the objects that the server has; `None` when there are none.
+    async fn live(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        field_selector: Option<SmolStr>,
+    ) -> Result<Option<ResourceVersion>, Error> {
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        let params = ListParams { metadata_only: true, field_selector, ..ListParams::default() };
+        let all = self.reader.list_as::<PartialObject>(resource, namespace, &params).await?;
+        Ok(all.items.iter().map(|object| object.metadata.resource_version).max())
+    }
 }
 
 fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {

@@ -55,10 +55,17 @@ pub struct Context {
 }
 
 impl Context {
-    /// The surroundings of the controller `name`, which acts with `client` and tells through `events`.
-    pub fn new(name: &'static str, shared: &Shared, client: Client, events: Recorder) -> Self {
+    /// The surroundings of the controller `name`, which acts with `client` and tells through `events`. `reader`
+    /// may list whatever is cached.
+    pub fn new(
+        name: &'static str,
+        shared: &Shared,
+        client: Client,
+        reader: Client,
+        events: Recorder,
+    ) -> Self {
         let Shared { clock, config, gates, informers, decisions, metrics } = shared.clone();
-        let barrier = Barrier::new(informers.clone(), client.clone());
+        let barrier = Barrier::new(informers.clone(), reader);
         Self { name, clock, config, gates, informers, client, events, metrics, barrier, decisions }
     }
 

@@ -62,7 +62,8 @@ impl Trial {
 
     /// Performs the scenario under an ordeal, in virtual time.
     pub fn perform(&self, ordeal: Ordeal) -> anyhow::Result<Outcome> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
         runtime.block_on(async {
             let faults = match ordeal {
                 Ordeal::Calm => None,

@@ -60,7 +60,9 @@ fn refusal(code: StatusCode, reason: &str) -> http::Response<Body> {
     let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {}).boxed_unsync();
     let mut answer = http::Response::new(body);
     *answer.status_mut() = code;
-    answer.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
     if code == StatusCode::TOO_MANY_REQUESTS {
         answer.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("1"));
     }
