@@ -100,6 +100,10 @@ impl Strategy for Deployment {
         validate::apps::deployment_update(new, old)
     }
 
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, _: &Value) -> Vec<Cause> {
+        if sub == Subresource::Status { validate::status::counts(new) } else { Vec::new() }
+    }
+
     prints!(print::DEPLOYMENT);
 }
 
@@ -149,6 +153,10 @@ impl Strategy for DaemonSet {
         validate::apps::daemon_set_update(new, old)
     }
 
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, _: &Value) -> Vec<Cause> {
+        if sub == Subresource::Status { validate::status::counts(new) } else { Vec::new() }
+    }
+
     prints!(print::DAEMON_SET);
 }
 
@@ -163,6 +171,10 @@ impl Strategy for StatefulSet {
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
         validate::apps::stateful_set_update(new, old)
+    }
+
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, _: &Value) -> Vec<Cause> {
+        if sub == Subresource::Status { validate::status::counts(new) } else { Vec::new() }
     }
 
     prints!(print::STATEFUL_SET);

@@ -112,6 +112,7 @@ impl Strategy for V1 {
         to_annotation(&mut hpa, CONDITIONS, conditions);
         let behavior = take(&mut hpa, "spec.behavior");
         to_annotation(&mut hpa, BEHAVIOR, behavior);
+        super::reshape(&mut hpa);
         hpa
     }
 

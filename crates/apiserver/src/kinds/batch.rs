@@ -8,7 +8,7 @@ use super::json::Json;
 use super::print;
 use super::validate;
 use crate::invalid::Cause;
-use crate::registry::{Column, Cx, Propagation, Strategy};
+use crate::registry::{Column, Cx, Propagation, Strategy, Subresource};
 
 /// `batch/v1` Job.
 pub(super) struct Job;
@@ -52,6 +52,10 @@ impl Strategy for Job {
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
         validate::batch::job_update(new, old)
+    }
+
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, old: &Value) -> Vec<Cause> {
+        if sub == Subresource::Status { validate::status::job(new, old) } else { Vec::new() }
     }
 
     fn default_propagation(&self) -> Propagation {

@@ -138,7 +138,8 @@ fn storage_and_policy() -> Vec<Builtin> {
     let binding = || Simple::new(&print::BINDING).names(NameRule::PathSegment).checks(validate::access::binding).create_on_update();
     vec![
         Builtin::new(ns("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget").short(&["pdb"]).generation().with(&[Status]),
-            Simple::new(&print::DISRUPTION_BUDGET).checks(validate::policy::disruption_budget).conditional()),
+            Simple::new(&print::DISRUPTION_BUDGET).checks(validate::policy::disruption_budget)
+                .checks_status(|new, _| validate::status::counts(new)).conditional()),
         Builtin::new(cl(rbac, "v1", "clusterrolebindings", "ClusterRoleBinding"), binding()),
         Builtin::new(cl(rbac, "v1", "clusterroles", "ClusterRole"), role().checks(validate::access::cluster_role)),
         Builtin::new(ns(rbac, "v1", "rolebindings", "RoleBinding"), binding()),
@@ -190,7 +191,8 @@ fn cluster() -> Vec<Builtin> {
                 .content(&["addressType", "endpoints", "ports", "metadata.labels"])),
         Builtin::new(cl(devices, "v1", "deviceclasses", "DeviceClass").generation(), Simple::plain()),
         Builtin::new(ns(devices, "v1", "resourceclaims", "ResourceClaim").with(&[Status]),
-            Simple::new(&print::RESOURCE_CLAIM).checks(validate::cluster::resource_claim).status_keeps_metadata()),
+            Simple::new(&print::RESOURCE_CLAIM).checks(validate::cluster::resource_claim)
+                .checks_status(validate::status::resource_claim).status_keeps_metadata()),
         Builtin::new(ns(devices, "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
             Simple::plain().checks(validate::cluster::resource_claim_template)),
         Builtin::new(cl(devices, "v1", "resourceslices", "ResourceSlice").generation(), various::ResourceSlice),

@@ -256,6 +256,7 @@ const COMPUTED: &[(&str, Compute)] = &[
     ("core/v1.Container", pod::default_container),
     ("core/v1.EphemeralContainer", pod::default_container),
     ("core/v1.PodSpec", pod::default_spec),
+    ("core/v1.PodStatus", pod::default_status),
     ("core/v1.Volume", pod::default_volume),
     ("core/v1.ReplicationController", apps::default_replication_controller),
     ("core/v1.Service", service::default_service),

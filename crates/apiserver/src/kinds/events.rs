@@ -101,6 +101,7 @@ impl Strategy for V1 {
                 event.put(new, value);
             }
         }
+        super::reshape(&mut event);
         event
     }
 

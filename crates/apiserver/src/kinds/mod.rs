@@ -35,6 +35,15 @@ use json::Json;
 pub(crate) use quantity::Quantity;
 pub use shape::shape;
 
+/// Shapes an object as what its apiVersion and kind say it is; for objects that the server itself made.
+pub(crate) fn reshape(object: &mut Value) {
+    let schema = schema::builtin();
+    if let Some(kind) = schema.kind(object.text("apiVersion"), object.text("kind")) {
+        // A mismatch would be a fault of ours that tests find; the object is better served as it is.
+        let _ = shape(schema, kind, object);
+    }
+}
+
 /// Puts back the metadata that users write, where a subresource may not change it.
 pub(crate) fn restore_user_metadata(new: &mut Value, old: &Value) {
     for field in [

@@ -230,11 +230,12 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
             port.pull("nodePort");
         }
     }
-    let single: [(&str, Applies); 4] = [
+    let single: [(&str, Applies); 5] = [
         ("spec.healthCheckNodePort", wants_health_check_port),
         ("spec.allocateLoadBalancerNodePorts", |s| s.text("spec.type") == "LoadBalancer"),
         ("spec.loadBalancerClass", |s| s.text("spec.type") == "LoadBalancer"),
         ("spec.externalTrafficPolicy", is_external),
+        ("spec.internalTrafficPolicy", |s| s.text("spec.type") != "ExternalName"),
     ];
     for (path, applies) in single {
         if became(new, applies) && same(new, path) {

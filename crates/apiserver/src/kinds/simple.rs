@@ -11,6 +11,9 @@ use crate::registry::{Column, Cx, NameRule, Strategy, Subresource};
 /// What is wrong with an object; the second argument is the object before an update.
 pub(super) type Validate = fn(&Value, Option<&Value>) -> Vec<Cause>;
 
+/// What is wrong with a new status; the second argument is the object before.
+pub(super) type ValidateStatus = fn(&Value, &Value) -> Vec<Cause>;
+
 /// A kind described by facts.
 #[derive(Clone, Copy)]
 pub(super) struct Simple {
@@ -22,6 +25,7 @@ pub(super) struct Simple {
     content: &'static [&'static str],
     status_keeps_metadata: bool,
     warning: Option<&'static str>,
+    validate_status: ValidateStatus,
 }
 
 impl Simple {
@@ -36,6 +40,7 @@ impl Simple {
             content: &["spec"],
             status_keeps_metadata: false,
             warning: None,
+            validate_status: |_, _| Vec::new(),
         }
     }
 
@@ -53,6 +58,12 @@ impl Simple {
     /// Sets the validation.
     pub(super) const fn checks(mut self, validate: Validate) -> Self {
         self.validate = validate;
+        self
+    }
+
+    /// Sets the validation of writes to `/status`, given the object before.
+    pub(super) const fn checks_status(mut self, validate: ValidateStatus) -> Self {
+        self.validate_status = validate;
         self
     }
 
@@ -108,6 +119,10 @@ impl Strategy for Simple {
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
         (self.validate)(new, Some(old))
+    }
+
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, old: &Value) -> Vec<Cause> {
+        if sub == Subresource::Status { (self.validate_status)(new, old) } else { Vec::new() }
     }
 
     fn warnings(&self, _: &Value) -> Vec<String> {

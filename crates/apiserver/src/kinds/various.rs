@@ -96,6 +96,10 @@ impl Strategy for Namespace {
         }
     }
 
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, _: &Value) -> Vec<Cause> {
+        if sub == Subresource::Status { validate::status::namespace(new) } else { Vec::new() }
+    }
+
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -250,13 +254,7 @@ impl Strategy for SigningRequest {
     /// Approval is decided at `/approval`, everything else at `/status`.
     fn prepare_subresource_update(&self, cx: &Cx<'_>, sub: Subresource, new: &mut Value, old: &Value) {
         match sub {
-            Subresource::Status => {
-                let decided = |c: &&Value| matches!(c.text("type"), "Approved" | "Denied");
-                let others = new.items("status.conditions").iter().filter(|c| !decided(c));
-                let conditions: Vec<Value> =
-                    old.items("status.conditions").iter().filter(decided).chain(others).cloned().collect();
-                new.put("status.conditions", conditions);
-            }
+            Subresource::Status => keep_decisions(new, old),
             Subresource::Approval => {
                 let conditions = new.at("status.conditions").clone();
                 new.put("spec", old.at("spec").clone());
@@ -272,6 +270,10 @@ impl Strategy for SigningRequest {
         validate::certificates::request(csr)
     }
 
+    fn validate_subresource_update(&self, sub: Subresource, new: &Value, old: &Value) -> Vec<Cause> {
+        validate::status::signing_request(new, old, sub == Subresource::Approval)
+    }
+
     fn field_labels(&self) -> &'static [&'static str] {
         &["spec.signerName"]
     }
@@ -281,6 +283,18 @@ impl Strategy for SigningRequest {
     }
 
     prints!(print::SIGNING_REQUEST);
+}
+
+/// Decisions stay as they were made; ones that are new or gone are left for validation to refuse.
+fn keep_decisions(new: &mut Value, old: &Value) {
+    let earlier: Vec<&Value> = old.items("status.conditions").iter().collect();
+    for condition in new.items_mut("status.conditions") {
+        let kind = condition.text("type").to_owned();
+        let same = |c: &&&Value| matches!(kind.as_str(), "Approved" | "Denied") && c.text("type") == kind;
+        if let Some(decided) = earlier.iter().find(same) {
+            *condition = (**decided).clone();
+        }
+    }
 }
 
 /// New conditions get the time; those that were there and still say the same keep theirs.

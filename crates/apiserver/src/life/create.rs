@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::Ops;
 use crate::admission::{self, Operation};
 use crate::error::ApiError;
-use crate::kinds::schema;
 use crate::meta;
 use crate::registry::Subresource;
 use crate::store::{Entry, Key, Refused};
@@ -109,10 +108,8 @@ impl Ops<'_> {
             && let Some(map) = object.as_object_mut()
         {
             map.remove("status");
-            // What Go writes for an empty status comes back with the shape.
-            if let Some(kind) = resource.shape {
-                let _ = crate::kinds::shape(schema::builtin(), kind, object);
-            }
+            // What Go writes for an empty status comes back with the shape (of the stored version).
+            self.reshape(object);
         }
         resource.strategy.prepare_create(&self.cx(), object);
     }

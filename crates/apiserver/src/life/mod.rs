@@ -170,11 +170,8 @@ impl<'a> Ops<'a> {
 
     /// Brings an object that strategy and admission have worked on into the shape in which it is stored.
     fn reshape(&self, object: &mut Value) {
-        if let Some(kind) = self.resource.shape
-            && !self.resource.converts()
-        {
-            // Whatever the machinery made has the right types; were it otherwise, the object stays as it is.
-            let _ = shape(schema::builtin(), kind, object);
+        if self.resource.shape.is_some() {
+            crate::kinds::reshape(object);
         }
     }
 

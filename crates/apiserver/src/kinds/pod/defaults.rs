@@ -72,6 +72,18 @@ pub(in crate::kinds) fn default_spec(spec: &mut Value) {
     }
 }
 
+/// The first address also stands alone, and wins where the two disagree.
+pub(in crate::kinds) fn default_status(status: &mut Value) {
+    let single = status.text("podIP").to_owned();
+    match status.items("podIPs").first().map(|ip| ip.text("ip").to_owned()) {
+        Some(first) if single.is_empty() => status.put("podIP", first),
+        first if !single.is_empty() && first.as_ref() != Some(&single) => {
+            status.put("podIPs", json!([{"ip": single}]));
+        }
+        _ => {}
+    }
+}
+
 /// Pull policy by tag, and where the termination message goes.
 pub(in crate::kinds) fn default_container(container: &mut Value) {
     let policy = pull_policy(container.text("image"));

@@ -8,7 +8,7 @@ mod validate;
 
 use serde_json::{Value, json};
 
-pub(super) use defaults::{default_container, default_pod, default_spec, default_volume};
+pub(super) use defaults::{default_container, default_pod, default_spec, default_status, default_volume};
 pub(super) use validate::template as validate_template;
 
 use super::json::Json;

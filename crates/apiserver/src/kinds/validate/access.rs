@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::{At, Faults, names, selector};
-use crate::invalid::Cause;
+use super::{At, Faults, go_struct, names, quoting, selector};
+use crate::invalid::{Cause, Fault};
 use crate::kinds::json::Json;
 
 pub(in crate::kinds) fn role(object: &Value, _: Option<&Value>) -> Vec<Cause> {
@@ -75,8 +75,10 @@ pub(in crate::kinds) fn binding(object: &Value, old: Option<&Value>) -> Vec<Caus
     if let Some(old) = old
         && old.at("roleRef") != object.at("roleRef")
     {
-        let value = object.at("roleRef").clone();
-        faults.push(Cause::invalid("roleRef", value, "cannot change roleRef"));
+        let field = |name: &str| object.at("roleRef").at(name);
+        let value =
+            go_struct(&[("APIGroup", field("apiGroup")), ("Kind", field("kind")), ("Name", field("name"))]);
+        faults.push(quoting(Fault::Invalid, "roleRef".to_owned(), &value, "cannot change roleRef"));
     }
     faults
 }

@@ -230,7 +230,7 @@ fn success_rule(faults: &mut Faults, rule: &At<'_>, completions: i64) {
 }
 
 /// How many indexes a list such as `0,2-4` names.
-fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let number = |part: &str| {
         part.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {part:?}"))
     };
@@ -264,8 +264,14 @@ pub(in crate::kinds) fn job_update(new: &Value, old: &Value) -> Vec<Cause> {
     let indexed = new.text("spec.completionMode") == "Indexed";
     let (completions, parallelism) = (new.int("spec.completions"), new.int("spec.parallelism"));
     // An indexed job is resized by changing both counts alike.
-    if !(indexed && completions == parallelism) {
-        root.immutable(&mut faults, old, "spec.completions");
+    let resized = new.at("spec.completions") != old.at("spec.completions");
+    match completions {
+        Some(completions) if resized && indexed && Some(completions) != parallelism => {
+            let detail = "can only be modified in tandem with spec.parallelism";
+            faults.push(Cause::invalid("spec.completions", completions, detail));
+        }
+        _ if !indexed => root.immutable(&mut faults, old, "spec.completions"),
+        _ => {}
     }
     for field in [
         "selector",

@@ -15,6 +15,7 @@ pub(super) mod network;
 pub(super) mod policy;
 pub(super) mod selector;
 pub(super) mod service;
+pub(super) mod status;
 pub(super) mod storage;
 
 use std::net::IpAddr;

@@ -50,6 +50,10 @@ pub(in crate::kinds) fn endpoint_slice(object: &Value, old: Option<&Value>) -> V
     let mut faults = Vec::new();
     let root = At::root(object);
     let kind = root.text("addressType");
+    if let Some(old) = old.filter(|old| old.text("addressType") != kind) {
+        root.immutable(&mut faults, old, "addressType");
+        return faults;
+    }
     for endpoint in root.items("endpoints") {
         if endpoint.value.items("addresses").is_empty() {
             faults.push(Cause::required(endpoint.path("addresses"), "must contain at least 1 address"));
@@ -70,9 +74,8 @@ pub(in crate::kinds) fn endpoint_slice(object: &Value, old: Option<&Value>) -> V
         seen.push(name);
         port.one_of(&mut faults, "protocol", &PROTOCOLS);
     }
-    match (kind, old) {
-        ("", _) => faults.push(Cause::required("addressType", "")),
-        (_, Some(old)) => root.immutable(&mut faults, old, "addressType"),
+    match kind {
+        "" => faults.push(Cause::required("addressType", "")),
         _ => root.one_of(&mut faults, "addressType", &["FQDN", "IPv4", "IPv6"]),
     }
     faults
@@ -271,8 +274,10 @@ pub(in crate::kinds) fn service_cidr(object: &Value, old: Option<&Value>) -> Vec
     for range in spec.items("cidrs") {
         range.must_be(&mut faults, "", cidr);
     }
-    if let Some(old) = old {
-        At::root(object).immutable(&mut faults, old, "spec.cidrs");
+    for (range, old) in spec.items("cidrs").zip(old.map_or(&[][..], |old| old.items("spec.cidrs"))) {
+        if range.value != old {
+            faults.push(range.invalid("field is immutable"));
+        }
     }
     faults
 }

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::{At, Faults, names, selector};
-use crate::invalid::Cause;
+use super::{At, Faults, go_struct, names, quoting, selector};
+use crate::invalid::{Cause, Fault};
 use crate::kinds::json::Json;
 use crate::kinds::quantity::Quantity;
 
@@ -195,14 +195,8 @@ pub(in crate::kinds) fn storage_class(object: &Value, old: Option<&Value>) -> Ve
     root.one_of(&mut faults, "reclaimPolicy", &["Delete", "Retain"]);
     root.one_of(&mut faults, "volumeBindingMode", &["Immediate", "WaitForFirstConsumer"]);
     if let Some(old) = old {
-        for (field, detail) in [
-            ("parameters", "updates to parameters are forbidden."),
-            ("provisioner", "updates to provisioner are forbidden."),
-            ("reclaimPolicy", "updates to reclaimPolicy are forbidden."),
-        ] {
-            if object.at(field) != old.at(field) {
-                faults.push(Cause::forbidden(field, detail));
-            }
+        for field in ["parameters", "provisioner", "reclaimPolicy"] {
+            root.immutable(&mut faults, old, field);
         }
         root.immutable(&mut faults, old, "volumeBindingMode");
     }
@@ -214,9 +208,10 @@ pub(in crate::kinds) fn attributes_class(object: &Value, old: Option<&Value>) ->
     let root = At::root(object);
     root.require(&mut faults, "driverName");
     root.require(&mut faults, "parameters");
-    if let Some(old) = old {
-        root.immutable(&mut faults, old, "driverName");
-        root.immutable(&mut faults, old, "parameters");
+    for field in ["driverName", "parameters"] {
+        if old.is_some_and(|old| old.at(field) != object.at(field)) {
+            faults.push(Cause::forbidden(field, &format!("updates to {field} are forbidden.")));
+        }
     }
     faults
 }
@@ -232,8 +227,14 @@ pub(in crate::kinds) fn csi_driver(object: &Value, old: Option<&Value>) -> Vec<C
         }
     }
     if let Some(old) = old {
-        for field in ["spec.attachRequired", "spec.volumeLifecycleModes"] {
-            At::root(object).immutable(&mut faults, old, field);
+        // Upstream misspells the first.
+        for (field, path) in [
+            ("attachRequired", "spec.attachedRequired"),
+            ("volumeLifecycleModes", "spec.volumeLifecycleModes"),
+        ] {
+            if spec.value.at(field) != old.at("spec").at(field) {
+                faults.push(Cause::invalid(path, spec.value.at(field).clone(), "field is immutable"));
+            }
         }
     }
     faults
@@ -280,8 +281,15 @@ pub(in crate::kinds) fn attachment(object: &Value, old: Option<&Value>) -> Vec<C
         faults.push(Cause::required(source.path.clone(), detail));
     }
     spec.must_be(&mut faults, "nodeName", names::subdomain);
-    if let Some(old) = old {
-        At::root(object).immutable(&mut faults, old, "spec");
+    if old.is_some_and(|old| old.at("spec") != object.at("spec")) {
+        let inner = [
+            ("PersistentVolumeName", source.value.at("persistentVolumeName")),
+            ("InlineVolumeSpec", source.value.at("inlineVolumeSpec")),
+        ];
+        let (attacher, node) = (spec.value.at("attacher"), spec.value.at("nodeName"));
+        let value =
+            format!("{{\"Attacher\":{attacher},\"Source\":{},\"NodeName\":{node}}}", go_struct(&inner));
+        faults.push(quoting(Fault::Invalid, "spec".to_owned(), &value, "field is immutable"));
     }
     faults
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::invalid::Cause;
 use crate::kinds::json::Json;
-use crate::kinds::validate::{At, Faults, ip, names};
+use crate::kinds::validate::{At, Faults, ip, names, status};
 use crate::registry::Subresource;
 
 /// A new pod.
@@ -226,16 +226,8 @@ pub(super) fn subresource(sub: Subresource, new: &Value, old: &Value) -> Vec<Cau
             }
             spec(&mut faults, &At::root(new).child("spec"));
         }
-        Subresource::Status => status(&mut faults, new, old),
+        Subresource::Status => faults = status::pod(new, old),
         _ => {}
     }
     faults
-}
-
-/// The node of a pod is final, and its nominated node must be a name.
-fn status(faults: &mut Faults, new: &Value, old: &Value) {
-    if new.at("spec.nodeName") != old.at("spec.nodeName") {
-        faults.push(Cause::forbidden("status.nodeName", "may not be changed directly"));
-    }
-    At::root(new).child("status").may_be(faults, "nominatedNodeName", names::subdomain);
 }
