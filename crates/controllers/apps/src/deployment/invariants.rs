@@ -39,9 +39,7 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
     ];
     match rules.iter().find(|(_, holds)| !holds) {
         None => Ok(()),
-        Some((rule, _)) => {
-            Err(format!("{rule}: {limits:?}, {before:?} became {after:?} by {:?}", plan.actions))
-        }
+        Some((rule, _)) => Err(format!("{rule}: {limits:?}, {before:?} became {after:?}")),
     }
 }
 

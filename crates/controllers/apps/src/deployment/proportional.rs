@@ -8,8 +8,12 @@ use super::fleet::{Fleet, by_age, replicas};
 use super::plan::{Action, View};
 
 /// Whether the wanted number has changed since the sets with pods were last scaled.
+///
+/// Recreate has no proportions: with pods of several templates there, only its rollout can tell what to do.
+/// Upstream: sync.go, scale: does nothing then, and so never gets to that rollout; here it goes on.
 pub fn is_due(view: &View<'_>, fleet: &Fleet<'_>) -> bool {
-    fleet.active().any(|set| is_outdated(view, set))
+    let can_scale = view.limits.is_rolling() || fleet.active().count() <= 1;
+    can_scale && fleet.active().any(|set| is_outdated(view, set))
 }
 
 fn is_outdated(view: &View<'_>, set: &ReplicaSet) -> bool {
@@ -64,7 +68,8 @@ fn spread<'a>(view: &View<'_>, mut sets: Vec<&'a ReplicaSet>) -> Vec<Action<'a>>
         let share = match change {
             0 => 0,
             _ if change > 0 => share(view, set).min(left),
-            _ => share(view, set).max(left),
+            // A set whose note is wrong might seem to have a claim to more, when all must shrink.
+            _ => share(view, set).min(0).max(left),
         };
         sizes.push(replicas(set) + share);
         done += share;

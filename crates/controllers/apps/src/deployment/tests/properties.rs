@@ -1,0 +1,154 @@
+//! Whole rollouts under a random strategy, with pods that become available, or not, as they like.
+
+use std::sync::Arc;
+
+use flyball_api::ReplicaSet;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::world::{World, set};
+use crate::deployment::annotations::{DESIRED_REPLICAS, with_sizes};
+use crate::deployment::invariants;
+use crate::deployment::plan::{Action, plan};
+use crate::deployment::status::{Outcome, statement};
+
+fn bound() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (0..6u8).prop_map(|number| number.to_string()),
+        (0..=100u8).prop_map(|part| format!("{part}%"))
+    ]
+}
+
+fn words() -> impl Strategy<Value = String> {
+    let strategy = prop_oneof![
+        4 => (bound(), bound()).prop_map(|(surge, unavailable)| format!("surge={surge} unavailable={unavailable}")),
+        1 => Just("recreate".to_owned()),
+    ];
+    (0..30u8, strategy)
+        .prop_map(|(replicas, strategy)| format!("replicas={replicas} limit=2 deadline=60 {strategy}"))
+}
+
+/// A set of some size, more or fewer of whose pods are available, and what it was told of the whole, right or wrong.
+fn set_words() -> impl Strategy<Value = String> {
+    let note = prop_oneof![Just(String::new()), (0..40u8).prop_map(|max| format!(",desired=9,max={max}"))];
+    (0..25u8, 0..25u8, 0..9u8, note)
+        .prop_map(|(size, available, revision, note)| format!("{size}/{available},rev={revision}{note}"))
+}
+
+fn sets_text(sets: &[String], has_new: bool) -> String {
+    let name = |n: usize| if has_new && n == 0 { "new".to_owned() } else { format!("s{n}") };
+    sets.iter().enumerate().map(|(n, words)| format!("{}={words}", name(n))).collect::<Vec<_>>().join(" ")
+}
+
+/// Changes a set by its JSON, as a server would.
+fn edited(set: &ReplicaSet, edit: impl FnOnce(&mut serde_json::Value)) -> Arc<ReplicaSet> {
+    let mut value = serde_json::to_value(set).unwrap();
+    edit(&mut value);
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+impl World {
+    /// Does what a plan says, as the shell would with a server.
+    fn carry_out(&mut self) -> usize {
+        let view = self.view();
+        let planned = plan(&view);
+        invariants::check(&view, &planned).unwrap();
+        let statement = statement(&view, &planned, Outcome::Done(None));
+        let mut next = self.sets.clone();
+        let find = |sets: &[Arc<ReplicaSet>], set: &ReplicaSet| {
+            sets.iter().position(|held| held.metadata.uid == set.metadata.uid).unwrap()
+        };
+        for action in &planned.actions {
+            match action {
+                Action::Create(new) => {
+                    let made =
+                        set(&format!("{}={}/0,pods=0,like=new,rev=1,age=0", new.name, new.replicas), 0);
+                    next.push(edited(&made, |set| set["metadata"]["annotations"] = json!(new.annotations)));
+                }
+                Action::Revise { set, annotations, .. } => {
+                    let at = find(&next, set);
+                    next[at] = edited(&next[at], |set| set["metadata"]["annotations"] = json!(annotations));
+                }
+                Action::Scale { set, to, .. } => {
+                    let at = find(&next, set);
+                    let limits = view.limits;
+                    let notes = with_sizes(&next[at].metadata.annotations, limits.desired, limits.most());
+                    next[at] = edited(&next[at], |set| {
+                        set["spec"]["replicas"] = json!(to);
+                        set["metadata"]["annotations"] = json!(notes);
+                    });
+                }
+                Action::Delete { set } => _ = next.remove(find(&next, set)),
+                Action::RollBack(_) => {}
+            }
+        }
+        let writes = planned.actions.len() + usize::from(statement.status != self.deployment.status);
+        (self.sets, self.deployment.status) = (next, statement.status);
+        self.deployment.metadata.annotations = statement.annotations;
+        writes
+    }
+
+    /// Lets the ReplicaSet controller and the kubelets work: `chance` says which pods become available.
+    fn work(&mut self, mut chance: impl FnMut() -> bool) {
+        for held in &mut self.sets {
+            let size = held.spec.replicas.unwrap_or(1);
+            let kept = held.status.available_replicas.min(size);
+            let available = kept + (kept..size).filter(|_| chance()).count() as i32;
+            *held = edited(held, |set| {
+                set["status"]["replicas"] = json!(size);
+                set["status"]["readyReplicas"] = json!(available);
+                set["status"]["availableReplicas"] = json!(available);
+            });
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_plan_keeps_the_invariants(
+        words in words(),
+        sets in proptest::collection::vec(set_words(), 0..6),
+        has_new: bool,
+        paused: bool,
+    ) {
+        let words = if paused { format!("{words} paused") } else { words };
+        let world = World::new(&words, &sets_text(&sets, has_new));
+        let view = world.view();
+        let planned = plan(&view);
+        prop_assert_eq!(invariants::check(&view, &planned), Ok(()));
+        prop_assert_eq!(planned.actions, plan(&view).actions, "the same snapshot gives the same plan");
+    }
+
+    #[test]
+    fn every_rollout_ends_with_all_pods_new_and_then_is_quiet(
+        words in words(),
+        sets in proptest::collection::vec(set_words(), 0..5),
+        has_new: bool,
+        luck in proptest::collection::vec(any::<bool>(), 1..60),
+    ) {
+        let mut world = World::new(&words, &sets_text(&sets, has_new));
+        let mut luck = luck.iter().cycle().copied();
+        for round in 0..200 {
+            let writes = world.carry_out();
+            // Some pods do not come up at first; then all do.
+            world.work(|| round > 10 || luck.next().unwrap_or(true));
+            if round > 12 && writes == 0 {
+                break;
+            }
+        }
+        let desired = world.view().limits.desired;
+        let planned = plan(&world.view());
+        let sizes: Vec<_> = planned.fleet.all().map(|set| (set.metadata.name.clone(), set.spec.replicas)).collect();
+        let new = planned.fleet.new.expect("the new set is there");
+        prop_assert_eq!(new.spec.replicas.map(i64::from), Some(desired), "{:?}", sizes);
+        prop_assert_eq!(planned.fleet.active_old().count(), 0, "{:?}", sizes);
+        prop_assert!(planned.fleet.old.len() <= 2, "{:?}", sizes);
+        if desired > 0 {
+            let noted = new.metadata.annotations.get(DESIRED_REPLICAS).map(str::to_owned);
+            prop_assert!(noted.is_none_or(|noted| noted == desired.to_string()));
+        }
+        let reason = world.deployment.status.conditions.iter().find(|c| c.type_ == "Progressing").map(|c| c.reason.to_string());
+        prop_assert_eq!(reason.as_deref(), Some("NewReplicaSetAvailable"));
+        prop_assert_eq!(world.carry_out(), 0, "a settled Deployment is not written");
+    }
+}

@@ -1,0 +1,132 @@
+use flyball_api::ReplicaSet;
+
+use super::world::{World, set};
+use crate::deployment::annotations::REVISION;
+use crate::deployment::plan::plan;
+use crate::deployment::status::{Outcome, Statement, statement};
+
+fn said(world: &World, outcome: Outcome<'_>) -> Statement {
+    let view = world.view();
+    statement(&view, &plan(&view), outcome)
+}
+
+/// The conditions in order, as `Type=Status/Reason`.
+fn conditions(statement: &Statement) -> String {
+    let shown = |condition: &flyball_api::Condition| {
+        format!("{}={}/{}", condition.type_, condition.status, condition.reason)
+    };
+    statement.status.conditions.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn numbers_are_summed_over_all_sets() {
+    #[rustfmt::skip]
+    let table = [
+        // case                            deployment              sets                                             replicas, updated, ready, available, unavailable, terminating
+        ("in mid-rollout",                 "replicas=3",           "a=2/2,rev=1 new=2/1,rev=2",                     (4, 2, 3, 3, 1, Some(0))),
+        ("settled",                        "replicas=3",           "a=0,rev=1 new=3/3,rev=2",                       (3, 3, 3, 3, 0, Some(0))),
+        ("no new set yet",                 "replicas=3 paused",    "a=3/2,rev=1",                                   (3, 0, 2, 2, 1, Some(0))),
+        ("more available than wanted",     "replicas=1",           "new=1/3,rev=1,pods=3",                          (3, 3, 3, 3, 0, Some(0))),
+        ("terminating ones",               "replicas=3",           "a=0,rev=1,terminating=2 new=3/3,rev=2,terminating=1", (3, 3, 3, 3, 0, Some(3))),
+        ("terminating ones not counted",   "replicas=3",           "a=0,rev=1,uncounted new=3/3,rev=2",             (3, 3, 3, 3, 0, None)),
+    ];
+    for (case, deployment, sets, want) in table {
+        let status = said(&World::new(deployment, sets), Outcome::Done(None)).status;
+        let got = (
+            status.replicas,
+            status.updated_replicas,
+            status.ready_replicas,
+            status.available_replicas,
+            status.unavailable_replicas,
+            status.terminating_replicas,
+        );
+        assert_eq!(got, want, "{case}");
+        assert_eq!(status.observed_generation, 3, "{case}");
+    }
+}
+
+#[test]
+fn enough_is_what_the_strategy_demands() {
+    #[rustfmt::skip]
+    let table = [
+        ("replicas=3 surge=1 unavailable=0", "new=3/3,rev=1", "Available=True/MinimumReplicasAvailable"),
+        ("replicas=3 surge=1 unavailable=0", "new=3/2,rev=1", "Available=False/MinimumReplicasUnavailable"),
+        ("replicas=3 surge=1 unavailable=1", "new=3/2,rev=1", "Available=True/MinimumReplicasAvailable"),
+        ("replicas=3 recreate",              "new=3/2,rev=1", "Available=False/MinimumReplicasUnavailable"),
+        ("replicas=0",                       "new=0,rev=1",   "Available=True/MinimumReplicasAvailable"),
+    ];
+    for (deployment, sets, want) in table {
+        let said = said(&World::new(deployment, sets), Outcome::Done(None));
+        assert_eq!(conditions(&said), want, "{deployment}, {sets}");
+    }
+}
+
+#[test]
+fn a_failure_of_a_set_is_told_as_long_as_it_lasts() {
+    let failing = "Available=False/MinimumReplicasUnavailable ReplicaFailure=True/FailedCreate";
+    #[rustfmt::skip]
+    let table = [
+        // sets                                              conditions                                        whose
+        ("a=1/1,rev=1,failing new=1,rev=2,failing,pods=0",   failing,                                          "new fails"),
+        ("a=1/1,rev=1,failing new=1,rev=2,pods=0",           failing,                                          "a fails"),
+        ("a=1/1,rev=1 new=1,rev=2,pods=0",                   "Available=False/MinimumReplicasUnavailable",     ""),
+    ];
+    for (sets, want, whose) in table {
+        let said = said(&World::new("replicas=3", sets), Outcome::Done(None));
+        assert_eq!(conditions(&said), want, "{sets}");
+        let told = said.status.conditions.last().map_or("", |condition| condition.message.as_str());
+        assert!(whose.is_empty() || told == whose, "{told}");
+    }
+    let mut world = World::new("replicas=3", "new=1,rev=1,failing,pods=0");
+    world.deployment.status = said(&world, Outcome::Done(None)).status;
+    world.sets = super::world::sets("new=1,rev=1");
+    assert_eq!(conditions(&said(&world, Outcome::Done(None))), "Available=False/MinimumReplicasUnavailable");
+}
+
+#[test]
+fn what_became_of_a_creation_is_told() {
+    let made = || -> ReplicaSet {
+        let mut set = set("web-made=3,uncounted,pods=0", 0);
+        set.status = Default::default();
+        set
+    };
+    let world = World::new("replicas=3 deadline=60", "");
+    let created = made();
+    let done = said(&world, Outcome::Done(Some(&created)));
+    assert_eq!(
+        conditions(&done),
+        "Progressing=True/NewReplicaSetCreated Available=False/MinimumReplicasUnavailable"
+    );
+    assert_eq!(done.annotations.get(REVISION), Some("1"));
+    assert_eq!((done.status.unavailable_replicas, done.status.terminating_replicas), (3, Some(0)));
+
+    let failed = said(&world, Outcome::CreateFailed("Failed to create new replica set \"web-x\": no"));
+    assert_eq!(conditions(&failed), "Progressing=False/ReplicaSetCreateError");
+    assert_eq!(failed.status.observed_generation, 0, "nothing was done about this generation");
+    assert_eq!(failed.annotations.get(REVISION), None);
+    let without_deadline = World::new("replicas=3", "");
+    assert_eq!(conditions(&said(&without_deadline, Outcome::CreateFailed("no"))), "");
+
+    let taken = said(&World::new("collisions=1", ""), Outcome::NameTaken);
+    assert_eq!(taken.status.collision_count, Some(2));
+    assert_eq!(said(&World::new("", ""), Outcome::NameTaken).status.collision_count, Some(1));
+}
+
+#[test]
+fn telling_the_same_again_changes_nothing() {
+    for (deployment, sets) in [
+        ("replicas=3 deadline=60", "a=0,rev=1 new=3/3,rev=2"),
+        ("replicas=3 deadline=60 paused", "a=1/1,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4"),
+        ("replicas=3 deadline=60 recreate", "a=0,rev=1 new=3,rev=2,pods=0"),
+    ] {
+        let mut world = World::new(deployment, sets);
+        for _ in 0..3 {
+            let first = said(&world, Outcome::Done(None));
+            world.deployment.status = first.status;
+            world.deployment.metadata.annotations = first.annotations;
+        }
+        let again = said(&world, Outcome::Done(None));
+        assert_eq!(again.status, world.deployment.status);
+        assert_eq!(again.annotations, world.deployment.metadata.annotations);
+    }
+}
