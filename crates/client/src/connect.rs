@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine as _;
 use kube::config::AuthInfo;
 
 use crate::credentials::Credentials;
@@ -19,6 +20,7 @@ pub struct Connection {
     transport: Arc<dyn Transport>,
     watch_transport: Arc<dyn Transport>,
     anonymous_transport: Arc<dyn Transport>,
+    certificate_authority: Option<Arc<str>>,
 }
 
 impl Connection {
@@ -41,6 +43,11 @@ impl Connection {
     /// The server's URL.
     pub fn server(&self) -> &http::Uri {
         &self.server
+    }
+
+    /// The certificates by which the server is trusted, as PEM; absent when the system's are.
+    pub fn certificate_authority(&self) -> Option<Arc<str>> {
+        self.certificate_authority.clone()
     }
 
     /// Where the configuration came from, for messages.
@@ -66,6 +73,7 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConfigError
     let dialer =
         Arc::new(Dialer::new(server.clone(), config.tls_server_name.as_deref(), proxy).map_err(unusable)?);
 
+    let certificate_authority = config.root_cert.as_deref().map(|chain| pem(chain).into());
     let mut nobody = config.clone();
     nobody.auth_info = AuthInfo::default();
     let credentials = Arc::new(Credentials::new(config).await.map_err(unusable)?);
@@ -80,5 +88,17 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConfigError
         watch_transport: pool(&credentials, Limits::WATCHES).map_err(unusable)?,
         anonymous_transport: pool(&nobody, Limits::REQUESTS).map_err(unusable)?,
         origin,
+        certificate_authority,
     })
+}
+
+/// Certificates in the form that files have.
+fn pem(certificates: &[Vec<u8>]) -> String {
+    let one = |der: &Vec<u8>| {
+        let text = base64::engine::general_purpose::STANDARD.encode(der);
+        let lines: Vec<&str> =
+            (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    };
+    certificates.iter().map(one).collect()
 }

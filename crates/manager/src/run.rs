@@ -103,6 +103,7 @@ pub async fn run(
         informers,
         decisions: decisions.clone(),
         metrics: metrics.clone(),
+        server_ca: connection.certificate_authority(),
     };
     let engine = Engine::new(shared, clients.identities(&prepared.options));
     let elector = config.generic.leader_election.leader_elect.then(|| {

@@ -310,6 +310,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "root-ca-certificate-publisher-controller", aliases: &["root-ca-cert-publisher"], identity: Some("root-ca-cert-publisher"),
         watches: "configmaps; namespaces",
         writes: "configmaps(create,update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_identity::root_ca::start),
         ..DEFAULT
     },
     Controller { name: "kube-apiserver-serving-clustertrustbundle-publisher-controller", aliases: &[], identity: Some("kube-apiserver-serving-clustertrustbundle-publisher"),

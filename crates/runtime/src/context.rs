@@ -30,6 +30,8 @@ pub struct Shared {
     pub decisions: DecisionLog,
     /// Where numbers go.
     pub metrics: Metrics,
+    /// The certificates (PEM) by which we trust the API server, if we were told any.
+    pub server_ca: Option<Arc<str>>,
 }
 
 /// The surroundings of one run of one controller.
@@ -50,6 +52,8 @@ pub struct Context {
     pub events: Recorder,
     /// Where numbers go.
     pub metrics: Metrics,
+    /// The certificates (PEM) by which we trust the API server, if we were told any.
+    pub server_ca: Option<Arc<str>>,
     pub(crate) barrier: Barrier,
     decisions: DecisionLog,
 }
@@ -64,9 +68,9 @@ impl Context {
         reader: Client,
         events: Recorder,
     ) -> Self {
-        let Shared { clock, config, gates, informers, decisions, metrics } = shared.clone();
+        let Shared { clock, config, gates, informers, decisions, metrics, server_ca } = shared.clone();
         let barrier = Barrier::new(informers.clone(), reader);
-        Self { name, clock, config, gates, informers, client, events, metrics, barrier, decisions }
+        Self { name, clock, config, gates, informers, client, events, metrics, server_ca, barrier, decisions }
     }
 
     /// The cache of a kind.

@@ -98,6 +98,7 @@ fn prepare(
             informers: Informers::new(watches, InformerOptions { seed: SEED, ..InformerOptions::default() }),
             decisions: DecisionLog::default(),
             metrics: Metrics::default(),
+            server_ca: None,
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;

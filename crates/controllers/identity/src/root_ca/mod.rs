@@ -1,0 +1,59 @@
+//! Publishes the certificate authority of the API server to every namespace, so that pods can trust it.
+//!
+//! - **Promise**: every namespace has a ConfigMap `kube-root-ca.crt` with exactly the CA bundle and a description.
+//! - **Watches** Namespaces, and of ConfigMaps only those of that name. **Writes** these ConfigMaps, nothing else.
+//! - Upstream: `pkg/controller/certificates/rootcacertpublisher`. What differs: it caches all ConfigMaps.
+
+pub mod plan;
+mod sync;
+pub mod triggers;
+
+use std::sync::Arc;
+
+use flyball_api::{ConfigMap, Namespace};
+use flyball_cache::Filter;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+/// The name under which the controller runs.
+pub const NAME: &str = "root-ca-certificate-publisher-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let bundle = bundle(&cx)?;
+    let queue = tasks.queue("root_ca_cert_publisher");
+    let only = Filter { fields: Some(format!("metadata.name={}", plan::CONFIG_MAP)), ..Filter::default() };
+    let (namespaces, published) = (cx.informer::<Namespace>(), cx.informers.filtered::<ConfigMap>(only));
+    tasks.on(&namespaces, {
+        let queue = queue.clone();
+        move |change| {
+            if let Some(key) = triggers::namespace_changed(change) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&published, {
+        let queue = queue.clone();
+        move |change| {
+            if let Some(key) = triggers::published_changed(change) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.workers(&queue, 1, Arc::new(sync::Controller { cx, published, bundle }));
+    Ok(())
+}
+
+/// The bundle: from `--root-ca-file`, or else what we ourselves trust the API server by.
+fn bundle(cx: &Context) -> Result<Arc<str>, StartError> {
+    let file = cx.config.sa_controller.root_ca_file.as_str();
+    if file.is_empty() {
+        let ours = cx.server_ca.clone();
+        return ours.ok_or_else(|| {
+            StartError::Misconfigured(
+                "--root-ca-file is empty and the kubeconfig names no certificate authority".into(),
+            )
+        });
+    }
+    let read = std::fs::read_to_string(file);
+    read.map(Arc::from).map_err(|error| StartError::Misconfigured(format!("--root-ca-file {file}: {error}")))
+}

@@ -1,0 +1,78 @@
+//! Whether the bundle has to be published, or published anew. Pure.
+
+use flyball_api::ConfigMap;
+use serde_json::{Value, json};
+
+/// The name of the ConfigMap in every namespace.
+pub const CONFIG_MAP: &str = "kube-root-ca.crt";
+/// The annotation that tells people what it is.
+pub const DESCRIPTION: &str = "kubernetes.io/description";
+const TEXT: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as \
+    the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
+const ENTRY: &str = "ca.crt";
+
+/// What to do about a namespace.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// There is none: make it.
+    Create(Value),
+    /// It says something else: replace it.
+    Update(Value),
+}
+
+/// What to do, given what is published.
+pub fn plan(bundle: &str, published: Option<&ConfigMap>) -> Option<Action> {
+    let Some(published) = published else {
+        return Some(Action::Create(json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "annotations": {DESCRIPTION: TEXT}},
+            "data": {ENTRY: bundle},
+        })));
+    };
+    let right = published.data.len() == 1 && published.data.get(ENTRY) == Some(bundle);
+    let described = published.metadata.annotations.get(DESCRIPTION).is_some_and(|text| !text.is_empty());
+    if right && described {
+        return None;
+    }
+    let mut metadata = published.metadata.clone();
+    metadata.annotations = metadata.annotations.with(DESCRIPTION, TEXT);
+    Some(Action::Update(json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {ENTRY: bundle},
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publishes_exactly_the_bundle_with_a_description() {
+        let map = |data: Value, annotations: Value| {
+            let object = json!({"metadata": {"name": CONFIG_MAP, "annotations": annotations, "labels": {"theirs": "x"}}, "data": data});
+            serde_json::from_value::<ConfigMap>(object).unwrap()
+        };
+        let described = || json!({DESCRIPTION: "anything"});
+        #[rustfmt::skip]
+        let table = [
+            // case                     published                                                     action
+            ("missing",                 None,                                                          "create"),
+            ("right",                   Some(map(json!({"ca.crt": "CA"}), described())),               ""),
+            ("another bundle",          Some(map(json!({"ca.crt": "old"}), described())),              "update"),
+            ("something beside it",     Some(map(json!({"ca.crt": "CA", "x": "y"}), described())),     "update"),
+            ("not described",           Some(map(json!({"ca.crt": "CA"}), json!({}))),                 "update"),
+        ];
+        for (case, published, want) in table {
+            let got = match plan("CA", published.as_ref()) {
+                None => "",
+                Some(Action::Create(body)) if body["data"]["ca.crt"] == "CA" => "create",
+                Some(Action::Update(body)) if body["metadata"]["labels"]["theirs"] == "x" => "update",
+                Some(other) => panic!("{case}: {other:?}"),
+            };
+            assert_eq!(got, want, "{case}");
+        }
+    }
+}
