@@ -120,14 +120,6 @@ impl Strategy for ReplicaSet {
         if sub == Subresource::Status { validate::apps::replica_counts(new) } else { Vec::new() }
     }
 
-    fn field_labels(&self) -> &'static [&'static str] {
-        &["status.replicas"]
-    }
-
-    fn field_values(&self, object: &Value) -> Vec<String> {
-        vec![object.int("status.replicas").unwrap_or(0).to_string()]
-    }
-
     prints!(print::REPLICA_SET);
 }
 

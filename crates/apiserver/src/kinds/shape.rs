@@ -304,3 +304,92 @@ fn canonical_base64(text: &mut String) -> Result<(), String> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::schema::builtin;
+
+    fn deployment(spec: Value, container: Value) -> Value {
+        let mut object = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
+        json_patch::merge(&mut object["spec"], &spec);
+        object
+    }
+
+    fn shaped(kind: (&str, &str), mut object: Value) -> Result<(Value, Vec<String>), String> {
+        let unknown = shape(builtin(), builtin().kind(kind.0, kind.1).unwrap(), &mut object)?;
+        Ok((object, unknown))
+    }
+
+    #[test]
+    fn wrong_types_are_refused_in_the_words_of_go() {
+        let unmarshal = "json: cannot unmarshal";
+        let field = "into Go struct field";
+        #[rustfmt::skip]
+        let table = [
+            (json!({"replicas": "3"}),        json!({}), format!("{unmarshal} string {field} DeploymentSpec.spec.replicas of type int32")),
+            (json!({"replicas": 1.5}),        json!({}), format!("{unmarshal} number 1.5 {field} DeploymentSpec.spec.replicas of type int32")),
+            (json!({"replicas": 3000000000u32}), json!({}), format!("{unmarshal} number 3000000000 {field} DeploymentSpec.spec.replicas of type int32")),
+            (json!({"paused": "x"}),          json!({}), format!("{unmarshal} string {field} DeploymentSpec.spec.paused of type bool")),
+            (json!({"strategy": []}),         json!({}), format!("{unmarshal} array {field} DeploymentSpec.spec.strategy of type v1.DeploymentStrategy")),
+            (json!({}), json!({"image": 5}),             format!("{unmarshal} number {field} Container.spec.template.spec.containers.image of type string")),
+            (json!({}), json!({"ports": {"a": 1}}),      format!("{unmarshal} object {field} Container.spec.template.spec.containers.ports of type []v1.ContainerPort")),
+            (json!({}), json!({"resources": {"limits": {"cpu": "abc"}}}), quantity::SYNTAX.to_owned()),
+        ];
+        for (spec, container, want) in table {
+            assert_eq!(shaped(("apps/v1", "Deployment"), deployment(spec, container)).unwrap_err(), want);
+        }
+        let secret = shaped(("v1", "Secret"), json!({"data": {"a": "!!"}}));
+        assert_eq!(secret.unwrap_err(), "illegal base64 data at input byte 0");
+    }
+
+    #[test]
+    fn unknown_fields_are_dropped_and_named() {
+        let object = deployment(json!({"replica": 3}), json!({"name": "c", "imag": "x"}));
+        let (object, unknown) = shaped(("apps/v1", "Deployment"), object).unwrap();
+        assert_eq!(unknown, ["spec.replica", "spec.template.spec.containers[0].imag"]);
+        assert_eq!(object["spec"]["template"]["spec"]["containers"], json!([{"name": "c", "resources": {}}]));
+    }
+
+    #[test]
+    fn empty_values_come_and_go_as_in_go() {
+        let container =
+            json!({"name": "c", "image": "", "command": [], "stdin": false, "securityContext": {}});
+        let (object, _) =
+            shaped(("apps/v1", "Deployment"), deployment(json!({"replicas": 0, "paused": false}), container))
+                .unwrap();
+        let want = json!({"metadata": {}, "status": {}, "spec": {
+            "replicas": 0, "selector": null, "strategy": {},
+            "template": {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {}, "securityContext": {}}]}},
+        }});
+        assert_eq!(object, want);
+        assert_eq!(
+            shaped(("apps/v1", "Deployment"), object.clone()).unwrap(),
+            (object, vec![]),
+            "a second pass changes nothing"
+        );
+        let (role, _) =
+            shaped(("rbac.authorization.k8s.io/v1", "ClusterRole"), json!({"rules": []})).unwrap();
+        assert_eq!(role["rules"], Value::Null);
+        let (map, _) = shaped(("v1", "ConfigMap"), json!({"data": {"a": null}})).unwrap();
+        assert_eq!(map["data"], json!({"a": ""}));
+    }
+
+    #[test]
+    fn scalars_have_one_form() {
+        let status = json!({"startTime": "2024-01-01T01:00:00.9+01:00"});
+        let (pod, _) = shaped(("v1", "Pod"), json!({"status": status})).unwrap();
+        assert_eq!(pod["status"]["startTime"], "2024-01-01T00:00:00Z");
+        let (lease, _) = shaped(
+            ("coordination.k8s.io/v1", "Lease"),
+            json!({"spec": {"renewTime": "2024-01-01T00:00:00.1Z"}}),
+        )
+        .unwrap();
+        assert_eq!(lease["spec"]["renewTime"], "2024-01-01T00:00:00.100000Z");
+        let (node, _) =
+            shaped(("v1", "Node"), json!({"status": {"capacity": {"cpu": 4, "memory": "1024Mi"}}})).unwrap();
+        assert_eq!(node["status"]["capacity"], json!({"cpu": "4", "memory": "1Gi"}));
+    }
+}

@@ -61,14 +61,6 @@ impl Strategy for Volume {
         validate::storage::volume(new, Some(old))
     }
 
-    fn field_labels(&self) -> &'static [&'static str] {
-        &["name"]
-    }
-
-    fn field_values(&self, volume: &Value) -> Vec<String> {
-        vec![volume.text("metadata.name").to_owned()]
-    }
-
     prints!(print::VOLUME);
 }
 
@@ -89,14 +81,6 @@ impl Strategy for Claim {
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
         validate::storage::claim(new, Some(old))
-    }
-
-    fn field_labels(&self) -> &'static [&'static str] {
-        &["name"]
-    }
-
-    fn field_values(&self, claim: &Value) -> Vec<String> {
-        vec![claim.text("metadata.name").to_owned()]
     }
 
     prints!(print::CLAIM);

@@ -105,11 +105,11 @@ impl Strategy for Namespace {
     }
 
     fn field_labels(&self) -> &'static [&'static str] {
-        &["status.phase", "name"]
+        &["status.phase"]
     }
 
     fn field_values(&self, namespace: &Value) -> Vec<String> {
-        vec![namespace.text("status.phase").to_owned(), namespace.text("metadata.name").to_owned()]
+        vec![namespace.text("status.phase").to_owned()]
     }
 
     prints!(print::NAMESPACE);
