@@ -120,7 +120,8 @@ fn aggregated(list: Aggregated, found: &mut Discovery) {
         for version in group.versions {
             if version.freshness == "Stale" {
                 let group_version = group_version(&group.metadata.name, &version.version);
-                let problem = "the server behind it does not answer; what is known is stale".to_owned();
+                // In upstream's words: they end up in conditions of namespaces.
+                let problem = format!("stale GroupVersion discovery: {group_version}");
                 found.failures.push(DiscoveryFailure { group_version, problem });
                 continue;
             }

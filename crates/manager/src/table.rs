@@ -98,6 +98,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "pod-garbage-collector-controller", aliases: &["podgc"], identity: Some("pod-garbage-collector"),
         watches: "pods; nodes",
         writes: "pods(delete); pods/status(patch)",
+        state: State::Done, start: Some(flyball_lifecycle::podgc::start),
         ..DEFAULT
     },
     Controller { name: "resourcequota-controller", aliases: &["resourcequota"], identity: Some("resourcequota-controller"),
@@ -110,6 +111,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "namespaces(delete); namespaces/finalize(update); namespaces/status(update); \
             *(delete,deletecollection)",
         pace: Pace { qps: 20.0, burst: 100 },
+        state: State::Done, start: Some(flyball_lifecycle::namespace::start),
         ..DEFAULT
     },
     Controller { name: "serviceaccount-controller", aliases: &["serviceaccount"], identity: Some("service-account-controller"),

@@ -63,7 +63,12 @@ impl Tasks {
 
     /// A queue under the name that its metrics have upstream.
     pub fn queue<K: WorkKey>(&mut self, name: &'static str) -> Queue<K> {
-        let queue = Queue::new(Backoff::default(), self.cx.metrics.queue_observer(name));
+        self.queue_with(name, Backoff::default())
+    }
+
+    /// A queue whose failing keys wait differently.
+    pub fn queue_with<K: WorkKey>(&mut self, name: &'static str, backoff: Backoff) -> Queue<K> {
+        let queue = Queue::new(backoff, self.cx.metrics.queue_observer(name));
         self.cx.metrics.watch_queue(name, {
             let queue = queue.clone();
             move || (queue.depth(), queue.work_in_hand())

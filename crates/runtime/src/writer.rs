@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, ResourceVersion};
-use flyball_client::{DeleteOptions, Error, Patch, Verb};
+use flyball_client::{DeleteOptions, Error, ListParams, Patch, Verb};
 use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::time::Instant;
@@ -154,6 +154,20 @@ impl<'a> Writer<'a> {
             self.raise(resource, Awaited::Gone(key.clone(), uid));
         }
         Ok(())
+    }
+
+    /// Deletes all objects of a resource in a namespace.
+    pub async fn delete_collection(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        options: DeleteOptions,
+        why: impl Display,
+    ) -> Result<(), Error> {
+        let target = Target { resource, key: Key::new(namespace, "*"), subresource: None };
+        let (all, unknown) = (ListParams::default(), Awaited::UnknownCreation(Some(namespace.to_owned())));
+        let request = self.cx.client.delete_collection(resource, Some(namespace), &all, &options);
+        self.write(Verb::DeleteCollection, target, why, unknown, request, |()| None).await
     }
 
     /// Makes the request, and leaves its traces: the barrier waits for what `seen` finds in the answer, or for

@@ -112,9 +112,18 @@ impl<S: Server> Collector<S> {
         let mut cached = self.server.cached(&resource, object);
         for _ in 0..TRIES {
             let Some(seen) = self.view(&resource, object, &mut cached).await? else { return Ok(()) };
-            let Some(patch) = patches::without_finalizer(&seen, finalizer) else { return Ok(()) };
-            match self.server.patch(&resource, object, Patch::Merge(patch), why).await {
-                Ok(()) => return Ok(()),
+            let removed = match patches::without_finalizer(&seen, finalizer) {
+                Some(patch) => self.server.patch(&resource, object, Patch::Merge(patch), why).await,
+                None => Ok(()),
+            };
+            match removed {
+                Ok(()) => {
+                    self.change(Priority::Change, |graph| {
+                        graph.let_go(&object.uid);
+                        vec![]
+                    });
+                    return Ok(());
+                }
                 Err(error) if error.is_conflict() => {}
                 Err(error) if is_object_missing(&error, &object.name) => return Ok(()),
                 Err(error) => return Err(Problem::Api(format!("removing its finalizer {finalizer}"), error)),

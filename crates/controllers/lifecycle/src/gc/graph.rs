@@ -153,6 +153,14 @@ impl Graph {
         effects
     }
 
+    /// Notes that what an owner waited for is done and its finalizer removed. Should a cache show it with one after
+    /// that, somebody has asked again.
+    pub fn let_go(&mut self, uid: &Uid) {
+        if let Some(node) = self.nodes.get_mut(uid) {
+            (node.waiting, node.orphaning) = (false, false);
+        }
+    }
+
     /// Forgets the objects of a kind that is no longer followed. Those that others refer to become virtual.
     pub fn unfollow(&mut self, kind: &Kind) -> Vec<Effect> {
         let of_kind = |node: &&Node| {
@@ -242,11 +250,21 @@ impl Graph {
         }
         let added = after.iter().filter(|owner| !had.contains_key(&owner.uid));
         self.link(uid, added, effects);
-        let removed = before.iter().filter(|owner| !has.contains_key(&owner.uid));
-        for owner in removed {
-            if let Some(owner) = self.nodes.get_mut(&owner.uid) {
-                owner.dependents.remove(uid);
+        let mut is_judged_anew = false;
+        for owner in before.iter() {
+            match has.get(&owner.uid) {
+                Some(still) => is_judged_anew |= !points_the_same_way(still, owner),
+                None => {
+                    // It may have been the one that kept it, or the one that kept it from being judged.
+                    is_judged_anew |= !after.is_empty();
+                    if let Some(owner) = self.nodes.get_mut(&owner.uid) {
+                        owner.dependents.remove(uid);
+                    }
+                }
             }
+        }
+        if is_judged_anew {
+            effects.extend(self.nodes.get(uid).map(Node::examine));
         }
     }
 
@@ -315,6 +333,10 @@ impl Graph {
             }
         }
     }
+}
+
+fn points_the_same_way(one: &OwnerReference, other: &OwnerReference) -> bool {
+    (&one.name, &one.kind, &one.api_version) == (&other.name, &other.kind, &other.api_version)
 }
 
 /// Why a reference may be wrong.

@@ -20,6 +20,7 @@ mod act;
 pub mod catalog;
 pub mod graph;
 pub mod identity;
+pub mod invariants;
 mod live;
 mod monitors;
 pub mod patches;

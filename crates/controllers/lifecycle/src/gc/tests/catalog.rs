@@ -1,0 +1,87 @@
+use flyball_api::ResourceType;
+use flyball_client::{DiscoveredResource, Discovery, DiscoveryFailure};
+
+use crate::gc::catalog::{Catalog, deletable};
+
+/// From `group/version/Kind verbs`, preferred unless it ends in `?`.
+fn discovery(lines: &[&str], failed: &[&str]) -> Discovery {
+    let resource = |line: &&str| {
+        let (path, verbs) = line.split_once(' ').unwrap();
+        let parts: Vec<&str> = path.split('/').collect();
+        let kind = parts[2].trim_end_matches('?');
+        DiscoveredResource {
+            resource: resource(parts[0], parts[1], kind),
+            verbs: verbs.split(',').map(Into::into).collect(),
+            subresources: vec![],
+            preferred: !path.ends_with('?'),
+            short_names: vec![],
+            categories: vec![],
+        }
+    };
+    let failure =
+        |group: &&str| DiscoveryFailure { group_version: (*group).to_owned(), problem: "down".to_owned() };
+    Discovery {
+        resources: lines.iter().map(resource).collect(),
+        failures: failed.iter().map(failure).collect(),
+    }
+}
+
+fn resource(group: &str, version: &str, kind: &str) -> ResourceType {
+    let plural = format!("{}s", kind.to_lowercase());
+    ResourceType {
+        group: group.into(),
+        version: version.into(),
+        plural: plural.into(),
+        kind: kind.into(),
+        namespaced: true,
+    }
+}
+
+const ALL: &str = "create,delete,get,list,watch";
+
+#[test]
+fn what_can_be_listed_watched_and_deleted_is_followed_in_one_version() {
+    let found = discovery(
+        &[
+            &format!("/v1/Pod {ALL}"),
+            &format!("/v1/Event {ALL}"),
+            "/v1/Binding create",
+            "apps/v1/Readable get,list,watch",
+            &format!("apps/v1/Deployment {ALL}"),
+            &format!("apps/v1beta1/Deployment? {ALL}"),
+        ],
+        &["gone.io/v1"],
+    );
+    let working = [resource("gone.io", "v1", "Thing"), resource("old.io", "v1", "Thing")];
+    let followed = deletable(&found, |resource| resource.plural == "events", working.into_iter());
+    let names: Vec<String> =
+        followed.iter().map(|resource| format!("{} {}", resource.api_version(), resource.kind)).collect();
+    assert_eq!(names, ["v1 Pod", "apps/v1 Deployment", "gone.io/v1 Thing"]);
+}
+
+#[test]
+fn every_served_version_of_a_kind_can_be_looked_up() {
+    let before = Catalog::new(&discovery(
+        &[&format!("gone.io/v1/Thing {ALL}"), &format!("old.io/v1/Thing {ALL}")],
+        &[],
+    ));
+    let found = discovery(
+        &[&format!("apps/v1/Deployment {ALL}"), &format!("apps/v1beta1/Deployment? {ALL}")],
+        &["gone.io/v1"],
+    );
+    let mut catalog = Catalog::new(&found);
+    catalog.keep_failed(&before, &found);
+    #[rustfmt::skip]
+    let table = [
+        ("apps/v1",      "Deployment", true),
+        ("apps/v1beta1", "Deployment", true),
+        ("apps/v2",      "Deployment", false),
+        ("gone.io/v1",   "Thing",      true),
+        ("old.io/v1",    "Thing",      false),
+        ("",             "",           false),
+        ("a/b/c",        "Thing",      false),
+    ];
+    for (version, kind, want) in table {
+        assert_eq!(catalog.resource(version, kind).is_some(), want, "{version} {kind}");
+    }
+}

@@ -1,0 +1,147 @@
+use flyball_api::ObjectMeta;
+use flyball_cache::{MetaChange, Origin};
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use crate::gc::graph::{Effect, Graph};
+use crate::gc::identity::{Identity, Kind};
+
+const KIND: &str = "Thing";
+
+fn kind(kind: &str) -> Kind {
+    Kind { api_version: "v1".into(), kind: kind.into() }
+}
+
+/// `name`, `namespace/name` or `/name` (cluster-scoped), each with `@uid` where that is not the name; the namespace
+/// is `n` where none is given.
+fn identity(text: &str) -> Identity {
+    let (path, uid) = text.split_once('@').unwrap_or((text, ""));
+    let (namespace, name) = path.split_once('/').unwrap_or(("n", path));
+    Identity {
+        kind: KIND.into(),
+        api_version: "v1".into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: if uid.is_empty() { name } else { uid }.into(),
+    }
+}
+
+/// `object<owner<owner! :word`: `!` marks a blocking reference; words are `foreground`, `orphan`, `deleting`.
+fn object(text: &str) -> ObjectMeta {
+    let (text, word) = text.split_once(':').unwrap_or((text, ""));
+    let mut parts = text.trim().split('<');
+    let Identity { namespace, name, uid, .. } = identity(parts.next().unwrap_or_default());
+    let owners: Vec<Value> = parts
+        .map(|owner| {
+            let Identity { name, uid, .. } = identity(owner.trim_end_matches('!'));
+            json!({"apiVersion": "v1", "kind": KIND, "name": name, "uid": uid, "blockOwnerDeletion": owner.ends_with('!')})
+        })
+        .collect();
+    let mut meta = json!({"name": name, "namespace": namespace, "uid": uid, "ownerReferences": owners, "resourceVersion": "1"});
+    if !word.is_empty() {
+        meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        meta["finalizers"] = match word {
+            "foreground" => json!(["foregroundDeletion"]),
+            "orphan" => json!(["orphan"]),
+            _ => json!([]),
+        };
+    }
+    serde_json::from_value(meta).unwrap()
+}
+
+/// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, else `x` is shown.
+fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
+    let change = |old, new| MetaChange { old, new, origin: Origin::Watch };
+    match text.split_at(1) {
+        ("-", text) => graph.observe(&kind(KIND), &change(Some(&object(text)), None)),
+        ("?", text) => graph.absent(&identity(text)),
+        (".", _) => graph.unfollow(&kind(KIND)),
+        _ => graph.observe(&kind(KIND), &change(None, Some(&object(text)))),
+    }
+}
+
+fn told(effect: &Effect) -> String {
+    match effect {
+        Effect::Examine(item) => format!("examine {}", item.uid),
+        Effect::ExamineLater(item) => format!("examine {} later", item.key),
+        Effect::Orphan(item) => format!("orphan {}", item.uid),
+        Effect::Misplaced { dependent, reference } => {
+            format!("misplaced {}<{}", dependent.uid, reference.uid)
+        }
+    }
+}
+
+#[test]
+fn a_change_calls_for_a_look_at_those_whom_it_concerns() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                              steps                                  effects of the last
+        ("an owner that is there needs no look",              "a; b<a",                              ""),
+        ("one that is not is looked at",                      "b<a",                                 "examine a"),
+        ("but once",                                          "b<a; c<a",                            ""),
+        ("and not when it shows up as was said",              "b<a; a",                              ""),
+        ("dependents of who is gone",                         "a; b<a; c<a; -a",                     "examine b, examine c"),
+        ("dependents of who never was",                       "b<a; ?a",                             "examine b"),
+        ("who was supposed and comes later is let be",        "b<a; a; ?a",                          "examine b"),
+        ("nothing is known of who is gone",                   "a; -a; -a",                           ""),
+        ("foreground: dependents, then the owner",            "a; b<a; c<a!; a:foreground",          "examine b, examine c, examine a"),
+        ("and only when it begins",                           "a; b<a; a:foreground; a:foreground",  ""),
+        ("a dependent of who waits already",                  "a:foreground; b<a!",                  "examine b"),
+        ("the last blocking one frees its owner",             "a; b<a!; c<a; a:foreground; -b<a!",   "examine a"),
+        ("one of several does not",                           "a; b<a!; c<a!; a:foreground; -b<a!",  ""),
+        ("a reference that blocks no more frees, too",        "a; b<a!; a:foreground; b<a",          "examine a"),
+        ("so does one that is gone",                          "a; b<a!; a:foreground; b",            "examine a"),
+        ("which concerns no owner that does not wait",        "a; b<a!; b",                          ""),
+        ("orphans",                                           "a; b<a; a:orphan",                    "orphan a"),
+        ("only once",                                         "a; b<a; a:orphan; a:orphan",          ""),
+        ("orphans at the start",                              "a:orphan",                            "orphan a"),
+        ("a new owner",                                       "a; b<a; b<a<c",                       "examine c"),
+        ("one owner less",                                    "a; c; b<a<c; b<c",                    "examine b"),
+        ("no owner left, by somebody's wish",                 "a; b<a; b",                           ""),
+        ("the same owner by another name",                    "a; b<a; b<x@a",                       "examine b"),
+        ("a plain deletion concerns nobody yet",              "a; b<a; a:deleting",                  ""),
+        ("owner in another namespace",                        "m/a; b<a",                            "misplaced b<a, examine b"),
+        ("found out later",                                   "b<a; m/a",                            "misplaced b<a, examine b"),
+        ("cluster-scoped owners are everybody's",             "/a; b<a; m/c<a",                      ""),
+        ("also when they show up late",                       "b<a; /a",                             ""),
+        ("owner of another name",                             "x@a; b<y@a",                          "examine b"),
+        ("found out later, of another name",                  "b<y@a; x@a",                          "examine b"),
+        ("supposed by two, in two namespaces",                "b<a; m/c<a",                          "examine c"),
+        ("supposed by a cluster-scoped one first",            "/b<a; c<a",                           "examine c"),
+        ("the next supposition is tried",                     "b<x@a; c<y@a; ?x@a",                  "examine b, examine n/y later"),
+        ("and the first one again",                           "b<x@a; c<y@a; ?x@a; ?y@a",            "examine c, examine n/x later"),
+        ("in the other namespace",                            "b<a; m/c<a; ?a",                      "examine b, examine m/a later"),
+        ("a wrong name of who is there",                      "x@a; b<y@a; ?y@a",                    "examine b"),
+        ("its own owner",                                     "a<a",                                 ""),
+        ("its own owner, gone",                               "a<a; -a<a",                           ""),
+        ("a kind is followed no more",                        "a; b<a; .",                           "examine a"),
+        ("and is shown again",                                "a; b<a; .; a",                        ""),
+    ];
+    for (case, steps, want) in table {
+        let mut graph = Graph::default();
+        let effects = steps.split("; ").fold(vec![], |_, text| step(&mut graph, text));
+        let effects: Vec<String> = effects.iter().map(told).collect();
+        assert_eq!(effects.join(", "), want, "{case}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_what_is_gone() {
+    let mut graph = Graph::default();
+    for text in ["a", "b<a", "c<b<a!", "d<x", "-b<a", "-a", "-c<b<a!", "?b", "?a", "-d<x", "?x"] {
+        step(&mut graph, text);
+    }
+    assert!(graph.is_empty(), "{graph:?}");
+}
+
+#[test]
+fn siblings_share_the_list_of_their_owners() {
+    let mut graph = Graph::default();
+    for text in ["a", "b<a!", "c<a!"] {
+        step(&mut graph, text);
+    }
+    let owners = |name: &str| graph.get(&name.into()).unwrap().owners.clone();
+    assert!(std::sync::Arc::ptr_eq(&owners("b"), &owners("c")));
+    assert_eq!(identity("b").to_string(), "[v1/Thing, namespace: n, name: b, uid: b]");
+    let _: SmolStr = identity("/b").namespace;
+}

@@ -1,0 +1,115 @@
+//! Empties one collection of a namespace and reports what is left.
+
+use std::time::Duration;
+
+use flyball_api::pod::Pod;
+use flyball_api::{Key, ObjectMeta, PartialObject, Resource, ResourceType, Timestamp};
+use flyball_client::{DeleteOptions, Error, ListParams, Propagation};
+use flyball_runtime::{Chain, Context};
+use serde::de::DeserializeOwned;
+
+use super::plan::{Collection, Remains, grace};
+
+/// Objects in one answer.
+const PAGE: u32 = 500;
+const WHY: &str = "its namespace is being deleted";
+
+/// One namespace that is being deleted.
+pub(super) struct Doomed<'a> {
+    pub(super) cx: &'a Context,
+    pub(super) key: &'a Key,
+    pub(super) deleted_at: Timestamp,
+}
+
+impl Doomed<'_> {
+    /// Deletes everything in a collection, and counts what does not vanish at once.
+    pub(super) async fn empty(&self, collection: &Collection) -> Remains {
+        let grace = match self.grace(collection).await {
+            Ok(grace) => grace,
+            Err(error) => return Remains::unknown(Duration::ZERO, Chain(&error)),
+        };
+        if let Err(error) = self.delete_all(collection).await {
+            return Remains::unknown(grace, Chain(&error));
+        }
+        let mut remains = Remains::default();
+        let counted = self.each(collection, |meta| remains.add(meta)).await;
+        match counted {
+            Ok(true) => remains.judged(grace, &self.key.name, &collection.resource),
+            Ok(false) => Remains { wait: grace, ..Remains::default() },
+            Err(error) => Remains::unknown(grace, Chain(&error)),
+        }
+    }
+
+    /// How long the objects may take to end. Only pods take their time.
+    async fn grace(&self, collection: &Collection) -> Result<Duration, Error> {
+        if !collection.is_pods() {
+            return Ok(Duration::ZERO);
+        }
+        let mut pods: Vec<Pod> = vec![];
+        self.pages(&Pod::TYPE, false, |page| pods.extend(page)).await?;
+        Ok(grace(pods.iter(), self.deleted_at, self.cx.clock.now()))
+    }
+
+    async fn delete_all(&self, collection: &Collection) -> Result<(), Error> {
+        // Nothing in here shall outlive the namespace, whatever the resource's default is.
+        let options = DeleteOptions::default().propagation(Propagation::Background);
+        if collection.can_clear {
+            let writer = self.cx.writer(self.key).unawaited();
+            match writer.delete_collection(&collection.resource, &self.key.name, options, WHY).await {
+                Err(error) if is_not_served(&error) => {}
+                done => return done,
+            }
+        }
+        let mut found = vec![];
+        self.each(collection, |meta| found.push((meta.key(), meta.uid.clone()))).await?;
+        for (key, uid) in found {
+            let options = DeleteOptions::uid(&uid).propagation(Propagation::Background);
+            let writer = self.cx.writer(self.key).unawaited();
+            match writer.delete_dynamic(&collection.resource, &key, options, WHY).await {
+                // Gone, or another one of its name, which the next round will find.
+                Err(error) if is_not_served(&error) || error.is_conflict() => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the metadata of every object; `false` if they cannot be listed.
+    async fn each(
+        &self,
+        collection: &Collection,
+        mut look: impl FnMut(&ObjectMeta) + Send,
+    ) -> Result<bool, Error> {
+        if !collection.can_list {
+            return Ok(false);
+        }
+        let show = |page: Vec<PartialObject>| page.iter().for_each(|object| look(&object.metadata));
+        match self.pages(&collection.resource, true, show).await {
+            Ok(()) => Ok(true),
+            Err(error) if is_not_served(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn pages<O: DeserializeOwned + Send>(
+        &self,
+        resource: &ResourceType,
+        metadata_only: bool,
+        mut take: impl FnMut(Vec<O>) + Send,
+    ) -> Result<(), Error> {
+        let mut params = ListParams { limit: Some(PAGE), metadata_only, ..ListParams::default() };
+        loop {
+            let page = self.cx.client.list_as::<O>(resource, Some(&self.key.name), &params).await?;
+            take(page.items);
+            if page.continue_.is_none() {
+                return Ok(());
+            }
+            params.continue_ = page.continue_;
+        }
+    }
+}
+
+/// Discovery may promise what the server then does not serve.
+fn is_not_served(error: &Error) -> bool {
+    error.is_not_found() || error.is_method_not_supported()
+}

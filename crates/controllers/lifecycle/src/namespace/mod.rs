@@ -1,0 +1,62 @@
+//! Empties namespaces that are being deleted, then lets them go.
+//!
+//! - **Promise**: a namespace that is being deleted loses all its objects, its pods before everything else, and
+//!   then the finalizer `kubernetes`; until then its conditions say what is left and what holds it.
+//! - **Watches** Namespaces; what is in them it learns from discovery, live. **Writes**: deletes objects of every
+//!   namespaced resource, and writes the status and `spec.finalizers` of namespaces that are being deleted.
+//! - Upstream: `pkg/controller/namespace`. What differs: several resources are emptied at once.
+
+mod empty;
+pub mod plan;
+pub mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Namespace, Object};
+use flyball_queue::{Backoff, Priority};
+use flyball_runtime::{Context, StartError, Tasks};
+
+/// The name under which the controller runs.
+pub const NAME: &str = "namespace-controller";
+
+/// The entry of `spec.finalizers` that is ours.
+pub const FINALIZER: &str = "kubernetes";
+
+/// A namespace that cannot be emptied is tried again at least this often.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue_with("namespace", Backoff { max: LONGEST_WAIT, ..Backoff::default() });
+    let namespaces = cx.informer::<Namespace>();
+    tasks.on(&namespaces, {
+        let queue = queue.clone();
+        move |change| {
+            if let Some((key, wait)) = triggers::namespace_changed(change) {
+                queue.add_after(key, wait);
+            }
+        }
+    });
+    tasks.spawn("resync", {
+        let (queue, namespaces) = (queue.clone(), namespaces.clone());
+        let period = cx.config.namespace_controller.namespace_sync_period.max(Duration::from_secs(1));
+        async move {
+            loop {
+                tokio::time::sleep(period).await;
+                for namespace in namespaces.store().list().iter().filter(|namespace| namespace.is_deleting())
+                {
+                    queue.add(namespace.key(), Priority::Sweep);
+                }
+            }
+        }
+    });
+    let workers = cx.config.namespace_controller.concurrent_namespace_syncs;
+    let controller = sync::Controller { cx, namespaces };
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
+    Ok(())
+}

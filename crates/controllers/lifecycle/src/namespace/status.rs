@@ -1,0 +1,163 @@
+//! The conditions that say how far the deletion of a namespace is. Pure.
+
+use std::collections::BTreeMap;
+
+use flyball_api::condition::{Condition, FALSE, TRUE};
+use flyball_api::{ResourceType, Timestamp};
+use flyball_client::Discovery;
+use smol_str::SmolStr;
+
+use super::plan::Remains;
+
+/// What a round through a namespace has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    discovery_failure: Option<String>,
+    content_failures: Vec<String>,
+    remaining: BTreeMap<ResourceType, usize>,
+    finalizers: BTreeMap<SmolStr, usize>,
+}
+
+impl Findings {
+    /// Notes which groups could not be discovered.
+    pub fn discovered(&mut self, discovery: &Discovery) {
+        if discovery.failures.is_empty() {
+            return;
+        }
+        let mut groups: Vec<String> = discovery
+            .failures
+            .iter()
+            .map(|failure| format!("{}: {}", failure.group_version, failure.problem))
+            .collect();
+        groups.sort_unstable();
+        self.discovery_failure = Some(format!(
+            "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
+            groups.len(),
+            groups.join(", ")
+        ));
+    }
+
+    /// Notes that discovery failed altogether.
+    pub fn undiscovered(&mut self, error: impl ToString) {
+        self.discovery_failure = Some(error.to_string());
+    }
+
+    /// Notes what went wrong with one resource.
+    pub fn failed(&mut self, remains: &Remains) {
+        self.content_failures.extend(remains.error.clone());
+    }
+
+    /// Notes what is left of one resource.
+    pub fn remain(&mut self, resource: &ResourceType, remains: &Remains) {
+        if remains.objects > 0 {
+            self.remaining.insert(resource.clone(), remains.objects);
+        }
+        for (finalizer, objects) in &remains.finalizers {
+            *self.finalizers.entry(finalizer.clone()).or_default() += objects;
+        }
+    }
+
+    /// Everything that went wrong, in one sentence.
+    pub fn failure(&self) -> Option<String> {
+        let all: Vec<&str> =
+            self.discovery_failure.iter().chain(&self.content_failures).map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
+    /// All five conditions, in upstream's order, whether they hold or not.
+    fn conditions(&self, now: Timestamp) -> [Condition; 5] {
+        let told = |lines: Vec<String>, say: &dyn Fn(String) -> String| match lines.is_empty() {
+            true => None,
+            false => {
+                let mut lines = lines;
+                lines.sort_unstable();
+                Some(say(lines.join(", ")))
+            }
+        };
+        let failures = self.content_failures.len();
+        let content_failure = told(self.content_failures.clone(), &|all| {
+            format!("Failed to delete all resource types, {failures} remaining: {all}")
+        });
+        let of_resource = |(resource, objects): (&ResourceType, &usize)| {
+            format!("{}.{} has {objects} resource instances", resource.plural, resource.group)
+        };
+        let remaining = told(self.remaining.iter().map(of_resource).collect(), &|all| {
+            format!("Some resources are remaining: {all}")
+        });
+        let of_finalizer =
+            |(finalizer, objects): (&SmolStr, &usize)| format!("{finalizer} in {objects} resource instances");
+        let finalizers = told(self.finalizers.iter().map(of_finalizer).collect(), &|all| {
+            format!("Some content in the namespace has finalizers remaining: {all}")
+        });
+        [
+            condition(
+                "NamespaceDeletionDiscoveryFailure",
+                ("ResourcesDiscovered", "All resources successfully discovered"),
+                self.discovery_failure.clone().map(|message| ("DiscoveryFailed", message)),
+                now,
+            ),
+            // Upstream can also fail to parse what discovery says; we read it into types at once.
+            condition(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+                None,
+                now,
+            ),
+            condition(
+                "NamespaceDeletionContentFailure",
+                ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+                content_failure.map(|message| ("ContentDeletionFailed", message)),
+                now,
+            ),
+            condition(
+                "NamespaceContentRemaining",
+                ("ContentRemoved", "All content successfully removed"),
+                remaining.map(|message| ("SomeResourcesRemain", message)),
+                now,
+            ),
+            condition(
+                "NamespaceFinalizersRemaining",
+                ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+                finalizers.map(|message| ("SomeFinalizersRemain", message)),
+                now,
+            ),
+        ]
+    }
+
+    /// The conditions after this round; `None` if they say nothing new.
+    pub fn update(&self, conditions: &[Condition], now: Timestamp) -> Option<Vec<Condition>> {
+        let mut updated = conditions.to_vec();
+        for new in self.conditions(now) {
+            match updated.iter_mut().find(|old| old.type_ == new.type_) {
+                None => updated.push(new),
+                Some(old) => {
+                    if old.status != new.status {
+                        old.last_transition_time = new.last_transition_time;
+                    }
+                    (old.status, old.reason, old.message) = (new.status, new.reason, new.message);
+                }
+            }
+        }
+        (updated != conditions).then_some(updated)
+    }
+}
+
+fn condition(
+    type_: &'static str,
+    fine: (&'static str, &'static str),
+    problem: Option<(&'static str, String)>,
+    now: Timestamp,
+) -> Condition {
+    let (status, reason, message) = match problem {
+        Some((reason, message)) => (TRUE, reason, SmolStr::from(message)),
+        None => (FALSE, fine.0, SmolStr::new_static(fine.1)),
+    };
+    Condition {
+        type_: SmolStr::new_static(type_),
+        status: SmolStr::new_static(status),
+        reason: SmolStr::new_static(reason),
+        message,
+        last_transition_time: Some(now),
+        ..Condition::default()
+    }
+}
