@@ -7,13 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Identities, user_agent};
+use flyball_manager::Prepared;
 use flyball_manager::engine::Engine;
 use flyball_manager::flags::{self, Invocation};
 use flyball_manager::options::Options;
-use flyball_manager::select::{Choice, canonical, choose};
-use flyball_manager::table::{CONTROLLERS, Controller};
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::gates::Gates;
 use flyball_runtime::{Giver, Health, Metrics, Orders, Shared, Signal, version};
 use tokio::task::JoinHandle;
 
@@ -79,11 +77,10 @@ fn prepare(
     controllers: &[String],
     further: &[String],
 ) -> anyhow::Result<impl Fn() -> RunningManager + Send + 'static> {
-    let options = options(cluster, controllers, further)?;
-    let gates = Gates::parse(&options.feature_gates)?;
-    let chosen = chosen(&options, &gates)?;
+    let Prepared { options, gates, controllers: chosen, .. } = plan(cluster, controllers, further)?;
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock();
+    let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
     Ok(move || {
         let agent = agent();
         let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
@@ -95,7 +92,7 @@ fn prepare(
             clock: flyball_runtime::Clock::virtual_from(time.now()),
             config: Arc::new(options.config.clone()),
             gates: gates.clone(),
-            informers: Informers::new(watches, InformerOptions { seed: SEED, ..InformerOptions::default() }),
+            informers: Informers::new(watches, InformerOptions { resync, seed: SEED }),
             decisions: DecisionLog::default(),
             metrics: Metrics::default(),
             server_ca: None,
@@ -104,13 +101,17 @@ fn prepare(
         let grace = options.shutdown_timeout;
         let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
         let (engine, chosen) = (Engine::new(shared, identities), chosen.clone());
-        let task = tokio::spawn(async move { engine.run(chosen, &orders).await });
+        let task = tokio::spawn(async move {
+            engine.run(chosen, &orders).await;
+            // Without any controller there is still a manager, until it is told to end.
+            orders.shutdown.given().await;
+        });
         RunningManager { stop, task }
     })
 }
 
-/// What the command line of the program would say.
-fn options(cluster: &Embedded, controllers: &[String], further: &[String]) -> anyhow::Result<Options> {
+/// What the program makes of its command line.
+fn plan(cluster: &Embedded, controllers: &[String], further: &[String]) -> anyhow::Result<Prepared> {
     let pki = &cluster.pki;
     let mut arguments = vec![
         format!("--service-account-private-key-file={}", pki.path("sa.key")),
@@ -123,24 +124,11 @@ fn options(cluster: &Embedded, controllers: &[String], further: &[String]) -> an
     ];
     arguments.extend(further.iter().cloned());
     match flags::parse(&arguments).context("read the controller manager's flags")? {
-        Invocation::Run(parsed) => Ok(parsed.options),
+        Invocation::Run(parsed) => {
+            flyball_manager::prepare(*parsed).map_err(|problems| anyhow::anyhow!(problems.join("; ")))
+        }
         Invocation::Help | Invocation::Version(_) => bail!("the flags ask for help or the version"),
     }
-}
-
-fn chosen(options: &Options, gates: &Gates) -> anyhow::Result<Vec<&'static Controller>> {
-    let list = canonical(&options.controllers)?;
-    let mut chosen = Vec::new();
-    for controller in CONTROLLERS {
-        match choose(controller, &list, gates) {
-            Choice::Run => chosen.push(controller),
-            Choice::Missing => {
-                tracing::warn!(controller = controller.name, "not here yet; nobody does its work")
-            }
-            Choice::GateOff(_) | Choice::NotListed | Choice::Cloud => {}
-        }
-    }
-    Ok(chosen)
 }
 
 fn client_options(options: &Options, user_agent: String) -> ClientOptions {
