@@ -13,4 +13,5 @@ pub mod golden;
 pub mod load;
 pub mod nodes;
 pub mod ours;
+pub mod testbed;
 pub mod trial;
