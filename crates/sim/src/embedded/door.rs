@@ -1,6 +1,7 @@
 //! The way into a server in this process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use flyball_client::{Body, Transport, TransportError};
@@ -37,6 +38,10 @@ impl<T: Transport> Transport for WithToken<T> {
     }
 }
 
+/// A request takes time in virtual time, too. Else all that the simulated kubelets do in one pass would happen in one
+/// instant, and controllers could not react to one pod before the next.
+const ROUND_TRIP: Duration = Duration::from_millis(5);
+
 /// A transport as a door.
 pub(super) struct InProcess {
     transport: Arc<dyn Transport>,
@@ -51,6 +56,7 @@ impl InProcess {
 impl Door for InProcess {
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>> {
         Box::pin(async move {
+            tokio::time::sleep(ROUND_TRIP).await;
             let response = self.transport.send(request).await.map_err(|e| NoAnswer(Box::new(e)))?;
             let (head, body) = response.into_parts();
             let bytes = body.collect().await.map_err(NoAnswer)?.to_bytes();
