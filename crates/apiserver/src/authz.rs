@@ -148,16 +148,6 @@ impl Authorizer {
         let mut error = ApiError::forbidden(named, &why);
         if !info.is_resource {
             error.details = Some(serde_json::json!({}));
-        } else if !info.subresource.is_empty() {
-            let qualified = info.resource_and_sub();
-            let qualified = match info.group.as_str() {
-                "" => qualified,
-                group => format!("{}.{group}/{}", info.resource, info.subresource),
-            };
-            error.message = match wanted.name {
-                "" => format!("{qualified} is forbidden: {why}"),
-                name => format!("{qualified} {name:?} is forbidden: {why}"),
-            };
         }
         Err(error)
     }

@@ -264,6 +264,11 @@ impl FieldSelector {
                 "metadata.namespace" => Place::Namespace,
                 other => match offered.iter().position(|name| *name == other) {
                     Some(at) => Place::Field(at),
+                    None if offered.is_empty() => {
+                        return Err(format!(
+                            "{other:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                        ));
+                    }
                     None => return Err(format!("field label not supported: {other}")),
                 },
             };

@@ -150,7 +150,8 @@ impl ApiServer {
         let query = Query::parse(parts.uri.query().unwrap_or(""));
         let watch = query.flag("watch") == Some(true);
         let info = path::parse(&parts.method, parts.uri.path(), watch);
-        let accept = Accept::read(&parts.headers);
+        // Discovery and its like look at the header themselves.
+        let accept = if info.is_resource { Accept::read(&parts.headers) } else { Ok(Accept::JSON) };
         let agent = parts.headers.get(http::header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
 
         let user = match crate::authn::who(server, &parts) {

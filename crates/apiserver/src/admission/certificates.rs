@@ -23,11 +23,10 @@ pub(super) fn check(
         return Ok(());
     }
     let signer = old.unwrap_or(object)["spec"]["signerName"].as_str().unwrap_or_default();
-    if request.updates(GROUP, PLURAL, Some(Subresource::Approval)) && enabled(ops, "CertificateApproval") {
-        if !may(ops, "approve", signer) {
-            let why = format!("user not permitted to approve requests with signerName {signer:?}");
-            return Err(forbid(ops, object, &why));
-        }
+    let approves = request.updates(GROUP, PLURAL, Some(Subresource::Approval));
+    if approves && enabled(ops, "CertificateApproval") && !may(ops, "approve", signer) {
+        let why = format!("user not permitted to approve requests with signerName {signer:?}");
+        return Err(forbid(ops, object, &why));
     }
     if request.updates(GROUP, PLURAL, Some(Subresource::Status)) && enabled(ops, "CertificateSigning") {
         let issued = |csr: &Value| csr["status"]["certificate"].clone();

@@ -22,9 +22,7 @@ pub(super) fn charge(
     new: &Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
-    if request.group == "" && matches!(request.plural, "resourcequotas" | "events")
-        || request.plural == "events"
-    {
+    if matches!(request.plural, "resourcequotas" | "events") {
         return Ok(());
     }
     let measured =

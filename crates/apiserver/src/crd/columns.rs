@@ -143,7 +143,10 @@ fn select<'a>(object: &'a Value, path: &[Step]) -> Vec<&'a Value> {
                             for name in field {
                                 at = &at[name.as_str()];
                             }
-                            at.as_str().map_or_else(|| at.to_string() == *equals, |text| text == equals)
+                            match at {
+                                Value::String(text) => text == equals,
+                                other => equals.parse::<Value>().is_ok_and(|wanted| wanted == *other),
+                            }
                         };
                         value.as_array().into_iter().flatten().filter(matches).collect()
                     }

@@ -52,7 +52,7 @@ impl Ops<'_> {
     ) -> Result<Arc<Entry>, ApiError> {
         let resource = Arc::clone(self.resource);
         if !meta::text(&object, "resourceVersion").is_empty() {
-            return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
         }
         self.fill_metadata(&mut object, generated);
         admission::mutate(self, Operation::Create, None, &mut object, None)?;

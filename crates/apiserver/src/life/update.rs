@@ -95,7 +95,7 @@ impl Ops<'_> {
         old: &Value,
         mut new: Value,
     ) -> Result<Result<Arc<Entry>, Refused>, ApiError> {
-        self.check_identity(key, entry, old, &new)?;
+        self.check_identity(key, target, entry, old, &new)?;
         self.restore(target.sub, &mut new, old);
         admission::mutate(self, Operation::Update, target.sub, &mut new, Some(old))?;
         self.prepare_update(target.sub, &mut new, old);
@@ -136,7 +136,14 @@ impl Ops<'_> {
             && object["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty())
     }
 
-    fn check_identity(&self, key: &Key, entry: &Entry, old: &Value, new: &Value) -> Result<(), ApiError> {
+    fn check_identity(
+        &self,
+        key: &Key,
+        target: Target,
+        entry: &Entry,
+        old: &Value,
+        new: &Value,
+    ) -> Result<(), ApiError> {
         let named = self.resource.named(&key.name);
         let name = meta::text(new, "name");
         if !name.is_empty() && name != key.name {
@@ -152,6 +159,10 @@ impl Ops<'_> {
             ));
         }
         let (uid, old_uid) = (meta::text(new, "uid"), meta::text(old, "uid"));
+        if !uid.is_empty() && uid != old_uid && target.repeatable {
+            // A patch has no preconditions; its uid is a change like any other.
+            self.refuse_if(&key.name, &[Cause::invalid("metadata.uid", uid, "field is immutable")])?;
+        }
         if !uid.is_empty() && uid != old_uid {
             let why =
                 format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");

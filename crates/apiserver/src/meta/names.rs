@@ -49,7 +49,8 @@ pub(crate) fn label(text: &str) -> Vec<String> {
         faults.push("must be no more than 63 bytes".to_owned());
     }
     if !is_label(text) {
-        faults.push(LABEL_1123.to_owned());
+        let dotted = text.split('.').all(is_label);
+        faults.push(if dotted { "must not contain dots" } else { LABEL_1123 }.to_owned());
     }
     faults
 }

@@ -1,6 +1,8 @@
 //! Strategic merge patch: a merge patch that knows which lists are keyed, with directives (`$patch`,
 //! `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::error::ApiError;
@@ -59,6 +61,9 @@ impl<'a> Merge<'a> {
                 items.retain(|item| !gone.contains(item));
             }
         }
+        let list_of = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let originals: BTreeMap<String, Vec<Value>> =
+            patch.keys().filter_map(|key| Some((key.clone(), list_of(target.get(key)?)))).collect();
         for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
             self.field(target, key, value, kind)?;
         }
@@ -69,7 +74,8 @@ impl<'a> Merge<'a> {
                 _ => continue,
             };
             if let (Some(Value::Array(items)), Some(order)) = (target.get_mut(key), order.as_array()) {
-                set_order(items, order, merge_key);
+                let before = originals.get(key).cloned().unwrap_or_else(|| items.clone());
+                set_order(items, order, &before, merge_key);
             }
         }
         Ok(())
@@ -112,7 +118,9 @@ impl<'a> Merge<'a> {
                         *into = Value::Array(Vec::new());
                     }
                     if let Value::Array(into) = into {
+                        let before = into.clone();
                         self.list(into, patch, merge_key, inner)?;
+                        set_order(into, patch, &before, merge_key);
                     }
                 }
                 _ => {
@@ -200,28 +208,28 @@ fn without_directives(map: &Map<String, Value>) -> Map<String, Value> {
     kept.map(|(key, value)| (key.clone(), plain(value))).collect()
 }
 
-/// Puts the items that the patch names into its order; others keep their place among them.
-fn set_order(items: &mut Vec<Value>, order: &[Value], merge_key: &str) {
+/// Brings a merged list into order: items that the patch names in its order, others in theirs; where the two meet, what
+/// stood first before goes first, and what is new goes ahead.
+///
+/// Upstream: apimachinery pkg/util/strategicpatch, mergeSortedSlice.
+fn set_order(items: &mut Vec<Value>, named: &[Value], before: &[Value], merge_key: &str) {
     let id = |item: &Value| if merge_key.is_empty() { item.clone() } else { item[merge_key].clone() };
-    let rank = |item: &Value| order.iter().position(|wanted| id(wanted) == id(item));
-    let before = std::mem::take(items);
-    let mut named: Vec<(usize, usize, Value)> = Vec::new();
-    let mut others: Vec<(usize, Value)> = Vec::new();
-    for (at, item) in before.into_iter().enumerate() {
-        match rank(&item) {
-            Some(rank) => named.push((rank, at, item)),
-            None => others.push((at, item)),
-        }
-    }
-    named.sort_by_key(|(rank, ..)| *rank);
+    let place = |list: &[Value], item: &Value| list.iter().position(|each| id(each) == id(item));
+    let (mut patched, mut others): (Vec<Value>, Vec<Value>) =
+        std::mem::take(items).into_iter().partition(|item| place(named, item).is_some());
+    patched.sort_by_key(|item| place(named, item));
+    others.sort_by_key(|item| place(before, item));
+    let mut patched = patched.into_iter().peekable();
     let mut others = others.into_iter().peekable();
-    for (_, at, item) in named {
-        while let Some((_, other)) = others.next_if(|(place, _)| *place < at) {
-            items.push(other);
-        }
-        items.push(item);
+    while let (Some(other), Some(next)) = (others.peek(), patched.peek()) {
+        let older = match (place(before, other), place(before, next)) {
+            (Some(other), Some(next)) => other < next,
+            _ => false,
+        };
+        items.extend(if older { others.next() } else { patched.next() });
     }
-    items.extend(others.map(|(_, item)| item));
+    items.extend(patched);
+    items.extend(others);
 }
 
 #[cfg(test)]
@@ -244,8 +252,8 @@ mod tests {
         let table = [
             ("merge", json!({"containers": [{"name": "a", "image": "2"}]}),
                 json!([{"name": "a", "image": "2", "args": ["x"]}, {"name": "b", "image": "1"}])),
-            ("append", json!({"containers": [{"name": "c", "image": "3"}]}),
-                json!([{"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "1"}, {"name": "c", "image": "3"}])),
+            ("what is new goes ahead", json!({"containers": [{"name": "c", "image": "3"}]}),
+                json!([{"name": "c", "image": "3"}, {"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "1"}])),
             ("delete an item", json!({"containers": [{"name": "a", "$patch": "delete"}]}), json!([{"name": "b", "image": "1"}])),
             ("replace the list", json!({"containers": [{"$patch": "replace"}, {"name": "z"}]}), json!([{"name": "z"}])),
             ("null drops a field", json!({"containers": [{"name": "a", "args": null}]}),
@@ -266,7 +274,7 @@ mod tests {
             json!({"metadata": {"finalizers": ["a", "b"]}}),
             json!({"metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]}}),
         );
-        assert_eq!(finalizers["metadata"]["finalizers"], json!(["b", "c"]));
+        assert_eq!(finalizers["metadata"]["finalizers"], json!(["c", "b"]));
         let labels = pod(
             json!({"metadata": {"labels": {"a": "1"}}}),
             json!({"metadata": {"labels": {"b": "2", "a": null}}}),

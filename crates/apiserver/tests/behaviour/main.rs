@@ -1,0 +1,62 @@
+//! What the API promises its clients, as tables of requests and expected answers (`cases/*.txt`). The same tables
+//! run against the embedded server and, where `KUBEBUILDER_ASSETS` names them, against etcd and kube-apiserver.
+
+mod backend;
+mod case;
+mod real;
+
+use std::sync::Arc;
+
+use backend::Backend;
+
+const FILES: [(&str, &str); 8] = [
+    ("objects", include_str!("cases/objects.txt")),
+    ("patches", include_str!("cases/patches.txt")),
+    ("deletion", include_str!("cases/deletion.txt")),
+    ("lists", include_str!("cases/lists.txt")),
+    ("watches", include_str!("cases/watches.txt")),
+    ("subresources", include_str!("cases/subresources.txt")),
+    ("admission", include_str!("cases/admission.txt")),
+    ("extension", include_str!("cases/extension.txt")),
+];
+
+/// Runs every case, each in a namespace of its own, and reports all that differ.
+async fn run_all(backend: Backend) {
+    let backend = Arc::new(backend);
+    let only = std::env::var("BEHAVIOUR").unwrap_or_default();
+    let mut running = tokio::task::JoinSet::new();
+    let mut number = 0;
+    for (file, text) in FILES {
+        for case in case::parse(file, text) {
+            if !case.name.contains(&only) {
+                continue;
+            }
+            number += 1;
+            let backend = Arc::clone(&backend);
+            running.spawn(async move { case.run(&backend, &format!("case-{number}")).await });
+        }
+    }
+    let mut checks = 0;
+    let mut faults = Vec::new();
+    for (count, found) in running.join_all().await {
+        checks += count;
+        faults.extend(found);
+    }
+    faults.sort();
+    println!("{number} cases, {checks} checks");
+    assert!(faults.is_empty(), "{} of {checks} checks differ:\n{}", faults.len(), faults.join("\n"));
+    assert!(!only.is_empty() || checks >= 200, "only {checks} checks");
+}
+
+#[tokio::test]
+async fn the_embedded_server_behaves() {
+    run_all(Backend::embedded()).await;
+}
+
+#[tokio::test]
+async fn the_real_server_behaves_the_same() {
+    match real::start().await {
+        Ok(real) => run_all(Backend::Real(real)).await,
+        Err(why) => println!("skipped: {why}"),
+    }
+}
