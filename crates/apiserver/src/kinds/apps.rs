@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::json::Json;
+use super::pod;
 use super::print;
 use super::validate;
 use crate::invalid::Cause;
@@ -104,6 +105,10 @@ impl Strategy for Deployment {
         if sub == Subresource::Status { validate::status::counts(new) } else { Vec::new() }
     }
 
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        pod::warnings(object, "spec.template.spec")
+    }
+
     prints!(print::DEPLOYMENT);
 }
 
@@ -118,6 +123,10 @@ impl Strategy for ReplicaSet {
 
     fn validate_subresource_update(&self, sub: Subresource, new: &Value, _: &Value) -> Vec<Cause> {
         if sub == Subresource::Status { validate::apps::replica_counts(new) } else { Vec::new() }
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        pod::warnings(object, "spec.template.spec")
     }
 
     prints!(print::REPLICA_SET);
@@ -149,6 +158,10 @@ impl Strategy for DaemonSet {
         if sub == Subresource::Status { validate::status::counts(new) } else { Vec::new() }
     }
 
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        pod::warnings(object, "spec.template.spec")
+    }
+
     prints!(print::DAEMON_SET);
 }
 
@@ -169,6 +182,10 @@ impl Strategy for StatefulSet {
         if sub == Subresource::Status { validate::status::counts(new) } else { Vec::new() }
     }
 
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        pod::warnings(object, "spec.template.spec")
+    }
+
     prints!(print::STATEFUL_SET);
 }
 
@@ -187,6 +204,10 @@ impl Strategy for ReplicationController {
 
     fn field_values(&self, object: &Value) -> Vec<String> {
         vec![object.int("status.replicas").unwrap_or(0).to_string()]
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        pod::warnings(object, "spec.template.spec")
     }
 
     prints!(print::REPLICATION_CONTROLLER);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::apps::prints;
 use super::json::Json;
+use super::pod;
 use super::print;
 use super::validate;
 use crate::invalid::Cause;
@@ -63,14 +64,15 @@ impl Strategy for Job {
     }
 
     fn warnings(&self, job: &Value) -> Vec<String> {
+        let mut warnings = pod::warnings(job, "spec.template.spec");
         let (completions, parallelism) = (job.int("spec.completions"), job.int("spec.parallelism"));
         let indexed = job.text("spec.completionMode") == "Indexed";
         if indexed && completions.unwrap_or(0) > 100_000 && parallelism.unwrap_or(0) > 10_000 {
             let text = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than \
                         10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
-            return vec![text.to_owned()];
+            warnings.push(text.to_owned());
         }
-        Vec::new()
+        warnings
     }
 
     fn field_labels(&self) -> &'static [&'static str] {
@@ -118,17 +120,16 @@ impl Strategy for CronJob {
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {
+        let mut warnings = pod::warnings(object, "spec.jobTemplate.spec.template.spec");
         let schedule = object.text("spec.schedule");
-        if schedule.contains("TZ") && object.has("spec.timeZone") {
-            return Vec::new(); // refused altogether
-        }
-        if schedule.contains("TZ") {
+        // Together with a time zone it is refused altogether.
+        if schedule.contains("TZ") && !object.has("spec.timeZone") {
             let name = if schedule.contains("CRON_TZ") { "CRON_TZ" } else { "TZ" };
-            return vec![format!(
+            warnings.push(format!(
                 "{name} in spec.schedule is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
-            )];
+            ));
         }
-        Vec::new()
+        warnings
     }
 
     prints!(print::CRON_JOB);

@@ -61,6 +61,16 @@ impl Strategy for Volume {
         validate::storage::volume(new, Some(old))
     }
 
+    fn warnings(&self, volume: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if volume.text("spec.persistentVolumeReclaimPolicy") == "Recycle" {
+            let text = "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the \
+                        recommended approach is to use dynamic provisioning.";
+            warnings.push(text.to_owned());
+        }
+        warnings
+    }
+
     prints!(print::VOLUME);
 }
 
@@ -81,6 +91,16 @@ impl Strategy for Claim {
 
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
         validate::storage::claim(new, Some(old))
+    }
+
+    fn warnings(&self, claim: &Value) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let annotation = "volume.beta.kubernetes.io/storage-class";
+        if claim.entry("metadata.annotations", annotation).is_some() {
+            let instead = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+            warnings.push(format!("metadata.annotations[{annotation}]: {instead}"));
+        }
+        warnings
     }
 
     prints!(print::CLAIM);

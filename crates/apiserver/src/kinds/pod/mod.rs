@@ -5,11 +5,13 @@ mod defaults;
 mod print;
 mod qos;
 mod validate;
+mod warn;
 
 use serde_json::{Value, json};
 
 pub(super) use defaults::{default_container, default_pod, default_spec, default_status, default_volume};
 pub(super) use validate::template as validate_template;
+pub(super) use warn::spec as warnings;
 
 use super::json::Json;
 use super::shape::format_time;
@@ -64,6 +66,10 @@ impl Strategy for Pod {
 
     fn validate_subresource_update(&self, sub: Subresource, new: &Value, old: &Value) -> Vec<Cause> {
         validate::subresource(sub, new, old)
+    }
+
+    fn warnings(&self, pod: &Value) -> Vec<String> {
+        warn::spec(pod, "spec")
     }
 
     /// At once where no kubelet could take part: not yet on a node, or already finished.
