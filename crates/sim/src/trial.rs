@@ -115,6 +115,10 @@ fn forget_steps(value: &mut Value) {
             for field in ["generation", "observedGeneration", "restartCount"] {
                 fields.remove(field);
             }
+            // A condition keeps its words while status and reason stay the same, so they tell of the way, too.
+            if fields.contains_key("lastTransitionTime") {
+                fields.remove("message");
+            }
             fields.values_mut().for_each(forget_steps);
         }
         Value::Array(items) => items.iter_mut().for_each(forget_steps),

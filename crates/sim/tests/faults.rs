@@ -1,0 +1,49 @@
+//! A sample of what `cargo xtask sim` does at length: golden scenarios under faults and crashes, in virtual time.
+
+use std::path::PathBuf;
+
+use flyball_sim::ours;
+use flyball_sim::trial::{Ordeal, Trial};
+
+/// The scenarios that ours can play, in the order of their names.
+fn trials(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Trial>> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/scenarios"));
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder)?.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.sort();
+    let named =
+        files.iter().filter(|file| file.file_stem().is_some_and(|stem| wanted(&stem.to_string_lossy())));
+    let all: Vec<Trial> = named.map(|file| Trial::load(file)).collect::<Result<_, _>>()?;
+    Ok(all.into_iter().filter(|trial| ours::lacks(&trial.scenario().controllers).is_none()).collect())
+}
+
+fn ends_the_same(trial: &Trial, ordeals: impl Fn(u64) -> Vec<Ordeal>) -> Result<(), String> {
+    let name = &trial.scenario().name;
+    let calm = trial.perform(Ordeal::Calm).map_err(|error| format!("{name}, calm: {error:#}"))?;
+    for ordeal in ordeals(calm.writes) {
+        let outcome = trial.perform(ordeal).map_err(|error| format!("{name}, {ordeal:?}: {error:#}"))?;
+        Trial::compare(&calm, &outcome).map_err(|difference| format!("{name}, {ordeal:?}:\n{difference}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn whatever_goes_wrong_the_cluster_ends_the_same_and_at_rest() -> anyhow::Result<()> {
+    let trials = trials(|name| name.starts_with("replica") || name.starts_with("gc-"))?;
+    let told: Vec<String> = trials
+        .iter()
+        .enumerate()
+        .filter_map(|(n, trial)| ends_the_same(trial, |_| vec![Ordeal::Seed(n as u64 + 1)]).err())
+        .collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn a_crash_after_any_write_changes_nothing_in_the_end() -> anyhow::Result<()> {
+    for trial in trials(|name| name == "replicaset-scale" || name == "replicaset-adopt-release")? {
+        let sweep = |writes| (1..=writes).map(Ordeal::CrashAfter).collect();
+        ends_the_same(&trial, sweep).map_err(anyhow::Error::msg)?;
+    }
+    Ok(())
+}
