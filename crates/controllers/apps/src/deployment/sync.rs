@@ -57,6 +57,11 @@ impl Reconcile for Controller {
             .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
         let limits = Limits::of(&deployment.spec)
             .map_err(|error| SyncError::other(format!("reading the strategy of {key}"), error).never())?;
+        if !selector.matches(&deployment.spec.template.metadata.labels) {
+            // The server does not allow this. If it did, each ReplicaSet would be let go as soon as it is made.
+            let what = format!("the selector of {key} does not match the labels of its template");
+            return Err(SyncError::invalid(what));
+        }
         let candidates = owned_or_orphaned(self.sets.store(), &key.namespace, deployment.uid());
         let sets = claim(&self.cx, deployment, &selector, candidates, &[]).await?;
         if sets.iter().any(|set| !set.metadata.is_controlled_by(deployment.uid())) {
