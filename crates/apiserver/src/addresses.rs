@@ -49,6 +49,21 @@ impl Addresses {
         }
     }
 
+    /// Gives back addresses whose service was never stored, because the process died between the two writes.
+    pub(crate) fn repair(server: &Inner) {
+        let lost = server.store.all(&ShelfId::new(GROUP, "ipaddresses"), None).into_iter().filter(|entry| {
+            let address = entry.value();
+            let parent = &address["spec"]["parentRef"];
+            let text = |field: &str| parent[field].as_str().unwrap_or_default();
+            let service = Key::new(text("namespace"), text("name"));
+            address["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] == "ipallocator"
+                && text("resource") == "services"
+                && server.store.get(&ShelfId::new("", "services"), &service).is_none()
+        });
+        let lost: Vec<String> = lost.map(|entry| entry.key.name.to_string()).collect();
+        give_back(server, &lost, &[]);
+    }
+
     /// The first address of the first range: that of the `kubernetes` service.
     pub fn first(&self) -> Option<IpAddr> {
         self.ranges.first()?.hosts().next()

@@ -8,6 +8,7 @@ use crate::life::Ops;
 use crate::meta;
 use crate::registry::User;
 use crate::server::Inner;
+use crate::store::Key;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -50,10 +51,14 @@ fn ensure(server: &Inner, object: Value) -> Result<(), ApiError> {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     // A kind that is not served has no objects.
     let Some(resource) = server.catalog.by_kind(&version, &kind) else { return Ok(()) };
+    let namespace = meta::text(&object, "namespace").to_owned();
+    if server.store.get(&resource.shelf, &Key::new(namespace.as_str(), meta::text(&object, "name"))).is_some()
+    {
+        return Ok(());
+    }
     let user = system_user();
     let mut ops = Ops::internal(server, &resource, &user);
     ops.manager = "kube-apiserver";
-    let namespace = meta::text(&object, "namespace").to_owned();
     let object = ops.decode(object)?;
     match ops.create(&namespace, object) {
         Ok(_) => Ok(()),

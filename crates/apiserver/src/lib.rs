@@ -11,6 +11,7 @@ mod bootstrap;
 mod crd;
 mod discovery;
 pub mod error;
+mod expiry;
 mod http;
 pub mod invalid;
 pub mod kinds;

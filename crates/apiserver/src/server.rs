@@ -18,6 +18,7 @@ use crate::audit::{Audit, Record, Stage};
 use crate::authn::{Authenticator, KeyError};
 use crate::authz::Authorizer;
 use crate::error::ApiError;
+use crate::expiry::Expiry;
 use crate::http::body;
 use crate::http::negotiate::Accept;
 use crate::http::path::{self, RequestInfo};
@@ -70,6 +71,8 @@ pub struct Inner {
     pub audit: Audit,
     /// Service addresses and node ports.
     pub addresses: Addresses,
+    /// When events end.
+    pub(crate) expiry: Expiry,
 }
 
 impl Inner {
@@ -82,6 +85,7 @@ impl Inner {
     pub fn after_write(&self, resource: &Resource, key: &Key) {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.authz.forget(),
+            (_, "events") if resource.shelf.group.is_empty() => self.expiry.note(self, key),
             ("apiextensions.k8s.io", "customresourcedefinitions") => crate::crd::changed(self, key),
             _ if resource.custom.is_some() => crate::crd::instance_gone(self, resource),
             _ => {}
@@ -115,6 +119,7 @@ impl ApiServer {
         let authn = Authenticator::new(&options).map_err(StartError::Key)?;
         let inner = Arc::new(Inner {
             addresses: Addresses::new(&options),
+            expiry: Expiry::default(),
             authz: Authorizer::new(options.authorization),
             rng: Mutex::new(StdRng::seed_from_u64(options.seed)),
             store,
@@ -124,8 +129,10 @@ impl ApiServer {
             options,
         });
         crate::crd::load(&inner);
+        Addresses::repair(&inner);
         crate::bootstrap::run(&inner).map_err(StartError::Bootstrap)?;
         inner.addresses.load(&inner);
+        inner.expiry.load(&inner);
         Ok(Self { inner })
     }
 

@@ -120,7 +120,7 @@ pub(crate) async fn start() -> Result<Real, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let tls = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let real = Real { port, tls, processes, directory: directory };
+    let real = Real { port, tls, processes, directory };
     real.wait().await?;
     Ok(real)
 }
