@@ -300,6 +300,9 @@ pub(super) fn remove(value: &mut Value, set: &Set, typed: Typed<'_>) {
                     }
                 } else if let Some(child) = map.get_mut(name) {
                     remove(child, inner, typed.child(name));
+                    if is_nothing(child) {
+                        map.remove(name);
+                    }
                 }
             }
         }
@@ -320,5 +323,13 @@ pub(super) fn remove(value: &mut Value, set: &Set, typed: Typed<'_>) {
             *items = kept;
         }
         _ => {}
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
     }
 }

@@ -200,6 +200,7 @@ pub(in crate::kinds) fn daemon_set_update(new: &Value, old: &Value) -> Vec<Cause
 
 pub(in crate::kinds) fn stateful_set(object: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
+    let object = &with_claims_as_volumes(object);
     let spec = At::root(object).child("spec");
     stateful_set_policies(&mut faults, &spec);
     spec.non_negative(&mut faults, "replicas");
@@ -209,6 +210,26 @@ pub(in crate::kinds) fn stateful_set(object: &Value) -> Vec<Cause> {
     spec.may_be(&mut faults, "serviceName", names::label);
     spec.non_negative(&mut faults, "revisionHistoryLimit");
     faults
+}
+
+/// Containers may mount what the claim templates promise.
+fn with_claims_as_volumes(object: &Value) -> Value {
+    let mut object = object.clone();
+    let claims: Vec<Value> = object
+        .items("spec.volumeClaimTemplates")
+        .iter()
+        .map(|claim| claim.at("metadata.name").clone())
+        .collect();
+    let mut volumes = object.items("spec.template.spec.volumes").to_vec();
+    for name in claims.into_iter().filter(|name| name.is_string()) {
+        if !volumes.iter().any(|volume| volume.at("name") == &name) {
+            volumes.push(json!({"name": name, "emptyDir": {}}));
+        }
+    }
+    if !volumes.is_empty() {
+        object.put("spec.template.spec.volumes", volumes);
+    }
+    object
 }
 
 fn stateful_set_policies(faults: &mut Faults, spec: &At<'_>) {

@@ -30,6 +30,7 @@ pub(in crate::kinds) fn autoscaler(object: &Value) -> Vec<Cause> {
         faults.push(Cause::invalid(spec.path("maxReplicas"), high, detail));
     }
     target(&mut faults, &spec.child("scaleTargetRef"));
+    grouped(&mut faults, &spec.child("scaleTargetRef"));
     metrics(&mut faults, &spec, low);
     for direction in ["scaleUp", "scaleDown"] {
         scaling_rules(&mut faults, &spec.child("behavior").child(direction));
@@ -40,6 +41,10 @@ pub(in crate::kinds) fn autoscaler(object: &Value) -> Vec<Cause> {
 fn target(faults: &mut Faults, target: &At<'_>) {
     target.must_be_named(faults, "kind", names::path_segment);
     target.must_be_named(faults, "name", names::path_segment);
+}
+
+/// What is scaled lives in a group; what a metric describes may be core.
+fn grouped(faults: &mut Faults, target: &At<'_>) {
     let version = target.text("apiVersion");
     if !version.contains('/') && target.text("kind") != "ReplicationController" {
         faults.push(Cause::invalid(target.path("apiVersion"), version, "apiVersion must specify API group"));
