@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the Flyball repository")]
@@ -26,7 +28,9 @@ enum Task {
 fn main() -> ExitCode {
     // Silent unless asked: `RUST_LOG=debug cargo xtask sim …`.
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_env_filter(
+            EnvFilter::builder().with_default_directive(LevelFilter::OFF.into()).from_env_lossy(),
+        )
         .with_writer(std::io::stderr)
         .init();
     let result = match Task::parse() {
