@@ -59,39 +59,26 @@ impl<'a> Usefulness<'a> {
             .then(self.deletion_cost.cmp(&other.deletion_cost))
             .then(other.neighbours.cmp(&self.neighbours))
             .then_with(|| match (self.ready, other.ready) {
-                (Some(one), Some(two)) => self.by_age(other, one, two, now),
+                (Some(one), Some(two)) => magnitude(one, now).cmp(&magnitude(two, now)),
                 _ => Ordering::Equal,
             })
             .then(other.restarts.cmp(&self.restarts))
-            .then_with(|| self.by_age(other, self.created, other.created, now))
-    }
-
-    /// The younger goes first, but ages within the same power of two count as equal and chance (the uid)
-    /// decides. Otherwise the pods of one late rollout, often all in one zone, would go first.
-    fn by_age(
-        &self,
-        other: &Self,
-        one: Option<Timestamp>,
-        two: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Ordering {
-        match (one, two) {
-            _ if one == two => Ordering::Equal,
-            (None, _) => Ordering::Less,
-            (_, None) => Ordering::Greater,
-            (Some(one), Some(two)) => {
-                let by_uid = || self.uid.to_smol_str().cmp(&other.uid.to_smol_str());
-                magnitude(one, now).cmp(&magnitude(two, now)).then_with(by_uid)
-            }
-        }
+            .then_with(|| magnitude(self.created, now).cmp(&magnitude(other.created, now)))
+            .then_with(|| self.uid.to_smol_str().cmp(&other.uid.to_smol_str()))
     }
 }
 
-/// The power of two that an age in nanoseconds lies above; below zero for the future.
-fn magnitude(since: Timestamp, now: Timestamp) -> i32 {
-    match now.duration_since(since).as_nanos() {
-        age if age > 0 => age.ilog2() as i32,
-        _ => -1,
+/// How old something is, as the power of two that its age in nanoseconds lies above; below zero for the future,
+/// and nothing when nobody knows. The younger goes first, but ages of one magnitude count as equal: otherwise
+/// the pods of one late rollout, often all in one zone, would go first.
+///
+/// Upstream: controller_utils.go, ActivePodsWithRanks: lets the uid decide at once between different ages of one
+/// magnitude, but not between equal ages. That is no order at all, and a sort may give up on it; here chance
+/// has the last word in both cases.
+fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<i32> {
+    match now.duration_since(since?).as_nanos() {
+        age if age > 0 => Some(age.ilog2() as i32),
+        _ => Some(-1),
     }
 }
 

@@ -50,5 +50,5 @@ fn doubled_up_pods_go_first_when_the_set_has_a_family() {
         "delete a",
         "the dying do not count"
     );
-    assert_eq!(planned(1, own, ""), "delete b", "without a family equals keep their order");
+    assert_eq!(planned(1, own, ""), "delete a", "without a family they are equals, and the uid decides");
 }
