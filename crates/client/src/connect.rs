@@ -10,6 +10,7 @@ use crate::credentials::Credentials;
 use crate::dial::Dialer;
 use crate::kubeconfig::{self, ConfigError, ConnectOptions};
 use crate::pool::{Limits, Pool};
+use crate::shadow::Shadow;
 use crate::transport::Transport;
 
 /// The ways to one API server. Nothing is dialled before the first request.
@@ -38,6 +39,16 @@ impl Connection {
     /// For requests that bring their own bearer token. A client certificate would beat it, so there is none.
     pub fn anonymous_transport(&self) -> Arc<dyn Transport> {
         self.anonymous_transport.clone()
+    }
+
+    /// The same server, with every write kept from it.
+    pub fn shadowed(self) -> Self {
+        Self {
+            transport: Shadow::over(self.transport),
+            watch_transport: Shadow::over(self.watch_transport),
+            anonymous_transport: Shadow::over(self.anonymous_transport),
+            ..self
+        }
     }
 
     /// The server's URL.

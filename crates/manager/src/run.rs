@@ -24,6 +24,8 @@ use crate::{engine::Engine, logging::SetVerbosity, options::Options, prepare::Pr
 const WAIT_FOR_SERVER: Duration = Duration::from_secs(10);
 /// What stands for a commit in user agents.
 const COMMIT: &str = "flyball";
+/// Set to run beside another controller manager: all decisions are made and shown, none is carried out.
+const SHADOW: &str = "FLYBALL_SHADOW";
 const COMPONENT: &str = "kube-controller-manager";
 const RELEASE_GATE: &str = "ControllerManagerReleaseLeaderElectionLockOnExit";
 /// Deadline of token and access reviews.
@@ -85,7 +87,14 @@ pub async fn run(
     metrics.build_info();
     metrics.feature_gates(&prepared.gates);
 
-    let connection = connect_main(&prepared.options).await?;
+    let shadow = is_shadow();
+    let mut connection = connect_main(&prepared.options).await?;
+    if shadow {
+        tracing::warn!(
+            "{SHADOW} is set: watching and deciding, but writing nothing and standing for no election"
+        );
+        connection = connection.shadowed();
+    }
     let clients = Clients::new(&connection, &prepared.options, &metrics);
     wait_for_server(&connection, &clients.named("")).await?;
 
@@ -105,8 +114,9 @@ pub async fn run(
         metrics: metrics.clone(),
         server_ca: connection.certificate_authority(),
     };
-    let engine = Engine::new(shared, clients.identities(&prepared.options));
-    let elector = config.generic.leader_election.leader_elect.then(|| {
+    let engine = Engine::new(shared, clients.identities(&prepared.options, shadow));
+    let elects = config.generic.leader_election.leader_elect && !shadow;
+    let elector = elects.then(|| {
         let settings = Settings::new(&config.generic.leader_election, election::identity());
         clients.elector(settings, clock, &metrics)
     });
@@ -265,10 +275,11 @@ impl Clients {
         Client::with_watches(self.connection.transport(), self.connection.watch_transport(), options)
     }
 
-    fn identities(&self, options: &Options) -> Identities {
+    /// One identity for each controller, if flags ask for it. A shadow, which makes no accounts, has only its own.
+    fn identities(&self, options: &Options, shadow: bool) -> Identities {
         let agent = user_agent(version::GIT_VERSION, COMMIT, "");
         let main = self.named("");
-        match options.config.kube_cloud_shared.use_service_account_credentials {
+        match options.config.kube_cloud_shared.use_service_account_credentials && !shadow {
             true => Identities::per_account(main, self.connection.anonymous_transport(), agent),
             false => Identities::shared(main, agent),
         }
@@ -296,6 +307,11 @@ impl Clients {
             },
         )
     }
+}
+
+/// Whether to write nothing. Not a flag, as the command line is upstream's.
+fn is_shadow() -> bool {
+    std::env::var_os(SHADOW).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 async fn connect_main(options: &Options) -> Result<Connection, RunError> {

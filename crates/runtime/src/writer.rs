@@ -148,7 +148,12 @@ impl<'a> Writer<'a> {
     ) -> Result<(), Error> {
         let target = Target { resource, key: key.clone(), subresource: None };
         let request = self.cx.client.delete_dynamic(resource, key, &options);
-        self.write(Verb::Delete, target, why, Awaited::UnknownObject(key.clone()), request, |_| None).await?;
+        let unknown = Awaited::UnknownObject(key.clone());
+        let deleted = self.write(Verb::Delete, target, why, unknown, request, |_| None).await?;
+        // A shadow's answer: nothing was deleted, so there is nothing to wait for.
+        if deleted.meta().is_some_and(|meta| meta.resource_version == ResourceVersion(0)) {
+            return Ok(());
+        }
         // The answer need not carry a version; what counts is that the cache lets go of the object.
         if let Some(uid) = options.uid {
             self.raise(resource, Awaited::Gone(key.clone(), uid));

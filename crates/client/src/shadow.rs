@@ -1,0 +1,148 @@
+//! A transport that reads and never writes: every write is answered as if it had been done, and told to whoever
+//! wants to compare. The safe way to try a controller manager beside the one in charge.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+
+use crate::transport::{Body, Transport, TransportError};
+
+/// The version of objects that were not written: no cache waits for it.
+const NOT_WRITTEN: &str = "0";
+
+/// Reads through another transport; keeps writes to itself.
+pub struct Shadow {
+    inner: Arc<dyn Transport>,
+}
+
+impl Shadow {
+    /// A shadow over `inner`.
+    pub fn over(inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        Arc::new(Self { inner })
+    }
+}
+
+impl Transport for Shadow {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        if is_harmless(&request) {
+            return self.inner.send(request);
+        }
+        let inner = self.inner.clone();
+        Box::pin(async move {
+            match *request.method() {
+                Method::POST => Ok(answer(StatusCode::CREATED, &created(request.body()))),
+                Method::PUT => Ok(answer(StatusCode::OK, &parsed(request.body()))),
+                // What a patch would make of an object only the server knows; as it is, is close enough.
+                Method::PATCH => inner.send(read_of(&request)).await,
+                _ => Ok(answer(StatusCode::OK, &deleted(request.uri().path()))),
+            }
+        })
+    }
+
+    fn host(&self) -> &str {
+        self.inner.host()
+    }
+}
+
+/// Reads, and posts that only ask: for a token, or whether somebody may do something.
+fn is_harmless(request: &http::Request<Bytes>) -> bool {
+    let path = request.uri().path();
+    let asks = ["/token", "/tokenreviews", "/subjectaccessreviews", "/selfsubjectaccessreviews"];
+    request.method() == Method::GET
+        || (request.method() == Method::POST && asks.iter().any(|end| path.ends_with(end)))
+}
+
+/// The object whose patch was asked for. Subresources are read with it.
+fn read_of(patch: &http::Request<Bytes>) -> http::Request<Bytes> {
+    let path = patch.uri().path();
+    let object =
+        ["/status", "/scale", "/finalizers"].iter().find_map(|end| path.strip_suffix(end)).unwrap_or(path);
+    let mut read = http::Request::new(Bytes::new());
+    *read.headers_mut() = patch.headers().clone();
+    read.headers_mut().remove(http::header::CONTENT_TYPE);
+    // A part of a valid URI is one.
+    *read.uri_mut() = http::Uri::try_from(object).unwrap_or_else(|_| patch.uri().clone());
+    read
+}
+
+fn parsed(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| json!({}))
+}
+
+fn created(body: &[u8]) -> Value {
+    let mut object = parsed(body);
+    let metadata = &mut object["metadata"];
+    if metadata["name"].is_null() {
+        let prefix = metadata["generateName"].as_str().unwrap_or_default().to_owned();
+        metadata["name"] = json!(format!("{prefix}shadow"));
+    }
+    metadata["resourceVersion"] = json!(NOT_WRITTEN);
+    object
+}
+
+fn deleted(path: &str) -> Value {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    json!({"kind": "Shadow", "apiVersion": "flyball.dev/v1", "metadata": {"name": name, "resourceVersion": NOT_WRITTEN}})
+}
+
+fn answer(code: StatusCode, object: &Value) -> http::Response<Body> {
+    let body = Full::new(Bytes::from(object.to_string())).map_err(|never| match never {}).boxed_unsync();
+    let mut answer = http::Response::new(body);
+    *answer.status_mut() = code;
+    answer
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Writes down what reaches the server.
+    #[derive(Default)]
+    struct Server(Mutex<Vec<String>>);
+
+    impl Transport for Server {
+        fn send(
+            &self,
+            request: http::Request<Bytes>,
+        ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+            self.0.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+            Box::pin(async { Ok(answer(StatusCode::OK, &json!({"metadata": {"name": "live"}}))) })
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_but_reads_reaches_the_server() {
+        #[rustfmt::skip]
+        let table = [
+            // request                                             body                                        name answered  reaches the server
+            ("GET /api/v1/namespaces/a/pods/x",                    "",                                         "live",        "GET /api/v1/namespaces/a/pods/x"),
+            ("POST /api/v1/namespaces/a/pods",                     r#"{"metadata":{"generateName":"x-"}}"#,    "x-shadow",    ""),
+            ("POST /api/v1/namespaces/a/pods",                     r#"{"metadata":{"name":"x"}}"#,             "x",           ""),
+            ("POST /api/v1/namespaces/a/serviceaccounts/x/token",  "{}",                                       "live",        "POST /api/v1/namespaces/a/serviceaccounts/x/token"),
+            ("PUT /apis/apps/v1/namespaces/a/replicasets/x/status", r#"{"metadata":{"name":"x"}}"#,            "x",           ""),
+            ("PATCH /api/v1/nodes/x/status?fieldManager=me",       "{}",                                       "live",        "GET /api/v1/nodes/x"),
+            ("DELETE /api/v1/namespaces/a/pods/x",                 "",                                         "x",           ""),
+        ];
+        for (request, body, name, reaches) in table {
+            let server = Arc::new(Server::default());
+            let (method, uri) = request.split_once(' ').unwrap();
+            let sent = http::Request::builder().method(method).uri(uri).body(Bytes::from(body)).unwrap();
+            let answer = Shadow::over(server.clone()).send(sent).await.unwrap();
+            let object = parsed(&answer.into_body().collect().await.unwrap().to_bytes());
+            assert_eq!(object["metadata"]["name"], name, "{request}");
+            assert_eq!(server.0.lock().unwrap().join(", "), reaches, "{request}");
+        }
+    }
+}
