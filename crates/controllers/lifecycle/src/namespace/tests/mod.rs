@@ -1,1 +1,5 @@
+//! Tables for what is found, what is left and what is said about it.
 
+mod plan;
+mod status;
+mod triggers;
