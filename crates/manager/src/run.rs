@@ -7,7 +7,7 @@ use flyball_client::{
     Client, ClientOptions, ConfigError, ConnectOptions, Connection, Identities, connect, user_agent,
 };
 use flyball_runtime::{
-    Chain, Clock, Health, Metrics, Orders, Shared, Signal,
+    Chain, Clock, DebugPages, Health, Metrics, Orders, Shared, Signal,
     config::Generic,
     decisions::DecisionLog,
     election::{self, Elector, LeaseHealth, Lost, Settings},
@@ -103,7 +103,7 @@ pub async fn run(
     let options = InformerOptions { resync, ..InformerOptions::default() };
     let informers = Informers::new(clients.unlimited("shared-informers"), options);
     watch_informers(&metrics, &informers);
-    let decisions = DecisionLog::default();
+    let (decisions, debug) = (DecisionLog::default(), DebugPages::default());
     let health = Health::default();
     let shared = Shared {
         clock,
@@ -111,6 +111,7 @@ pub async fn run(
         gates: prepared.gates.clone(),
         informers,
         decisions: decisions.clone(),
+        debug: debug.clone(),
         metrics: metrics.clone(),
         server_ca: connection.certificate_authority(),
     };
@@ -120,7 +121,8 @@ pub async fn run(
         let settings = Settings::new(&config.generic.leader_election, election::identity());
         clients.elector(settings, clock, &metrics)
     });
-    let pages = pages(&prepared, elector.as_ref(), &health, decisions, &metrics, set_verbosity, clock);
+    let pages =
+        pages(&prepared, elector.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
     let _listening = serve(&prepared.options, pages, &metrics).await?;
 
     let grace = prepared.options.shutdown_timeout;
@@ -365,7 +367,7 @@ fn pages(
     prepared: &Prepared,
     elector: Option<&Elector>,
     health: &Health,
-    decisions: DecisionLog,
+    (decisions, debug): (DecisionLog, DebugPages),
     metrics: &Metrics,
     set_verbosity: Option<SetVerbosity>,
     clock: Clock,
@@ -383,6 +385,7 @@ fn pages(
         metrics: metrics.clone(),
         checks: Arc::new(checks),
         decisions: Some(Arc::new(decisions)),
+        controllers: debug,
         set_verbosity,
         now: Arc::new(move || clock.now()),
     }

@@ -9,6 +9,7 @@ use flyball_client::Client;
 use crate::barrier::Barrier;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::debug::DebugPages;
 use crate::decisions::{Decision, DecisionLog, Outcome};
 use crate::events::Recorder;
 use crate::gates::Gates;
@@ -28,6 +29,8 @@ pub struct Shared {
     pub informers: Informers,
     /// The decision log.
     pub decisions: DecisionLog,
+    /// What controllers show about themselves.
+    pub debug: DebugPages,
     /// Where numbers go.
     pub metrics: Metrics,
     /// The certificates (PEM) by which we trust the API server, if we were told any.
@@ -54,6 +57,8 @@ pub struct Context {
     pub metrics: Metrics,
     /// The certificates (PEM) by which we trust the API server, if we were told any.
     pub server_ca: Option<Arc<str>>,
+    /// What controllers show about themselves.
+    pub debug: DebugPages,
     pub(crate) barrier: Barrier,
     decisions: DecisionLog,
 }
@@ -68,9 +73,22 @@ impl Context {
         reader: Client,
         events: Recorder,
     ) -> Self {
-        let Shared { clock, config, gates, informers, decisions, metrics, server_ca } = shared.clone();
+        let Shared { clock, config, gates, informers, decisions, debug, metrics, server_ca } = shared.clone();
         let barrier = Barrier::new(informers.clone(), reader);
-        Self { name, clock, config, gates, informers, client, events, metrics, server_ca, barrier, decisions }
+        Self {
+            name,
+            clock,
+            config,
+            gates,
+            informers,
+            client,
+            events,
+            metrics,
+            server_ca,
+            debug,
+            barrier,
+            decisions,
+        }
     }
 
     /// The cache of a kind.

@@ -10,6 +10,7 @@ pub mod barrier;
 mod clock;
 pub mod config;
 mod context;
+mod debug;
 pub mod decisions;
 mod descriptor;
 pub mod election;
@@ -29,6 +30,7 @@ mod writer;
 
 pub use clock::Clock;
 pub use context::{Context, Shared};
+pub use debug::{DebugPage, DebugPages, ShowDebug};
 pub use descriptor::{Start, StartError};
 pub use error::{Chain, Retry, SyncError};
 pub use health::Health;

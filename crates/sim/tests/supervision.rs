@@ -99,6 +99,7 @@ fn shared(cluster: &Embedded) -> (Shared, Identities) {
         gates: Gates::default(),
         informers: Informers::new(watches, InformerOptions { seed: 1, ..InformerOptions::default() }),
         decisions: DecisionLog::default(),
+        debug: flyball_runtime::DebugPages::default(),
         metrics: Metrics::default(),
         server_ca: None,
     };

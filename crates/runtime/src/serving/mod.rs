@@ -35,6 +35,7 @@ pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub use server::{Listening, Server, ServingError};
 pub use tls::{CIPHER_SUITES, tls_problems};
 
+use crate::debug::DebugPages;
 use crate::metrics::Metrics;
 
 /// The name that pages and certificates carry.
@@ -81,6 +82,8 @@ pub struct Pages {
     pub checks: Checks,
     /// Decisions.
     pub decisions: Option<Arc<dyn DecisionSource>>,
+    /// What controllers show about themselves.
+    pub controllers: DebugPages,
     /// Changes how much is logged.
     pub set_verbosity: Option<Arc<dyn Fn(u32) + Send + Sync>>,
     /// What time it is.

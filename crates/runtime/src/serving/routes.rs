@@ -86,7 +86,21 @@ pub(super) fn route(pages: &Pages, request: &Request<Bytes>) -> Answer {
         }
         "/debug/flags/v" if pages.debug => verbosity(pages, request),
         "/debug/decisions" if pages.debug => decisions(pages, &query),
+        path if pages.debug => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/'))
+        {
+            Some((controller, page)) => controller_page(pages, controller, page, &query),
+            None => not_found(),
+        },
         _ => not_found(),
+    }
+}
+
+/// A page that a controller shows about itself.
+fn controller_page(pages: &Pages, controller: &str, page: &str, query: &Query) -> Answer {
+    let parameters = |name: &str| query.all(name).into_iter().map(str::to_owned).collect();
+    match pages.controllers.show(controller, page, &parameters) {
+        Some(page) => nosniff(answer(StatusCode::OK, page.content_type, page.body)),
+        None => not_found(),
     }
 }
 

@@ -20,6 +20,7 @@ use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 
 use super::{answer::Answer, *};
+use crate::debug::DebugPage;
 
 /// An API server that answers reviews: token `good` is alice's; alice may get /metrics.
 #[derive(Default)]
@@ -59,6 +60,16 @@ impl Transport for ReviewWire {
     }
 }
 
+/// One controller with one page, which shows its parameters.
+fn controllers() -> DebugPages {
+    let pages = DebugPages::default();
+    pages.offer("a-controller", |page, query| {
+        let body = format!("{page} {}", query("x").join(","));
+        (page == "page").then_some(DebugPage { content_type: "text/plain", body })
+    });
+    pages
+}
+
 fn pages() -> Pages {
     Pages {
         configz: "{}".to_owned(),
@@ -70,6 +81,7 @@ fn pages() -> Pages {
             vec![("leaderElection".to_owned(), Ok(())), ("job-controller".to_owned(), Ok(()))]
         }),
         decisions: None,
+        controllers: controllers(),
         set_verbosity: None,
         now: Arc::new(Timestamp::now),
     }
@@ -318,6 +330,10 @@ async fn pages_for_those_who_may_see_them() {
         ("PUT", "/debug/flags/v",  "",     "abc", 400, "\"abc\" is not a number\n"),
         ("GET", "/debug/decisions", "",    "",    404, "404 page not found\n"),
         ("GET", "/debug/pprof/",   "",     "",    404, "404 page not found\n"),
+        ("GET", "/debug/controllers/a-controller/page?x=1&x=2", "", "", 200, "page 1,2"),
+        ("GET", "/debug/controllers/a-controller/other",        "", "", 404, "404 page not found\n"),
+        ("GET", "/debug/controllers/b-controller/page",         "", "", 404, "404 page not found\n"),
+        ("GET", "/debug/controllers/",                          "", "", 404, "404 page not found\n"),
     ];
     for (method, path, accept, body, code, want) in table {
         let method = Method::from_bytes(method.as_bytes()).unwrap();

@@ -12,7 +12,7 @@ use flyball_manager::engine::Engine;
 use flyball_manager::flags::{self, Invocation};
 use flyball_manager::options::Options;
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::{Giver, Health, Metrics, Orders, Shared, Signal, version};
+use flyball_runtime::{DebugPages, Giver, Health, Metrics, Orders, Shared, Signal, version};
 use tokio::task::JoinHandle;
 
 use super::Embedded;
@@ -94,6 +94,7 @@ fn prepare(
             gates: gates.clone(),
             informers: Informers::new(watches, InformerOptions { resync, seed: SEED }),
             decisions: DecisionLog::default(),
+            debug: DebugPages::default(),
             metrics: Metrics::default(),
             server_ca: None,
         };

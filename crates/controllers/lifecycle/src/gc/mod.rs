@@ -18,6 +18,7 @@
 pub mod absent;
 mod act;
 pub mod catalog;
+pub mod dot;
 pub mod graph;
 pub mod identity;
 pub mod invariants;
@@ -32,7 +33,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use flyball_runtime::{Context, StartError, Tasks};
+use flyball_api::Uid;
+use flyball_runtime::{Context, DebugPage, StartError, Tasks};
 
 use monitors::Monitors;
 use sync::{Collector, Delete, Orphan};
@@ -61,6 +63,14 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let collector = Arc::new(Collector::new(server, deletions.clone(), orphanings.clone()));
     let monitors = Arc::new(Monitors::new(cx.clone(), collector.clone(), catalog));
 
+    cx.debug.offer(NAME, {
+        let collector = collector.clone();
+        move |page, query| {
+            let uids: Vec<Uid> = query("uid").iter().map(|uid| uid.as_str().into()).collect();
+            let body = (page == "graph").then(|| collector.look(|graph| dot::dot(graph, &uids)))?;
+            Some(DebugPage { content_type: "text/vnd.graphviz", body })
+        }
+    });
     // The first look at discovery and the first lists are done on standby already.
     tasks.prepare({
         let monitors = monitors.clone();

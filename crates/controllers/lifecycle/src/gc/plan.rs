@@ -55,7 +55,11 @@ pub struct Dependents {
 /// Judges an object by its owners; `standings` has one entry for each of its references, in their order.
 pub fn judge(object: &ObjectMeta, standings: &[Standing], dependents: Dependents) -> Verdict {
     let has = |standing| standings.contains(&standing);
-    if object.owner_references.is_empty() || standings.len() != object.owner_references.len() {
+    // What is being deleted will be gone; how, is settled.
+    if object.is_deleting()
+        || object.owner_references.is_empty()
+        || standings.len() != object.owner_references.len()
+    {
         return Verdict::Keep;
     }
     if has(Standing::Solid) {

@@ -50,7 +50,7 @@ fn object(text: &str) -> ObjectMeta {
 }
 
 /// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, else `x` is shown.
-fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
+pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
     let change = |old, new| MetaChange { old, new, origin: Origin::Watch };
     match text.split_at(1) {
         ("-", text) => graph.observe(&kind(KIND), &change(Some(&object(text)), None)),

@@ -22,11 +22,11 @@ fn references_are_removed_from_exactly_the_object_that_was_seen() {
     );
     let (a, b) = (Uid::from("a"), Uid::from("b"));
     assert_eq!(
-        patches::release(&object.uid, &[a.clone()]),
+        patches::release(&object.uid, std::slice::from_ref(&a)),
         json!({"metadata": {"uid": "u", "ownerReferences": [{"$patch": "delete", "uid": "a"}]}}),
     );
     assert_eq!(
-        patches::release_plainly(&object, &[a.clone()]),
+        patches::release_plainly(&object, std::slice::from_ref(&a)),
         json!({"metadata": {"uid": "u", "resourceVersion": "7", "ownerReferences": [reference("b", None)]}}),
     );
     assert_eq!(

@@ -1,9 +1,10 @@
-use flyball_api::{ObjectMeta, OwnerReference};
+use flyball_api::{ObjectMeta, OwnerReference, Timestamp};
 use flyball_client::Propagation;
 
 use crate::gc::plan::{Dependents, Standing, Verdict, judge};
 
-/// An object with one owner for each letter: `s`olid, `a`bsent, `w`aiting; with these finalizers.
+/// An object with one owner for each letter: `s`olid, `a`bsent, `w`aiting; with these finalizers, of which
+/// `deleting` means that it is being deleted.
 fn verdict(owners: &str, finalizers: &str, dependents: &str) -> String {
     let standings: Vec<Standing> = owners
         .chars()
@@ -18,6 +19,7 @@ fn verdict(owners: &str, finalizers: &str, dependents: &str) -> String {
         ..OwnerReference::default()
     };
     let object = ObjectMeta {
+        deletion_timestamp: finalizers.contains("deleting").then_some(Timestamp::UNIX_EPOCH),
         owner_references: owners.chars().enumerate().map(reference).collect(),
         finalizers: finalizers.split_whitespace().map(Into::into).collect(),
         ..ObjectMeta::default()
@@ -50,6 +52,8 @@ fn owners_decide() {
         ("one living owner of two keeps",                 "sa", "",                         "",         "release a1"),
         ("and lets a waiting one go",                     "ws", "",                         "some",     "release w0"),
         ("all others are released at once",               "asw", "",                        "",         "release a0 w2"),
+        ("who goes already needs no second word",         "a",  "deleting",                 "",         "keep"),
+        ("nor to be freed",                               "sa", "deleting",                 "some",     "keep"),
         ("no owner left",                                 "a",  "",                         "",         "delete background"),
         ("dependents do not matter then",                 "a",  "",                         "some",     "delete background"),
         ("who asked for orphans gets them",               "a",  "orphan",                   "some",     "delete orphan"),
