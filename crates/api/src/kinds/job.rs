@@ -3,9 +3,20 @@
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use crate::condition::Condition;
+use crate::condition::{self, Condition};
 use crate::de::{null_default, skip};
 use crate::{LabelSelector, ObjectMeta, PodTemplate, Timestamp, Uid, WithRaw, resource, time};
+
+/// The condition of a Job that has succeeded.
+pub const COMPLETE: &str = "Complete";
+/// The condition of a Job that has failed.
+pub const FAILED: &str = "Failed";
+/// The condition of a Job that is stopped for a while.
+pub const SUSPENDED: &str = "Suspended";
+/// The condition of a Job that has failed and whose pods are still ending.
+pub const FAILURE_TARGET: &str = "FailureTarget";
+/// The condition of a Job that has succeeded and whose pods are still ending.
+pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 
 /// A batch/v1 Job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +28,24 @@ pub struct Job {
     pub spec: WithRaw<JobSpec>,
     /// How far it is.
     pub status: JobStatus,
+}
+
+impl Job {
+    /// The condition that says that it has ended for good, well or badly.
+    pub fn end(&self) -> Option<&Condition> {
+        let ends = |condition: &&Condition| condition.type_ == COMPLETE || condition.type_ == FAILED;
+        self.status.conditions.iter().filter(ends).find(|condition| condition.is_true())
+    }
+
+    /// Whether it has ended for good.
+    pub fn is_finished(&self) -> bool {
+        self.end().is_some()
+    }
+
+    /// Whether it has ended well.
+    pub fn has_succeeded(&self) -> bool {
+        condition::is_true(&self.status.conditions, COMPLETE)
+    }
 }
 
 /// The spec of a [`Job`].
@@ -55,6 +84,18 @@ pub struct JobSpec {
     pub pod_replacement_policy: Option<SmolStr>,
     /// Who looks after it, if not the Job controller.
     pub managed_by: Option<SmolStr>,
+}
+
+impl JobSpec {
+    /// Whether each pod has an index of its own.
+    pub fn is_indexed(&self) -> bool {
+        self.completion_mode.as_deref() == Some("Indexed")
+    }
+
+    /// Whether it is to be stopped.
+    pub fn is_suspended(&self) -> bool {
+        self.suspend == Some(true)
+    }
 }
 
 /// What failures of pods mean.

@@ -66,6 +66,23 @@ impl<'a> Usefulness<'a> {
             .then_with(|| magnitude(self.created, now).cmp(&magnitude(other.created, now)))
             .then_with(|| self.uid.to_smol_str().cmp(&other.uid.to_smol_str()))
     }
+
+    /// Who goes first among the pods of a Job: neither what users say nor neighbours count, and of two ages
+    /// the younger always goes.
+    pub fn cmp_plainly(&self, other: &Self) -> Ordering {
+        // A missing time sorts before all others.
+        let younger = |one: Option<Timestamp>, two: Option<Timestamp>| match (one, two) {
+            (Some(one), Some(two)) => two.cmp(&one),
+            _ => one.is_some().cmp(&two.is_some()),
+        };
+        self.assigned
+            .cmp(&other.assigned)
+            .then(self.phase.cmp(&other.phase))
+            .then(self.ready.is_some().cmp(&other.ready.is_some()))
+            .then_with(|| younger(self.ready.flatten(), other.ready.flatten()))
+            .then(other.restarts.cmp(&self.restarts))
+            .then_with(|| younger(self.created, other.created))
+    }
 }
 
 /// How old something is, as the power of two that its age in nanoseconds lies above; below zero for the future,

@@ -1,0 +1,86 @@
+//! How long to wait before a failed pod is replaced: ten seconds after the first failure, twice that after each
+//! further one in a row, ten minutes at most. Pure.
+
+use std::time::Duration;
+
+use flyball_api::Timestamp;
+use flyball_api::pod::{ConditionStatus, ContainerState, ContainerStatus, Pod};
+use flyball_api::time::SignedDuration;
+
+/// How long to wait after one failure.
+pub const FIRST: Duration = Duration::from_secs(10);
+/// Longest time to wait.
+pub const LONGEST: Duration = Duration::from_secs(600);
+
+/// The failures of a Job since its last success. Kept in memory only: a restart begins anew, as upstream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backoff {
+    /// How many failed in a row.
+    pub failures: u32,
+    /// When the last one did.
+    pub last: Option<Timestamp>,
+}
+
+impl Backoff {
+    /// The state after some more pods have ended. A success ends the row; failures after it begin a new one.
+    pub fn after(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
+        let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
+        let Some(success) = succeeded.iter().map(|pod| finished_at(pod)).max() else {
+            let Some(last) = failed.iter().map(|pod| finished_at(pod)).max() else { return self };
+            return Self { failures: self.failures.saturating_add(count(failed.len())), last: Some(last) };
+        };
+        let later = failed.iter().map(|pod| finished_at(pod)).filter(|at| *at > success);
+        Self { failures: count(later.clone().count()), last: later.max() }
+    }
+
+    /// How much of the wait is left.
+    pub fn remaining(&self, now: Timestamp) -> Duration {
+        self.last.map_or(Duration::ZERO, |last| remaining(self.failures, last, now))
+    }
+}
+
+/// What is left of the wait after so many failures in a row, the last of them at `last`.
+pub fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
+    let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
+    let factor = 1u32.checked_shl(doublings.min(31)).unwrap_or(u32::MAX);
+    let wait = FIRST.saturating_mul(factor).min(LONGEST);
+    // A failure in the future (clocks differ) makes the wait longer, as upstream.
+    let left = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX) - now.duration_since(last);
+    Duration::try_from(left).unwrap_or_default()
+}
+
+/// When a pod ended: when its last container did; else when it ceased to be ready; else when it was deleted.
+pub fn finished_at(pod: &Pod) -> Timestamp {
+    let unready = || {
+        let ready = pod.ready_condition().filter(|ready| ready.status == ConditionStatus::False)?;
+        ready.last_transition_time()
+    };
+    let deleted = || {
+        let grace = SignedDuration::from_secs(pod.metadata.deletion_grace_period_seconds.unwrap_or(0));
+        pod.metadata.deletion_timestamp?.checked_sub(grace).ok()
+    };
+    let created = || pod.metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH);
+    containers_ended(pod).or_else(unready).or_else(deleted).unwrap_or_else(created)
+}
+
+/// When the last container ended, sidecars included; `None` while one has not.
+fn containers_ended(pod: &Pod) -> Option<Timestamp> {
+    let is_sidecar = |status: &&ContainerStatus| {
+        let mut sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());
+        sidecars.any(|container| container.name == status.name)
+    };
+    let containers = latest_end(None, pod.status.container_statuses.iter());
+    latest_end(containers, pod.status.init_container_statuses.iter().filter(is_sidecar))
+}
+
+fn latest_end<'a>(
+    before: Option<Timestamp>,
+    statuses: impl Iterator<Item = &'a ContainerStatus>,
+) -> Option<Timestamp> {
+    let mut latest = before;
+    for status in statuses {
+        let ContainerState::Terminated(end) = &status.state else { return None };
+        latest = latest.max(Some(end.finished_at?));
+    }
+    latest
+}

@@ -1,0 +1,145 @@
+//! Numbers about Jobs, under upstream's names.
+
+use std::time::Duration;
+
+use flyball_api::Job;
+use flyball_api::job::JobStatus;
+use flyball_runtime::Metrics;
+use flyball_runtime::metrics::{Family, Stability};
+
+use super::indexes::Indexes;
+use super::status::Report;
+use super::tally::Tally;
+use super::verdict::{End, Result};
+
+const SYNC_DURATION: Family = Family::histogram(
+    "job_controller_job_sync_duration_seconds",
+    Stability::Stable,
+    &["completion_mode", "result", "action"],
+    &[
+        0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384, 32.768,
+        65.536,
+    ],
+    "How long syncs of Jobs took.",
+);
+const SYNCS: Family = Family::counter(
+    "job_controller_job_syncs_total",
+    Stability::Stable,
+    &["completion_mode", "result", "action"],
+    "Syncs of Jobs.",
+);
+const FINISHED: Family = Family::counter(
+    "job_controller_jobs_finished_total",
+    Stability::Stable,
+    &["completion_mode", "result", "reason"],
+    "Jobs that have ended.",
+);
+const EXTERNAL: Family = Family::counter(
+    "job_controller_jobs_by_external_controller_total",
+    Stability::Alpha,
+    &["controller_name"],
+    "Jobs that another controller looks after.",
+);
+const PODS_FINISHED: Family = Family::counter(
+    "job_controller_job_pods_finished_total",
+    Stability::Stable,
+    &["completion_mode", "result"],
+    "Pods that have ended and are counted.",
+);
+const POLICY_HITS: Family = Family::counter(
+    "job_controller_pod_failures_handled_by_failure_policy_total",
+    Stability::Beta,
+    &["action"],
+    "Failed pods by the action of the failure policy's rule that matched.",
+);
+const TRACKED: Family = Family::counter(
+    "job_controller_terminated_pods_tracking_finalizer_total",
+    Stability::Beta,
+    &["event"],
+    "Ended pods that got (add) or lost (delete) the finalizer batch.kubernetes.io/job-tracking.",
+);
+const INDEXES: Family = Family::counter(
+    "job_controller_job_finished_indexes_total",
+    Stability::Alpha,
+    &["status", "backoffLimit"],
+    "Indexes that have ended.",
+);
+const PODS_MADE: Family = Family::counter(
+    "job_controller_job_pods_creation_total",
+    Stability::Alpha,
+    &["reason", "status"],
+    "Attempts to make pods, by what made them necessary.",
+);
+
+/// A sync has ended.
+pub(super) fn synced(metrics: &Metrics, job: &Job, action: &str, took: Duration, failed: bool) {
+    let labels = [mode(job), if failed { "error" } else { "success" }, action];
+    metrics.histogram(&SYNC_DURATION, &labels).observe(took.as_secs_f64());
+    metrics.counter(&SYNCS, &labels).inc();
+}
+
+/// A Job of somebody else has appeared.
+pub(super) fn external(metrics: &Metrics, controller: &str) {
+    metrics.counter(&EXTERNAL, &[controller]).inc();
+}
+
+/// An ended pod got or lost its finalizer.
+pub(super) fn tracked(metrics: &Metrics, was: bool, is: bool) {
+    if was != is {
+        metrics.counter(&TRACKED, &[if is { "add" } else { "delete" }]).inc();
+    }
+}
+
+/// A Job has ended.
+pub(super) fn finished(metrics: &Metrics, job: &Job, end: &End) {
+    let result = if end.result == Result::Success { "succeeded" } else { "failed" };
+    metrics.counter(&FINISHED, &[mode(job), result, &end.reason]).inc();
+}
+
+/// Rules of the failure policy have matched.
+pub(super) fn handled(metrics: &Metrics, report: &Report<'_>) {
+    for (action, count) in &report.handled {
+        metrics.counter(&POLICY_HITS, &[action]).add(*count);
+    }
+}
+
+/// Pods were made, or not.
+pub(super) fn created(metrics: &Metrics, job: &Job, tally: &Tally<'_>, made: usize, refused: usize) {
+    let only_failed = job.spec.pod_replacement_policy.as_deref() == Some("Failed");
+    let reason = match (tally.failed > 0, tally.terminating > 0) {
+        (true, _) if only_failed => "recreate_failed",
+        (false, false) => "new",
+        _ => "recreate_terminating_or_failed",
+    };
+    for (status, count) in [("succeeded", made), ("failed", refused)] {
+        if count > 0 {
+            metrics.counter(&PODS_MADE, &[reason, status]).add(count as u64);
+        }
+    }
+}
+
+/// A status was written: counts what is new in it.
+pub(super) fn counted(metrics: &Metrics, job: &Job, before: &JobStatus, after: &JobStatus) {
+    let gain = |before: usize, after: usize| after.saturating_sub(before) as u64;
+    let number = |count: i32| usize::try_from(count).unwrap_or(0);
+    let mut succeeded = gain(number(before.succeeded), number(after.succeeded));
+    if job.spec.is_indexed() {
+        // Indexes beyond the completions of today do not count, though they once did.
+        let completions = job.spec.completions.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+        let total = |text: Option<&str>| Indexes::parse(text.unwrap_or(""), completions).total();
+        succeeded = gain(total(Some(&before.completed_indexes)), total(Some(&after.completed_indexes)));
+        let limit = if job.spec.backoff_limit_per_index.is_some() { "perIndex" } else { "global" };
+        let failed = gain(total(before.failed_indexes.as_deref()), total(after.failed_indexes.as_deref()));
+        metrics.counter(&INDEXES, &["succeeded", limit]).add(succeeded);
+        if failed > 0 {
+            metrics.counter(&INDEXES, &["failed", limit]).add(failed);
+        }
+    }
+    let failed = gain(number(before.failed), number(after.failed));
+    metrics.counter(&PODS_FINISHED, &[mode(job), "succeeded"]).add(succeeded);
+    metrics.counter(&PODS_FINISHED, &[mode(job), "failed"]).add(failed);
+}
+
+fn mode(job: &Job) -> &'static str {
+    if job.spec.is_indexed() { "Indexed" } else { "NonIndexed" }
+}

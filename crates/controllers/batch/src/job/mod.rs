@@ -1,0 +1,111 @@
+//! Runs pods until enough of them have succeeded.
+//!
+//! - **Promise**: a Job has as many active pods as its parallelism and what is left to do ask for, at most one for
+//!   each index; each pod that ends is counted once, whatever crashes in between ([`status`]); and a Job that
+//!   has succeeded or failed ([`verdict`]) says so once all of its pods have ended.
+//! - **Watches** Jobs and Pods. **Writes** pods (create, delete, owner reference, tracking finalizer) and the whole
+//!   `status` of its Jobs, nothing else. A Job whose `managedBy` names somebody else is left alone.
+//! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
+//! - Upstream: `pkg/controller/job`. What differs: the write barrier stands for expectations of pods and of
+//!   finalizers. Left out: `WorkloadWithJob` (alpha, off by default).
+
+pub mod backoff;
+pub mod failure_policy;
+pub mod indexes;
+pub mod invariants;
+mod metrics;
+mod orphans;
+pub mod plan;
+pub mod status;
+pub mod success_policy;
+mod sync;
+pub mod tally;
+pub mod template;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+pub mod verdict;
+pub mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::Job;
+use flyball_api::pod::Pod;
+use flyball_cache::Origin;
+use flyball_common::index::by_controller;
+use flyball_queue::{Backoff, Queue};
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+use triggers::{Orphans, Urgency};
+
+/// The name under which the controller runs and tells events.
+pub const NAME: &str = "job-controller";
+
+/// What `spec.managedBy` says when it means us.
+const OURS: &str = "kubernetes.io/job-controller";
+
+/// Changes of pods wait this long, so that many of them cost one sync.
+const BATCH_PERIOD: Duration = Duration::from_secs(1);
+
+/// Failing syncs are spaced more widely than elsewhere.
+const RETRIES: Backoff =
+    Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60), rate: 0.0, burst: 0.0 };
+
+/// Who looks after the Job, if it is not us.
+fn managed_elsewhere(job: &Job) -> Option<&str> {
+    job.spec.managed_by.as_deref().filter(|name| *name != OURS)
+}
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    if cx.gates.enabled("WorkloadWithJob") {
+        tracing::warn!("the gate WorkloadWithJob is on, but Jobs get no Workload or PodGroup here");
+    }
+    let queue = tasks.queue_with("job", RETRIES);
+    let orphans: Queue<Orphans> = tasks.queue_with("job_orphan_pod", RETRIES);
+    let (jobs, pods) = (cx.informer::<Job>(), cx.informer::<Pod>());
+    pods.index(&by_controller());
+    tasks.on(&jobs, {
+        let (queue, orphans, numbers) = (queue.clone(), orphans.clone(), cx.metrics.clone());
+        move |change| {
+            let (job, urgent) = (change.object(), priority(change.origin));
+            match triggers::job_changed(change) {
+                Urgency::Now => queue.add(change.key(), urgent),
+                Urgency::Batched => queue.add_after(change.key(), BATCH_PERIOD),
+                Urgency::Orphans => {}
+            }
+            if job.is_finished() || change.new.is_none() {
+                orphans.add(Orphans::OfJob(change.key(), job.metadata.uid.clone()), urgent);
+            }
+            if let (None, Some(controller)) = (change.old, managed_elsewhere(job)) {
+                metrics::external(&numbers, controller);
+            }
+        }
+    });
+    tasks.on(&pods, {
+        let (queue, orphans, jobs) = (queue.clone(), orphans.clone(), jobs.clone());
+        let numbers = cx.metrics.clone();
+        move |change| {
+            let woken = triggers::pod_changed(change, jobs.store());
+            for key in woken.jobs {
+                queue.add_after(key, BATCH_PERIOD);
+            }
+            if let Some(orphan) = woken.orphan {
+                orphans.add(orphan, priority(change.origin));
+            }
+            if change.origin != Origin::Resync {
+                let counts = |pod: Option<&Arc<Pod>>| {
+                    pod.is_some_and(|pod| pod.is_finished() && view::has_finalizer(pod))
+                };
+                metrics::tracked(&numbers, counts(change.old), counts(change.new));
+            }
+        }
+    });
+    let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
+    let liberator = orphans::Liberator { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone() };
+    tasks.workers(&orphans, workers, Arc::new(liberator));
+    let controller = sync::Controller { cx, jobs, pods, backoffs: Default::default() };
+    tasks.workers(&queue, workers, Arc::new(controller));
+    Ok(())
+}

@@ -1,0 +1,142 @@
+use flyball_api::Timestamp;
+use flyball_api::condition;
+use flyball_api::job::{JobStatus, UncountedTerminatedPods};
+use serde_json::{Value, json};
+
+use super::world::{ago, indexed, job, now, pods, reported, view};
+use crate::job::status::{MOST_UNCOUNTED, Switch, conclude, settle};
+
+/// `succeeded uids / failed uids -> pods to free`.
+fn counted(job: &flyball_api::Job, own: &str) -> String {
+    let own = pods(own);
+    let view = view(job, &own);
+    let (report, _) = reported(&view);
+    let uids = |uids: &[flyball_api::Uid]| {
+        uids.iter().map(|uid| uid.to_string().replace("uid-", "")).collect::<Vec<_>>().join(" ")
+    };
+    let uncounted = report.status.uncounted_terminated_pods.unwrap_or_default();
+    let free: Vec<_> = report.release.iter().map(|pod| pod.metadata.name.as_str()).collect();
+    format!("{} / {} -> {}", uids(&uncounted.succeeded), uids(&uncounted.failed), free.join(" "))
+}
+
+#[test]
+fn pods_that_end_are_noted_and_then_freed() {
+    let noted = json!({"status": {"uncountedTerminatedPods": {"failed": ["uid-a"], "succeeded": ["uid-b"]}}});
+    #[rustfmt::skip]
+    let table = [
+        // case                          spec                                         pods                                 noted and freed
+        ("nothing has ended",            json!({}),                                   "a b",                               " /  -> "),
+        ("one of each",                  json!({}),                                   "a:failed b:succeeded c",            "b / a -> a b"),
+        ("noted before, not yet freed",  noted.clone(),                               "a:failed b:succeeded c",            "b / a -> a b"),
+        ("noted and freed before",       noted,                                       "a:failed,counted c d",              " /  -> "),
+        ("counted long ago",             json!({}),                                   "a:failed,counted b c",              " /  -> "),
+        ("deleted by somebody",          json!({}),                                   "a:terminating b",                   " / a -> a"),
+        ("deleted, to be awaited",       json!({"podReplacementPolicy": "Failed"}),   "a:terminating b",                   " /  -> "),
+        ("adopted just now",             json!({}),                                   "a:orphan,failed b",                 " / a -> a"),
+        ("the Job has failed: all have", json!({"backoffLimit": 0}),                  "a:failed b c:succeeded",            "c / a b -> a b c"),
+        ("the Job is being deleted",     json!({"deleting": true}),                   "a b:failed",                        " / b -> a b"),
+        ("suspended pods do not count",  json!({"suspend": true}),                    "a b",                               " /  -> "),
+    ];
+    for (case, spec, pods, want) in table {
+        assert_eq!(counted(&job(spec), pods), want, "{case}");
+    }
+}
+
+#[test]
+fn indexes_need_no_uids_to_be_counted_once() {
+    let own = pods("a:succeeded,index=1 b:succeeded,index=9 c:failed,index=0 d:failed");
+    let job = indexed(json!({"status": {"completedIndexes": "3", "succeeded": 1}}));
+    let view = view(&job, &own);
+    let (report, _) = reported(&view);
+    assert_eq!((report.status.completed_indexes.as_str(), report.status.succeeded), ("1,3", 2));
+    let uncounted = report.status.uncounted_terminated_pods.unwrap();
+    assert_eq!((uncounted.succeeded.len(), uncounted.failed), (0, vec!["uid-c".into()]));
+    assert_eq!(report.release.len(), 4, "those without a proper index go, too");
+    assert_eq!(report.status.failed_indexes, None, "no limits, no failed indexes");
+}
+
+#[test]
+fn a_failed_pod_stays_until_its_index_has_a_new_one() {
+    let job = indexed(json!({"backoffLimitPerIndex": 3}));
+    assert_eq!(counted(&job, "a:failed,index=0,ended=4 b:index=1"), " /  -> ");
+    assert_eq!(counted(&job, "a:failed,index=0,ended=4 c:index=0,failures=1 b:index=1"), " / a -> a");
+}
+
+#[test]
+fn a_status_names_a_bounded_number_of_pods() {
+    let many: Vec<_> = (0..600).map(|n| format!("p{n}:failed,ended=9")).collect();
+    let own = pods(&many.join(" "));
+    let job = job(json!({"backoffLimit": 1000}));
+    let view = view(&job, &own);
+    let (report, _) = reported(&view);
+    assert!(report.is_capped);
+    assert_eq!(report.release.len(), MOST_UNCOUNTED);
+}
+
+#[test]
+fn uids_become_numbers_once_their_pods_are_free() {
+    let mut status = JobStatus { succeeded: 1, failed: 2, ..JobStatus::default() };
+    let mut uncounted =
+        UncountedTerminatedPods { succeeded: vec!["a".into(), "b".into()], failed: vec!["c".into()] };
+    settle(&mut status, &mut uncounted, |uid| *uid == "b".into());
+    assert_eq!((status.succeeded, status.failed), (2, 3));
+    assert_eq!((uncounted.succeeded, uncounted.failed), (vec!["b".into()], vec![]));
+}
+
+#[test]
+fn the_end_is_told_first_as_an_intention_and_then_as_a_fact() {
+    let job = job(json!({"completions": 1}));
+    let own = pods("a:succeeded");
+    let view = view(&job, &own);
+    let (report, end) = reported(&view);
+    let (mut status, end) = (report.status, end.unwrap());
+    assert_eq!(types(&status), ["SuccessCriteriaMet"]);
+    assert!(!conclude(&mut status, &end, now()), "a pod is not counted yet");
+    status.uncounted_terminated_pods = Some(UncountedTerminatedPods::default());
+    status.terminating = Some(1);
+    assert!(!conclude(&mut status, &end, now()), "a pod has not ended yet");
+    status.terminating = Some(0);
+    assert!(conclude(&mut status, &end, now()));
+    assert_eq!(
+        (types(&status), status.completion_time),
+        (vec!["SuccessCriteriaMet", "Complete"], Some(now()))
+    );
+}
+
+fn types(status: &JobStatus) -> Vec<&str> {
+    status.conditions.iter().map(|condition| condition.type_.as_str()).collect()
+}
+
+#[test]
+fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
+    let told = |status: &str| json!([{"type": "Suspended", "status": status}]);
+    let began: Option<Timestamp> = ago(100).parse().ok();
+    #[rustfmt::skip]
+    let table: [(&str, bool, Value, Option<Switch>, Option<Timestamp>); 6] = [
+        // case                 suspend  told           switched                  began
+        ("never was",           false,   json!([]),     None,                     began),
+        ("suspended",           true,    json!([]),     Some(Switch::Suspended),  None),
+        ("still suspended",     true,    told("True"),  None,                     began),
+        ("resumed",             false,   told("True"),  Some(Switch::Resumed),    Some(now())),
+        ("goes on",             false,   told("False"), None,                     began),
+        ("suspended again",     true,    told("False"), Some(Switch::Suspended),  None),
+    ];
+    for (case, suspend, conditions, switched, began) in table {
+        let job = job(json!({"suspend": suspend, "status": {"conditions": conditions}}));
+        let own = pods("a b");
+        let view = view(&job, &own);
+        let (report, _) = reported(&view);
+        assert_eq!((report.switched, report.status.start_time), (switched, began), "{case}");
+        let suspended = condition::is_true(&report.status.conditions, "Suspended");
+        assert_eq!(suspended, suspend, "{case}");
+    }
+}
+
+#[test]
+fn numbers_are_those_after_the_step() {
+    let job = job(json!({"parallelism": 1}));
+    let own = pods("a:ready b:pending c:terminating,counted");
+    let view = view(&job, &own);
+    let status = reported(&view).0.status;
+    assert_eq!((status.active, status.ready, status.terminating), (1, Some(1), Some(2)));
+}

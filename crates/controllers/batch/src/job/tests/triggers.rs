@@ -1,0 +1,66 @@
+use flyball_cache::{Change, Origin, Store};
+use serde_json::json;
+
+use super::world::{job, pod};
+use crate::job::triggers::{Orphans, Urgency, job_changed, pod_changed};
+
+/// The Jobs woken by a change of a pod, and `!` if the pod is to be freed. `j` is at work, `done` has ended.
+fn woken(old: &str, new: &str) -> String {
+    let named = |name: &str, status: serde_json::Value| {
+        let mut job = job(json!({"status": status}));
+        job.metadata.name = name.into();
+        job.metadata.uid = format!("uid-{name}").as_str().into();
+        job
+    };
+    let ended = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+    let jobs = Store::from_iter([named("j", json!({})), named("done", ended)]);
+    let present = |text: &str| (!text.is_empty()).then(|| pod(text));
+    let (old, new) = (present(old), present(new));
+    let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
+    let woken = pod_changed(&change, &jobs);
+    let mut words: Vec<_> = woken.jobs.iter().map(|key| key.name.to_string()).collect();
+    words.sort();
+    words.extend(woken.orphan.map(|orphan| {
+        assert_eq!(orphan, Orphans::Pod(new.as_ref().unwrap().metadata.key()));
+        "!".to_owned()
+    }));
+    words.join(" ")
+}
+
+#[test]
+fn a_pod_wakes_its_job_and_is_freed_where_no_job_will_count_it() {
+    #[rustfmt::skip]
+    let table = [
+        // case                              before                after                                  woken
+        ("made",                             "",                   "a",                                   "j"),
+        ("changed",                          "a",                  "a:ready",                             "j"),
+        ("dying",                            "a",                  "a:terminating",                       "j"),
+        ("gone",                             "a",                  "",                                    "j"),
+        ("of a Job that is gone",            "",                   "a:owner=uid-old",                     ""),
+        ("dying, of a Job that is gone",     "",                   "a:owner=uid-old,terminating",         "!"),
+        ("dying, of a Job that has ended",   "",                   "a:owner=uid-done,terminating",        "!"),
+        ("the same, counted",                "",                   "a:owner=uid-done,terminating,counted", ""),
+        ("handed over",                      "a:owner=uid-done",   "a",                                   "done j"),
+        ("let go by the collector",          "a",                  "a:orphan,label=other",                "j"),
+        ("an orphan somebody may want",      "",                   "a:orphan",                            "done j"),
+        ("an orphan nobody wants",           "",                   "a:orphan,label=other",                ""),
+        ("an orphan that only got ready",    "a:orphan",           "a:orphan,ready",                      ""),
+    ];
+    for (case, before, after, want) in table {
+        assert_eq!(woken(before, after), want, "{case}");
+    }
+}
+
+#[test]
+fn a_new_spec_is_urgent_and_our_own_status_is_not() {
+    let (plain, mut changed) = (job(json!({})), job(json!({})));
+    changed.metadata.generation = 2;
+    let ended = job(json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}));
+    let (plain, changed, ended) = (plain.into(), changed.into(), ended.into());
+    let urgency = |old, new| job_changed(&Change { old, new, origin: Origin::Watch });
+    assert_eq!(urgency(None, Some(&plain)), Urgency::Now);
+    assert_eq!(urgency(Some(&plain), Some(&plain)), Urgency::Batched);
+    assert_eq!(urgency(Some(&plain), Some(&changed)), Urgency::Now);
+    assert_eq!(urgency(Some(&plain), Some(&ended)), Urgency::Orphans);
+    assert_eq!(urgency(Some(&plain), None), Urgency::Now);
+}

@@ -1,0 +1,162 @@
+//! Whether a Job has ended, how, and why. Pure.
+
+use std::time::Duration;
+
+use flyball_api::Timestamp;
+use flyball_api::condition::{self, Condition};
+use flyball_api::job::{COMPLETE, FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET};
+use flyball_api::pod::{Phase, Pod, RestartPolicy};
+use flyball_api::time::{self, SignedDuration};
+use smol_str::SmolStr;
+
+use super::failure_policy::Meaning;
+use super::success_policy;
+use super::tally::Tally;
+use super::view::{View, number};
+
+/// What the API server gives a Job that does not say.
+const DEFAULT_BACKOFF_LIMIT: i32 = 6;
+
+/// Well or badly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Result {
+    /// Well.
+    Success,
+    /// Badly.
+    Failure,
+}
+
+/// The end of a Job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// How it ended.
+    pub result: Result,
+    /// Why, in a word.
+    pub reason: SmolStr,
+    /// Why, in a sentence.
+    pub message: SmolStr,
+    /// Whether the status does not say so yet.
+    pub is_news: bool,
+}
+
+impl End {
+    fn new(result: Result, reason: &'static str, message: impl Into<SmolStr>) -> Self {
+        Self { result, reason: SmolStr::new_static(reason), message: message.into(), is_news: true }
+    }
+
+    fn known(result: Result, condition: &Condition) -> Self {
+        let Condition { reason, message, .. } = condition.clone();
+        Self { result, reason, message, is_news: false }
+    }
+
+    /// The condition while pods are still ending.
+    pub fn interim(&self) -> &'static str {
+        match self.result {
+            Result::Success => SUCCESS_CRITERIA_MET,
+            Result::Failure => FAILURE_TARGET,
+        }
+    }
+
+    /// The condition once they have.
+    pub fn terminal(&self) -> &'static str {
+        match self.result {
+            Result::Success => COMPLETE,
+            Result::Failure => FAILED,
+        }
+    }
+}
+
+/// The end, if it has come by anything but reaching all completions. What was decided once stays decided; then
+/// failures are looked for before successes.
+pub fn verdict(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
+    decided(view)
+        .or_else(|| by_failure_policy(view))
+        .or_else(|| by_backoff_limit(view, tally))
+        .or_else(|| by_deadline(view))
+        .or_else(|| by_indexes(view, tally))
+        .or_else(|| by_success_policy(view, tally))
+}
+
+/// The end by completions, once nothing is active any more. A Job without a number of completions is done when
+/// one pod has succeeded and the others have ended.
+pub fn completed(view: &View<'_>, tally: &Tally<'_>, active: i32) -> Option<End> {
+    let wanted = view.job.spec.completions.unwrap_or(1);
+    (tally.succeeded >= wanted && active == 0)
+        .then(|| End::new(Result::Success, "CompletionsReached", "Reached expected number of succeeded pods"))
+}
+
+/// When the Job began; now, unless it is suspended.
+pub fn started(view: &View<'_>) -> Option<Timestamp> {
+    let begins_now = || (!view.job.spec.is_suspended()).then(|| time::truncate(view.now));
+    view.job.status.start_time.or_else(begins_now)
+}
+
+/// How long until the deadline; `None` without one, and while it does not run.
+pub fn time_to_deadline(view: &View<'_>) -> Option<Duration> {
+    let deadline = SignedDuration::from_secs(view.job.spec.active_deadline_seconds?);
+    if view.job.spec.is_suspended() {
+        return None;
+    }
+    let passed = view.now.duration_since(started(view)?);
+    Some(Duration::try_from(deadline.saturating_sub(passed)).unwrap_or_default())
+}
+
+fn decided(view: &View<'_>) -> Option<End> {
+    let told = |type_: &str| condition::find(&view.job.status.conditions, type_).filter(|c| c.is_true());
+    told(SUCCESS_CRITERIA_MET)
+        .map(|condition| End::known(Result::Success, condition))
+        .or_else(|| told(FAILURE_TARGET).map(|condition| End::known(Result::Failure, condition)))
+}
+
+fn by_failure_policy(view: &View<'_>) -> Option<End> {
+    view.job.spec.pod_failure_policy.as_ref()?;
+    let message = view.pods.iter().filter(|pod| view.is_failed(pod)).find_map(|pod| {
+        if let Meaning::FailsJob(message) = view.meaning(pod) { Some(message) } else { None }
+    })?;
+    Some(End::new(Result::Failure, "PodFailurePolicy", message))
+}
+
+fn by_backoff_limit(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
+    let limit = view.job.spec.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
+    (tally.failed > limit || too_many_restarts(view, limit)).then(|| {
+        End::new(Result::Failure, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    })
+}
+
+/// Where containers are restarted in place, restarts count as failures do.
+fn too_many_restarts(view: &View<'_>, limit: i32) -> bool {
+    if view.job.spec.template.spec.restart_policy != RestartPolicy::OnFailure {
+        return false;
+    }
+    let restarts = |pod: &Pod| {
+        let statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+        statuses.map(|status| i64::from(status.restart_count)).sum::<i64>()
+    };
+    let living = |pod: &&Pod| matches!(pod.status.phase, Phase::Running | Phase::Pending);
+    let total: i64 = view.pods.iter().map(|pod| &**pod).filter(living).map(restarts).sum();
+    // A limit of n bears n - 1 restarts, but a limit of zero bears none.
+    total >= i64::from(limit.max(1))
+}
+
+fn by_deadline(view: &View<'_>) -> Option<End> {
+    time_to_deadline(view).filter(Duration::is_zero).map(|_| {
+        End::new(Result::Failure, "DeadlineExceeded", "Job was active longer than specified deadline")
+    })
+}
+
+fn by_indexes(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
+    let indexes = tally.indexes.as_ref()?;
+    let failed = indexes.failed.as_ref()?.total();
+    if view.job.spec.max_failed_indexes.is_some_and(|most| number(failed) > most) {
+        let message = "Job has exceeded the specified maximal number of failed indexes";
+        return Some(End::new(Result::Failure, "MaxFailedIndexesExceeded", message));
+    }
+    let all_done = failed + indexes.succeeded.total() >= view.completions() as usize;
+    (failed > 0 && all_done).then(|| End::new(Result::Failure, "FailedIndexes", "Job has failed indexes"))
+}
+
+fn by_success_policy(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
+    let policy = view.job.spec.success_policy.as_ref();
+    let message = success_policy::met(policy, &tally.indexes.as_ref()?.succeeded, view.completions())?;
+    Some(End::new(Result::Success, "SuccessPolicy", message))
+}
