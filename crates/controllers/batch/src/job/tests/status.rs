@@ -1,7 +1,7 @@
 use flyball_api::Timestamp;
 use flyball_api::condition;
 use flyball_api::job::{JobStatus, UncountedTerminatedPods};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::world::{ago, indexed, job, now, pods, reported, view};
 use crate::job::status::{MOST_UNCOUNTED, Switch, conclude, settle};
@@ -112,7 +112,7 @@ fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
     let told = |status: &str| json!([{"type": "Suspended", "status": status}]);
     let began: Option<Timestamp> = ago(100).parse().ok();
     #[rustfmt::skip]
-    let table: [(&str, bool, Value, Option<Switch>, Option<Timestamp>); 6] = [
+    let table = [
         // case                 suspend  told           switched                  began
         ("never was",           false,   json!([]),     None,                     began),
         ("suspended",           true,    json!([]),     Some(Switch::Suspended),  None),
