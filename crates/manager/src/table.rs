@@ -186,6 +186,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "jobs.batch; cronjobs.batch",
         writes: "cronjobs.batch(update); jobs.batch(create,delete,patch,update); cronjobs/status.batch(update); \
             cronjobs/finalizers.batch(update); pods(delete); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_batch::cronjob::start),
         ..DEFAULT
     },
     Controller { name: "certificatesigningrequest-signing-controller", aliases: &["csrsigning"], identity: Some("certificate-controller"),
@@ -309,6 +310,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "ttl-after-finished-controller", aliases: &["ttl-after-finished"], identity: Some("ttl-after-finished-controller"),
         watches: "jobs.batch",
         writes: "jobs.batch(delete); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_batch::ttlafterfinished::start),
         ..DEFAULT
     },
     Controller { name: "root-ca-certificate-publisher-controller", aliases: &["root-ca-cert-publisher"], identity: Some("root-ca-cert-publisher"),

@@ -1,0 +1,66 @@
+//! Starts Jobs when a schedule says so.
+//!
+//! - **Promise**: at every time of its schedule a CronJob that is not suspended has one Job started, unless the
+//!   deadline has passed or Jobs that still run forbid it; of the Jobs that have ended as many are kept as asked
+//!   for. A start that was missed is made up for once. No start is made twice: its time is its Job's name.
+//! - **Watches** CronJobs and Jobs. **Writes** Jobs (create, delete) and the whole `status` of its CronJobs.
+//! - In reading order: [`schedule`] reads what users write, [`next`] says when that is, [`missed`] what is due,
+//!   [`plan`] decides; [`active`] and [`history`] look after the Jobs that were started.
+//! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by their controller's identity and not by
+//!   its name, and a Job is deleted by its identity, too.
+
+pub mod active;
+pub mod history;
+pub mod missed;
+pub mod next;
+pub mod plan;
+pub mod schedule;
+mod sync;
+pub mod template;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+pub mod zone;
+
+use std::sync::Arc;
+
+use flyball_api::{CronJob, Job};
+use flyball_common::index::by_controller;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+use triggers::When;
+use zone::Zone;
+
+/// The name under which the controller runs and tells events.
+pub const NAME: &str = "cronjob-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("cronjob");
+    let (crons, jobs) = (cx.informer::<CronJob>(), cx.informer::<Job>());
+    jobs.index(&by_controller());
+    let local = Zone::local();
+    tasks.on(&crons, {
+        let (queue, cx, local) = (queue.clone(), cx.clone(), local.clone());
+        move |change| match triggers::cron_changed(change, cx.clock.now(), &local) {
+            When::Now => queue.add(change.key(), priority(change.origin)),
+            When::After(delay) => queue.add_after(change.key(), delay),
+            When::Never(notice) => {
+                let about = ObjectRef::of(&**change.object());
+                cx.events.record(&about, notice.kind, notice.reason, notice.message, vec![]);
+            }
+        }
+    });
+    tasks.on(&jobs, {
+        let (queue, crons) = (queue.clone(), crons.clone());
+        move |change| {
+            for key in triggers::job_changed(change, crons.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    let workers = usize::try_from(cx.config.cron_job_controller.concurrent_cron_job_syncs).unwrap_or(1);
+    tasks.workers(&queue, workers, Arc::new(sync::Controller { cx, crons, jobs, local }));
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! The Job that a CronJob starts, as it is sent to the server. Pure.
+
+use flyball_api::{CronJob, Timestamp};
+use flyball_common::claim::controller_reference;
+use serde_json::{Map, Value, json};
+
+use super::zone::{UnknownZone, Zone};
+
+/// When a Job was due, as opposed to when it was made.
+const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+
+/// The name of the Job of one start. It follows from the start, so that no start can be made twice.
+pub fn job_name(cron: &CronJob, start: Timestamp) -> String {
+    format!("{}-{}", cron.metadata.name, start.as_second() / 60)
+}
+
+/// The Job of one start.
+///
+/// # Errors
+/// The CronJob's time zone is none.
+pub fn job(cron: &CronJob, start: Timestamp, local: &Zone) -> Result<Value, UnknownZone> {
+    let zone = Zone::load(cron.spec.time_zone.as_deref().unwrap_or_default(), local)?;
+    let template = &cron.spec.job_template;
+    let text = |pairs: &flyball_api::Labels| {
+        pairs.iter().map(|(key, value)| (key.to_owned(), value.into())).collect::<Map<String, Value>>()
+    };
+    let mut annotations = text(&template.metadata.annotations);
+    annotations.insert(SCHEDULED.to_owned(), zone.format(start).into());
+    Ok(json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name(cron, start),
+            "namespace": cron.metadata.namespace,
+            "labels": text(&template.metadata.labels),
+            "annotations": annotations,
+            "ownerReferences": [controller_reference(cron)],
+        },
+        "spec": template.spec,
+    }))
+}

@@ -1,0 +1,36 @@
+//! Deletes Jobs some time after they have ended, if they say so.
+//!
+//! - **Promise**: a Job with `spec.ttlSecondsAfterFinished` is deleted, its pods first, once that long has passed
+//!   since it ended.
+//! - **Watches** Jobs. **Writes**: deletes Jobs, nothing else.
+//! - Upstream: `pkg/controller/ttlafterfinished`.
+
+pub mod plan;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use flyball_api::Job;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+/// The name under which the controller runs.
+pub const NAME: &str = "ttl-after-finished-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("ttl_jobs_to_delete");
+    let jobs = cx.informer::<Job>();
+    tasks.on(&jobs, {
+        let queue = queue.clone();
+        move |change| {
+            if change.new.is_some_and(|job| plan::expires(job)) {
+                queue.add(change.key(), priority(change.origin));
+            }
+        }
+    });
+    let workers = cx.config.ttl_after_finished_controller.concurrent_ttl_syncs;
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(sync::Controller { cx, jobs }));
+    Ok(())
+}
