@@ -184,11 +184,18 @@ impl Inner {
         Ok(claim)
     }
 
-    /// Gives back what a deleted service held.
+    /// Gives back what a deleted service held, and takes its endpoints away.
     pub fn release_addresses(&self, resource: &Resource, service: &Value) {
-        if resource.is("", "services") {
-            let ports: Vec<u16> = held_ports(service).into_iter().collect();
-            give_back(self, &held_ips(service), &ports);
+        if !resource.is("", "services") {
+            return;
+        }
+        let ports: Vec<u16> = held_ports(service).into_iter().collect();
+        give_back(self, &held_ips(service), &ports);
+        // Upstream: pkg/registry/core/service/storage, afterDelete: a new service of the name finds no old endpoints.
+        if let Some(endpoints) = self.catalog.get("", "v1", "endpoints") {
+            let user = crate::bootstrap::system_user();
+            let key = Key::new(meta::text(service, "namespace"), meta::text(service, "name"));
+            let _ = Ops::internal(self, &endpoints, &user).delete(&key, &DeleteOptions::default());
         }
     }
 

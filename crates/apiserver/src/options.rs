@@ -41,6 +41,12 @@ impl StaticToken {
     }
 }
 
+/// What stands in for the kubelets: answers what only a node could.
+pub trait Kubelet: Send + Sync {
+    /// The log of a container (of the only one, if none is named), or why there is none.
+    fn logs(&self, namespace: &str, pod: &str, container: Option<&str>) -> Result<String, String>;
+}
+
 /// The options of a server.
 #[derive(Clone)]
 pub struct Options {
@@ -80,6 +86,8 @@ pub struct Options {
     pub managed_fields: bool,
     /// Feature gates that are on though upstream's default is off. Known: `MaxUnavailableStatefulSet`.
     pub feature_gates: BTreeSet<String>,
+    /// Who answers for nodes; without one, logs are not available.
+    pub kubelet: Option<Arc<dyn Kubelet>>,
     /// The address that clients are told to use, `127.0.0.1:6443`.
     pub advertise: String,
 }
@@ -105,6 +113,7 @@ impl Default for Options {
             event_ttl: Duration::from_secs(3600),
             managed_fields: true,
             feature_gates: BTreeSet::new(),
+            kubelet: None,
             advertise: "127.0.0.1:6443".to_owned(),
         }
     }

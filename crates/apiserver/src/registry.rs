@@ -4,13 +4,13 @@
 //! The order in which a request passes through a strategy:
 //!
 //! ```text
-//! create         decode ─ to_storage ─ default ─ (uid, name, timestamps) ─ prepare_create ─ admission ─ validate_create
-//! update, patch  decode ─ to_storage ─ default ─ prepare_update ─ admission ─ validate_update
-//! …/status       decode ─ to_storage ─ default ─ prepare_status_update ─ validate_status_update
+//! create         decode ─ to_storage ─ default ─ (uid, name, times) ─ admission ─ prepare_create ─ validate_create ─ quota
+//! update, patch  decode ─ to_storage ─ default ─ admission ─ prepare_update ─ validate_update ─ quota
+//! …/status       decode ─ to_storage ─ default ─ prepare_subresource_update ─ validate_subresource_update
 //! read           serve
 //! ```
 //!
-//! `decode` is generic: the type table (`schema`) prunes unknown fields, refuses wrong JSON types and drops the
+//! `decode` is generic: the type table (`kinds::schema`) prunes unknown fields, refuses wrong JSON types and drops the
 //! zero values that Go's `omitempty` drops, so a strategy sees objects of the right shape. It also knows merge
 //! keys and list types, so strategies say nothing about patching. Objects have no `managedFields` while
 //! strategies look at them. A strategy must not panic on any JSON all the same.

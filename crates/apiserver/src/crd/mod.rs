@@ -114,7 +114,7 @@ fn clean_up(server: &Inner, key: &Key, object: &Value) {
         let mut ops = Ops::internal(server, &resource, &user);
         for entry in server.store.all(&resource.shelf, None) {
             if !meta::is_deleting(&entry.value()) {
-                // Objects with finalizers stay for now and bring us here again when they go.
+                // Objects with finalizers stay, and bring us here again when they go.
                 let _ = ops.delete(&entry.key, &DeleteOptions::default());
             }
         }

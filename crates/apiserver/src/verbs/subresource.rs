@@ -36,7 +36,7 @@ pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
             "patch" => patch::patch(call, Some(sub)),
             _ => Err(ApiError::method_not_allowed()),
         },
-        (Subresource::Log, "get") => no_runtime(call, "log"),
+        (Subresource::Log, "get") => logs(call),
         (Subresource::Exec | Subresource::Attach | Subresource::PortForward | Subresource::Proxy, _) => {
             no_runtime(call, sub.segment())
         }
@@ -44,7 +44,18 @@ pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
     }
 }
 
-/// Logs, exec and proxies need a kubelet; whoever embeds the server may offer one.
+/// A container's log, from whoever stands in for its kubelet.
+fn logs(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, "log") };
+    let key = call.key();
+    call.ops()?.get(&key)?;
+    match kubelet.logs(&key.namespace, &key.name, call.query.get("container")) {
+        Ok(text) => Ok(respond::text(200, text).into()),
+        Err(why) => Err(ApiError::bad_request(why)),
+    }
+}
+
+/// Exec, port forwarding and proxies need a kubelet to talk to.
 fn no_runtime(call: &Call<'_>, what: &str) -> Result<Answer, ApiError> {
     call.ops()?.get(&call.key())?;
     let message = format!("{what} is not available: this server has no kubelet to ask");

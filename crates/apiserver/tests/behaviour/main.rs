@@ -5,6 +5,7 @@
 
 mod backend;
 mod case;
+mod kubectl;
 mod real;
 
 use std::sync::Arc;
@@ -61,4 +62,39 @@ async fn the_real_server_behaves_the_same() {
         Ok(real) => run_all(Backend::Real(real)).await,
         Err(why) => println!("skipped: {why}"),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_prints_the_same_on_both() {
+    let real = match real::start().await {
+        Ok(real) => real,
+        Err(why) => {
+            println!("skipped: {why}");
+            return;
+        }
+    };
+    let Backend::Embedded(server) = Backend::embedded() else { unreachable!("it was asked for") };
+    let (url, ca) = kubectl::serve_embedded(server).await;
+    let binary = real.assets.join("kubectl");
+    let other = (format!("https://127.0.0.1:{}", real.port), real.ca.clone());
+    let ours = {
+        let binary = binary.clone();
+        tokio::task::spawn_blocking(move || kubectl::transcript(&binary, &url, &ca)).await.unwrap()
+    };
+    let theirs =
+        tokio::task::spawn_blocking(move || kubectl::transcript(&binary, &other.0, &other.1)).await.unwrap();
+    let differing: Vec<String> = ours
+        .iter()
+        .zip(&theirs)
+        .filter(|(ours, theirs)| ours != theirs)
+        .map(|(ours, theirs)| format!("here: {ours}\nthere: {theirs}\n"))
+        .collect();
+    println!("{} commands", ours.len());
+    assert!(
+        differing.is_empty(),
+        "{} of {} commands differ:\n{}",
+        differing.len(),
+        ours.len(),
+        differing.join("\n")
+    );
 }

@@ -14,7 +14,12 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) struct Real {
-    port: u16,
+    /// Where it listens.
+    pub(crate) port: u16,
+    /// Who signed its certificate.
+    pub(crate) ca: String,
+    /// Where the binaries are.
+    pub(crate) assets: PathBuf,
     tls: tokio_rustls::TlsConnector,
     processes: Vec<Child>,
     directory: tempfile::TempDir,
@@ -120,7 +125,7 @@ pub(crate) async fn start() -> Result<Real, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let tls = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let real = Real { port, tls, processes, directory };
+    let real = Real { port, ca: ca.pair.cert.clone(), assets, tls, processes, directory };
     real.wait().await?;
     Ok(real)
 }
