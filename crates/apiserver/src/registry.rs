@@ -352,6 +352,11 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// A `Warning` for every request, for kinds that are on their way out.
+    fn deprecated(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether a PUT to a name that does not exist creates the object (leases, endpoints, …).
     fn allow_create_on_update(&self) -> bool {
         false

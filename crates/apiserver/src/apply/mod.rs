@@ -123,12 +123,13 @@ impl Apply<'_> {
     /// Takes out what this manager applied before, no longer applies, and nobody else owns.
     fn prune(&self, merged: &mut Value, entries: &[Entry], wanted: &Set, typed: Typed<'_>, sub: &str) {
         let Some(last) = entries.iter().find(|entry| entry.is_applied_by(self.manager, sub)) else { return };
-        let mut gone = last.fields.clone();
-        gone.subtract(wanted);
+        let mut owned = wanted.clone();
         for other in entries.iter().filter(|entry| !entry.is_applied_by(self.manager, sub)) {
-            gone.subtract(&other.fields);
+            owned.union(&other.fields);
         }
-        typed::remove(merged, &gone, typed);
+        let mut gone = last.fields.clone();
+        gone.subtract(&owned);
+        typed::remove(merged, &gone, Some(&owned), typed);
     }
 
     fn settle_conflicts(

@@ -282,45 +282,39 @@ pub(super) fn merge(live: &Value, config: &Value, typed: Typed<'_>) -> Value {
     }
 }
 
-/// Takes the places of a set out of an object.
-pub(super) fn remove(value: &mut Value, set: &Set, typed: Typed<'_>) {
+/// Takes the places of a set out of an object, unless something at or below them is in `owned`.
+pub(super) fn remove(value: &mut Value, set: &Set, owned: Option<&Set>, typed: Typed<'_>) {
     let division = typed.division(value);
+    let owner = |step: &str| owned.and_then(|owned| owned.below.get(step)).filter(|set| !set.is_empty());
     match (&division, value) {
         (Division::Fields, Value::Object(map)) => {
             for (step, inner) in &set.below {
                 let Some(name) = step.strip_prefix("f:") else { continue };
-                if inner.here {
-                    // What is below and not in the set belongs to somebody else and keeps the place alive.
-                    let keeps = map.get_mut(name).is_some_and(|child| {
-                        remove(child, &Set { here: false, below: inner.below.clone() }, typed.child(name));
-                        !inner.below.is_empty() && child.as_object().is_some_and(|m| !m.is_empty())
-                    });
-                    if !keeps {
-                        map.remove(name);
+                let gone = match map.get_mut(name) {
+                    Some(_) if inner.here && owner(step).is_none() => true,
+                    Some(child) => {
+                        remove(child, inner, owner(step), typed.child(name));
+                        is_nothing(child) && owner(step).is_none()
                     }
-                } else if let Some(child) = map.get_mut(name) {
-                    remove(child, inner, typed.child(name));
-                    if is_nothing(child) {
-                        map.remove(name);
-                    }
+                    None => false,
+                };
+                if gone {
+                    map.remove(name);
                 }
             }
         }
         (Division::Keyed(_) | Division::Set, Value::Array(items)) => {
-            let mut kept = Vec::new();
-            for item in std::mem::take(items) {
-                let step = typed.steps(std::slice::from_ref(&item), &division).remove(0).0;
+            items.retain_mut(|item| {
+                let step = typed.steps(std::slice::from_ref(item), &division).remove(0).0;
                 match set.below.get(&step) {
-                    Some(inner) if inner.here => {}
+                    Some(inner) if inner.here && owner(&step).is_none() => false,
                     Some(inner) => {
-                        let mut item = item;
-                        remove(&mut item, inner, typed.item());
-                        kept.push(item);
+                        remove(item, inner, owner(&step), typed.item());
+                        true
                     }
-                    None => kept.push(item),
+                    None => true,
                 }
-            }
-            *items = kept;
+            });
         }
         _ => {}
     }

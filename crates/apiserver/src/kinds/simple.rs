@@ -125,8 +125,8 @@ impl Strategy for Simple {
         if sub == Subresource::Status { (self.validate_status)(new, old) } else { Vec::new() }
     }
 
-    fn warnings(&self, _: &Value) -> Vec<String> {
-        self.warning.map(str::to_owned).into_iter().collect()
+    fn deprecated(&self) -> Option<&'static str> {
+        self.warning
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -58,6 +58,14 @@ impl From<Response<Body>> for Answer {
 
 /// Answers a request for a resource.
 pub(crate) async fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
+    let mut answer = answer(call).await?;
+    if let Some(text) = call.resource.strategy.deprecated() {
+        respond::warn(&mut answer.response, &[text.to_owned()]);
+    }
+    Ok(answer)
+}
+
+async fn answer(call: &Call<'_>) -> Result<Answer, ApiError> {
     if call.info.subresource.is_empty() {
         if !call.allows_verb() {
             return Err(ApiError::method_not_allowed());

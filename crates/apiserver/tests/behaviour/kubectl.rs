@@ -46,7 +46,7 @@ const COMMANDS: [&str; 40] = [
     "auth can-i get pods -n shop --as jane",
     "auth can-i delete pods -n shop --as jane",
     "create quota q --hard=pods=5 -n shop",
-    "explain deployment.spec.replicas",
+    "api-resources --api-group=batch",
     "delete deployment web nginx -n shop",
 ];
 

@@ -132,14 +132,25 @@ pub(crate) async fn start() -> Result<Real, String> {
 
 impl Real {
     async fn wait(&self) -> Result<(), String> {
-        let path = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
+        // Roles are written, and heard of, some time after the server says that it is ready.
+        let priority = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
+        let checks = [
+            ("admin-token", priority),
+            ("user-token", "/version"),
+            ("user-token", "/healthz"),
+            ("", "/healthz"),
+        ];
         for _ in 0..2400 {
-            let request = || {
-                Request::get(path).header("authorization", "Bearer admin-token").body(Bytes::new()).unwrap()
-            };
-            if let Some((parts, _)) = self.try_send(request()).await
-                && parts.status == 200
-            {
+            let mut ready = true;
+            for (token, path) in checks {
+                let mut request = Request::get(path);
+                if !token.is_empty() {
+                    request = request.header("authorization", format!("Bearer {token}"));
+                }
+                let answer = self.try_send(request.body(Bytes::new()).unwrap()).await;
+                ready &= answer.is_some_and(|(parts, _)| parts.status == 200);
+            }
+            if ready && self.knows_jane().await {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -147,6 +158,15 @@ impl Real {
         let log = std::fs::read_to_string(self.directory.path().join("apiserver.log")).unwrap_or_default();
         let tail: Vec<&str> = log.lines().rev().take(8).collect();
         panic!("kube-apiserver did not become ready within four minutes:\n{}", tail.join("\n"));
+    }
+
+    async fn knows_jane(&self) -> bool {
+        let request = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+            .header("authorization", "Bearer user-token")
+            .header("content-type", "application/json")
+            .body(Bytes::from_static(b"{}"))
+            .unwrap();
+        self.try_send(request).await.is_some_and(|(parts, _)| parts.status == 201)
     }
 
     async fn try_send(&self, request: Request<Bytes>) -> Option<(response::Parts, Bytes)> {
