@@ -180,6 +180,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "statefulsets/status.apps(update); statefulsets/finalizers.apps(update); \
             pods(create,delete,patch,update); controllerrevisions.apps(create,delete,patch,update); \
             persistentvolumeclaims(create,delete,update); pods/finalizers(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_apps::statefulset::start),
         ..DEFAULT
     },
     Controller { name: "cronjob-controller", aliases: &["cronjob"], identity: Some("cronjob-controller"),

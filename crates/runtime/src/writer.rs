@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, ResourceVersion};
 use flyball_client::{DeleteOptions, Error, ListParams, Patch, Verb};
+use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::time::Instant;
@@ -18,6 +19,23 @@ pub struct Writer<'a> {
     cx: &'a Context,
     owner: &'a Key,
     awaits: bool,
+}
+
+/// An object with its type, in the bytes that it serialises to: on the way through a [`Value`] raw JSON would
+/// lose its exact form.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Whole<'a, T> {
+    api_version: SmolStr,
+    kind: SmolStr,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl<'a, T: Resource> Whole<'a, T> {
+    fn of(object: &'a T) -> Self {
+        Self { api_version: T::TYPE.api_version(), kind: T::TYPE.kind, object }
+    }
 }
 
 /// Where a write goes.
@@ -76,6 +94,33 @@ impl<'a> Writer<'a> {
         };
         let request = self.cx.client.create_as::<T>(resource, namespace, body);
         self.write(Verb::Create, target, why, unknown, request, identity).await
+    }
+
+    /// Creates an object that is sent exactly as it serialises, raw JSON inside it included.
+    pub async fn create_whole<T: Resource + Serialize>(
+        &self,
+        object: &T,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        let (key, resource) = (object.key(), T::TYPE);
+        let target = Target { resource: &resource, key: key.clone(), subresource: None };
+        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let whole = Whole::of(object);
+        let request = self.cx.client.create_as::<T>(&resource, namespace, &whole);
+        self.write(Verb::Create, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+    }
+
+    /// Replaces an object by one that is sent exactly as it serialises, raw JSON inside it included.
+    pub async fn update_whole<T: Resource + Serialize>(
+        &self,
+        object: &T,
+        why: impl Display,
+    ) -> Result<T, Error> {
+        let (key, resource) = (object.key(), T::TYPE);
+        let target = Target { resource: &resource, key: key.clone(), subresource: None };
+        let whole = Whole::of(object);
+        let request = self.cx.client.update_as::<T>(&resource, &key, None, &whole);
+        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
     }
 
     /// Replaces an object, or one of its subresources, by `body`.

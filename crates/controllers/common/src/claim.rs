@@ -21,9 +21,8 @@ pub enum Claim {
     Leave,
 }
 
-/// Decides on one object of the owner's namespace.
-pub fn decide(owner: &ObjectMeta, selector: &Selector, object: &ObjectMeta) -> Claim {
-    let matches = selector.matches(&object.labels);
+/// Decides on one object of the owner's namespace, which `matches` what the owner wants or does not.
+pub fn decide(owner: &ObjectMeta, matches: bool, object: &ObjectMeta) -> Claim {
     match object.controller() {
         Some(controller) if controller.uid != owner.uid => Claim::Leave,
         Some(_) if matches => Claim::Keep,
@@ -59,11 +58,23 @@ pub async fn claim<O: Resource, T: Resource>(
     candidates: Vec<Arc<T>>,
     finalizers: &[&str],
 ) -> Result<Vec<Arc<T>>, SyncError> {
+    let matches = |object: &T| selector.matches(&object.meta().labels);
+    claim_where(cx, owner, matches, candidates, finalizers).await
+}
+
+/// [`claim`] for owners that want more of an object than labels: what does not match is let go.
+pub async fn claim_where<O: Resource, T: Resource>(
+    cx: &Context,
+    owner: &O,
+    matches: impl Fn(&T) -> bool,
+    candidates: Vec<Arc<T>>,
+    finalizers: &[&str],
+) -> Result<Vec<Arc<T>>, SyncError> {
     let mut owned = Vec::with_capacity(candidates.len());
     let mut may_adopt = false;
     let mut failure = None;
     for object in candidates {
-        let outcome = match decide(owner.meta(), selector, object.meta()) {
+        let outcome = match decide(owner.meta(), matches(&object), object.meta()) {
             Claim::Keep => Ok(true),
             Claim::Leave => Ok(false),
             Claim::Release => release(cx, owner, &*object).await.map(|()| false),
@@ -186,7 +197,7 @@ mod tests {
         ];
         for (case, owner, object, want) in table {
             let owner = ObjectMeta { uid: Uid::from("us"), ..meta(owner) };
-            assert_eq!(decide(&owner, &selector, &meta(object)), want, "{case}");
+            assert_eq!(decide(&owner, selector.matches(&meta(object).labels), &meta(object)), want, "{case}");
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod claim;
 pub mod index;
 pub mod pods;
+pub mod revisions;
 pub mod slow_start;
 pub mod spare;
 pub mod wake;

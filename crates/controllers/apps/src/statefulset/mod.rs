@@ -1,0 +1,74 @@
+//! Keeps pods with lasting names, numbers and claims for a StatefulSet.
+//!
+//! - **Promise**: once `spec` stops changing, and pods become ready, there is exactly one pod for each wanted
+//!   ordinal, each with its own claims, all of the revision that the update strategy asks for; an ordered set
+//!   never has a pod made, deleted or updated while one before it is not available. Claims are owned as the
+//!   retention policy says, so that the garbage collector takes or leaves them.
+//! - **Watches** StatefulSets, Pods, PersistentVolumeClaims and ControllerRevisions. **Writes** pods, claims (their
+//!   making and their owner references), revisions, and the whole `status` of its sets but for `conditions`, which
+//!   it leaves to others.
+//! - **Beyond upstream**: with the annotation [`plan::REPLACE_STUCK_PODS`] an unready pod of an outdated revision
+//!   does not hold up a rollout for ever; a claim that goes away wakes the set that waited for it.
+//! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier stands for expectations, and a pod is
+//!   read live before it is repaired, as the cache holds only parts of it.
+
+mod control;
+pub mod history;
+pub mod identity;
+pub mod invariants;
+pub mod manifests;
+mod metrics;
+pub mod plan;
+pub mod retention;
+pub mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+pub mod view;
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet};
+use flyball_common::index::by_controller;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+/// The name under which the controller runs and tells events.
+pub const NAME: &str = "statefulset-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("statefulset");
+    let (sets, pods) = (cx.informer::<StatefulSet>(), cx.informer::<Pod>());
+    let (claims, revisions) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<ControllerRevision>());
+    pods.index(&by_controller());
+    revisions.index(&by_controller());
+    tasks.needs(&revisions);
+    tasks.on(&sets, {
+        let queue = queue.clone();
+        move |change| queue.add(change.key(), priority(change.origin))
+    });
+    tasks.on(&pods, {
+        let (queue, sets) = (queue.clone(), sets.clone());
+        move |change| {
+            for key in triggers::pod_changed(change, sets.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&claims, {
+        let (queue, sets) = (queue.clone(), sets.clone());
+        move |change| {
+            for key in triggers::claim_gone(change, sets.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    let workers = cx.config.stateful_set_controller.concurrent_stateful_set_syncs;
+    let obeys_max_unavailable = cx.gates.enabled("MaxUnavailableStatefulSet");
+    let events = cx.events.with_source(NAME);
+    let controller = sync::Controller { events, cx, sets, pods, claims, revisions, obeys_max_unavailable };
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
+    Ok(())
+}

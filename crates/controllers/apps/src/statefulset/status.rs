@@ -1,0 +1,63 @@
+//! What to say about a set. Pure.
+
+use flyball_api::StatefulSet;
+use flyball_api::pod::Pod;
+use flyball_api::stateful_set::StatefulSetStatus;
+
+use super::identity;
+use super::view::{Roster, View, is_running_and_ready};
+
+/// The status after a sync: the numbers before its actions, as their effect is seen only later, but for the
+/// `outdated` pods that it deleted in favour of the update revision.
+pub fn status(view: &View<'_>, collisions: i32, outdated: i32) -> StatefulSetStatus {
+    let pods: Vec<&Pod> = match view.set.metadata.is_deleting() {
+        true => view.pods.iter().map(|pod| &**pod).collect(),
+        false => {
+            let roster = Roster::of(view);
+            roster.replicas.into_values().chain(roster.condemned.into_values()).collect()
+        }
+    };
+    let count = |wanted: &dyn Fn(&Pod) -> bool| number(pods.iter().filter(|pod| wanted(pod)).count());
+    let of_revision =
+        |revision: &str| count(&|pod| !pod.metadata.is_deleting() && identity::revision(pod) == revision);
+    let status = StatefulSetStatus {
+        observed_generation: view.set.metadata.generation,
+        replicas: number(pods.len()),
+        ready_replicas: count(&is_running_and_ready),
+        available_replicas: count(&|pod| is_running_and_ready(pod) && view.is_available(pod)),
+        current_replicas: (of_revision(view.current) - outdated).max(0),
+        updated_replicas: of_revision(view.update),
+        current_revision: view.current.into(),
+        update_revision: view.update.into(),
+        collision_count: Some(collisions),
+        conditions: view.set.status.conditions.clone(),
+    };
+    completed(view, status)
+}
+
+/// Once all pods are of the update revision and ready, that revision is the current one.
+fn completed(view: &View<'_>, mut status: StatefulSetStatus) -> StatefulSetStatus {
+    let wanted = view.wanted();
+    let counts = [status.updated_replicas, status.ready_replicas, status.replicas];
+    if view.is_rolling() && counts.iter().all(|count| *count == wanted) {
+        status.current_replicas = status.updated_replicas;
+        status.current_revision = status.update_revision.clone();
+    }
+    status
+}
+
+/// Whether the status says anything that was not said before. The number of collisions alone is not worth a write.
+pub fn is_news(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
+    let old = &set.status;
+    let said = StatefulSetStatus {
+        observed_generation: old.observed_generation.max(status.observed_generation),
+        collision_count: status.collision_count,
+        conditions: status.conditions.clone(),
+        ..old.clone()
+    };
+    status.observed_generation > old.observed_generation || said != *status
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

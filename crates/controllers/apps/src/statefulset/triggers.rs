@@ -1,0 +1,33 @@
+//! Which sets a change of a pod or of a claim concerns.
+
+use flyball_api::pod::Pod;
+use flyball_api::{Key, PersistentVolumeClaim, Selector, StatefulSet};
+use flyball_cache::{Change, Store};
+use flyball_common::wake;
+
+use super::identity::parent_and_ordinal;
+
+/// The sets to look at after a change of a pod: its controller, the one it had before, and, for a pod without
+/// one, every set that could adopt it.
+pub fn pod_changed(change: &Change<'_, Pod>, sets: &Store<StatefulSet>) -> Vec<Key> {
+    wake::owners(change, sets, |set| Selector::from_object(set.spec.selector.as_ref()).ok())
+}
+
+/// The sets that may have waited for a claim to go, which its name tells: `<template>-<set>-<ordinal>`.
+///
+/// Upstream does not watch claims: a pod held up by the claim of its predecessor waits there for the next event
+/// of another pod.
+pub fn claim_gone(change: &Change<'_, PersistentVolumeClaim>, sets: &Store<StatefulSet>) -> Vec<Key> {
+    let (Some(gone), None) = (change.old, change.new) else { return vec![] };
+    let meta = &gone.metadata;
+    let Some((stem, _)) = parent_and_ordinal(&meta.name) else { return vec![] };
+    let candidates = stem.match_indices('-').map(|(at, _)| stem.split_at(at));
+    let is_theirs = |(template, rest): (&str, &str)| {
+        let key = Key::new(meta.namespace.as_str(), rest.strip_prefix('-').unwrap_or(rest));
+        let set = sets.get(&key)?;
+        let has_template =
+            set.spec.volume_claim_templates.iter().any(|claim| claim.metadata.name == template);
+        has_template.then_some(key)
+    };
+    candidates.filter_map(is_theirs).collect()
+}

@@ -1,0 +1,172 @@
+//! What the decisions look at, borrowed from one snapshot, and how the pods of a set are laid out in it. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use flyball_api::intstr::{InvalidPercentage, Rounding};
+use flyball_api::pod::{Phase, Pod};
+use flyball_api::{PersistentVolumeClaim, StatefulSet, Timestamp, Uid};
+use smol_str::SmolStr;
+
+use super::identity::{self, pod_name};
+use super::retention::{self, Holder};
+
+/// The claims of a set's pods that exist, by name.
+pub type Claims = BTreeMap<SmolStr, Arc<PersistentVolumeClaim>>;
+
+/// Everything the decisions may look at.
+pub struct View<'a> {
+    /// The set.
+    pub set: &'a StatefulSet,
+    /// Its pods, whatever their number and state.
+    pub pods: &'a [Arc<Pod>],
+    /// The claims of these pods and of those to be made.
+    pub claims: &'a Claims,
+    /// The name of the revision that pods come from.
+    pub current: &'a str,
+    /// The name of the revision that pods go to.
+    pub update: &'a str,
+    /// Whether `maxUnavailable` is in force (the gate `MaxUnavailableStatefulSet`).
+    pub obeys_max_unavailable: bool,
+    /// What time it is.
+    pub now: Timestamp,
+}
+
+impl<'a> View<'a> {
+    /// Whether pods are made and deleted one after the other.
+    pub fn is_ordered(&self) -> bool {
+        self.set.spec.pod_management_policy != "Parallel"
+    }
+
+    /// Whether old pods are replaced by themselves.
+    pub fn is_rolling(&self) -> bool {
+        self.set.spec.update_strategy.type_ == "RollingUpdate"
+    }
+
+    /// How many pods are wanted.
+    pub fn wanted(&self) -> i32 {
+        self.set.spec.replicas.unwrap_or(1).max(0)
+    }
+
+    /// The numbers that are wanted.
+    pub fn ordinals(&self) -> Range<i32> {
+        ordinals(self.set)
+    }
+
+    /// The first number that is updated; those below keep the current revision.
+    pub fn first_updated(&self) -> i32 {
+        let rolling = self.set.spec.update_strategy.rolling_update.as_ref();
+        let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or(0);
+        start(self.set).saturating_add(partition)
+    }
+
+    /// The revision that a new pod of this number is made from.
+    pub fn revision_for(&self, ordinal: i32) -> &'a str {
+        let is_old = match &self.set.spec.update_strategy.rolling_update {
+            Some(_) => ordinal < self.first_updated(),
+            None => {
+                let olds = start(self.set).saturating_add(self.set.status.current_replicas);
+                self.is_rolling() && ordinal < olds
+            }
+        };
+        if is_old { self.current } else { self.update }
+    }
+
+    /// How many pods may be missing while old ones are replaced.
+    ///
+    /// # Errors
+    /// `maxUnavailable` is neither a number nor a percentage.
+    pub fn max_unavailable(&self) -> Result<i64, InvalidPercentage> {
+        let rolling = self.set.spec.update_strategy.rolling_update.as_ref();
+        match rolling.and_then(|rolling| rolling.max_unavailable.as_ref()) {
+            Some(most) if self.obeys_max_unavailable => {
+                Ok(most.resolve(self.wanted().into(), Rounding::Down)?.max(1))
+            }
+            _ => Ok(1),
+        }
+    }
+
+    /// Whether a pod has been ready for long enough.
+    pub fn is_available(&self, pod: &Pod) -> bool {
+        pod.is_available(self.set.spec.min_ready_seconds, self.now)
+    }
+
+    /// Whether a pod does not serve, or will not for long.
+    pub fn is_unavailable(&self, pod: &Pod) -> bool {
+        !self.is_available(pod) || pod.metadata.is_deleting()
+    }
+
+    /// The pod of this number as the owner of its claims.
+    pub fn holder(&self, ordinal: i32, pod: Option<&Pod>) -> Holder {
+        Holder {
+            name: pod.map_or_else(|| pod_name(self.set, ordinal), |pod| pod.metadata.name.clone()),
+            uid: pod.map_or_else(Uid::default, |pod| pod.metadata.uid.clone()),
+            wanted: self.ordinals().contains(&ordinal),
+        }
+    }
+
+    /// Whether the claims of a pod have the owners that the retention policy asks for.
+    pub fn has_right_owners(&self, ordinal: i32, pod: &Pod) -> bool {
+        let holder = self.holder(ordinal, Some(pod));
+        let claims = identity::claim_names(self.set, ordinal).filter_map(|name| self.claims.get(&name));
+        claims.into_iter().all(|claim| retention::judge(claim, self.set, &holder).correction.is_none())
+    }
+
+    /// Whether a claim that is about to go is in the way of a new pod.
+    pub fn has_left_overs(&self, ordinal: i32) -> bool {
+        let holder = self.holder(ordinal, None);
+        let mut claims = identity::claim_names(self.set, ordinal).filter_map(|name| self.claims.get(&name));
+        claims.any(|claim| retention::is_left_over(claim, self.set, &holder))
+    }
+}
+
+/// The first number of a set.
+pub fn start(set: &StatefulSet) -> i32 {
+    set.spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start.max(0))
+}
+
+/// Whether a pod runs and takes traffic.
+pub fn is_running_and_ready(pod: &Pod) -> bool {
+    pod.status.phase == Phase::Running && pod.is_ready()
+}
+
+/// The numbers whose claims a plan may ask about: those of all pods, and of the first `most` that are missing.
+pub fn ordinals_in_play(set: &StatefulSet, pods: &[Arc<Pod>], most: usize) -> BTreeSet<i32> {
+    let present: BTreeSet<i32> = pods.iter().filter_map(|pod| identity::ordinal(pod)).collect();
+    let missing = ordinals(set).filter(|ordinal| !present.contains(ordinal)).take(most);
+    let missing: Vec<i32> = missing.collect();
+    present.into_iter().chain(missing).collect()
+}
+
+/// The numbers that a set wants.
+fn ordinals(set: &StatefulSet) -> Range<i32> {
+    let start = start(set);
+    start..start.saturating_add(set.spec.replicas.unwrap_or(1).max(0))
+}
+
+/// The pods of a set by their numbers. What has no number that can be read is left alone.
+pub struct Roster<'a> {
+    /// Those whose number is wanted.
+    pub replicas: BTreeMap<i32, &'a Pod>,
+    /// Those whose number is not.
+    pub condemned: BTreeMap<i32, &'a Pod>,
+}
+
+impl<'a> Roster<'a> {
+    /// Lays the pods out.
+    pub fn of(view: &View<'a>) -> Self {
+        let mut roster = Self { replicas: BTreeMap::new(), condemned: BTreeMap::new() };
+        for pod in view.pods {
+            let Some(ordinal) = identity::ordinal(pod) else { continue };
+            let wanted = view.ordinals().contains(&ordinal);
+            let row = if wanted { &mut roster.replicas } else { &mut roster.condemned };
+            // `db-0` and `db-00` have the same number; the one that is called as we would goes first.
+            let is_canonical = pod.metadata.name == pod_name(view.set, ordinal);
+            if is_canonical || !row.contains_key(&ordinal) {
+                row.insert(ordinal, pod);
+            }
+        }
+        roster
+    }
+}

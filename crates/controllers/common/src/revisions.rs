@@ -1,0 +1,186 @@
+//! The history of a pod template as ControllerRevisions: what is written into one, how it is recognised and what
+//! it is called. All of it is API: whoever takes a cluster over must find the revisions that are there, or every
+//! pod of it would be replaced.
+
+use std::sync::Arc;
+
+use flyball_api::{ControllerRevision, Key, Object, PodTemplate, RawJson, canonical, hash};
+use flyball_runtime::{Context, SyncError, exactly};
+use serde_json::{Value, json};
+
+/// Names of owners are cut here, so that a revision's name has room for the hash.
+const LONGEST_PREFIX: usize = 223;
+
+/// The data of the revision that stands for a template: the patch that puts it back, in the bytes that upstream
+/// would write.
+pub fn data_of(template: &RawJson) -> RawJson {
+    let mut template = template.to_value();
+    if let Value::Object(fields) = &mut template {
+        fields.insert("$patch".into(), "replace".into());
+    }
+    let text = canonical::to_string_via_float64(&json!({"spec": {"template": template}}));
+    // It is JSON, as it was just written.
+    RawJson::parse(&text).unwrap_or_default()
+}
+
+/// The template that a revision puts back; `None` if it holds none that can be read.
+pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplate> {
+    let mut data = revision.data.to_value();
+    let template = data.pointer_mut("/spec/template")?.as_object_mut()?;
+    template.remove("$patch");
+    PodTemplate::new(RawJson::from_value(&Value::Object(std::mem::take(template)))).ok()
+}
+
+/// The hash of a revision's data after `collisions` other revisions were found under its name.
+pub fn hash_of(data: &RawJson, collisions: i32) -> String {
+    let bytes = format!("{}{collisions}", data.as_str());
+    hash::safe_encode(&hash::fnv32(bytes.as_bytes()).to_string())
+}
+
+/// What the revision of an owner is called.
+pub fn name(owner: &str, hash: &str) -> String {
+    format!("{}-{hash}", &owner[..owner.floor_char_boundary(LONGEST_PREFIX)])
+}
+
+/// Orders a history from the oldest to the latest.
+pub fn sort(revisions: &mut [Arc<ControllerRevision>]) {
+    revisions.sort_by(|one, two| {
+        let rank = |revision: &ControllerRevision| (revision.revision, revision.metadata.creation_timestamp);
+        rank(one).cmp(&rank(two)).then_with(|| one.metadata.name.cmp(&two.metadata.name))
+    });
+}
+
+/// Where some data stands in a history.
+#[derive(Debug, PartialEq)]
+pub enum Place<'a> {
+    /// It is the latest revision.
+    Latest(&'a Arc<ControllerRevision>),
+    /// It was there before: this is a rollback.
+    Earlier(&'a Arc<ControllerRevision>),
+    /// It is new.
+    Nowhere,
+}
+
+/// Looks data up in a sorted history; of several equal revisions the latest counts.
+pub fn place<'a>(sorted: &'a [Arc<ControllerRevision>], data: &RawJson) -> Place<'a> {
+    match sorted.iter().rposition(|revision| revision.data == *data) {
+        Some(at) if at + 1 == sorted.len() => Place::Latest(&sorted[at]),
+        Some(at) => Place::Earlier(&sorted[at]),
+        None => Place::Nowhere,
+    }
+}
+
+/// The number after all that are taken.
+pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
+    revisions.iter().map(|revision| revision.revision).max().unwrap_or(0).max(0).saturating_add(1)
+}
+
+/// What came of an attempt to create a revision.
+#[derive(Debug)]
+pub enum Created {
+    /// There is one with that name and that data, made just now or by an earlier attempt.
+    There(Box<ControllerRevision>),
+    /// Other data has the name.
+    NameTaken,
+}
+
+/// Creates a revision, and looks whether it was there already if its name is taken.
+pub async fn create(
+    cx: &Context,
+    owner: &Key,
+    revision: &ControllerRevision,
+    why: &str,
+) -> Result<Created, SyncError> {
+    let key = revision.key();
+    match cx.writer(owner).create_whole(revision, why).await {
+        Ok(created) => Ok(Created::There(Box::new(created))),
+        Err(error) if error.is_already_exists() => {
+            let doing = format!("reading the revision {key}");
+            let there: ControllerRevision = cx.client.get(&key).await.map_err(SyncError::api(doing))?;
+            Ok(match there.data == revision.data {
+                true => Created::There(Box::new(there)),
+                false => Created::NameTaken,
+            })
+        }
+        Err(error) => Err(SyncError::api(format!("creating the revision {key}"))(error)),
+    }
+}
+
+/// Writes a changed revision back.
+pub async fn update(
+    cx: &Context,
+    owner: &Key,
+    revision: &ControllerRevision,
+    why: &str,
+) -> Result<ControllerRevision, SyncError> {
+    let doing = format!("updating the revision {}", revision.key());
+    cx.writer(owner).update_whole(revision, why).await.map_err(SyncError::api(doing))
+}
+
+/// Deletes a revision; one that is gone already is no failure.
+pub async fn delete(
+    cx: &Context,
+    owner: &Key,
+    revision: &ControllerRevision,
+    why: &str,
+) -> Result<(), SyncError> {
+    let key = revision.key();
+    let outcome = cx.writer(owner).delete::<ControllerRevision>(&key, exactly(&revision.metadata), why).await;
+    match outcome {
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        other => other.map_err(SyncError::api(format!("deleting the revision {key}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(name: &str, number: i64, data: &str) -> Arc<ControllerRevision> {
+        let mut revision = ControllerRevision::default();
+        revision.metadata.name = name.into();
+        revision.revision = number;
+        revision.data = RawJson::parse(data).unwrap();
+        Arc::new(revision)
+    }
+
+    #[test]
+    fn data_is_written_as_go_would() {
+        let template = RawJson::parse(
+            r#"{"spec":{"terminationGracePeriodSeconds":30,"containers":[{"name":"a","args":["<&>"]}]},"metadata":{"labels":{"app":"db"}}}"#,
+        );
+        let data = data_of(&template.unwrap());
+        assert_eq!(
+            data.as_str(),
+            r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"db"}},"spec":{"containers":[{"args":["\u003c\u0026\u003e"],"name":"a"}],"terminationGracePeriodSeconds":30}}}}"#
+        );
+        let mut stored = ControllerRevision::default();
+        stored.data = data;
+        let template = template_of(&stored).unwrap();
+        assert_eq!(template.metadata.labels.get("app"), Some("db"));
+        assert!(!template.raw().as_str().contains("$patch"));
+    }
+
+    #[test]
+    fn names_have_room_for_the_hash() {
+        assert_eq!(name("db", "abc"), "db-abc");
+        assert_eq!(name(&"x".repeat(253), "abc").len(), 223 + 4);
+    }
+
+    #[test]
+    fn collisions_change_the_hash() {
+        let data = RawJson::parse("{}").unwrap();
+        assert_ne!(hash_of(&data, 0), hash_of(&data, 1));
+    }
+
+    #[test]
+    fn a_template_is_found_wherever_it_stands() {
+        let mut history = vec![revision("c", 3, "3"), revision("a", 1, "1"), revision("b", 2, "2")];
+        sort(&mut history);
+        let data = |text| RawJson::parse(text).unwrap();
+        assert_eq!(place(&history, &data("3")), Place::Latest(&history[2]));
+        assert_eq!(place(&history, &data("1")), Place::Earlier(&history[0]));
+        assert_eq!(place(&history, &data("4")), Place::Nowhere);
+        assert_eq!((next_number(&history), next_number(&[])), (4, 1));
+    }
+}
