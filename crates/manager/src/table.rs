@@ -132,6 +132,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "daemonsets/status.apps(update); daemonsets/finalizers.apps(update); pods(create,delete,patch); \
             pods/binding(create); controllerrevisions.apps(create,delete,patch,update); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_apps::daemonset::start),
         ..DEFAULT
     },
     Controller { name: "job-controller", aliases: &["job"], identity: Some("job-controller"),

@@ -1,5 +1,6 @@
 //! Indexes that several controllers look objects up by.
 
+use flyball_api::pod::Pod;
 use flyball_api::{Object, Uid};
 use flyball_cache::{Index, Store};
 use std::sync::Arc;
@@ -11,6 +12,18 @@ pub fn by_controller<T: Object>() -> Index<T> {
         keys: |object, emit| match object.meta().controller() {
             Some(owner) => emit(&owner.uid.to_smol_str()),
             None => emit(&orphans_of(&object.meta().namespace)),
+        },
+    }
+}
+
+/// Pods by the node that they run on.
+pub fn by_node() -> Index<Pod> {
+    Index {
+        name: "node",
+        keys: |pod, emit| {
+            if !pod.spec.node_name.is_empty() {
+                emit(&pod.spec.node_name);
+            }
         },
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod claim;
 pub mod index;
+pub mod nodeaffinity;
 pub mod pods;
 pub mod revisions;
 pub mod slow_start;

@@ -1,0 +1,102 @@
+//! How fast failed pods are replaced on one node: after a second, then after two, and so on up to a quarter of an
+//! hour. The kubelet may be refusing them, and each attempt costs a pod.
+
+use std::time::Duration;
+
+use flyball_api::{DaemonSet, Timestamp, Uid};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+
+/// The first wait.
+pub const FIRST: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+/// A node that was fine for this long starts anew.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 60);
+/// How often old entries are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// A set in one of its generations, on one node: a new template deserves a new chance.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    set: Uid,
+    generation: i64,
+    node: SmolStr,
+}
+
+impl Place {
+    fn of(set: &DaemonSet, node: &str) -> Self {
+        Self { set: set.metadata.uid.clone(), generation: set.status.observed_generation, node: node.into() }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_place: FxHashMap<Place, (Duration, Timestamp)>,
+    swept: Option<Timestamp>,
+}
+
+/// The waits of all sets and nodes.
+#[derive(Debug, Default)]
+pub struct Backoff(Mutex<Entries>);
+
+impl Backoff {
+    /// How long the present wait on a node is; `None` when it is over.
+    pub fn wait(&self, set: &DaemonSet, node: &str, now: Timestamp) -> Option<Duration> {
+        let entries = self.0.lock();
+        let (wait, since) = *entries.by_place.get(&Place::of(set, node))?;
+        (age(since, now) < wait).then_some(wait)
+    }
+
+    /// A failed pod is being replaced: the next wait on its node is twice as long.
+    pub fn failed(&self, set: &DaemonSet, node: &str, now: Timestamp) {
+        let mut entries = self.0.lock();
+        if entries.swept.is_none_or(|swept| age(swept, now) >= SWEEP_EVERY) {
+            entries.by_place.retain(|_, (_, since)| age(*since, now) <= FORGOTTEN_AFTER);
+            entries.swept = Some(now);
+        }
+        let place = Place::of(set, node);
+        let last = entries.by_place.get(&place).filter(|(_, since)| age(*since, now) <= FORGOTTEN_AFTER);
+        let wait = last.map_or(FIRST, |(wait, _)| (*wait * 2).min(LONGEST));
+        entries.by_place.insert(place, (wait, now));
+    }
+}
+
+fn age(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_quarter_of_an_hour_and_are_forgotten() {
+        let (backoff, set) = (Backoff::default(), DaemonSet::default());
+        let at = |second| Timestamp::from_second(second).unwrap();
+        assert_eq!(backoff.wait(&set, "n", at(0)), None);
+        let mut now = 0;
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900] {
+            backoff.failed(&set, "n", at(now));
+            assert_eq!(backoff.wait(&set, "n", at(now)), Some(Duration::from_secs(seconds)));
+            now += i64::try_from(seconds).unwrap();
+            assert_eq!(backoff.wait(&set, "n", at(now)), None, "after {seconds}");
+        }
+        assert_eq!(backoff.wait(&set, "other", at(now)), None);
+        backoff.failed(&set, "n", at(now + 1801));
+        assert_eq!(backoff.wait(&set, "n", at(now + 1801)), Some(FIRST));
+    }
+
+    #[test]
+    fn a_new_generation_starts_anew_and_the_old_is_swept() {
+        let backoff = Backoff::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut set = DaemonSet::default();
+        backoff.failed(&set, "n", at(0));
+        set.status.observed_generation = 2;
+        assert_eq!(backoff.wait(&set, "n", at(0)), None);
+        backoff.failed(&set, "n", at(4000));
+        assert_eq!(backoff.0.lock().by_place.len(), 1);
+    }
+}

@@ -1,0 +1,89 @@
+//! Keeps a pod on every node that a DaemonSet asks for.
+//!
+//! - **Promise**: once `spec` and the nodes stop changing, every node that fits the template (by name, selector,
+//!   affinity and taints) runs one pod of the current revision and no other node runs any; a pod may stay, though,
+//!   where a taint only keeps new ones away. Pods are made with affinity for their node and go through the
+//!   scheduler. An update never takes away more than `maxUnavailable`, or makes more than `maxSurge` at a time.
+//! - **Watches** DaemonSets, Pods, Nodes and ControllerRevisions. **Writes** pods, revisions, and the whole
+//!   `status` of its sets but for `conditions`, which it leaves to others.
+//! - Upstream: `pkg/controller/daemon`. What differs: the write barrier stands for expectations; hashes of
+//!   revisions are our own, as revisions are found by what they hold; pods left on a node that is gone do not
+//!   stop a surging update.
+
+pub mod backoff;
+pub mod history;
+pub mod invariants;
+pub mod manifests;
+pub mod placement;
+pub mod plan;
+pub mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+pub mod update;
+pub mod view;
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{ControllerRevision, DaemonSet, Key, Node};
+use flyball_common::index::{by_controller, by_node};
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+/// The name under which the controller runs and tells events.
+pub const NAME: &str = "daemonset-controller";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue::<Key>("daemonset");
+    let node_queue = tasks.queue::<Key>("daemonset-node-updates");
+    let (sets, pods) = (cx.informer::<DaemonSet>(), cx.informer::<Pod>());
+    let (nodes, revisions) = (cx.informer::<Node>(), cx.informer::<ControllerRevision>());
+    pods.index(&by_controller());
+    pods.index(&by_node());
+    revisions.index(&by_controller());
+    tasks.on(&sets, {
+        let queue = queue.clone();
+        move |change| queue.add(change.key(), priority(change.origin))
+    });
+    tasks.on(&pods, {
+        let (queue, sets) = (queue.clone(), sets.clone());
+        move |change| {
+            for key in triggers::pod_changed(change, sets.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&revisions, {
+        let (queue, sets) = (queue.clone(), sets.clone());
+        move |change| {
+            for key in triggers::revision_changed(change, sets.store()) {
+                queue.add(key, priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&nodes, {
+        let queue = node_queue.clone();
+        move |change| {
+            if triggers::is_relevant(change) {
+                queue.add(change.key(), priority(change.origin));
+            }
+        }
+    });
+    let workers = usize::try_from(cx.config.daemon_set_controller.concurrent_daemon_set_syncs).unwrap_or(1);
+    let comparisons = cx.gates.enabled("TaintTolerationComparisonOperators");
+    let watch = sync::NodeWatch {
+        sets: sets.clone(),
+        pods: pods.clone(),
+        nodes: nodes.clone(),
+        queue: queue.clone(),
+        comparisons,
+    };
+    let events = cx.events.with_source(NAME);
+    let backoff = backoff::Backoff::default();
+    let controller = sync::Controller { events, cx, sets, pods, nodes, revisions, backoff, comparisons };
+    tasks.workers(&queue, workers, Arc::new(controller));
+    tasks.workers(&node_queue, workers, Arc::new(watch));
+    Ok(())
+}

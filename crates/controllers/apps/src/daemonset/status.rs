@@ -1,0 +1,38 @@
+//! What to say about a set. Pure.
+
+use flyball_api::daemon_set::DaemonSetStatus;
+
+use super::view::View;
+
+/// The status of a snapshot: what its nodes should run and do. Of several pods on a node the first counts.
+pub fn status(view: &View<'_>) -> DaemonSetStatus {
+    let mut status = DaemonSetStatus {
+        observed_generation: view.set.metadata.generation,
+        collision_count: view.set.status.collision_count,
+        conditions: view.set.status.conditions.clone(),
+        ..DaemonSetStatus::default()
+    };
+    for spot in view.spots.values().filter(|spot| spot.exists) {
+        let first = spot.pods.first();
+        if !spot.fit.should_run {
+            status.number_misscheduled += i32::from(first.is_some());
+            continue;
+        }
+        status.desired_number_scheduled += 1;
+        let Some(pod) = first else { continue };
+        status.current_number_scheduled += 1;
+        status.number_ready += i32::from(pod.is_ready());
+        status.number_available += i32::from(view.is_available(pod));
+        status.updated_number_scheduled += i32::from(view.is_updated(pod));
+    }
+    status.number_unavailable = status.desired_number_scheduled - status.number_available;
+    status
+}
+
+/// Whether the status says anything that was not said before.
+pub fn is_news(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
+    let observed_generation = before.observed_generation.max(status.observed_generation);
+    before.observed_generation < status.observed_generation
+        || DaemonSetStatus { observed_generation, ..before.clone() }
+            != DaemonSetStatus { observed_generation, ..status.clone() }
+}

@@ -1,0 +1,58 @@
+//! Which sets a change of a pod, a revision or a node concerns.
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{ControllerRevision, DaemonSet, Key, Node, Object, Selector};
+use flyball_cache::{Change, Store};
+use flyball_common::index::by_node;
+use flyball_common::wake;
+
+use super::placement::Placement;
+
+/// The sets to look at after a change of a pod: its controller, the one it had before, and, for a pod without
+/// one, every set that could adopt it.
+pub fn pod_changed(change: &Change<'_, Pod>, sets: &Store<DaemonSet>) -> Vec<Key> {
+    wake::owners(change, sets, selector)
+}
+
+/// The same for a revision.
+pub fn revision_changed(change: &Change<'_, ControllerRevision>, sets: &Store<DaemonSet>) -> Vec<Key> {
+    wake::owners(change, sets, selector)
+}
+
+fn selector(set: &DaemonSet) -> Option<Selector> {
+    Selector::from_object(set.spec.selector.as_ref()).ok()
+}
+
+/// Whether a change of a node may move pods: it is new, or its labels or taints are. A node that goes takes its
+/// pods with it, and these wake their sets.
+pub fn is_relevant(change: &Change<'_, Node>) -> bool {
+    match (change.old, change.new) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(old), Some(new)) => {
+            old.metadata.labels != new.metadata.labels || old.spec.taints != new.spec.taints
+        }
+    }
+}
+
+/// The sets for which a node makes a difference: they lack a pod there, have one that may not stay, or have one
+/// somewhere that should not be, which may have become right.
+///
+/// Upstream: syncNodeUpdate: a pod that may stay where none should run does not wake its set.
+pub fn node_changed(node: &Node, sets: &Store<DaemonSet>, pods: &Store<Pod>, comparisons: bool) -> Vec<Key> {
+    let there = pods.by(&by_node(), &node.metadata.name);
+    let has_pod = |set: &DaemonSet| {
+        let is_theirs = |pod: &Arc<Pod>| pod.metadata.is_controlled_by(set.uid());
+        there.iter().any(is_theirs)
+    };
+    let is_concerned = |set: &&Arc<DaemonSet>| {
+        let fit = Placement::of(set, comparisons).on(node);
+        match has_pod(set) {
+            true => !fit.may_stay || set.status.number_misscheduled > 0,
+            false => fit.should_run,
+        }
+    };
+    sets.list().iter().filter(is_concerned).map(|set| set.key()).collect()
+}

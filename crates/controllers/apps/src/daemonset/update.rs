@@ -1,0 +1,106 @@
+//! A rolling update: old pods go within `maxUnavailable`, or new ones come within `maxSurge`. Pure.
+//!
+//! It starts from nodes with one living pod each, or two while surging; other nodes wait for the plan to tidy them.
+
+use flyball_api::intstr::InvalidPercentage;
+use flyball_api::pod::Pod;
+
+use super::plan::{Plan, Why};
+use super::view::{Spot, View};
+
+/// The living pods of a node: at most one of the current template and one of an older.
+#[derive(Default)]
+struct Pair<'a> {
+    new: Option<&'a Pod>,
+    old: Option<&'a Pod>,
+}
+
+/// The two pods of a node; `None` if there are more.
+fn pair<'a>(view: &View<'_>, spot: &Spot<'a>) -> Option<Pair<'a>> {
+    let mut pair = Pair::default();
+    for pod in spot.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
+        let place = if view.is_updated(pod) { &mut pair.new } else { &mut pair.old };
+        if place.replace(pod).is_some() {
+            return None;
+        }
+    }
+    Some(pair)
+}
+
+/// The steps of the update.
+///
+/// # Errors
+/// A bound is neither a number nor a percentage.
+pub fn update<'a>(view: &'a View<'_>) -> Result<Plan<'a>, InvalidPercentage> {
+    let desired = view.desired();
+    let (surge, unavailable) = (view.max_surge(desired)?, view.max_unavailable(desired)?);
+    Ok(match surge {
+        // Both zero would never end; the server does not let a user ask for it.
+        0 if desired > 0 => replace(view, unavailable.max(1)),
+        0 => replace(view, unavailable),
+        _ => surge_over(view, surge, desired),
+    })
+}
+
+/// The nodes that the update looks at: those with pods, and those that should have one.
+fn concerned<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, &'a Spot<'a>)> {
+    let spots = view.spots.iter().filter(|(_, spot)| spot.fit.should_run || !spot.pods.is_empty());
+    spots.map(|(node, spot)| (node.as_str(), spot))
+}
+
+/// Deletes old pods as long as no more than `most` nodes are without an available one. Old pods that do not serve
+/// cost nothing and go at once.
+fn replace<'a>(view: &'a View<'_>, most: usize) -> Plan<'a> {
+    let (mut unavailable, mut free, mut candidates) = (0, vec![], vec![]);
+    for (node, spot) in concerned(view) {
+        match pair(view, spot) {
+            Some(Pair { new: Some(pod), old: None }) => unavailable += usize::from(!view.is_available(pod)),
+            Some(Pair { new: None, old: Some(pod) }) if view.is_available(pod) => {
+                candidates.push((pod, node, Why::Outdated));
+            }
+            Some(Pair { new: None, old: Some(pod) }) => {
+                free.push((pod, node, Why::Outdated));
+                unavailable += 1;
+            }
+            // None, two, or more than that: the node is yet to be tidied.
+            _ => unavailable += 1,
+        }
+    }
+    candidates.truncate(most.saturating_sub(unavailable));
+    free.extend(candidates);
+    Plan { delete: free, ..Plan::default() }
+}
+
+/// Makes new pods beside old ones on at most `most` nodes at a time, and deletes the old one once the new one
+/// serves. Old pods that do not serve get their successor at once.
+fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Plan<'a> {
+    let mut plan = Plan::default();
+    let (mut surging, mut available) = (0, 0);
+    let (mut candidates, mut misplaced) = (vec![], vec![]);
+    for (node, spot) in concerned(view) {
+        let Some(pair) = pair(view, spot) else {
+            surging += 1;
+            continue;
+        };
+        available += usize::from(pair.old.or(pair.new).is_some_and(|pod| view.is_available(pod)));
+        match pair {
+            Pair { old: None, .. } => {}
+            Pair { old: Some(old), new: None } => match (view.is_available(old), spot.fit.should_run) {
+                (false, false) => plan.delete.push((old, node, Why::Misplaced)),
+                (false, true) => plan.create.push(node),
+                (true, false) => misplaced.push((old, node, Why::Misplaced)),
+                (true, true) => candidates.push(node),
+            },
+            Pair { old: Some(old), new: Some(new) } if view.is_available(new) => {
+                plan.delete.push((old, node, Why::Superseded));
+            }
+            Pair { .. } => surging += 1,
+        }
+    }
+    // Who surges wants all of the service all of the time: a pod that is to move goes only when enough others serve.
+    misplaced.truncate(available.saturating_sub(desired));
+    plan.delete.extend(misplaced);
+    candidates.truncate(most.saturating_sub(surging));
+    plan.create.extend(candidates);
+    plan
+}

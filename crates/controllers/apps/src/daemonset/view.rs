@@ -1,0 +1,118 @@
+//! What the decisions look at, borrowed from one snapshot: nodes with the daemon pods on them. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::intstr::{InvalidPercentage, Rounding};
+use flyball_api::pod::Pod;
+use flyball_api::{DaemonSet, Node, Timestamp};
+use smol_str::SmolStr;
+
+use super::manifests::{is_updated, target_node, template_generation};
+use super::placement::{Fit, Placement};
+
+/// One node, or what is left of one.
+#[derive(Debug)]
+pub struct Spot<'a> {
+    /// Whether the node exists.
+    pub exists: bool,
+    /// What it is to the set; nothing once it is gone.
+    pub fit: Fit,
+    /// The daemon pods on it or meant for it: scheduled ones first, then by age.
+    pub pods: Vec<&'a Pod>,
+}
+
+/// Everything the decisions may look at.
+pub struct View<'a> {
+    /// The set.
+    pub set: &'a DaemonSet,
+    /// All nodes, and those that are gone and have pods left, by name.
+    pub spots: BTreeMap<SmolStr, Spot<'a>>,
+    /// The hash of the set's revision.
+    pub hash: &'a str,
+    /// Nodes on which pods keep failing, and how long the next one is left there.
+    pub backoff: BTreeMap<SmolStr, Duration>,
+    /// What time it is.
+    pub now: Timestamp,
+    generation: Option<i64>,
+}
+
+impl<'a> View<'a> {
+    /// Sorts pods to nodes. Pods that have ended and are being deleted are no longer our business.
+    pub fn new(
+        set: &'a DaemonSet,
+        nodes: &[Arc<Node>],
+        pods: &'a [Arc<Pod>],
+        hash: &'a str,
+        placement: &Placement,
+        now: Timestamp,
+    ) -> Self {
+        let spot = |node: &Arc<Node>| {
+            (node.metadata.name.clone(), Spot { exists: true, fit: placement.on(node), pods: vec![] })
+        };
+        let mut spots: BTreeMap<_, _> = nodes.iter().map(spot).collect();
+        for pod in pods.iter().filter(|pod| !(pod.is_finished() && pod.metadata.is_deleting())) {
+            let Some(node) = target_node(pod) else { continue };
+            let gone = || Spot { exists: false, fit: Fit::default(), pods: vec![] };
+            spots.entry(node).or_insert_with(gone).pods.push(pod);
+        }
+        for spot in spots.values_mut() {
+            spot.pods.sort_by_key(|pod| {
+                let meta = &pod.metadata;
+                (pod.spec.node_name.is_empty(), meta.creation_timestamp, meta.name.clone())
+            });
+        }
+        let generation = template_generation(set);
+        Self { set, spots, hash, backoff: BTreeMap::new(), now, generation }
+    }
+
+    /// How many nodes should run a pod.
+    pub fn desired(&self) -> usize {
+        self.spots.values().filter(|spot| spot.fit.should_run).count()
+    }
+
+    /// Whether pods are replaced by themselves.
+    pub fn is_rolling(&self) -> bool {
+        self.set.spec.update_strategy.type_ == "RollingUpdate"
+    }
+
+    /// Whether a node may have two pods while one replaces the other.
+    pub fn is_surging(&self) -> bool {
+        self.max_surge(1).is_ok_and(|surge| surge > 0)
+    }
+
+    /// On how many of `desired` nodes there may be two pods.
+    ///
+    /// # Errors
+    /// `maxSurge` is neither a number nor a percentage.
+    pub fn max_surge(&self, desired: usize) -> Result<usize, InvalidPercentage> {
+        let rolling = self.set.spec.update_strategy.rolling_update.as_ref().filter(|_| self.is_rolling());
+        resolve(rolling.and_then(|rolling| rolling.max_surge.as_ref()), desired)
+    }
+
+    /// On how many of `desired` nodes the pod may be missing.
+    ///
+    /// # Errors
+    /// `maxUnavailable` is neither a number nor a percentage.
+    pub fn max_unavailable(&self, desired: usize) -> Result<usize, InvalidPercentage> {
+        let rolling = self.set.spec.update_strategy.rolling_update.as_ref().filter(|_| self.is_rolling());
+        resolve(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), desired)
+    }
+
+    /// Whether a pod has been ready for long enough.
+    pub fn is_available(&self, pod: &Pod) -> bool {
+        pod.is_available(self.set.spec.min_ready_seconds, self.now)
+    }
+
+    /// Whether a pod was made from the template as it is now.
+    pub fn is_updated(&self, pod: &Pod) -> bool {
+        is_updated(pod, self.hash, self.generation)
+    }
+}
+
+fn resolve(amount: Option<&flyball_api::IntOrString>, desired: usize) -> Result<usize, InvalidPercentage> {
+    let total = i64::try_from(desired).unwrap_or(i64::MAX);
+    let amount = amount.map_or(Ok(0), |amount| amount.resolve(total, Rounding::Up))?;
+    Ok(usize::try_from(amount).unwrap_or(0))
+}
