@@ -1,7 +1,8 @@
 //! On which nodes a daemon's pod belongs: names, selectors, affinity, taints. Pure.
 
+use flyball_api::pod_template::TemplateSpec;
 use flyball_api::taint::{Taint, Toleration};
-use flyball_api::{DaemonSet, Node, TemplateSpec};
+use flyball_api::{DaemonSet, Node};
 use flyball_common::nodeaffinity::Wish;
 use smol_str::SmolStr;
 

@@ -99,11 +99,10 @@ impl Controller {
             }
         };
         let made = slow_start(plan.create.len(), make).await;
-        let delete = |(pod, _, why): &(&Pod, &str, Why)| {
-            let (pod, why) = (*pod, why.text());
-            async move { pods::delete(&self.cx, &self.events, key, about, pod, why).await }
-        };
-        let deleted = join_all(plan.delete.iter().map(delete)).await;
+        let deletions = plan.delete.iter().map(|&(pod, _, why)| async move {
+            pods::delete(&self.cx, &self.events, key, about, pod, why.text()).await
+        });
+        let deleted = join_all(deletions).await;
         made.failure.or_else(|| deleted.into_iter().find_map(Result::err))
     }
 
