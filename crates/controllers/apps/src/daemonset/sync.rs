@@ -10,7 +10,7 @@ use flyball_api::{
 };
 use flyball_cache::Informer;
 use flyball_common::claim::claim;
-use flyball_common::index::owned_or_orphaned;
+use flyball_common::index::{by_node, owned_or_orphaned};
 use flyball_common::pods::{self, PodError};
 use flyball_common::revisions;
 use flyball_common::slow_start::slow_start;
@@ -189,7 +189,8 @@ pub(super) struct NodeWatch {
 impl Reconcile for NodeWatch {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         if let Some(node) = self.nodes.store().get(key) {
-            for set in triggers::node_changed(&node, self.sets.store(), self.pods.store(), self.comparisons) {
+            let there = self.pods.store().by(&by_node(), &node.metadata.name);
+            for set in triggers::node_changed(&node, &there, self.sets.store(), self.comparisons) {
                 self.queue.add(set, Priority::Change);
             }
         }

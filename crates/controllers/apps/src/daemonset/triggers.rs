@@ -5,7 +5,6 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, DaemonSet, Key, Node, Object, Selector};
 use flyball_cache::{Change, Store};
-use flyball_common::index::by_node;
 use flyball_common::wake;
 
 use super::placement::Placement;
@@ -37,16 +36,12 @@ pub fn is_relevant(change: &Change<'_, Node>) -> bool {
     }
 }
 
-/// The sets for which a node makes a difference: they lack a pod there, have one that may not stay, or have one
-/// somewhere that should not be, which may have become right.
+/// The sets for which a node with these pods makes a difference: they lack a pod there, have one that may not stay,
+/// or have one somewhere that should not be, which may have become right.
 ///
 /// Upstream: syncNodeUpdate: a pod that may stay where none should run does not wake its set.
-pub fn node_changed(node: &Node, sets: &Store<DaemonSet>, pods: &Store<Pod>, comparisons: bool) -> Vec<Key> {
-    let there = pods.by(&by_node(), &node.metadata.name);
-    let has_pod = |set: &DaemonSet| {
-        let is_theirs = |pod: &Arc<Pod>| pod.metadata.is_controlled_by(set.uid());
-        there.iter().any(is_theirs)
-    };
+pub fn node_changed(node: &Node, there: &[Arc<Pod>], sets: &Store<DaemonSet>, comparisons: bool) -> Vec<Key> {
+    let has_pod = |set: &DaemonSet| there.iter().any(|pod| pod.metadata.is_controlled_by(set.uid()));
     let is_concerned = |set: &&Arc<DaemonSet>| {
         let fit = Placement::of(set, comparisons).on(node);
         match has_pod(set) {

@@ -1,1 +1,10 @@
-//! Tables for the pure parts.
+//! Tables for the pure parts, over a small notation for nodes and pods (see [`world`]).
+
+mod history;
+mod manifests;
+mod placement;
+mod plan;
+mod properties;
+mod status;
+mod triggers;
+mod world;

@@ -1,1 +1,10 @@
-//! Tables for the pure parts.
+//! Tables for the pure parts, over a small notation for pods: `0:ready,old 1:pending` (see [`world`]).
+
+mod history;
+mod manifests;
+mod plan;
+mod properties;
+mod retention;
+mod status;
+mod triggers;
+mod world;

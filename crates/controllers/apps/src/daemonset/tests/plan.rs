@@ -1,0 +1,99 @@
+use std::time::Duration;
+
+use super::world::{planned, planned_in_backoff};
+
+#[track_caller]
+fn check(table: &[(&str, &str, &str, &str, &str)]) {
+    for (case, set, nodes, pods, want) in table {
+        assert_eq!(planned(set, nodes, pods), *want, "{case}");
+    }
+}
+
+#[test]
+fn every_node_that_fits_gets_one_pod() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                   set        nodes                  pods                              plan
+        ("nothing there",                         "",        "n1 n2",               "",                               "create n1, create n2"),
+        ("one is missing",                        "",        "n1 n2",               "a@n1",                           "create n2"),
+        ("settled",                               "",        "n1 n2",               "a@n1 b@n2",                      ""),
+        ("a pod that waits to be scheduled counts", "",      "n1",                  "a@n1:unscheduled",               ""),
+        ("not where a taint keeps it off",        "",        "n1:keep-off n2",      "",                               "create n2"),
+        ("but it may stay there",                 "",        "n1:keep-off",         "a@n1",                           ""),
+        ("a taint drives it off",                 "",        "n1:drive-off",        "a@n1 b@n1:terminating",          "delete a misplaced"),
+        ("labels moved",                          "zone=x",  "n1:label=y n2:label=x", "a@n1",                         "create n2, delete a misplaced"),
+        ("of several the oldest stays",           "",        "n1",                  "a@n1:age=5 b@n1:age=9 c@n1:age=1", "delete a surplus, delete c surplus"),
+        ("a scheduled one before an older",       "",        "n1",                  "a@n1:unscheduled,age=9 b@n1:age=1", "delete a surplus"),
+        ("a going pod is waited for",             "",        "n1",                  "a@n1:terminating",               ""),
+        ("unless it has ended",                   "",        "n1",                  "a@n1:terminating,failed",        "create n1"),
+        ("failed pods go",                        "",        "n1",                  "a@n1:failed",                    "delete a failed"),
+        ("one after the other",                   "",        "n1",                  "a@n1:failed b@n1:failed",        "delete a failed"),
+        ("so do those that ended well",           "",        "n1",                  "a@n1:succeeded",                 "delete a succeeded"),
+        ("waiting for a node that is gone",       "",        "n1",                  "a@n1 b@n9:unscheduled",          "delete b node-gone"),
+        ("on a node that is gone",                "",        "n1",                  "a@n1 b@n9",                      ""),
+    ]);
+}
+
+#[test]
+fn old_pods_are_replaced_within_max_unavailable() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                   set               nodes        pods                                    plan
+        ("one at a time",                         "",               "n1 n2 n3",  "a@n1:old b@n2:old c@n3:old",           "delete a outdated"),
+        ("two at a time",                         "unavailable=2",  "n1 n2 n3",  "a@n1:old b@n2:old c@n3:old",           "delete a outdated, delete b outdated"),
+        ("percentages round up",                  "unavailable=34%", "n1 n2 n3", "a@n1:old b@n2:old c@n3:old",           "delete a outdated, delete b outdated"),
+        ("zero of everything is one",             "unavailable=0",  "n1 n2",     "a@n1:old b@n2:old",                    "delete a outdated"),
+        ("a going one counts",                    "",               "n1 n2",     "a@n1:old,terminating b@n2:old",        ""),
+        ("an unready new one counts",             "",               "n1 n2",     "a@n1:unready b@n2:old",                ""),
+        ("patience counts",                       "patience=60",    "n1 n2",     "a@n1:ready=5 b@n2:old",                ""),
+        ("old ones that do not serve go at once", "",               "n1 n2 n3",  "a@n1:old,unready b@n2:old,unready c@n3:old", "delete a outdated, delete b outdated"),
+        ("by hand",                               "ondelete",       "n1 n2",     "a@n1:old b@n2:old",                    ""),
+        ("missing ones come first",               "",               "n1 n2",     "a@n1:old",                             "create n2"),
+        ("where it may only stay, it is replaced as well", "",      "n1:keep-off n2", "a@n1:old b@n2",                   "delete a outdated"),
+    ]);
+}
+
+#[test]
+fn with_surge_the_new_comes_before_the_old_goes() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                   set              nodes         pods                                    plan
+        ("one at a time",                         "surge=1",       "n1 n2",      "a@n1:old b@n2:old",                    "create n1"),
+        ("percentages round up",                  "surge=1%",      "n1 n2",      "a@n1:old b@n2:old",                    "create n1"),
+        ("the new one gets ready",                "surge=1",       "n1 n2",      "a@n1:old x@n1:unready b@n2:old",       ""),
+        ("the old one goes",                      "surge=1",       "n1 n2",      "a@n1:old x@n1 b@n2:old",               "delete a superseded"),
+        ("then the next",                         "surge=1",       "n1 n2",      "x@n1 b@n2:old",                        "create n2"),
+        ("patience counts",                       "surge=1 patience=60", "n1",   "a@n1:old x@n1:ready=5",                ""),
+        ("an old one that does not serve goes when its successor is there", "surge=1", "n1", "a@n1:old,unready x@n1:unready", "delete a superseded"),
+        ("and gets it at once",                   "surge=1",       "n1 n2 n3",   "a@n1:old,unready b@n2:old,unready c@n3:old", "create n1, create n2, create n3"),
+        ("more than two are too many",            "surge=1",       "n1",         "a@n1:old,age=9 b@n1:old,age=5 x@n1:unready", "delete b surplus"),
+        ("a going pod leaves its node empty",     "surge=1",       "n1",         "a@n1:terminating",                     "create n1"),
+        ("failed ones are replaced",              "surge=1",       "n1",         "a@n1:failed",                          "create n1, delete a failed"),
+        ("where it may only stay, it goes once the others serve", "surge=1", "n1:keep-off n2", "a@n1:old b@n2",        "delete a misplaced"),
+        ("but not before",                        "surge=1",       "n1:keep-off n2", "a@n1:old b@n2:unready",            ""),
+        ("unless it does not serve",              "surge=1",       "n1:keep-off n2", "a@n1:old,unready b@n2:unready",    "delete a misplaced"),
+        ("pods of a node that is gone do not stop it", "surge=1",  "n1",         "a@n1:old z@n9:old",                    "create n1, delete z misplaced"),
+    ]);
+}
+
+#[test]
+fn failed_pods_wait_for_their_turn() {
+    assert_eq!(planned_in_backoff("n1", "a@n1:failed"), (String::new(), Some(Duration::from_secs(8))));
+    assert_eq!(planned_in_backoff("n1", "a@n1:succeeded").0, "delete a succeeded");
+}
+
+#[test]
+fn a_large_cluster_is_filled_in_bursts() {
+    let nodes: Vec<_> = (0..400).map(|n| format!("n{n}")).collect();
+    assert_eq!(planned("", &nodes.join(" "), "").matches("create").count(), 250);
+    let pods: Vec<_> = (0..400).map(|n| format!("p{n}@n{n}")).collect();
+    let tainted: Vec<_> = (0..400).map(|n| format!("n{n}:drive-off")).collect();
+    assert_eq!(planned("", &tainted.join(" "), &pods.join(" ")).matches("delete").count(), 250);
+}
+
+#[test]
+fn bounds_that_are_no_amounts_are_errors() {
+    let set = super::world::set("unavailable=lots");
+    let (nodes, pods) = (super::world::nodes("n1"), super::world::pods("a@n1"));
+    assert!(crate::daemonset::plan::plan(&super::world::view(&set, &nodes, &pods)).is_err());
+}

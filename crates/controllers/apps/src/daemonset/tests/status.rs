@@ -1,0 +1,44 @@
+use super::world::{nodes, pods, set, view};
+use crate::daemonset::status::{is_news, status};
+
+#[test]
+fn counts_nodes_by_what_they_should_run_and_do() {
+    #[rustfmt::skip]
+    let table = [
+        // set            nodes             pods                             desired current missched. ready available updated unavailable
+        ("",              "n1 n2",          "",                              "2 0 0 0 0 0 2"),
+        ("",              "n1 n2",          "a@n1 b@n2:unready",             "2 2 0 1 1 2 1"),
+        ("patience=60",   "n1 n2",          "a@n1:ready=5 b@n2",             "2 2 0 2 1 2 1"),
+        ("",              "n1 n2",          "a@n1:old b@n2",                 "2 2 0 2 2 1 0"),
+        ("",              "n1:keep-off n2", "a@n1 b@n2",                     "1 1 1 1 1 1 0"),
+        ("zone=x",        "n1",             "",                              "0 0 0 0 0 0 0"),
+        ("surge=1",       "n1",             "a@n1:old,age=9 b@n1:age=1",     "1 1 0 1 1 0 0"),
+        ("",              "n1",             "a@n1:failed,terminating",       "1 0 0 0 0 0 1"),
+        ("",              "n1",             "a@n1:terminating",              "1 1 0 1 1 1 0"),
+        ("",              "n1",             "a@n1 z@n9",                     "1 1 0 1 1 1 0"),
+    ];
+    for (set_words, node_words, pod_words, want) in table {
+        let (set, nodes, pods) = (set(set_words), nodes(node_words), pods(pod_words));
+        let said = status(&view(&set, &nodes, &pods));
+        let counts = [
+            said.desired_number_scheduled,
+            said.current_number_scheduled,
+            said.number_misscheduled,
+            said.number_ready,
+            said.number_available,
+            said.updated_number_scheduled,
+            said.number_unavailable,
+        ];
+        assert_eq!(counts.map(|count| count.to_string()).join(" "), want, "{node_words} {pod_words}");
+        assert_eq!(said.observed_generation, 3);
+    }
+}
+
+#[test]
+fn only_news_is_written() {
+    let (set, nodes, pods) = (set(""), nodes("n1"), pods("a@n1"));
+    let fresh = status(&view(&set, &nodes, &pods));
+    assert!(is_news(&set.status, &fresh) && !is_news(&fresh, &fresh));
+    let later = flyball_api::daemon_set::DaemonSetStatus { observed_generation: 4, ..fresh.clone() };
+    assert!(is_news(&fresh, &later) && !is_news(&later, &fresh), "an older generation is no news");
+}

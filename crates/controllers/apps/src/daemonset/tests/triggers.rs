@@ -1,0 +1,50 @@
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_cache::{Change, Origin, Store};
+
+use super::world::{node, pod, pods, set};
+use crate::daemonset::triggers::{is_relevant, node_changed, pod_changed};
+
+#[test]
+fn a_node_wakes_the_sets_it_makes_a_difference_to() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                       set             node            pods           woken
+        ("it lacks a pod",                            "",             "n1",           "",            true),
+        ("it has one",                                "",             "n1",           "a@n1",        false),
+        ("it has one elsewhere",                      "",             "n1",           "a@n2",        true),
+        ("it should have none and has none",          "",             "n1:keep-off",  "",            false),
+        ("it may stay",                               "",             "n1:keep-off",  "a@n1",        false),
+        ("it may not",                                "",             "n1:drive-off", "a@n1",        true),
+        ("it may have become right",                  "misscheduled", "n1",           "a@n1",        true),
+        ("another's pod is not ours",                 "zone=x",       "n1",           "",            false),
+    ];
+    for (case, set_words, node_words, pod_words, want) in table {
+        let sets = Store::from_iter([set(set_words)]);
+        let on_node = |pod: &Arc<Pod>| pod.spec.node_name == "n1";
+        let there: Vec<_> = pods(pod_words).into_iter().filter(on_node).collect();
+        assert_eq!(!node_changed(&node(node_words), &there, &sets, false).is_empty(), want, "{case}");
+    }
+}
+
+#[test]
+fn only_labels_and_taints_of_a_node_count() {
+    let relevant = |old: Option<&str>, new: Option<&str>| {
+        let (old, new) = (old.map(node), new.map(node));
+        is_relevant(&Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch })
+    };
+    assert!(
+        relevant(None, Some("n"))
+            && relevant(Some("n"), Some("n:keep-off"))
+            && relevant(Some("n"), Some("n:label=x"))
+    );
+    assert!(!relevant(Some("n"), Some("n")) && !relevant(Some("n"), None));
+}
+
+#[test]
+fn a_pod_wakes_its_set() {
+    let (before, sets) = (pod("a@n1"), Store::from_iter([set("")]));
+    let change = Change { old: Some(&before), new: None, origin: Origin::Watch };
+    assert_eq!(pod_changed(&change, &sets).len(), 1);
+}

@@ -1,0 +1,76 @@
+use std::sync::Arc;
+
+use flyball_api::{ControllerRevision, RawJson};
+use flyball_common::revisions;
+use serde_json::json;
+
+use super::world::{claims, pods, set, view};
+use crate::statefulset::history::{obsolete, revision};
+
+/// A template as the server serves it, with all its defaults.
+fn template(image: &str, args: Option<&str>) -> RawJson {
+    let mut container = json!({
+        "image": image, "imagePullPolicy": "Always", "name": "c", "resources": {},
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+    });
+    if let Some(args) = args {
+        container["args"] = json!([args]);
+    }
+    RawJson::from_value(&json!({"metadata": {"labels": {"app": "db"}}, "spec": {
+        "containers": [container], "dnsPolicy": "ClusterFirst", "restartPolicy": "Always",
+        "schedulerName": "default-scheduler", "securityContext": {}, "terminationGracePeriodSeconds": 30,
+    }}))
+}
+
+#[test]
+fn revisions_are_named_as_upstream_names_them() {
+    #[rustfmt::skip]
+    let recorded_from_v1_36_4 = [
+        ("reg.example/v1",           None,             "db-7f655bcbf6"),
+        ("reg.example/never-ready",  None,             "db-678fbd8f4f"),
+        ("reg.example/v1",           Some("<a> & b"),  "db-855c967b8c"),
+        ("reg.example/v2",           Some("<a> & b"),  "db-748f75c7c8"),
+        ("reg.example/v4",           Some("<a> & b"),  "db-557fb6d84"),
+    ];
+    for (image, args, name) in recorded_from_v1_36_4 {
+        let made = revision(&set("1"), revisions::data_of(&template(image, args)), 1, 0);
+        assert_eq!(made.metadata.name, name, "{image} {args:?}");
+    }
+}
+
+#[test]
+fn a_revision_carries_labels_and_annotations() {
+    let made = revision(&set("1"), revisions::data_of(&template("reg.example/v1", None)), 4, 0);
+    assert_eq!(made.metadata.labels.get("controller.kubernetes.io/hash"), Some("7f655bcbf6"));
+    assert_eq!(made.metadata.labels.get("app"), Some("db"));
+    assert_eq!(made.metadata.annotations.get("note"), Some("kept"));
+    assert_eq!(made.revision, 4);
+}
+
+#[test]
+fn history_keeps_what_is_live_and_the_latest_of_the_rest() {
+    let revision = |name: &str| {
+        let mut revision = ControllerRevision::default();
+        revision.metadata.name = format!("db-{name}").as_str().into();
+        Arc::new(revision)
+    };
+    let history = ["a", "b", "broken", "c", "old", "new"].map(revision);
+    let gone = |limit: i32| {
+        let mut spec = set("1").spec.raw().to_value();
+        spec["revisionHistoryLimit"] = limit.into();
+        let mut set = set("1");
+        set.spec = serde_json::from_value(spec).unwrap();
+        let (pods, claims) = (pods("0:broken"), claims(""));
+        let view = view(&set, &pods, &claims);
+        obsolete(&view, &history)
+            .iter()
+            .map(|revision| revision.metadata.name.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(gone(10), "");
+    assert_eq!(gone(3), "");
+    assert_eq!(gone(2), "db-a");
+    assert_eq!(gone(0), "db-a db-b db-c");
+    assert_eq!(gone(-1), "", "no limit");
+}

@@ -1,0 +1,162 @@
+use super::world::planned;
+
+#[track_caller]
+fn check(table: &[(&str, &str, &str, &str)]) {
+    for (case, set, pods, want) in table {
+        assert_eq!(planned(set, pods, ""), *want, "{case}");
+    }
+}
+
+#[test]
+fn an_ordered_set_takes_one_step_and_waits() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                        set            pods                              plan
+        ("nothing there",                              "3",           "",                               "create 0 new | 0 there"),
+        ("the first is starting",                      "3",           "0:pending",                      "| 0 ready"),
+        ("the first runs and is not ready",            "3",           "0:unready",                      "| 0 ready"),
+        ("the first is ready",                         "3",           "0",                              "create 1 new | 1 there"),
+        ("ready for too short a time",                 "3 patience=60", "0:ready=10",                   "| 0 available"),
+        ("ready for long enough",                      "3 patience=60", "0:ready=60",                   "create 1 new | 1 there"),
+        ("a gap is filled first",                      "3",           "0 2",                            "create 1 new | 1 there"),
+        ("a pod before it that goes holds it up",      "3",           "0 1:terminating",                "| 1 gone"),
+        ("a failed pod goes",                          "3",           "0:failed 1 2",                   "delete 0 finished | 0 gone"),
+        ("a pod that ended well goes, too",            "3",           "0:succeeded 1 2",                "delete 0 finished | 0 gone"),
+        ("once",                                       "3",           "0:failed,terminating 1 2",       "| 0 gone"),
+        ("settled",                                    "3",           "0 1 2",                          ""),
+        ("none wanted",                                "0",           "",                               ""),
+        ("being deleted",                              "3 deleting",  "0:failed",                       ""),
+        ("counting from six",                          "2 start=6",   "6",                              "create 7 new | 7 there"),
+        ("pods of other names are left alone",         "1",           "0 x:name=db-x",                  ""),
+    ]);
+}
+
+#[test]
+fn a_parallel_set_does_not_wait() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                        set              pods                            plan
+        ("nothing there",                              "3 parallel",    "",                             "create 0 new, create 1 new, create 2 new | 2 there"),
+        ("gaps, whatever the others do",               "4 parallel",    "0:pending 2:unready",          "create 1 new, create 3 new | 3 there"),
+        ("failed pods beside new ones",                "3 parallel",    "1:failed",                     "create 0 new, delete 1 finished, create 2 new | 2 there"),
+        ("scaled down at once",                        "1 parallel",    "0:unready 1 2:unready 3:terminating", "delete 2 scaled, delete 1 scaled | 0 available"),
+        ("settled",                                    "2 parallel",    "0 1",                          ""),
+    ]);
+}
+
+#[test]
+fn an_ordered_set_scales_down_from_the_last() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                        set            pods                              plan
+        ("the last goes first",                        "1",           "0 1 2",                          "delete 2 scaled | 2 gone"),
+        ("and is waited for",                          "1",           "0 1 2:terminating",              "| 2 gone"),
+        ("not while a wanted pod is unready",          "1",           "0:unready 1 2",                  "| 0 ready"),
+        ("the only unready one goes",                  "1",           "0 1 2:unready",                  "delete 2 scaled | 2 gone"),
+        ("an unready one before it holds it up only if it is unready itself", "1", "0 1:unready 2",     "delete 2 scaled | 2 gone"),
+        ("of two unready ones the first must go first","1",           "0 1:unready 2:unready",          "| 2 ready"),
+        ("patience counts, too",                       "1 patience=60", "0 1:ready=1 2:ready=1",        "| 2 available"),
+        ("numbers below the start",                    "2 start=5",   "0 5 6",                          "delete 0 scaled | 0 gone"),
+        ("scaling comes before updating",              "2",           "0:old 1:old 2:old",              "delete 2 scaled | 2 gone"),
+    ]);
+}
+
+#[test]
+fn updates_go_from_the_last_down_to_the_partition() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                        set               pods                           plan
+        ("the last goes first",                        "3",              "0:old 1:old 2:old",           "delete 2 old | 2 gone"),
+        ("one after the other",                        "3",              "0:old 1:old 2",               "delete 1 old | 1 gone"),
+        ("an updated pod must be ready",               "3",              "0:old 1:old 2:unready",       "| 2 ready"),
+        ("and available",                              "3 patience=60",  "0:old 1:old 2:ready=5",       "| 2 available"),
+        ("a deleted one comes back updated",           "3",              "0:old 1:old",                 "create 2 new | 2 there"),
+        ("the partition stays",                        "3 partition=2",  "0:old 1:old 2",               ""),
+        ("the partition comes back old",               "3 partition=2",  "1:old 2",                     "create 0 old | 0 there"),
+        ("a partition beyond the end",                 "3 partition=9",  "0:old 1:old 2:old",           ""),
+        ("a partition counts from the start",          "3 start=4 partition=2", "4:old 5:old 6:old",    "delete 6 old | 6 gone"),
+        ("on delete",                                  "3 ondelete",     "0:old 1:old 2:old",           ""),
+        ("on delete, by hand",                         "3 ondelete",     "0:old 1:old",                 "create 2 new | 2 there"),
+        ("a parallel set updates one by one",          "3 parallel",     "0:old 1:old 2:old",           "delete 2 old | 2 gone"),
+        ("and waits for the updated one",              "3 parallel",     "0:old 1:old 2:unready",       "| 2 available"),
+        ("an old unready one does not stop it",        "3 parallel",     "0:old,unready 1:old 2:old,unready", "delete 2 old | 2 gone"),
+        ("a set without words on its update",          "3 unsaid currents=2", "",                       "create 0 old | 0 there"),
+        ("a set without words on its update, 2",       "3 unsaid currents=2", "0:old 1:old",            "create 2 new | 2 there"),
+    ]);
+}
+
+#[test]
+fn max_unavailable_counts_all_pods_that_do_not_serve() {
+    #[rustfmt::skip]
+    check(&[
+        // case                                        set                           pods                             plan
+        ("two at a time",                              "4 parallel unavailable=2",   "0:old 1:old 2:old 3:old",       "delete 3 old, delete 2 old"),
+        ("one of them is missing already",             "4 parallel unavailable=2",   "0:old 1:old 2:old 3:unready",   "delete 2 old"),
+        ("both are",                                   "4 parallel unavailable=2",   "0:old 1:old 2:unready 3:unready", ""),
+        ("an unready old one counts",                  "4 parallel unavailable=1",   "0:old,unready 1:old 2:old 3:old", ""),
+        ("percentages round down",                     "4 parallel unavailable=60%", "0:old 1:old 2:old 3:old",       "delete 3 old, delete 2 old"),
+        ("but not to nothing",                         "4 parallel unavailable=1%",  "0:old 1:old 2:old 3:old",       "delete 3 old"),
+        ("the partition stays",                        "4 unavailable=3 partition=3", "0:old 1:old 2:old 3:old",      "delete 3 old"),
+        ("a partition beyond the end",                 "4 unavailable=3 partition=7", "0:old 1:old 2:old 3:old",      ""),
+        ("an ordered set waits for the first",         "4 unavailable=2",            "0:old 1:old 2:unready 3:old",   "| 2 ready"),
+    ]);
+}
+
+#[test]
+fn a_broken_rollout_is_upstreams_unless_the_user_asks() {
+    #[rustfmt::skip]
+    check(&[
+        // case (kubernetes/kubernetes#67250)          set                pods                          plan
+        ("stuck on a broken revision",                 "3",               "0:old 1:old 2:broken,unready", "| 2 ready"),
+        ("replaced when asked",                        "3 replace-stuck", "0:old 1:old 2:broken,unready", "delete 2 stuck | 2 gone"),
+        ("one at a time",                              "3 replace-stuck", "0:old 1:broken,pending 2:broken,pending", "delete 1 stuck | 1 gone"),
+        ("not while it goes",                          "3 replace-stuck", "0:old 1:old 2:broken,unready,terminating", "| 2 gone"),
+        ("not what is of the right revision",          "3 replace-stuck", "0:old 1:old 2:unready",      "| 2 ready"),
+        ("not what serves",                            "3 replace-stuck", "0:broken 1:unready 2",       "| 1 ready"),
+        ("not what only lacks patience",               "3 replace-stuck patience=60", "0:old,ready=1 1:old 2:old", "| 0 available"),
+        ("below the partition the old is right",       "3 replace-stuck partition=3", "0:old,unready 1:old 2:old", "| 0 ready"),
+        ("not with updates by hand",                   "3 replace-stuck ondelete", "0:old,unready 1:old 2:old", "| 0 ready"),
+    ]);
+}
+
+#[test]
+fn identity_and_storage_are_repaired() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                   set         pods                        claims          plan
+        ("without its name",                      "1",        "0:nameless",               "",             "repair 0"),
+        ("an unready pod waits, ordered",         "1",        "0:nameless,unready",       "",             "| 0 ready"),
+        ("an unready pod does not, parallel",     "1 parallel", "0:nameless,unready",     "",             "repair 0 | 0 available"),
+        ("with the claim of another",             "1 claims", "0:mounts=data-db-1",       "0",            "repair 0"),
+        ("all is well",                           "1 claims", "0",                        "0",            ""),
+        ("a running pod does without its claim",  "1 claims", "0",                        "",             ""),
+        ("a waiting one does not",                "1 claims", "0:pending",                "",             "provide 0 | 0 ready"),
+        ("nor with one that goes",                "1 claims", "0:pending",                "0:deleting",   "provide 0 | 0 ready"),
+        ("a waiting pod with its claim",          "1 claims", "0:pending",                "0",            "| 0 ready"),
+        ("owners are corrected, pod by pod",      "2 claims deleted", "0 1",              "0 1:set",      "repair 0"),
+        ("owners of a waiting pod's claims",      "1 claims deleted", "0:pending",        "0",            "provide 0 | 0 ready"),
+        ("a contested claim is told of",          "1 claims deleted", "0:pending",        "0:other",      "provide 0 | 0 ready"),
+        ("a pod that goes takes its claim along", "1 claims scaled", "0 1",               "0 1",          "hand over 1; delete 1 scaled | 1 gone"),
+        ("once it owns it",                       "1 claims scaled", "0 1",               "0 1:pod",      "delete 1 scaled | 1 gone"),
+        ("claims of an earlier pod are in the way", "1 claims scaled", "",                "0:stale-pod",  "| 0 free"),
+        ("unless they are kept",                  "1 claims", "",                         "0:stale-pod",  "create 0 new | 0 there"),
+        ("a parallel set goes on with the others", "2 claims scaled parallel", "",        "0:stale-pod",  "create 1 new | 1 there"),
+    ];
+    for (case, set, pods, claims, want) in table {
+        assert_eq!(planned(set, pods, claims), want, "{case}");
+    }
+}
+
+#[test]
+fn a_huge_parallel_set_grows_in_bursts() {
+    let plan = planned("2147483647 parallel", "", "");
+    assert_eq!(plan.matches("create").count(), 500);
+    assert!(plan.ends_with("| 499 burst"));
+}
+
+#[test]
+fn a_max_unavailable_that_is_no_amount_is_an_error() {
+    let set = super::world::set("2 parallel unavailable=lots");
+    let (pods, claims) = (super::world::pods("0:old 1:old"), Default::default());
+    assert!(crate::statefulset::plan::plan(&super::world::view(&set, &pods, &claims)).is_err());
+}

@@ -1,0 +1,69 @@
+use serde_json::json;
+
+use super::world::{claims, pods, set, view};
+use crate::statefulset::status::{is_news, status};
+
+/// `replicas ready available current updated revision`.
+fn said(set_words: &str, pod_words: &str, outdated: i32) -> String {
+    let (set, pods, claims) = (set(set_words), pods(pod_words), claims(""));
+    let said = status(&view(&set, &pods, &claims), 0, outdated);
+    let counts = [
+        said.replicas,
+        said.ready_replicas,
+        said.available_replicas,
+        said.current_replicas,
+        said.updated_replicas,
+    ];
+    format!(
+        "{} {}",
+        counts.map(|count| count.to_string()).join(" "),
+        said.current_revision.trim_start_matches("db-")
+    )
+}
+
+#[test]
+fn counts_what_is_there_and_of_which_revision() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                 set             pods                         deleted  all ready available current updated, revision
+        ("none",                                "3",            "",                          0, "0 0 0 0 0 old"),
+        ("some",                                "3",            "0:old 1:unready",           0, "2 1 1 1 1 old"),
+        ("ready for too short a time",          "3 patience=60", "0:old,ready=5 1:old",      0, "2 2 1 2 0 old"),
+        ("going ones are of no revision",       "3",            "0:old 1:terminating",       0, "2 2 2 1 0 old"),
+        ("not wanted any more, still there",    "1",            "0:old 1:old",               0, "2 2 2 2 0 old"),
+        ("one deleted just now",                "3",            "0:old 1:old 2:old",         1, "3 3 3 2 0 old"),
+        ("one of no known revision",            "1",            "0:broken",                  1, "1 1 1 0 0 old"),
+        ("complete",                            "2",            "0 1",                       0, "2 2 2 2 2 new"),
+        ("complete, but one is too many",       "2",            "0 1 2",                     0, "3 3 3 0 3 old"),
+        ("complete, but one is unready",        "2",            "0 1:unready",               0, "2 1 1 0 2 old"),
+        ("by hand it never completes",          "2 ondelete",   "0 1",                       0, "2 2 2 0 2 old"),
+        ("none wanted is complete",             "0",            "",                          0, "0 0 0 0 0 new"),
+        ("pending is not ready",                "1",            "0:pending",                 0, "1 0 0 0 1 old"),
+        ("a set that goes counts all",          "1 deleting",   "0:old 9:old",               0, "2 2 2 2 0 old"),
+    ];
+    for (case, set, pods, outdated, want) in table {
+        assert_eq!(said(set, pods, outdated), want, "{case}");
+    }
+}
+
+#[test]
+fn only_news_is_written() {
+    let (mut set, pods, claims) = (set("2"), pods("0 1"), claims(""));
+    let fresh = status(&view(&set, &pods, &claims), 0, 0);
+    assert!(is_news(&set, &fresh));
+    set.status = fresh.clone();
+    assert!(!is_news(&set, &fresh));
+    assert!(!is_news(&set, &status(&view(&set, &pods, &claims), 7, 0)), "collisions alone");
+    set.metadata.generation += 1;
+    assert!(is_news(&set, &status(&view(&set, &pods, &claims), 0, 0)), "a new generation was seen");
+    set.status.observed_generation = 99;
+    assert!(!is_news(&set, &status(&view(&set, &pods, &claims), 0, 0)), "an older one is no news");
+}
+
+#[test]
+fn conditions_of_others_survive() {
+    let (mut set, pods, claims) = (set("2"), pods(""), claims(""));
+    set.status =
+        serde_json::from_value(json!({"conditions": [{"type": "Theirs", "status": "True"}]})).unwrap();
+    assert_eq!(status(&view(&set, &pods, &claims), 0, 0).conditions[0].type_, "Theirs");
+}

@@ -1,0 +1,191 @@
+//! A snapshot from a line of text.
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{PersistentVolumeClaim, StatefulSet, Timestamp, time};
+use serde_json::{Value, json};
+
+use crate::statefulset::invariants;
+use crate::statefulset::plan::{Action, Until, Why, plan};
+use crate::statefulset::view::{Claims, View};
+
+/// When all of this happens: 2026-01-01T00:00:00Z.
+pub(super) fn now() -> Timestamp {
+    Timestamp::from_second(1_767_225_600).unwrap()
+}
+
+fn ago(seconds: i64) -> String {
+    time::format_seconds(Timestamp::from_second(now().as_second() - seconds).unwrap())
+}
+
+/// A pod of the set `db` from `ordinal:word,word`. Words: `pending`, `failed`, `succeeded`, `terminating`, `unready`,
+/// `ready=SECONDS` (an hour if nothing is said), `old` (of revision `db-old`, otherwise of `db-new`), `broken` (of a
+/// third), `nameless` (without its name as a label), `mounts=CLAIM`, `name=NAME`.
+pub(super) fn pod(text: &str) -> Arc<Pod> {
+    let (ordinal, words) = text.split_once(':').unwrap_or((text, ""));
+    let name = format!("db-{ordinal}");
+    let ready = |seconds| json!([{"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds)}]);
+    let mut pod = json!({
+        "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "1",
+            "labels": {"app": "db", "statefulset.kubernetes.io/pod-name": name, "controller-revision-hash": "db-new"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "uid-db", "controller": true}]},
+        "spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{name}")}}]},
+        "status": {"phase": "Running", "conditions": ready(3600)},
+    });
+    for word in words.split(',').filter(|word| !word.is_empty()) {
+        let (word, value) = word.split_once('=').unwrap_or((word, ""));
+        match word {
+            "pending" | "failed" | "succeeded" => {
+                pod["status"] = json!({"phase": word[..1].to_uppercase() + &word[1..]});
+            }
+            "unready" => pod["status"]["conditions"] = json!([]),
+            "ready" => pod["status"]["conditions"] = ready(value.parse().unwrap()),
+            "terminating" => pod["metadata"]["deletionTimestamp"] = json!(ago(1)),
+            "old" => pod["metadata"]["labels"]["controller-revision-hash"] = json!("db-old"),
+            "broken" => pod["metadata"]["labels"]["controller-revision-hash"] = json!("db-broken"),
+            "nameless" => pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!(""),
+            "mounts" => pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!(value),
+            "name" => pod["metadata"]["name"] = json!(value),
+            other => panic!("unknown word {other}"),
+        }
+    }
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+pub(super) fn pods(text: &str) -> Vec<Arc<Pod>> {
+    text.split_whitespace().map(pod).collect()
+}
+
+/// The set `db` from words: `N` replicas, `parallel`, `ondelete`, `partition=N`, `unavailable=TEXT` (which turns the
+/// gate on), `start=N`, `patience=SECONDS`, `claims`, `scaled` and `deleted` (what the retention policy deletes),
+/// `deleting`, `replace-stuck`, `unsaid` (a rolling update without further words, as old servers stored it).
+pub(super) fn set(text: &str) -> StatefulSet {
+    let mut set = json!({
+        "metadata": {"name": "db", "namespace": "ns", "uid": "uid-db", "resourceVersion": "1", "generation": 3, "annotations": {"note": "kept"}},
+        "spec": {"replicas": 3, "serviceName": "svc", "podManagementPolicy": "OrderedReady",
+            "selector": {"matchLabels": {"app": "db"}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+            "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+        "status": {},
+    });
+    for word in text.split_whitespace() {
+        let (word, value) = word.split_once('=').unwrap_or((word, ""));
+        let (spec, number) = (&mut set["spec"], value.parse::<i32>());
+        match word {
+            "parallel" => spec["podManagementPolicy"] = json!("Parallel"),
+            "ondelete" => spec["updateStrategy"] = json!({"type": "OnDelete"}),
+            "unsaid" => spec["updateStrategy"] = json!({"type": "RollingUpdate"}),
+            "partition" => spec["updateStrategy"]["rollingUpdate"]["partition"] = json!(number.unwrap()),
+            "unavailable" => {
+                let most = number.map_or(json!(value), |number| json!(number));
+                spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = most;
+            }
+            "start" => spec["ordinals"] = json!({"start": number.unwrap()}),
+            "patience" => spec["minReadySeconds"] = json!(number.unwrap()),
+            "claims" => {
+                spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data", "labels": {"kind": "data"}}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
+            }
+            "scaled" => spec["persistentVolumeClaimRetentionPolicy"]["whenScaled"] = json!("Delete"),
+            "deleted" => spec["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] = json!("Delete"),
+            "deleting" => set["metadata"]["deletionTimestamp"] = json!(ago(1)),
+            "replace-stuck" => {
+                set["metadata"]["annotations"] = json!({"flyball.dev/replace-stuck-pods": "true"})
+            }
+            "currents" => set["status"]["currentReplicas"] = json!(number.unwrap()),
+            replicas => spec["replicas"] = json!(replicas.parse::<i32>().expect("a known word")),
+        }
+    }
+    serde_json::from_value(set).unwrap()
+}
+
+/// A claim of the set from `ordinal:word,word`. Words: `set`, `pod` (owners), `stale-set`, `stale-pod` (owners of an
+/// earlier life), `other` (a foreign controller), `loose-set` (an owner that is no controller), `deleting`.
+pub(super) fn claim(text: &str) -> Arc<PersistentVolumeClaim> {
+    let (ordinal, words) = text.split_once(':').unwrap_or((text, ""));
+    let owner = |api: &str, kind: &str, name: &str, uid: &str, controller: bool| json!({"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": controller, "blockOwnerDeletion": true});
+    let pod = format!("db-{ordinal}");
+    let mut owners = vec![];
+    let mut claim = json!({"metadata": {"name": format!("data-{pod}"), "namespace": "ns", "uid": format!("uid-data-{pod}")}});
+    for word in words.split(',').filter(|word| !word.is_empty()) {
+        owners.push(match word {
+            "set" => owner("apps/v1", "StatefulSet", "db", "uid-db", true),
+            "loose-set" => owner("apps/v1", "StatefulSet", "db", "uid-db", false),
+            "stale-set" => owner("apps/v1", "StatefulSet", "db", "uid-earlier", true),
+            "pod" => owner("v1", "Pod", &pod, &format!("uid-{pod}"), true),
+            "stale-pod" => owner("v1", "Pod", &pod, "uid-earlier", true),
+            "other" => owner("example.com/v1", "Backup", "b", "uid-b", true),
+            "deleting" => {
+                claim["metadata"]["deletionTimestamp"] = json!(ago(1));
+                continue;
+            }
+            other => panic!("unknown word {other}"),
+        });
+    }
+    claim["metadata"]["ownerReferences"] = Value::Array(owners);
+    Arc::new(serde_json::from_value(claim).unwrap())
+}
+
+pub(super) fn claims(text: &str) -> Claims {
+    text.split_whitespace()
+        .map(|text| claim(text))
+        .map(|claim| (claim.metadata.name.clone(), claim))
+        .collect()
+}
+
+pub(super) fn view<'a>(set: &'a StatefulSet, pods: &'a [Arc<Pod>], claims: &'a Claims) -> View<'a> {
+    let rolling = set.spec.update_strategy.rolling_update.as_ref();
+    View {
+        set,
+        pods,
+        claims,
+        current: "db-old",
+        update: "db-new",
+        obeys_max_unavailable: rolling.is_some_and(|rolling| rolling.max_unavailable.is_some()),
+        now: now(),
+    }
+}
+
+/// The plan in words: stages are separated by `;`, what is awaited comes after `|`.
+pub(super) fn planned(set_words: &str, pod_words: &str, claim_words: &str) -> String {
+    let (set, pods, claims) = (set(set_words), pods(pod_words), claims(claim_words));
+    let view = view(&set, &pods, &claims);
+    let plan = plan(&view).unwrap();
+    invariants::check(&view, &plan).unwrap();
+    let word = |action: &Action<'_>| match action {
+        Action::Create { ordinal, revision } => {
+            format!("create {ordinal} {}", revision.trim_start_matches("db-"))
+        }
+        Action::ProvideClaims { ordinal, .. } => format!("provide {ordinal}"),
+        Action::Repair { ordinal, .. } => format!("repair {ordinal}"),
+        Action::HandOverClaims { ordinal, .. } => format!("hand over {ordinal}"),
+        Action::Delete { pod, why } => {
+            let why = match why {
+                Why::Finished => "finished",
+                Why::ScaledDown => "scaled",
+                Why::Outdated => "old",
+                Why::Stuck => "stuck",
+            };
+            format!("delete {} {why}", pod.metadata.name.trim_start_matches("db-"))
+        }
+    };
+    let stages =
+        plan.stages.iter().map(|stage| stage.iter().flatten().map(word).collect::<Vec<_>>().join(", "));
+    let stages = stages.collect::<Vec<_>>().join("; ");
+    let until = plan.waiting.map(|(ordinal, until)| {
+        let until = match until {
+            Until::Created => "there",
+            Until::Gone => "gone",
+            Until::Ready => "ready",
+            Until::Available => "available",
+            Until::ClaimsGone => "free",
+            Until::BurstDone => "burst",
+        };
+        format!("| {ordinal} {until}")
+    });
+    [stages, until.unwrap_or_default()]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
