@@ -76,8 +76,22 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
             updated.clone().all(|(pod, _)| identity::revision(pod) != view.update),
         ),
         (
+            // Upstream: a parallel set without the gate looks only at the pods above the one it updates.
             "updating leaves enough pods in service",
-            taken_from_service == 0 || i64::try_from(available - taken_from_service).unwrap_or(0) >= least,
+            taken_from_service == 0
+                || (!ordered && !view.obeys_max_unavailable)
+                || i64::try_from(available - taken_from_service).unwrap_or(0) >= least,
+        ),
+        (
+            "without the gate one pod is updated at a time, and all above it serve",
+            view.obeys_max_unavailable
+                || updated.clone().count() <= 1
+                    && updated.clone().filter_map(|(pod, _)| identity::ordinal(pod)).all(|ordinal| {
+                        let above = ordinal + 1..view.ordinals().end;
+                        above.into_iter().all(|above| {
+                            roster.replicas.get(&above).is_some_and(|pod| !view.is_unavailable(pod))
+                        })
+                    }),
         ),
         (
             "a ready pod is never called stuck",

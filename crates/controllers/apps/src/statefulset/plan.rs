@@ -262,7 +262,10 @@ fn update<'a>(
     view: &View<'a>,
     roster: &Roster<'a>,
 ) -> Result<(Stage<'a>, Option<(i32, Until)>), InvalidPercentage> {
-    let is_old = |pod: &Pod| identity::revision(pod) != view.update && !pod.metadata.is_deleting();
+    // What has ended is replaced as it is.
+    let is_old = |pod: &Pod| {
+        identity::revision(pod) != view.update && !pod.metadata.is_deleting() && !pod.is_finished()
+    };
     let delete = |pod: &'a Pod| vec![Action::Delete { pod, why: Why::Outdated }];
     let in_reach = view.first_updated()..view.ordinals().end;
     if view.obeys_max_unavailable {

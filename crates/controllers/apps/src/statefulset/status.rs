@@ -50,7 +50,7 @@ fn completed(view: &View<'_>, mut status: StatefulSetStatus) -> StatefulSetStatu
 pub fn is_news(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
     let old = &set.status;
     let said = StatefulSetStatus {
-        observed_generation: old.observed_generation.max(status.observed_generation),
+        observed_generation: status.observed_generation,
         collision_count: status.collision_count,
         conditions: status.conditions.clone(),
         ..old.clone()

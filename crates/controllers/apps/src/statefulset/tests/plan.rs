@@ -80,6 +80,7 @@ fn updates_go_from_the_last_down_to_the_partition() {
         ("a parallel set updates one by one",          "3 parallel",     "0:old 1:old 2:old",           "delete 2 old | 2 gone"),
         ("and waits for the updated one",              "3 parallel",     "0:old 1:old 2:unready",       "| 2 available"),
         ("an old unready one does not stop it",        "3 parallel",     "0:old,unready 1:old 2:old,unready", "delete 2 old | 2 gone"),
+        ("one that has ended goes once",               "3 parallel",     "0:old 1:old 2:old,failed",    "delete 2 finished | 2 available"),
         ("a set without words on its update",          "3 unsaid currents=2", "",                       "create 0 old | 0 there"),
         ("a set without words on its update, 2",       "3 unsaid currents=2", "0:old 1:old",            "create 2 new | 2 there"),
     ]);
