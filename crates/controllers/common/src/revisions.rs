@@ -39,7 +39,8 @@ pub fn hash_of(data: &RawJson, collisions: i32) -> String {
 
 /// What the revision of an owner is called.
 pub fn name(owner: &str, hash: &str) -> String {
-    format!("{}-{hash}", &owner[..owner.floor_char_boundary(LONGEST_PREFIX)])
+    // Names are ASCII; one that is not, and is cut within a letter, keeps its length.
+    format!("{}-{hash}", owner.get(..LONGEST_PREFIX).unwrap_or(owner))
 }
 
 /// Orders a history from the oldest to the latest.
@@ -154,8 +155,7 @@ mod tests {
             data.as_str(),
             r#"{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"db"}},"spec":{"containers":[{"args":["\u003c\u0026\u003e"],"name":"a"}],"terminationGracePeriodSeconds":30}}}}"#
         );
-        let mut stored = ControllerRevision::default();
-        stored.data = data;
+        let stored = ControllerRevision { data, ..ControllerRevision::default() };
         let template = template_of(&stored).unwrap();
         assert_eq!(template.metadata.labels.get("app"), Some("db"));
         assert!(!template.raw().as_str().contains("$patch"));

@@ -127,10 +127,7 @@ pub(super) fn claim(text: &str) -> Arc<PersistentVolumeClaim> {
 }
 
 pub(super) fn claims(text: &str) -> Claims {
-    text.split_whitespace()
-        .map(|text| claim(text))
-        .map(|claim| (claim.metadata.name.clone(), claim))
-        .collect()
+    text.split_whitespace().map(claim).map(|claim| (claim.metadata.name.clone(), claim)).collect()
 }
 
 pub(super) fn view<'a>(set: &'a StatefulSet, pods: &'a [Arc<Pod>], claims: &'a Claims) -> View<'a> {
