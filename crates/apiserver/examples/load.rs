@@ -53,6 +53,8 @@ async fn main() -> Result<(), Failure> {
     let writes = numbers.next().unwrap_or(20_000);
     let server = ApiServer::new(Options { authorization: Authorization::AlwaysAllow, ..Options::default() })?;
 
+    let account = json!({"metadata": {"name": "default"}});
+    send(&server, "POST", "/api/v1/namespaces/default/serviceaccounts", "application/json", account).await?;
     let started = Instant::now();
     for n in 0..pods {
         send(&server, "POST", "/api/v1/namespaces/default/pods", "application/json", pod(n)).await?;

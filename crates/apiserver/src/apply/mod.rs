@@ -237,20 +237,25 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
             entry.fields.subtract_below(&difference.removed);
         }
         let place = entries.iter().position(mine);
-        let mut own = place.map(|at| entries.remove(at)).unwrap_or_else(|| Entry {
-            manager: ops.manager.to_owned(),
-            operation: "Update".to_owned(),
-            api_version: version.to_owned(),
-            time: time.clone(),
-            subresource: sub.to_owned(),
-            fields: Set::default(),
-        });
-        let before = own.fields.clone();
-        own.fields.union(&difference.changed);
-        own.fields.subtract_below(&difference.removed);
-        if own.fields != before {
-            own.time = time;
-        }
+        let own = match place.map(|at| entries.remove(at)) {
+            Some(mut own) => {
+                let before = own.fields.clone();
+                own.fields.union(&difference.changed);
+                own.fields.subtract_below(&difference.removed);
+                if own.fields != before {
+                    own.time = time;
+                }
+                own
+            }
+            None => Entry {
+                manager: ops.manager.to_owned(),
+                operation: "Update".to_owned(),
+                api_version: version.to_owned(),
+                time,
+                subresource: sub.to_owned(),
+                fields: difference.changed,
+            },
+        };
         entries.push(own);
     }
     managed::write(new, entries);
