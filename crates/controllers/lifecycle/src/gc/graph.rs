@@ -153,6 +153,19 @@ impl Graph {
         effects
     }
 
+    /// Calls for a look at those that are only supposed to be, and are of one of these kinds: they can be asked
+    /// for now.
+    pub fn known(&self, kinds: &[Kind]) -> Vec<Effect> {
+        let is_known = |identity: &Identity| {
+            let mut kinds = kinds.iter();
+            kinds.any(|kind| kind.kind == identity.kind && kind.api_version == identity.api_version)
+        };
+        let unseen = self.nodes.values().filter(|node| !node.observed && is_known(&node.identity));
+        let mut items: Vec<Item> = unseen.map(|node| node.identity.item()).collect();
+        items.sort_unstable();
+        items.into_iter().map(Effect::Examine).collect()
+    }
+
     /// Notes that what an owner waited for is done and its finalizer removed. Should a cache show it with one after
     /// that, somebody has asked again.
     pub fn let_go(&mut self, uid: &Uid) {

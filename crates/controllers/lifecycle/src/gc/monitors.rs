@@ -8,6 +8,7 @@ use std::time::Duration;
 use flyball_api::ResourceType;
 use flyball_cache::{AnyInformer, Subscription};
 use flyball_client::{Client, Discovery};
+use flyball_queue::Priority;
 use flyball_runtime::metrics::{Counter, Family, Stability};
 use flyball_runtime::{Chain, Context, priority};
 use futures::future::join_all;
@@ -122,6 +123,8 @@ impl Monitors {
             tracing::warn!(?late, "some resources cannot be listed; collecting without them");
             self.errors.inc();
         }
+        let kinds: Vec<Kind> = started.iter().map(|informer| kind_of(informer.resource())).collect();
+        self.collector.change(Priority::Sweep, |graph| graph.known(&kinds));
     }
 
     fn learn(&self, discovery: &Discovery) {
@@ -166,7 +169,7 @@ impl Monitors {
         let Some(monitor) = self.running.lock().remove(resource) else { return };
         drop(monitor);
         self.cx.informers.stop(resource);
-        self.collector.change(flyball_queue::Priority::Change, |graph| graph.unfollow(&kind_of(resource)));
+        self.collector.change(Priority::Change, |graph| graph.unfollow(&kind_of(resource)));
         tracing::info!(%resource, "no longer served; not followed any more");
     }
 }

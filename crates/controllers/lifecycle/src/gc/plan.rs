@@ -52,14 +52,15 @@ pub struct Dependents {
     pub any_waiting: bool,
 }
 
+/// Whether an object's owners matter at all. What is being deleted will be gone, and how, is settled.
+pub fn is_judged(object: &ObjectMeta) -> bool {
+    !object.is_deleting() && !object.owner_references.is_empty()
+}
+
 /// Judges an object by its owners; `standings` has one entry for each of its references, in their order.
 pub fn judge(object: &ObjectMeta, standings: &[Standing], dependents: Dependents) -> Verdict {
     let has = |standing| standings.contains(&standing);
-    // What is being deleted will be gone; how, is settled.
-    if object.is_deleting()
-        || object.owner_references.is_empty()
-        || standings.len() != object.owner_references.len()
-    {
+    if !is_judged(object) || standings.len() != object.owner_references.len() {
         return Verdict::Keep;
     }
     if has(Standing::Solid) {

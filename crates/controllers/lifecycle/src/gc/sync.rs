@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 use super::absent::Absent;
 use super::graph::{Effect, Graph, Node};
 use super::identity::{Identity, Item};
-use super::plan::{Dependents, Standing, Verdict, judge};
+use super::plan::{Dependents, Standing, Verdict, is_judged, judge};
 use super::server::{Problem, Server, is_object_missing};
 use super::{FOREGROUND, ORPHAN};
 
@@ -110,6 +110,9 @@ impl<S: Server> Collector<S> {
         let mut cached = self.server.cached(&resource, object);
         for _ in 0..TRIES {
             let Some(seen) = self.view(&resource, object, &mut cached).await? else { return Ok(()) };
+            if !is_judged(&seen) {
+                return Ok(());
+            }
             let standings = self.standings(object, &seen.owner_references).await?;
             let dependents = self.look(|graph| Dependents {
                 any: graph.dependents(&object.uid).next().is_some(),

@@ -12,6 +12,9 @@ use super::plan::{Collection, Remains, grace};
 
 /// Objects in one answer.
 const PAGE: u32 = 500;
+/// Between attempts at one collection; each pause is four times the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
 const WHY: &str = "its namespace is being deleted";
 
 /// One namespace that is being deleted.
@@ -23,21 +26,32 @@ pub(super) struct Doomed<'a> {
 
 impl Doomed<'_> {
     /// Deletes everything in a collection, and counts what does not vanish at once.
+    ///
+    /// All collections must be found empty in one round. So that one stumble in a hundred requests does not cost
+    /// the whole round, it is tried again here.
     pub(super) async fn empty(&self, collection: &Collection) -> Remains {
-        let grace = match self.grace(collection).await {
-            Ok(grace) => grace,
-            Err(error) => return Remains::unknown(Duration::ZERO, Chain(&error)),
-        };
-        if let Err(error) = self.delete_all(collection).await {
-            return Remains::unknown(grace, Chain(&error));
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let mut grace = Duration::ZERO;
+            match self.attempt(collection, &mut grace).await {
+                Ok(remains) => return remains,
+                Err(error) if pause > LAST_PAUSE || !may_pass(&error) => {
+                    return Remains::unknown(grace, Chain(&error));
+                }
+                Err(_) => tokio::time::sleep(pause).await,
+            }
+            pause *= 4;
         }
+    }
+
+    async fn attempt(&self, collection: &Collection, grace: &mut Duration) -> Result<Remains, Error> {
+        *grace = self.grace(collection).await?;
+        self.delete_all(collection).await?;
         let mut remains = Remains::default();
-        let counted = self.each(collection, |meta| remains.add(meta)).await;
-        match counted {
-            Ok(true) => remains.judged(grace, &self.key.name, &collection.resource),
-            Ok(false) => Remains { wait: grace, ..Remains::default() },
-            Err(error) => Remains::unknown(grace, Chain(&error)),
-        }
+        Ok(match self.each(collection, |meta| remains.add(meta)).await? {
+            true => remains.judged(*grace, &self.key.name, &collection.resource),
+            false => Remains { wait: *grace, ..Remains::default() },
+        })
     }
 
     /// How long the objects may take to end. Only pods take their time.
@@ -107,6 +121,11 @@ impl Doomed<'_> {
             params.continue_ = page.continue_;
         }
     }
+}
+
+/// Whether trying again soon may help: the server is in trouble, or the way to it.
+fn may_pass(error: &Error) -> bool {
+    error.code().is_none_or(|code| code == 429 || code >= 500)
 }
 
 /// Discovery may promise what the server then does not serve.

@@ -49,13 +49,15 @@ fn object(text: &str) -> ObjectMeta {
     serde_json::from_value(meta).unwrap()
 }
 
-/// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, else `x` is shown.
+/// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, `*` it is
+/// known by now, else `x` is shown.
 pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
     let change = |old, new| MetaChange { old, new, origin: Origin::Watch };
     match text.split_at(1) {
         ("-", text) => graph.observe(&kind(KIND), &change(Some(&object(text)), None)),
         ("?", text) => graph.absent(&identity(text)),
         (".", _) => graph.unfollow(&kind(KIND)),
+        ("*", _) => graph.known(&[kind(KIND)]),
         _ => graph.observe(&kind(KIND), &change(None, Some(&object(text)))),
     }
 }
@@ -114,6 +116,7 @@ fn a_change_calls_for_a_look_at_those_whom_it_concerns() {
         ("a wrong name of who is there",                      "x@a; b<y@a; ?y@a",                    "examine b"),
         ("its own owner",                                     "a<a",                                 ""),
         ("its own owner, gone",                               "a<a; -a<a",                           ""),
+        ("a kind becomes known",                              "a; b<a; c<x; d<y; *",                 "examine x, examine y"),
         ("a kind is followed no more",                        "a; b<a; .",                           "examine a"),
         ("and is shown again",                                "a; b<a; .; a",                        ""),
     ];

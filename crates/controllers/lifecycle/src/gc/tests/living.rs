@@ -137,10 +137,12 @@ async fn run(seed: u64) {
         run.retry();
         // Also what waits for its time.
         tokio::time::sleep(std::time::Duration::from_secs(2000)).await;
-        for _ in 0..1000 {
-            if !run.work().await {
-                break;
-            }
+        let mut worked = 0;
+        while worked < 1000 && run.work().await {
+            worked += 1;
+        }
+        if worked == 0 {
+            break;
         }
     }
     let broken = run.world().with(|state| state.broken.clone());
