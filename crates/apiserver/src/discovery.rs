@@ -51,6 +51,11 @@ pub(crate) fn answer(
     }
     let text = parts.headers.get(http::header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
     let path = info.path.trim_end_matches('/');
+    if let Some(page) = server.options.pages.get(path) {
+        let shown = page(parts.uri.query().unwrap_or(""));
+        let value = shown.map_err(ApiError::bad_request)?;
+        return Ok(respond::value(200, &value, accept).into());
+    }
     let value = match path {
         "/healthz" | "/livez" | "/readyz" => return Ok(respond::text(200, health(path, parts)).into()),
         "/version" => version(),

@@ -1,6 +1,6 @@
 //! What can be chosen about a server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +40,9 @@ impl StaticToken {
         Self { token: token.to_owned(), user }
     }
 }
+
+/// A page beside the API: from the query to JSON, or to what is wrong with the query.
+pub type Page = Arc<dyn Fn(&str) -> Result<serde_json::Value, String> + Send + Sync>;
 
 /// What stands in for the kubelets: answers what only a node could.
 pub trait Kubelet: Send + Sync {
@@ -90,6 +93,8 @@ pub struct Options {
     pub kubelet: Option<Arc<dyn Kubelet>>,
     /// The address that clients are told to use, `127.0.0.1:6443`.
     pub advertise: String,
+    /// Further pages by path, such as `/debug/decisions`. Roles guard them as they guard other paths.
+    pub pages: BTreeMap<String, Page>,
 }
 
 impl Default for Options {
@@ -115,6 +120,7 @@ impl Default for Options {
             feature_gates: BTreeSet::new(),
             kubelet: None,
             advertise: "127.0.0.1:6443".to_owned(),
+            pages: BTreeMap::new(),
         }
     }
 }
