@@ -1,1 +1,42 @@
-fn main() {}
+//! `flyball`: a whole little cluster in one command, and what to ask it.
+
+mod args;
+mod ask;
+mod demo;
+mod lines;
+mod node;
+mod place;
+mod up;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("flyball: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(async {
+        match args.command {
+            Command::Up(options) => up::run(options).await,
+            Command::Why(options) => why::run(&options).await,
+            Command::Node(options) => node::run(&options).await,
+            Command::Demo(options) => demo::run(&options).await,
+        }
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flyball: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

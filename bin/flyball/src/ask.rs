@@ -1,0 +1,25 @@
+//! The way to a running cluster, through the kubeconfig that `flyball up` wrote.
+
+use anyhow::{Context as _, bail};
+use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
+
+use crate::args::Target;
+use crate::place;
+
+/// Connects to the cluster.
+pub(crate) async fn client(target: &Target) -> anyhow::Result<Client> {
+    let path = place::kubeconfig(target.kubeconfig.as_deref())?;
+    if !path.exists() {
+        bail!(
+            "there is no {}: start a cluster with `flyball up`, or name its kubeconfig with --kubeconfig",
+            path.display()
+        );
+    }
+    let options = ConnectOptions { kubeconfig: Some(path.clone()), ..ConnectOptions::default() };
+    let connection = connect(&options).await.with_context(|| path.display().to_string())?;
+    let options = ClientOptions {
+        user_agent: concat!("flyball/", env!("CARGO_PKG_VERSION")).to_owned(),
+        ..ClientOptions::default()
+    };
+    Ok(Client::with_watches(connection.transport(), connection.watch_transport(), options))
+}

@@ -1,0 +1,46 @@
+//! What the demo makes.
+
+use serde_json::{Value, json};
+
+/// A Deployment whose pods leave a lost node soon.
+pub(super) fn deployment(name: &str, image: &str, replicas: u32) -> Value {
+    let soon =
+        |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "containers": [{"name": "nginx", "image": image, "ports": [{"containerPort": 80}]}],
+                    "tolerations": [soon("node.kubernetes.io/not-ready"), soon("node.kubernetes.io/unreachable")],
+                },
+            },
+        },
+    })
+}
+
+/// A Job of three pods, two at a time.
+pub(super) fn job(name: &str) -> Value {
+    let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}});
+    job["spec"] = job_spec();
+    job["spec"]["completions"] = json!(3);
+    job["spec"]["parallelism"] = json!(2);
+    job
+}
+
+/// A CronJob that starts a Job every minute.
+pub(super) fn cron_job(name: &str) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job_spec()}},
+    })
+}
+
+fn job_spec() -> Value {
+    json!({"template": {"spec": {
+        "restartPolicy": "Never",
+        "containers": [{"name": "work", "image": "busybox", "command": ["sh", "-c", "echo working; sleep 1"]}],
+    }}})
+}

@@ -1,0 +1,130 @@
+//! A `flyball up` in a folder of its own, on a port of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
+use serde_json::Value;
+
+/// How long a cluster may take to end.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+
+pub(crate) struct Up {
+    folder: tempfile::TempDir,
+    child: Child,
+    server: String,
+}
+
+impl Up {
+    /// Starts a cluster and waits for its word that it is up.
+    pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+            .args(["up", "--port", "0", "--log-format", "json", "--kubeconfig"])
+            .arg(folder.path().join("kubeconfig"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start flyball up")?;
+        let out = child.stdout.take().context("no stdout")?;
+        let mut lines = BufReader::new(out).lines();
+        let first = lines.next().context("flyball up said nothing")??;
+        // Nobody reads the decisions, but they must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let greeting: Value = serde_json::from_str(&first).with_context(|| format!("read {first:?}"))?;
+        let server = greeting["up"]["server"].as_str().context("no address")?.to_owned();
+        Ok(Self { folder, child, server })
+    }
+
+    pub(crate) fn port(&self) -> anyhow::Result<String> {
+        Ok(self.server.rsplit(':').next().context("no port")?.to_owned())
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("kubeconfig")
+    }
+
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        let options = ConnectOptions { kubeconfig: Some(self.kubeconfig()), ..ConnectOptions::default() };
+        let connection = connect(&options).await?;
+        let options = ClientOptions { qps: 0.0, ..ClientOptions::default() };
+        Ok(Client::with_watches(connection.transport(), connection.watch_transport(), options))
+    }
+
+    /// Writes a file that the test needs; its path.
+    pub(crate) fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+        let kubeconfig = match arguments.first() {
+            Some(&"up") => self.folder.path().join("another"),
+            _ => self.kubeconfig(),
+        };
+        command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        command
+    }
+
+    /// Runs another flyball command; what it printed.
+    pub(crate) fn flyball(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        output(self.command(arguments))
+    }
+
+    /// Runs a flyball command that must fail; what it complained about.
+    pub(crate) fn fails(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.command(arguments).output()?;
+        ensure!(!output.status.success(), "{arguments:?} succeeded");
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Runs a kubectl command; what it printed.
+    pub(crate) fn kubectl(&self, binary: &Path, line: &str) -> anyhow::Result<String> {
+        let mut command = Command::new(binary);
+        command.arg("--kubeconfig").arg(self.kubeconfig()).args(line.split_whitespace());
+        // kubectl keeps what it has discovered in the home directory.
+        command.env("HOME", self.folder.path());
+        output(command).with_context(|| format!("kubectl {line}"))
+    }
+
+    /// Ends the cluster as Ctrl-C does; it must end well.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = pid.context("no process id")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).context("send SIGINT")?;
+        let begun = Instant::now();
+        while begun.elapsed() < ENDS_WITHIN {
+            if let Some(status) = self.child.try_wait()? {
+                ensure!(status.success(), "flyball up ended with {status}");
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("flyball up did not end within {ENDS_WITHIN:?}")
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn output(mut command: Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{}: {text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    Ok(text)
+}
+
+/// The stock kubectl, if there is one.
+pub(crate) fn kubectl() -> Option<PathBuf> {
+    let folder = std::env::var_os("KUBEBUILDER_ASSETS")?;
+    Some(PathBuf::from(folder).join("kubectl")).filter(|path| path.is_file())
+}

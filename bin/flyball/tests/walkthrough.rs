@@ -1,0 +1,218 @@
+//! `flyball up` as a new user meets it: a Deployment is made, heals, scales, rolls out and back, and goes. Once with
+//! our own client, once with a stock kubectl, which is found through `KUBEBUILDER_ASSETS`.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use flyball_api::deployment::Deployment;
+use flyball_api::{Key, Resource as _};
+use flyball_cache::{Informer, InformerOptions, Informers};
+use flyball_client::{DeleteOptions, Patch, Propagation};
+use flyball_playground::objects::Pod;
+use serde_json::{Value, json};
+
+use common::{Up, kubectl};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn web(image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "nginx", "image": image}]},
+            },
+        },
+    })
+}
+
+fn image(name: &str) -> Patch {
+    Patch::Strategic(
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": name}]}}}}),
+    )
+}
+
+/// Waits until exactly these many pods are there, all ready and of this image.
+async fn settled(pods: &Arc<Informer<Pod>>, count: usize, image: &str) -> anyhow::Result<Vec<Arc<Pod>>> {
+    let changed = Arc::new(tokio::sync::Notify::new());
+    let _subscription = pods.subscribe({
+        let changed = Arc::clone(&changed);
+        Box::new(move |_| changed.notify_one())
+    });
+    let seen = async {
+        loop {
+            let all = pods.store().in_namespace("default");
+            let good = |pod: &Pod| {
+                pod.status.is_true("Ready")
+                    && !pod.metadata.is_deleting()
+                    && pod.spec.containers.iter().all(|container| container.image == image)
+            };
+            if all.len() == count && all.iter().all(|pod| good(pod)) {
+                return all;
+            }
+            changed.notified().await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, seen).await;
+    waited.with_context(|| {
+        let there: Vec<String> = pods
+            .store()
+            .list()
+            .iter()
+            .map(|pod| {
+                format!("{} {} ready={}", pod.metadata.name, pod.status.phase, pod.status.is_true("Ready"))
+            })
+            .collect();
+        format!("no {count} ready pods of {image}; there are {there:?}")
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_heals_scales_rolls_out_and_back_and_goes() -> anyhow::Result<()> {
+    let up = Up::start(&[])?;
+    let client = up.client().await?;
+    let informers = Informers::new(client.clone(), InformerOptions::default());
+    let pods = informers.get::<Pod>();
+    pods.synced().await;
+    let key = Key::new("default", "web");
+
+    client.create::<Deployment>("default", &web("nginx:1")).await.context("create")?;
+    let before = settled(&pods, 3, "nginx:1").await?;
+
+    let victim = &before[0];
+    client.delete::<Pod>(&victim.metadata.key(), &DeleteOptions::default()).await.context("delete a pod")?;
+    tokio::time::timeout(PATIENCE, async {
+        while pods.store().get(&victim.metadata.key()).is_some() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .context("the deleted pod stays")?;
+    let after = settled(&pods, 3, "nginx:1").await?;
+    let is_old = |pod: &Pod| before.iter().any(|old| old.metadata.name == pod.metadata.name);
+    ensure!(after.iter().filter(|pod| !is_old(pod)).count() == 1, "one pod has another name");
+
+    let scale = |n: u32| Patch::Merge(json!({"spec": {"replicas": n}}));
+    client.patch::<Deployment>(&key, None, &scale(5)).await.context("scale up")?;
+    settled(&pods, 5, "nginx:1").await?;
+    client.patch::<Deployment>(&key, None, &scale(2)).await.context("scale down")?;
+    settled(&pods, 2, "nginx:1").await?;
+
+    client.patch::<Deployment>(&key, None, &image("nginx:2")).await.context("roll out")?;
+    settled(&pods, 2, "nginx:2").await?;
+    client.patch::<Deployment>(&key, None, &image("nginx:1")).await.context("roll back")?;
+    settled(&pods, 2, "nginx:1").await?;
+
+    let why = up.flyball(&["why", "deploy/web"])?;
+    ensure!(why.contains("creates replicaset default/web-"), "why does not say so: {why}");
+
+    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    client.delete_dynamic(&Deployment::TYPE, &key, &options).await.context("delete")?;
+    settled(&pods, 0, "").await?;
+    up.stop()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stock_kubectl_walks_through() -> anyhow::Result<()> {
+    let Some(binary) = kubectl() else {
+        eprintln!("SKIPPED a_stock_kubectl_walks_through: KUBEBUILDER_ASSETS names no folder with a kubectl");
+        return Ok(());
+    };
+    let up = Up::start(&[])?;
+    let run = |line: &str| up.kubectl(&binary, line);
+    let manifest = up.file("web.json", &web("nginx:1").to_string())?;
+
+    let applied = run(&format!("apply -f {manifest}"))?;
+    ensure!(applied.contains("deployment.apps/web created"), "{applied}");
+    run("rollout status deployment/web --timeout=60s")?;
+    let names = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let list = "get pods -l app=web -o name";
+    let before = names(&run(list)?);
+    ensure!(before.len() == 3, "{before:?}");
+
+    run(&format!("delete {}", before[0]))?;
+    run("rollout status deployment/web --timeout=60s")?;
+    let after = names(&run(list)?);
+    ensure!(after.len() == 3 && !after.contains(&before[0]), "{before:?} became {after:?}");
+
+    run("scale deployment/web --replicas=5")?;
+    run("rollout status deployment/web --timeout=60s")?;
+    ensure!(names(&run(list)?).len() == 5, "not five");
+
+    run("set image deployment/web nginx=nginx:2")?;
+    run("rollout status deployment/web --timeout=60s")?;
+    let images = "get deployment web -o jsonpath={.spec.template.spec.containers[0].image}";
+    ensure!(run(images)? == "nginx:2", "not rolled out");
+    run("rollout undo deployment/web")?;
+    run("rollout status deployment/web --timeout=60s")?;
+    ensure!(run(images)? == "nginx:1", "not rolled back");
+
+    let logs = run("logs deployment/web")?;
+    ensure!(logs.contains("is simulated on node-"), "{logs}");
+    let nodes = run("get nodes")?;
+    ensure!(nodes.matches(" Ready ").count() == 3, "{nodes}");
+
+    run("delete deployment web")?;
+    run("wait --for=delete pod -l app=web --timeout=60s")?;
+    up.stop()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_up_goes_on_where_the_first_was() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().join("data").display().to_string();
+    let first = Up::start(&["--data-dir", &data])?;
+    let client = first.client().await?;
+    client.create::<Deployment>("default", &web("nginx:1")).await?;
+    let informers = Informers::new(client, InformerOptions::default());
+    let before = settled(&informers.get::<Pod>(), 3, "nginx:1").await?;
+    first.stop()?;
+
+    let second = Up::start(&["--data-dir", &data])?;
+    let informers = Informers::new(second.client().await?, InformerOptions::default());
+    let after = settled(&informers.get::<Pod>(), 3, "nginx:1").await?;
+    for pod in &after {
+        ensure!(
+            before.iter().any(|old| old.metadata.uid == pod.metadata.uid),
+            "{} is new",
+            pod.metadata.name
+        );
+    }
+    second.stop()
+}
+
+#[test]
+fn what_cannot_work_is_said() -> anyhow::Result<()> {
+    let up = Up::start(&[])?;
+    let port = up.port()?;
+    #[rustfmt::skip]
+    let table = [
+        (vec!["up", "--port", &port],              format!("port {port} is taken; choose another one with --port, or any free one with --port 0")),
+        (vec!["up", "--port", "0", "--controllers", "deploment"], "there is no controller \"deploment\"; did you mean deployment?".to_owned()),
+        (vec!["why", "web"],                       "\"web\" is not of the form KIND/NAME".to_owned()),
+        (vec!["why", "dog/web"],                   "the cluster has no kind \"dog\"".to_owned()),
+        (vec!["node", "stop", "node-9"],           "there is no node \"node-9\"; there are: node-1, node-2, node-3".to_owned()),
+    ];
+    for (arguments, want) in table {
+        let said = up.fails(&arguments)?;
+        ensure!(said.contains(&want), "{arguments:?} said {said:?}, not {want:?}");
+    }
+    up.stop()
+}
+
+#[test]
+fn a_node_is_switched_off_and_on() -> anyhow::Result<()> {
+    let up = Up::start(&["--nodes", "2"])?;
+    up.flyball(&["node", "stop", "node-2"])?;
+    let listed = up.flyball(&["node", "list"])?;
+    ensure!(listed.lines().any(|line| line.starts_with("node-2") && line.contains("off")), "{listed}");
+    up.flyball(&["node", "start", "node-2"])?;
+    let listed = up.flyball(&["node", "list"])?;
+    ensure!(!listed.contains("off"), "{listed}");
+    up.stop()
+}

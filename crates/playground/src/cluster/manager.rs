@@ -1,0 +1,90 @@
+//! Our controller manager in this process: the program's own flags, controllers and identities, over the embedded
+//! server.
+
+use std::sync::Arc;
+
+use flyball_apiserver::ApiServer;
+use flyball_cache::{InformerOptions, Informers};
+use flyball_client::{Client, ClientOptions, Identities, Transport, user_agent};
+use flyball_manager::engine::Engine;
+use flyball_manager::flags::{self, Invocation};
+use flyball_manager::select::{Choice, choose};
+use flyball_manager::table::CONTROLLERS;
+use flyball_manager::{Prepared, prepare};
+use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::{Clock, DebugPages, Health, Metrics, Orders, Shared, Signal, version};
+use tokio::task::JoinHandle;
+
+use super::door::Door;
+use super::identity::Identity;
+use super::{Controllers, Options, StartError};
+
+const USER: &str = "system:kube-controller-manager";
+/// Nobody else is to be protected from our requests.
+const QPS: f64 = 1000.0;
+const BURST: u32 = 2000;
+
+pub(super) fn start(
+    server: &ApiServer,
+    identity: &Identity,
+    options: &Options,
+    decisions: DecisionLog,
+    shutdown: Signal,
+) -> Result<(Controllers, JoinHandle<()>), StartError> {
+    let asked = options.manager_flags.as_slice();
+    let Prepared { options, gates, controllers, notices, .. } = read(identity, options)?;
+    // Flags that we give are no business of the user's.
+    let names: Vec<&str> = asked.iter().filter_map(|flag| flag.split('=').next()).collect();
+    let about_asked = |notice: &String| names.iter().any(|name| notice.starts_with(&format!("{name} ")));
+    let notices = notices.into_iter().filter(about_asked).collect();
+    let list = &options.config.generic.controllers;
+    let missing = CONTROLLERS.iter().filter(|controller| choose(controller, list, &gates) == Choice::Missing);
+    let missing = missing.map(|controller| controller.name).collect();
+    let agent = user_agent(version::GIT_VERSION, version::FLYBALL, "");
+    let transport: Arc<dyn Transport> = Arc::new(Door::new(server.clone(), USER, &[]));
+    let open: Arc<dyn Transport> = Arc::new(Door::open(server.clone()));
+    let limited =
+        ClientOptions { user_agent: agent.clone(), qps: QPS, burst: BURST, ..ClientOptions::default() };
+    let main = Client::new(Arc::clone(&transport), limited.clone());
+    let identities = Identities::per_account(main, open, agent.clone());
+    let unlimited = ClientOptions { user_agent: format!("{agent}/shared-informers"), qps: 0.0, ..limited };
+    let shared = Shared {
+        clock: Clock::system(),
+        config: Arc::new(options.config.clone()),
+        gates,
+        informers: Informers::new(Client::new(transport, unlimited), InformerOptions::default()),
+        decisions,
+        debug: DebugPages::default(),
+        metrics: Metrics::default(),
+        server_ca: Some(identity.ca.pair.cert.as_str().into()),
+    };
+    let grace = options.shutdown_timeout;
+    let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
+    let engine = Engine::new(shared, identities);
+    let running = controllers.iter().map(|controller| controller.name).collect();
+    let task = tokio::spawn(async move { engine.run(controllers, &orders).await });
+    Ok((Controllers { running, missing, notices }, task))
+}
+
+/// What the command line of the program would say.
+fn read(identity: &Identity, options: &Options) -> Result<Prepared, StartError> {
+    let mut arguments = vec![
+        format!("--service-account-private-key-file={}", identity.path("sa.key")),
+        format!("--root-ca-file={}", identity.path("ca.crt")),
+        format!("--cluster-signing-cert-file={}", identity.path("ca.crt")),
+        format!("--cluster-signing-key-file={}", identity.path("ca.key")),
+        "--use-service-account-credentials=true".to_owned(),
+        "--leader-elect=false".to_owned(),
+        format!("--controllers={}", options.controllers.join(",")),
+    ];
+    arguments.extend(options.manager_flags.iter().cloned());
+    let parsed = match flags::parse(&arguments) {
+        Ok(Invocation::Run(parsed)) => parsed,
+        Ok(Invocation::Help | Invocation::Version(_)) => {
+            let why = "the controller manager's flags may not ask for help or the version here";
+            return Err(StartError::Flags(why.to_owned()));
+        }
+        Err(error) => return Err(StartError::Flags(error.to_string())),
+    };
+    prepare(*parsed).map_err(|problems| StartError::Flags(problems.join("\n")))
+}

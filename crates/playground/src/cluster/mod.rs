@@ -1,0 +1,249 @@
+//! The whole cluster in this process: API server, controllers, scheduler, nodes, and the ways in.
+
+mod door;
+mod identity;
+mod kubelet;
+mod listen;
+mod manager;
+mod pages;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_apiserver::{ApiServer, pki};
+use flyball_cache::{InformerOptions, Informers};
+use flyball_client::{Client, ClientOptions, Transport};
+use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::events::Recorder;
+use flyball_runtime::{Clock, Giver, Signal};
+use tokio::task::JoinHandle;
+
+pub use listen::Port;
+
+use crate::hand::Hand;
+use crate::{nodes, scheduler};
+
+/// How long the parts have to end in order.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What can be chosen about a cluster.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Keep everything in this directory; in memory if absent.
+    pub data_dir: Option<PathBuf>,
+    /// Where to serve HTTPS on the loopback address; nowhere if absent.
+    pub port: Option<Port>,
+    /// Which controllers run, as `--controllers` of kube-controller-manager says it.
+    pub controllers: Vec<String>,
+    /// Further flags of kube-controller-manager.
+    pub manager_flags: Vec<String>,
+    /// The nodes.
+    pub nodes: nodes::Options,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            data_dir: None,
+            port: None,
+            controllers: vec!["*".to_owned()],
+            manager_flags: Vec::new(),
+            nodes: nodes::Options::default(),
+        }
+    }
+}
+
+/// Why a cluster cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port is taken.
+    #[error("port {port} is taken; choose another one with --port, or any free one with --port 0")]
+    PortTaken {
+        /// Which.
+        port: u16,
+    },
+    /// The port cannot be opened for another reason.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file cannot be read or written.
+    #[error("{path}")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Keys or certificates cannot be made.
+    #[error("keys and certificates cannot be made")]
+    Pki(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The API server cannot start.
+    #[error("the API server cannot start")]
+    Server(#[source] flyball_apiserver::StartError),
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up")]
+    Tls(#[source] flyball_apiserver::TlsError),
+    /// Flags of the controller manager make no sense.
+    #[error("{0}")]
+    Flags(String),
+    /// The nodes were refused.
+    #[error("the simulated nodes cannot register")]
+    Nodes(#[source] flyball_client::Error),
+}
+
+/// A running cluster.
+pub struct Cluster {
+    server: ApiServer,
+    identity: identity::Identity,
+    address: Option<SocketAddr>,
+    decisions: DecisionLog,
+    controllers: Controllers,
+    stop: Giver,
+    tasks: Vec<JoinHandle<()>>,
+    stop_serving: Giver,
+    serving: Option<JoinHandle<()>>,
+}
+
+/// Which controllers there are.
+#[derive(Debug, Clone)]
+pub struct Controllers {
+    /// Those that run.
+    pub running: Vec<&'static str>,
+    /// Those that should run but are not written yet: nobody does their work.
+    pub missing: Vec<&'static str>,
+    /// What users should know about the flags that they gave.
+    pub notices: Vec<String>,
+}
+
+impl Cluster {
+    /// Starts everything. When it returns, the nodes are there and pods can be made.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let identity = identity::Identity::prepare(options.data_dir.as_deref())?;
+        let listening = match options.port {
+            Some(port) => Some(listen::bind(port).await?),
+            None => None,
+        };
+        let address = listening.as_ref().map(|(_, address)| *address);
+        let decisions = DecisionLog::default();
+        let kubelet: Arc<kubelet::Simulated> = Arc::default();
+        let server = ApiServer::new(flyball_apiserver::Options {
+            seed: identity::seed(),
+            data_dir: options.data_dir.as_ref().map(|dir| dir.join("objects")),
+            service_account_key: Some(identity.service_account_key.clone()),
+            advertise: address.map_or_else(|| "127.0.0.1:6443".to_owned(), |address| address.to_string()),
+            pages: pages::pages(&decisions),
+            kubelet: Some(kubelet.clone()),
+            ..flyball_apiserver::Options::default()
+        })
+        .map_err(StartError::Server)?;
+
+        let (stop_serving, serving_stops) = Signal::new();
+        let serving = match listening {
+            Some((listener, _)) => {
+                let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default"].map(str::to_owned);
+                let serving = identity.ca.server(&names).map_err(|e| StartError::Pki(e.into()))?;
+                let tls = flyball_apiserver::tls(&serving, Some(&identity.ca.pair.cert));
+                let tls = tls.map_err(StartError::Tls)?;
+                let server = server.clone();
+                let stops = serving_stops.given();
+                Some(tokio::spawn(flyball_apiserver::serve(server, listener, tls, stops)))
+            }
+            None => None,
+        };
+
+        let (stop, stops) = Signal::new();
+        let (controllers, manager) =
+            manager::start(&server, &identity, &options, decisions.clone(), stops.clone())?;
+        let kubelets = hand(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
+        nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
+        let binder = hand(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
+        let informers = informers(&server);
+        kubelet.look_at(informers.get());
+        let tasks = vec![
+            manager,
+            tokio::spawn(scheduler::run(binder, informers.clone(), stops.clone())),
+            tokio::spawn(nodes::run(kubelets, informers, options.nodes, stops)),
+        ];
+        Ok(Self { server, identity, address, decisions, controllers, stop, tasks, stop_serving, serving })
+    }
+
+    /// Where it serves, if it does.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// What the controllers, the scheduler and the nodes decide.
+    pub fn decisions(&self) -> &DecisionLog {
+        &self.decisions
+    }
+
+    /// Which controllers there are.
+    pub fn controllers(&self) -> &Controllers {
+        &self.controllers
+    }
+
+    /// A way in without a socket, as the cluster's administrator.
+    pub fn admin(&self) -> Client {
+        client(&self.server, "flyball", "flyball-admin", &["system:masters"])
+    }
+
+    /// The way in for everybody else: a kubeconfig, if the cluster serves.
+    pub fn kubeconfig(&self) -> Result<Option<String>, StartError> {
+        let Some(address) = self.address else { return Ok(None) };
+        let admin = self.identity.ca.client("flyball-admin", &["system:masters"]);
+        let admin: pki::Pair = admin.map_err(|error| StartError::Pki(error.into()))?;
+        Ok(Some(identity::kubeconfig(address, &self.identity.ca.pair.cert, &admin)))
+    }
+
+    /// Ends everything in order: those who write first, then the API server.
+    pub async fn stop(self) {
+        self.stop.give();
+        let all = futures::future::join_all(self.tasks);
+        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+            tracing::warn!("not everything ended in time");
+        }
+        self.stop_serving.give();
+        if let Some(serving) = self.serving
+            && tokio::time::timeout(PATIENCE, serving).await.is_err()
+        {
+            tracing::warn!("the API server did not end in time");
+        }
+    }
+}
+
+fn client(server: &ApiServer, agent: &str, user: &str, groups: &[&str]) -> Client {
+    let transport: Arc<dyn Transport> = Arc::new(door::Door::new(server.clone(), user, groups));
+    let options = ClientOptions {
+        user_agent: format!("{agent}/{}", env!("CARGO_PKG_VERSION")),
+        qps: 0.0,
+        ..ClientOptions::default()
+    };
+    Client::new(transport, options)
+}
+
+fn hand(
+    server: &ApiServer,
+    name: &'static str,
+    user: &str,
+    groups: &[&str],
+    decisions: &DecisionLog,
+) -> Hand {
+    let client = client(server, name, user, groups);
+    let clock = Clock::system();
+    let (events, write) = Recorder::new(name, clock, client.clone());
+    tokio::spawn(write);
+    Hand::new(name, client, events, decisions.clone(), clock)
+}
+
+fn informers(server: &ApiServer) -> Informers {
+    let watches = client(server, "playground-informers", "flyball:playground", &["system:masters"]);
+    Informers::new(watches, InformerOptions::default())
+}

@@ -1,0 +1,240 @@
+//! One container: waiting, running, ended, started again; init containers one after the other.
+
+use std::time::Duration;
+
+use flyball_api::Timestamp;
+use flyball_api::pod::RestartPolicy;
+use flyball_api::time::truncate;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::life::{Clock, container_id};
+use super::steer::Steering;
+use crate::objects::{Container, ContainerState, ContainerStatus, Pod, Running, Terminated, Waiting};
+
+/// A container that keeps failing waits this long, then twice as long, …
+const FIRST_BACKOFF: Duration = Duration::from_secs(10);
+/// … up to this.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// One look at a pod's containers.
+pub(super) struct Turn<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) steering: &'a Steering,
+    /// When the node took the pod.
+    pub(super) start: Timestamp,
+}
+
+/// Whether a container that ended like this is started again.
+pub(super) fn is_restarted(policy: &RestartPolicy, ended: &Terminated) -> bool {
+    match policy {
+        RestartPolicy::Never => false,
+        RestartPolicy::OnFailure => ended.exit_code != 0,
+        _ => true,
+    }
+}
+
+/// Whether all init containers have done their work, and the sidecars among them run.
+pub(super) fn are_done(specs: &[Container], statuses: &[ContainerStatus]) -> bool {
+    specs.len() == statuses.len() && specs.iter().zip(statuses).all(|(spec, status)| is_past(spec, status))
+}
+
+/// Whether the next init container may begin.
+fn is_past(spec: &Container, status: &ContainerStatus) -> bool {
+    match spec.is_sidecar() {
+        true => status.started == Some(true),
+        false => status.state.terminated.as_ref().is_some_and(|ended| ended.exit_code == 0),
+    }
+}
+
+/// Why a container ended.
+pub(super) fn reason(code: i32) -> SmolStr {
+    SmolStr::new_static(if code == 0 { "Completed" } else { "Error" })
+}
+
+impl Turn<'_> {
+    /// Init containers run one after the other.
+    pub(super) fn init_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
+        let mut may_begin = true;
+        let specs = &self.pod.spec.init_containers;
+        let statuses = specs.iter().map(|spec| {
+            let old = self.pod.status.init_container_statuses.iter().find(|old| old.name == spec.name);
+            let status = self.container(spec, old, Stage::Init, may_begin, clock);
+            may_begin = may_begin && is_past(spec, &status);
+            status
+        });
+        statuses.collect()
+    }
+
+    /// The others run together, once the init containers are done.
+    pub(super) fn containers(&self, initialized: bool, clock: &mut Clock) -> Vec<ContainerStatus> {
+        let specs = self.pod.spec.containers.iter();
+        let old =
+            |spec: &Container| self.pod.status.container_statuses.iter().find(|old| old.name == spec.name);
+        specs.map(|spec| self.container(spec, old(spec), Stage::Main, initialized, clock)).collect()
+    }
+
+    fn container(
+        &self,
+        spec: &Container,
+        old: Option<&ContainerStatus>,
+        stage: Stage,
+        may_begin: bool,
+        clock: &mut Clock,
+    ) -> ContainerStatus {
+        let waiting = || {
+            let has_init = !self.pod.spec.init_containers.is_empty();
+            waiting(if has_init { "PodInitializing" } else { "ContainerCreating" }, "")
+        };
+        let mut status = old.cloned().unwrap_or_else(|| ContainerStatus {
+            name: spec.name.clone(),
+            state: waiting(),
+            started: Some(false),
+            ..ContainerStatus::default()
+        });
+        status.image = spec.image.clone();
+        if may_begin && !status_is_settled(&status) && self.begins(&mut status, spec, clock) {
+            status.state = self.running(&mut status, spec, clock.now);
+        }
+        self.maybe_end(&mut status, spec, stage, clock);
+        self.maybe_restart(&mut status, spec, stage, clock);
+        self.readiness(&mut status, spec, stage, clock);
+        status
+    }
+
+    /// Whether a container that waits for its first run may run now.
+    fn begins(&self, status: &mut ContainerStatus, spec: &Container, clock: &mut Clock) -> bool {
+        if !clock.has_passed(self.start, self.steering.delay) {
+            clock.look_at(self.start, self.steering.delay);
+            return false;
+        }
+        if self.steering.no_image {
+            let why = format!("Back-off pulling image {:?} ({}=image)", spec.image, super::steer::FAIL);
+            status.state = waiting("ImagePullBackOff", &why);
+            return false;
+        }
+        true
+    }
+
+    fn running(&self, status: &mut ContainerStatus, spec: &Container, now: Timestamp) -> ContainerState {
+        status.container_id = container_id(self.pod, &spec.name, status.restart_count);
+        status.image_id = format_smolstr!("{}@simulated", spec.image);
+        let running = Running { started_at: Some(truncate(now)) };
+        ContainerState { running: Some(running), ..ContainerState::default() }
+    }
+
+    fn maybe_end(&self, status: &mut ContainerStatus, spec: &Container, stage: Stage, clock: &mut Clock) {
+        let Some(started_at) = status.state.running.as_ref().and_then(|running| running.started_at) else {
+            return;
+        };
+        let end = match stage {
+            Stage::Init if spec.is_sidecar() => None,
+            // Init containers do their part unless their own command says otherwise.
+            Stage::Init => match super::script::read(spec) {
+                super::script::Script::Ends { after, code } => Some((after, code)),
+                super::script::Script::Forever => None,
+                super::script::Script::Unknown => Some((self.steering.delay, 0)),
+            },
+            Stage::Main => self.steering.end_of(self.pod, spec),
+        };
+        let Some((after, code)) = end else { return };
+        if !clock.has_passed(started_at, after) {
+            clock.look_at(started_at, after);
+            return;
+        }
+        let terminated = Terminated {
+            exit_code: code,
+            reason: reason(code),
+            started_at: Some(started_at),
+            finished_at: Some(truncate(clock.now)),
+            container_id: status.container_id.clone(),
+        };
+        status.state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
+    }
+
+    /// Starts an ended container again: the first time at once, then after ever longer waits.
+    fn maybe_restart(&self, status: &mut ContainerStatus, spec: &Container, stage: Stage, clock: &mut Clock) {
+        let policy = &self.pod.spec.restart_policy;
+        let ended = match (&status.state.terminated, &status.state.waiting) {
+            (Some(ended), _) => ended.clone(),
+            (None, Some(waits)) if waits.reason == "CrashLoopBackOff" => {
+                let Some(ended) = status.last_state.terminated.clone() else { return };
+                ended
+            }
+            _ => return,
+        };
+        let restarted = match stage {
+            Stage::Main => is_restarted(policy, &ended),
+            Stage::Init => spec.is_sidecar() || (ended.exit_code != 0 && *policy != RestartPolicy::Never),
+        };
+        if !restarted {
+            return;
+        }
+        let finished_at = ended.finished_at.unwrap_or(clock.now);
+        let wait = backoff(status.restart_count);
+        status.last_state = ContainerState { terminated: Some(ended), ..ContainerState::default() };
+        if clock.has_passed(finished_at, wait) {
+            status.restart_count = status.restart_count.saturating_add(1);
+            status.state = self.running(status, spec, clock.now);
+            self.maybe_end(status, spec, stage, clock);
+            return;
+        }
+        clock.look_at(finished_at, wait);
+        let meta = &self.pod.metadata;
+        let why = format!(
+            "back-off {}s restarting failed container={} pod={}_{}({})",
+            wait.as_secs(),
+            spec.name,
+            meta.name,
+            meta.namespace,
+            meta.uid
+        );
+        status.state = waiting("CrashLoopBackOff", &why);
+    }
+
+    fn readiness(&self, status: &mut ContainerStatus, spec: &Container, stage: Stage, clock: &mut Clock) {
+        let Some(started_at) = status.state.running.as_ref().and_then(|running| running.started_at) else {
+            // An init container that did its work counts as ready.
+            status.ready = stage == Stage::Init && is_past(spec, status);
+            status.started = Some(false);
+            return;
+        };
+        status.started = Some(stage == Stage::Main || spec.is_sidecar());
+        let probe = spec.readiness_probe.as_ref().map_or(0, |probe| probe.initial_delay_seconds);
+        let after = Duration::from_secs(u64::try_from(probe).unwrap_or(0));
+        status.ready = match stage {
+            Stage::Init if !spec.is_sidecar() => false,
+            _ if self.steering.never_ready => false,
+            _ if clock.has_passed(started_at, after) => true,
+            _ => {
+                clock.look_at(started_at, after);
+                false
+            }
+        };
+    }
+}
+
+/// Before the others, or one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Init,
+    Main,
+}
+
+/// Whether a container has had its first run.
+fn status_is_settled(status: &ContainerStatus) -> bool {
+    let state = &status.state;
+    state.running.is_some() || state.terminated.is_some() || status.last_state.terminated.is_some()
+}
+
+fn waiting(reason: &'static str, message: &str) -> ContainerState {
+    let waiting = Waiting { reason: SmolStr::new_static(reason), message: message.into() };
+    ContainerState { waiting: Some(waiting), ..ContainerState::default() }
+}
+
+/// How long a container waits after its n-th restart.
+fn backoff(restarts: i32) -> Duration {
+    match u32::try_from(restarts) {
+        Ok(0) | Err(_) => Duration::ZERO,
+        Ok(n) => FIRST_BACKOFF.saturating_mul(1 << (n - 1).min(10)).min(LONGEST_BACKOFF),
+    }
+}

@@ -1,0 +1,320 @@
+//! The shell of the simulated nodes: heartbeats, and one step after the other for each pod.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::lease::Lease;
+use flyball_api::node::Node;
+use flyball_api::time::truncate;
+use flyball_api::{Key, Timestamp};
+use flyball_cache::{Informer, Informers};
+use flyball_client::{DeleteOptions, Error, Patch};
+use flyball_queue::{Backoff, Priority, Queue, Unobserved};
+use flyball_runtime::Signal;
+use flyball_runtime::events::ObjectRef;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::addresses::Addresses;
+use super::life::{self, Place, Step};
+use super::node;
+use super::steer::Steering;
+use crate::hand::{Hand, Write};
+use crate::objects::{Pod, PodStatus};
+
+/// How many pods are looked after at a time.
+const WORKERS: usize = 8;
+/// A node's whole status is told this often even if nothing has changed.
+const STATUS_EVERY: Duration = Duration::from_secs(300);
+
+/// After a write the cache tells of the change; this is for writes that changed nothing.
+const SOONEST: Duration = Duration::from_millis(20);
+
+/// What can be chosen about the nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many there are at least; those of an earlier run stay.
+    pub count: u16,
+    /// How often each renews its lease.
+    pub heartbeat: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { count: 3, heartbeat: Duration::from_secs(10) }
+    }
+}
+
+struct Nodes {
+    hand: Hand,
+    nodes: Arc<Informer<Node>>,
+    pods: Arc<Informer<Pod>>,
+    addresses: Addresses,
+    heartbeat: Duration,
+}
+
+/// Registers the nodes that are missing and tells their first status: afterwards pods can be scheduled.
+pub async fn register(hand: &Hand, count: u16) -> Result<(), Error> {
+    for n in 1..=count {
+        let created = hand.client().create::<Node>(None, &node::manifest(n)).await;
+        let present = match created {
+            Ok(node) => node,
+            Err(error) if error.is_already_exists() => continue,
+            Err(error) => return Err(error),
+        };
+        beat(hand, &present, hand.now()).await?;
+        report(hand, &present, hand.now()).await?;
+        // The server taints new nodes until they are ready. These are ready at once, so they need not wait for
+        // the controller that would find out.
+        let patch = Patch::Merge(json!({"spec": {"taints": null}}));
+        hand.client().patch::<Node>(&Key::cluster(present.metadata.name.clone()), None, &patch).await?;
+    }
+    Ok(())
+}
+
+/// Plays all simulated nodes until told to stop.
+pub async fn run(hand: Hand, informers: Informers, options: Options, stop: Signal) {
+    let nodes = Arc::new(Nodes {
+        hand,
+        nodes: informers.get::<Node>(),
+        pods: informers.get::<Pod>(),
+        addresses: Addresses::default(),
+        heartbeat: options.heartbeat,
+    });
+    if !nodes.nodes.synced().await || !nodes.pods.synced().await {
+        return;
+    }
+    let queue: Queue<Key> = Queue::new(Backoff::default(), Unobserved);
+    let _pods = nodes.pods.subscribe({
+        let (queue, nodes) = (queue.clone(), Arc::clone(&nodes));
+        Box::new(move |change| match change.new {
+            Some(pod) if pod.spec.node_name.is_empty() => {}
+            Some(pod) => queue.add(pod.metadata.key(), Priority::Change),
+            None => nodes.addresses.release(change.object()),
+        })
+    });
+    let _nodes = nodes.nodes.subscribe({
+        let (queue, nodes) = (queue.clone(), Arc::clone(&nodes));
+        Box::new(move |change| {
+            let was = change.old.is_some_and(|node| !node::is_stopped(node));
+            let is = change.new.is_some_and(|node| !node::is_stopped(node));
+            if is && !was {
+                for pod in nodes.pods.store().list() {
+                    if pod.spec.node_name == change.object().metadata.name {
+                        queue.add(pod.metadata.key(), Priority::Change);
+                    }
+                }
+            }
+        })
+    });
+    let mut tasks = JoinSet::new();
+    for _ in 0..WORKERS {
+        tasks.spawn(work(Arc::clone(&nodes), queue.clone()));
+    }
+    tasks.spawn({
+        let nodes = Arc::clone(&nodes);
+        async move { nodes.heartbeats().await }
+    });
+    stop.given().await;
+    queue.close();
+}
+
+async fn work(nodes: Arc<Nodes>, queue: Queue<Key>) {
+    while let Some(key) = queue.next().await {
+        match nodes.attend(&key).await {
+            Ok(None) => queue.forget(&key),
+            Ok(Some(wait)) => {
+                queue.forget(&key);
+                queue.add_after(key.clone(), wait);
+            }
+            Err(error) => {
+                tracing::debug!(pod = %*key, %error, "a simulated node could not write; trying again");
+                queue.retry(key.clone());
+            }
+        }
+    }
+}
+
+impl Nodes {
+    /// Takes the next step for a pod; says when to look again.
+    async fn attend(&self, key: &Key) -> Result<Option<Duration>, Error> {
+        let Some(pod) = self.pods.store().get(key) else { return Ok(None) };
+        let Some(node) = self.nodes.store().get(&Key::cluster(pod.spec.node_name.clone())) else {
+            return Ok(None);
+        };
+        if !node::is_simulated(&node) || node::is_stopped(&node) {
+            return Ok(None);
+        }
+        let host_ip = node::host_ip(&node);
+        let pod_ip = match pod.spec.host_network {
+            true => host_ip.as_str().into(),
+            // A node whose addresses are all taken has more pods than it allows; they wait.
+            false => match self.addresses.of(&pod, &node) {
+                Some(address) => address,
+                None => return Ok(Some(self.heartbeat)),
+            },
+        };
+        let place = Place { host_ip: host_ip.into(), pod_ip };
+        match life::next(&pod, &place, self.hand.now()) {
+            Step::Rest(wait) => Ok(wait),
+            Step::Report(status, again) => {
+                self.report(&pod, &status).await?;
+                Ok(again.map(|wait| wait.max(SOONEST)))
+            }
+            Step::Remove => self.remove(&pod).await,
+        }
+    }
+
+    async fn report(&self, pod: &Pod, status: &PodStatus) -> Result<(), Error> {
+        let key = pod.metadata.key();
+        let patch =
+            Patch::Strategic(json!({"metadata": {"uid": pod.metadata.uid.to_string()}, "status": status}));
+        let request = self.hand.client().patch::<Pod>(&key, Some("status"), &patch);
+        let written = match story(pod, status) {
+            Some(why) => {
+                let write = Write { action: "patch", key: &key, subresource: "status", why };
+                self.hand.write::<Pod, _>(write, request).await
+            }
+            None => request.await,
+        };
+        match written {
+            Ok(_) => {
+                self.tell(pod, status);
+                Ok(())
+            }
+            Err(error) if is_past(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn remove(&self, pod: &Pod) -> Result<Option<Duration>, Error> {
+        let key = pod.metadata.key();
+        let options = DeleteOptions {
+            uid: Some(pod.metadata.uid.clone()),
+            grace_period: Some(0),
+            ..DeleteOptions::default()
+        };
+        let why = format!("its containers have ended on {}", pod.spec.node_name);
+        let write = Write { action: "delete", key: &key, subresource: "", why };
+        match self.hand.write::<Pod, _>(write, self.hand.client().delete::<Pod>(&key, &options)).await {
+            Ok(_) => Ok(None),
+            Err(error) if is_past(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The events that a kubelet would send.
+    fn tell(&self, pod: &Pod, status: &PodStatus) {
+        let about = ObjectRef::of(pod);
+        let events = self.hand.events();
+        if pod.status.start_time.is_none() {
+            for complaint in Steering::read(&pod.metadata.annotations).complaints {
+                events.warning(&about, "InvalidSimulation", complaint);
+            }
+        }
+        let olds = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+        let olds: Vec<_> = olds.collect();
+        for new in status.init_container_statuses.iter().chain(&status.container_statuses) {
+            let old = olds.iter().find(|old| old.name == new.name);
+            let was_running = old.is_some_and(|old| old.state.running.is_some());
+            let same_run = old.is_some_and(|old| old.restart_count == new.restart_count);
+            if new.state.running.is_some() && !(was_running && same_run) {
+                events.normal(
+                    &about,
+                    "Pulled",
+                    format!("Container image {:?} already present on machine", new.image),
+                );
+                events.normal(&about, "Created", "Container created");
+                events.normal(&about, "Started", "Container started");
+            }
+            if was_running && new.state.terminated.is_some() && pod.metadata.is_deleting() {
+                events.normal(&about, "Killing", format!("Stopping container {}", new.name));
+            }
+            let waits =
+                |s: &crate::objects::ContainerStatus| s.state.waiting.as_ref().map(|w| w.reason.clone());
+            let reason = waits(new);
+            if reason.as_deref() == Some("CrashLoopBackOff") && old.and_then(|old| waits(old)) != reason {
+                let meta = &pod.metadata;
+                let text = format!(
+                    "Back-off restarting failed container {} in pod {}_{}({})",
+                    new.name, meta.name, meta.namespace, meta.uid
+                );
+                events.warning(&about, "BackOff", text);
+            }
+            if reason.as_deref() == Some("ImagePullBackOff") && old.and_then(|old| waits(old)) != reason {
+                events.warning(&about, "Failed", format!("Failed to pull image {:?}: simulated", new.image));
+            }
+        }
+    }
+
+    /// Renews leases, and repairs the status of nodes that others have given up.
+    async fn heartbeats(&self) {
+        let mut turn = tokio::time::interval(self.heartbeat);
+        turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            turn.tick().await;
+            let mut nodes = self.nodes.store().list();
+            nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+            for node in nodes.iter().filter(|node| node::is_simulated(node) && !node::is_stopped(node)) {
+                let now = self.hand.now();
+                let beaten = beat(&self.hand, node, now).await;
+                let reported = match is_stale(node, now) {
+                    true => report(&self.hand, node, now).await,
+                    false => Ok(()),
+                };
+                if let Err(error) = beaten.and(reported) {
+                    tracing::debug!(node = %node.metadata.name, %error, "a heartbeat was lost");
+                }
+            }
+        }
+    }
+}
+
+/// What a user should read of a change, if anything.
+fn story(pod: &Pod, status: &PodStatus) -> Option<String> {
+    let node = &pod.spec.node_name;
+    let was_ready = pod.status.is_true("Ready");
+    let ready = status.is_true("Ready");
+    match status.phase.as_str() {
+        _ if pod.metadata.is_deleting() => Some(format!("it was asked to go, and has stopped on {node}")),
+        "Running" if ready && !was_ready => Some(format!("it runs on {node} and is ready")),
+        "Running" if !ready && was_ready => Some(format!("it is no longer ready on {node}")),
+        phase if pod.status.phase != phase && phase != "Pending" => Some(match phase {
+            "Succeeded" => format!("it has done its work on {node}"),
+            "Failed" => format!("it has failed on {node}"),
+            _ => format!("it runs on {node}"),
+        }),
+        _ => None,
+    }
+}
+
+/// Gone, replaced by another, or changed meanwhile: the cache will tell.
+fn is_past(error: &Error) -> bool {
+    error.is_not_found() || error.is_conflict()
+}
+
+/// Whether a node's status must be told again: it is old, or somebody doubts it.
+fn is_stale(node: &Node, now: Timestamp) -> bool {
+    let Some(ready) = node.condition("Ready") else { return true };
+    let beaten = ready.last_heartbeat_time.unwrap_or(Timestamp::UNIX_EPOCH);
+    ready.status != "True"
+        || Duration::try_from(now.duration_since(beaten)).unwrap_or_default() >= STATUS_EVERY
+}
+
+async fn beat(hand: &Hand, node: &Node, now: Timestamp) -> Result<(), Error> {
+    let lease = node::lease(node, now);
+    let key = Key::new(node::LEASES, node.metadata.name.clone());
+    let patch = Patch::Merge(lease.clone());
+    match hand.client().patch::<Lease>(&key, None, &patch).await {
+        Err(error) if error.is_not_found() => {
+            hand.client().create::<Lease>(node::LEASES, &lease).await.map(drop)
+        }
+        other => other.map(drop),
+    }
+}
+
+async fn report(hand: &Hand, node: &Node, now: Timestamp) -> Result<(), Error> {
+    let patch = Patch::Strategic(json!({"status": node::status(node, truncate(now))}));
+    let key = Key::cluster(node.metadata.name.clone());
+    hand.client().patch::<Node>(&key, Some("status"), &patch).await.map(drop)
+}

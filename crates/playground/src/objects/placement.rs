@@ -1,0 +1,135 @@
+//! Rules of placement in a pod's spec.
+
+use flyball_api::LabelSelector;
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+use super::null_default;
+
+/// Where a pod may and would like to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Affinity {
+    /// Towards nodes.
+    pub node_affinity: Option<NodeAffinity>,
+    /// Towards pods.
+    pub pod_affinity: Option<PodAffinity>,
+    /// Away from pods.
+    pub pod_anti_affinity: Option<PodAffinity>,
+}
+
+/// Rules about nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeAffinity {
+    /// What must hold.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub required: Option<NodeSelector>,
+    /// What would be nice.
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
+    pub preferred: Vec<PreferredNodeTerm>,
+}
+
+/// A choice of terms, one of which must match.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSelector {
+    /// The terms.
+    #[serde(deserialize_with = "null_default")]
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+/// Requirements, all of which must match. An empty term matches nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSelectorTerm {
+    /// About labels.
+    #[serde(deserialize_with = "null_default")]
+    pub match_expressions: Vec<Requirement>,
+    /// About fields, of which there is one: `metadata.name`.
+    #[serde(deserialize_with = "null_default")]
+    pub match_fields: Vec<Requirement>,
+}
+
+/// One requirement.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Requirement {
+    /// The label or field.
+    pub key: SmolStr,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    pub operator: SmolStr,
+    /// What it is compared with.
+    #[serde(deserialize_with = "null_default")]
+    pub values: Vec<SmolStr>,
+}
+
+/// A node term with a weight.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PreferredNodeTerm {
+    /// 1 to 100.
+    pub weight: i64,
+    /// The term.
+    pub preference: NodeSelectorTerm,
+}
+
+/// Rules about other pods.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PodAffinity {
+    /// What must hold.
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
+    pub required: Vec<PodTerm>,
+    /// What would be nice.
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
+    pub preferred: Vec<WeightedPodTerm>,
+}
+
+/// Other pods within a topology.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodTerm {
+    /// Which pods; absent for none.
+    pub label_selector: Option<LabelSelector>,
+    /// In these namespaces; with no selector either, in the pod's own.
+    #[serde(deserialize_with = "null_default")]
+    pub namespaces: Vec<SmolStr>,
+    /// And in namespaces with these labels.
+    pub namespace_selector: Option<LabelSelector>,
+    /// The label whose value says which nodes belong together.
+    pub topology_key: SmolStr,
+}
+
+/// A pod term with a weight.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WeightedPodTerm {
+    /// 1 to 100.
+    pub weight: i64,
+    /// The term.
+    pub pod_affinity_term: PodTerm,
+}
+
+/// How evenly pods should be spread.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SpreadConstraint {
+    /// By how much the fullest domain may exceed the emptiest.
+    pub max_skew: i64,
+    /// The label whose value is the domain.
+    pub topology_key: SmolStr,
+    /// `DoNotSchedule` or `ScheduleAnyway`.
+    pub when_unsatisfiable: SmolStr,
+    /// Which pods count.
+    pub label_selector: Option<LabelSelector>,
+    /// With fewer domains, the emptiest counts as empty.
+    pub min_domains: Option<i64>,
+    /// `Honor` (the default) or `Ignore` node selector and affinity when looking for domains.
+    pub node_affinity_policy: Option<SmolStr>,
+    /// `Honor` or `Ignore` (the default) taints when looking for domains.
+    pub node_taints_policy: Option<SmolStr>,
+    /// Labels of the pod whose values further select which pods count.
+    #[serde(deserialize_with = "null_default")]
+    pub match_label_keys: Vec<SmolStr>,
+}

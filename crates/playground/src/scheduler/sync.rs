@@ -1,0 +1,352 @@
+//! The shell of the scheduler: whenever something has changed, it goes through the pods that wait, the most important
+//! first, and writes what was decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flyball_api::namespace::Namespace;
+use flyball_api::node::Node;
+use flyball_api::persistent_volume::PersistentVolume;
+use flyball_api::persistent_volume_claim::PersistentVolumeClaim;
+use flyball_api::pod_disruption_budget::PodDisruptionBudget;
+use flyball_api::storage_class::StorageClass;
+use flyball_api::time::format_seconds;
+use flyball_api::{Key, Object, Resource, ResourceVersion, Uid};
+use flyball_cache::{Informer, Informers, Subscription};
+use flyball_client::{DeleteOptions, Error, Patch};
+use flyball_runtime::Signal;
+use flyball_runtime::events::ObjectRef;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+use tokio::sync::Notify;
+
+use super::decide::{Verdict, decide};
+use super::preempt::Preemption;
+use super::volumes::{Preparation, SELECTED_NODE, Volumes};
+use super::world::World;
+use crate::hand::{Hand, Write};
+use crate::objects::Pod;
+
+/// A write that failed is tried again after this long.
+const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+
+struct Scheduler {
+    hand: Hand,
+    pods: Arc<Informer<Pod>>,
+    nodes: Arc<Informer<Node>>,
+    namespaces: Arc<Informer<Namespace>>,
+    claims: Arc<Informer<PersistentVolumeClaim>>,
+    volumes: Arc<Informer<PersistentVolume>>,
+    classes: Arc<Informer<StorageClass>>,
+    budgets: Arc<Informer<PodDisruptionBudget>>,
+    changes: Arc<Changes>,
+}
+
+/// What has happened since the last round.
+#[derive(Debug, Default)]
+struct Changes {
+    any: Notify,
+    /// Grows with every change by which a pod that fitted nowhere may fit now.
+    room: AtomicU64,
+}
+
+impl Changes {
+    fn note(&self, makes_room: bool) {
+        if makes_room {
+            self.room.fetch_add(1, Ordering::Relaxed);
+        }
+        self.any.notify_one();
+    }
+}
+
+/// What is remembered between rounds.
+#[derive(Default)]
+struct Memory {
+    /// Bound by us, but the cache does not show it yet.
+    assumed: BTreeMap<Key, (Uid, SmolStr)>,
+    /// Fitted nowhere, in this version and with the room there was.
+    parked: BTreeMap<Key, (Uid, ResourceVersion, u64)>,
+}
+
+/// Schedules pods until told to stop.
+pub async fn run(hand: Hand, informers: Informers, stop: Signal) {
+    let scheduler = Scheduler {
+        hand,
+        pods: informers.get(),
+        nodes: informers.get(),
+        namespaces: informers.get(),
+        claims: informers.get(),
+        volumes: informers.get(),
+        classes: informers.get(),
+        budgets: informers.get(),
+        changes: Arc::default(),
+    };
+    tokio::select! {
+        () = stop.given() => {}
+        () = scheduler.run() => {}
+    }
+}
+
+impl Scheduler {
+    async fn run(&self) {
+        let synced = [
+            self.pods.synced().await,
+            self.nodes.synced().await,
+            self.namespaces.synced().await,
+            self.claims.synced().await,
+            self.volumes.synced().await,
+            self.classes.synced().await,
+            self.budgets.synced().await,
+        ];
+        if synced.contains(&false) {
+            return;
+        }
+        let changes = Arc::clone(&self.changes);
+        let _pods = self.pods.subscribe(Box::new(move |change| {
+            let placed = |pod: Option<&Arc<Pod>>| pod.is_some_and(|pod| !pod.spec.node_name.is_empty());
+            changes.note(placed(change.old) || placed(change.new));
+        }));
+        let _others = [
+            self.notice(&self.nodes),
+            self.notice(&self.namespaces),
+            self.notice(&self.claims),
+            self.notice(&self.volumes),
+            self.notice(&self.classes),
+        ];
+        let mut memory = Memory::default();
+        loop {
+            self.changes.any.notified().await;
+            if !self.round(&mut memory).await {
+                tokio::time::sleep(RETRY).await;
+                self.changes.note(false);
+            }
+        }
+    }
+
+    fn notice<T: Object>(&self, informer: &Arc<Informer<T>>) -> Subscription {
+        let changes = Arc::clone(&self.changes);
+        informer.subscribe(Box::new(move |_| changes.note(true)))
+    }
+
+    /// Goes once through all pods that wait. False if some write failed.
+    async fn round(&self, memory: &mut Memory) -> bool {
+        let room = self.changes.room.load(Ordering::Relaxed);
+        let all = self.pods.store().list();
+        memory.forget(&self.pods);
+        let mut waiting: Vec<&Arc<Pod>> =
+            all.iter().filter(|pod| is_ours(pod) && !memory.has_settled(pod, room)).collect();
+        if waiting.is_empty() {
+            return true;
+        }
+        waiting.sort_by_key(|pod| {
+            (std::cmp::Reverse(pod.priority()), pod.metadata.creation_timestamp, pod.metadata.key())
+        });
+        let mut world = self.world(&all, memory);
+        let mut well = true;
+        for pod in waiting {
+            match self.place(pod, &mut world).await {
+                Ok(Some(node)) => {
+                    memory.assumed.insert(pod.metadata.key(), (pod.metadata.uid.clone(), node));
+                }
+                Ok(None) => {
+                    let meta = &pod.metadata;
+                    memory.parked.insert(meta.key(), (meta.uid.clone(), meta.resource_version, room));
+                }
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(error) => {
+                    tracing::debug!(pod = %pod.metadata.key(), %error, "the scheduler could not write; trying again");
+                    well = false;
+                }
+            }
+        }
+        well
+    }
+
+    fn world(&self, pods: &[Arc<Pod>], memory: &Memory) -> World {
+        fn keyed<T: Resource>(informer: &Informer<T>) -> BTreeMap<Key, Arc<T>> {
+            informer.store().list().into_iter().map(|object| (object.meta().key(), object)).collect()
+        }
+        fn named<T: Resource>(informer: &Informer<T>) -> BTreeMap<SmolStr, Arc<T>> {
+            informer.store().list().into_iter().map(|object| (object.meta().name.clone(), object)).collect()
+        }
+        let mut world = World::new(self.nodes.store().list(), pods.iter().cloned());
+        for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
+            if let Some((_, node)) = memory.assumed.get(&pod.metadata.key()) {
+                world.assume(pod, node);
+            }
+        }
+        let namespaces = named(&self.namespaces);
+        world.namespaces = namespaces
+            .into_iter()
+            .map(|(name, namespace)| (name, namespace.metadata.labels.clone()))
+            .collect();
+        world.volumes = Volumes {
+            claims: keyed(&self.claims),
+            volumes: named(&self.volumes),
+            classes: named(&self.classes),
+        };
+        world.budgets = self.budgets.store().list();
+        world
+    }
+
+    /// Decides about one pod and writes it; the node, if it was bound.
+    async fn place(&self, pod: &Arc<Pod>, world: &mut World) -> Result<Option<SmolStr>, Error> {
+        match decide(pod, world) {
+            Verdict::Bind { node, fitting } => {
+                self.bind(pod, &node, fitting, world.nodes.len()).await?;
+                world.assume(pod, &node);
+                Ok(Some(node))
+            }
+            Verdict::Prepare { node, preparations } => {
+                for preparation in preparations {
+                    self.prepare(pod, &node, preparation).await?;
+                }
+                world.assume(pod, &node);
+                Ok(None)
+            }
+            Verdict::Unschedulable { message, preemption } => {
+                let nominated = preemption.as_ref().map(|preemption| preemption.node.clone());
+                self.refuse(pod, &message, nominated.as_deref()).await?;
+                if let Some(preemption) = preemption {
+                    self.evict(pod, &preemption).await?;
+                }
+                let place = nominated.unwrap_or_else(|| pod.status.nominated_node_name.clone());
+                world.assume(pod, &place);
+                Ok(None)
+            }
+        }
+    }
+
+    async fn bind(&self, pod: &Pod, node: &str, fitting: usize, of: usize) -> Result<(), Error> {
+        let key = pod.metadata.key();
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.metadata.uid.to_string()},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let why = format!("{node} suits it best of the {fitting} out of {of} nodes on which it fits");
+        let write = Write { action: "create", key: &key, subresource: "binding", why };
+        let pods = Pod::TYPE;
+        let request = self.hand.client().create_subresource::<Value>(&pods, &key, "binding", &binding);
+        self.hand.write::<Pod, _>(write, request).await?;
+        self.hand.events().normal(
+            &ObjectRef::of(pod),
+            "Scheduled",
+            format!("Successfully assigned {key} to {node}"),
+        );
+        Ok(())
+    }
+
+    async fn prepare(&self, pod: &Pod, node: &str, preparation: Preparation) -> Result<(), Error> {
+        let client = self.hand.client();
+        let why = format!("{} goes to {node} and waits for this volume", pod.metadata.key());
+        match preparation {
+            Preparation::Provision { claim } => {
+                let patch = Patch::Merge(json!({"metadata": {"annotations": {SELECTED_NODE: node}}}));
+                let write = Write { action: "patch", key: &claim, subresource: "", why };
+                let request = client.patch::<PersistentVolumeClaim>(&claim, None, &patch);
+                self.hand.write::<PersistentVolumeClaim, _>(write, request).await.map(drop)
+            }
+            Preparation::Promise { volume, claim } => {
+                let Some(wanted) = self.claims.store().get(&claim) else { return Ok(()) };
+                let reference = json!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.namespace,
+                    "name": claim.name, "uid": wanted.metadata.uid.to_string(),
+                });
+                let bound = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+                let patch = Patch::Merge(
+                    json!({"metadata": {"annotations": bound}, "spec": {"claimRef": reference}}),
+                );
+                let key = Key::cluster(volume);
+                let write = Write { action: "patch", key: &key, subresource: "", why };
+                let request = client.patch::<PersistentVolume>(&key, None, &patch);
+                self.hand.write::<PersistentVolume, _>(write, request).await.map(drop)
+            }
+        }
+    }
+
+    /// Tells why a pod waits, once for each reason.
+    async fn refuse(&self, pod: &Pod, message: &str, nominated: Option<&str>) -> Result<(), Error> {
+        let told = pod.status.condition("PodScheduled").is_some_and(|condition| {
+            condition.status == "False" && condition.message.as_deref() == Some(message)
+        });
+        if told && nominated.is_none_or(|node| pod.status.nominated_node_name == node) {
+            return Ok(());
+        }
+        let key = pod.metadata.key();
+        let since = pod.status.condition("PodScheduled").filter(|condition| condition.status == "False");
+        let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(self.hand.now());
+        let mut status = json!({"conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+            "observedGeneration": pod.metadata.generation, "lastTransitionTime": format_seconds(since),
+        }]});
+        if let Some(node) = nominated {
+            status["nominatedNodeName"] = json!(node);
+        }
+        let patch =
+            Patch::Strategic(json!({"metadata": {"uid": pod.metadata.uid.to_string()}, "status": status}));
+        let write = Write { action: "patch", key: &key, subresource: "status", why: message.to_owned() };
+        self.hand
+            .write::<Pod, _>(write, self.hand.client().patch::<Pod>(&key, Some("status"), &patch))
+            .await?;
+        self.hand.events().warning(&ObjectRef::of(pod), "FailedScheduling", message);
+        Ok(())
+    }
+
+    async fn evict(&self, pod: &Pod, preemption: &Preemption) -> Result<(), Error> {
+        let client = self.hand.client();
+        for victim in preemption.victims.iter().filter(|victim| !victim.metadata.is_deleting()) {
+            let key = victim.metadata.key();
+            let why = format!(
+                "{} has a higher priority ({} over {}) and fits nowhere else",
+                pod.metadata.key(),
+                pod.priority(),
+                victim.priority()
+            );
+            let patch = Patch::Strategic(json!({
+                "metadata": {"uid": victim.metadata.uid.to_string()},
+                "status": {"conditions": [{
+                    "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+                    "message": format!("{NAME}: preempting to accommodate a higher priority pod", NAME = super::NAME),
+                    "lastTransitionTime": format_seconds(self.hand.now()),
+                }]},
+            }));
+            client.patch::<Pod>(&key, Some("status"), &patch).await?;
+            let write = Write { action: "delete", key: &key, subresource: "", why };
+            let options = DeleteOptions::uid(&victim.metadata.uid);
+            self.hand.write::<Pod, _>(write, client.delete::<Pod>(&key, &options)).await?;
+            let message = format!("Preempted by pod {} on node {}", pod.metadata.uid, preemption.node);
+            self.hand.events().normal(&ObjectRef::of(&**victim), "Preempted", message);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a pod waits for this scheduler.
+fn is_ours(pod: &Pod) -> bool {
+    pod.spec.node_name.is_empty()
+        && pod.spec.scheduling_gates.is_empty()
+        && !pod.metadata.is_deleting()
+        && !pod.is_finished()
+        && matches!(pod.spec.scheduler_name.as_str(), "" | super::NAME)
+}
+
+impl Memory {
+    /// Whether nothing is to be done about a pod: it is bound, or it fitted nowhere and no room was made since.
+    fn has_settled(&self, pod: &Pod, room: u64) -> bool {
+        let key = pod.metadata.key();
+        let bound = self.assumed.get(&key).is_some_and(|(uid, _)| *uid == pod.metadata.uid);
+        let now = (pod.metadata.uid.clone(), pod.metadata.resource_version, room);
+        bound || self.parked.get(&key) == Some(&now)
+    }
+
+    /// Drops what the cache shows by now.
+    fn forget(&mut self, pods: &Informer<Pod>) {
+        let waits = |key: &Key, uid: &Uid| {
+            pods.store().get(key).is_some_and(|pod| pod.metadata.uid == *uid && pod.spec.node_name.is_empty())
+        };
+        self.assumed.retain(|key, (uid, _)| waits(key, uid));
+        self.parked.retain(|key, (uid, ..)| waits(key, uid));
+    }
+}

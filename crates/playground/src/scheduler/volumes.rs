@@ -1,0 +1,196 @@
+//! Volumes tie pods to nodes: bound ones by where they can be reached, unbound ones by what could be bound there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flyball_api::persistent_volume::PersistentVolume;
+use flyball_api::persistent_volume_claim::PersistentVolumeClaim;
+use flyball_api::selector::Selector;
+use flyball_api::storage_class::StorageClass;
+use flyball_api::{Key, Quantity};
+use smol_str::SmolStr;
+
+use super::filter::Refusal;
+use super::terms;
+use super::world::Seat;
+use crate::objects::{NodeSelector, Pod};
+
+/// Tells whoever provisions volumes for which node one is wanted.
+pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+const NODE_CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
+const BIND_CONFLICT: &str = "node(s) didn't find available persistent volumes to bind";
+const NO_VOLUME: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// Claims, volumes and classes.
+#[derive(Debug, Clone, Default)]
+pub struct Volumes {
+    /// Claims by key.
+    pub claims: BTreeMap<Key, Arc<PersistentVolumeClaim>>,
+    /// Volumes by name.
+    pub volumes: BTreeMap<SmolStr, Arc<PersistentVolume>>,
+    /// Classes by name.
+    pub classes: BTreeMap<SmolStr, Arc<StorageClass>>,
+}
+
+/// What must be written before a pod can be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Preparation {
+    /// Promise a volume to a claim.
+    Promise {
+        /// The volume.
+        volume: SmolStr,
+        /// The claim.
+        claim: Key,
+    },
+    /// Ask for a volume that can be reached from the node.
+    Provision {
+        /// The claim.
+        claim: Key,
+    },
+}
+
+/// A claim as the scheduler sees it.
+enum State<'a> {
+    Bound(&'a str),
+    /// Waits for its pod to be scheduled.
+    Delayed,
+}
+
+impl Volumes {
+    fn claims_of<'a>(
+        &'a self,
+        pod: &'a Pod,
+    ) -> impl Iterator<Item = (Key, Option<&'a PersistentVolumeClaim>)> {
+        pod.claims().map(|name| {
+            let key = Key::new(pod.metadata.namespace.clone(), name);
+            let claim = self.claims.get(&key).map(Arc::as_ref);
+            (key, claim)
+        })
+    }
+
+    /// Whether the claims of a pod allow it to be scheduled at all; if not, why.
+    pub(super) fn obstacle(&self, pod: &Pod) -> Option<String> {
+        for (key, claim) in self.claims_of(pod) {
+            let Some(claim) = claim else {
+                return Some(format!("persistentvolumeclaim {:?} not found", key.name));
+            };
+            if claim.metadata.is_deleting() {
+                return Some(format!("persistentvolumeclaim {:?} is being deleted", key.name));
+            }
+            if self.state(claim).is_none() {
+                return Some("pod has unbound immediate PersistentVolumeClaims".to_owned());
+            }
+        }
+        None
+    }
+
+    fn state<'a>(&self, claim: &'a PersistentVolumeClaim) -> Option<State<'a>> {
+        let bound = claim.metadata.annotations.contains_key("pv.kubernetes.io/bind-completed");
+        match (claim.spec.volume_name.as_str(), self.class(claim)) {
+            (name, _) if !name.is_empty() && bound => Some(State::Bound(name)),
+            ("", Some(class)) if class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer") => {
+                Some(State::Delayed)
+            }
+            _ => None,
+        }
+    }
+
+    fn class(&self, claim: &PersistentVolumeClaim) -> Option<&StorageClass> {
+        let name = claim.spec.storage_class_name.as_ref()?;
+        self.classes.get(name).map(Arc::as_ref)
+    }
+
+    /// The volume for a claim that waits, on this node: the smallest that will do.
+    fn volume_for(&self, key: &Key, claim: &PersistentVolumeClaim, seat: &Seat) -> Option<&PersistentVolume> {
+        let fitting =
+            self.volumes.values().filter(|volume| suits(volume, key, claim) && reaches(volume, seat));
+        fitting.map(Arc::as_ref).min_by_key(|volume| {
+            let promised = promised_to(volume, key);
+            (!promised, storage(&volume.spec.capacity), volume.metadata.name.clone())
+        })
+    }
+
+    /// What is still to be written for a pod that goes to this node; `None` for claims under way means waiting.
+    pub(super) fn preparations(&self, pod: &Pod, seat: &Seat) -> Option<Vec<Preparation>> {
+        let mut all = Vec::new();
+        let mut waits = false;
+        for (key, claim) in self.claims_of(pod) {
+            let Some(claim) = claim else { continue };
+            if !matches!(self.state(claim), Some(State::Delayed)) {
+                continue;
+            }
+            match self.volume_for(&key, claim, seat) {
+                Some(volume) if promised_to(volume, &key) => waits = true,
+                Some(volume) => {
+                    all.push(Preparation::Promise { volume: volume.metadata.name.clone(), claim: key });
+                }
+                None if claim.metadata.annotations.contains_key(SELECTED_NODE) => waits = true,
+                None => all.push(Preparation::Provision { claim: key }),
+            }
+        }
+        (!waits || !all.is_empty()).then_some(all)
+    }
+}
+
+/// Whether a node can reach, or be given, the volumes of a pod.
+pub(super) fn check(pod: &Pod, seat: &Seat, all: &Volumes) -> Result<(), Refusal> {
+    for (key, claim) in all.claims_of(pod) {
+        let Some(claim) = claim else { continue };
+        match all.state(claim) {
+            Some(State::Bound(name)) => match all.volumes.get(name) {
+                None => return Err(Refusal::hopeless(NO_VOLUME)),
+                Some(volume) if !reaches(volume, seat) => return Err(Refusal::hopeless(NODE_CONFLICT)),
+                Some(_) => {}
+            },
+            Some(State::Delayed) => {
+                let selected = claim.metadata.annotations.get(SELECTED_NODE);
+                let elsewhere = selected.is_some_and(|node| node != seat.name().as_str());
+                let provisioned = all.class(claim).is_some_and(|class| class.provisioner != NO_PROVISIONER);
+                if all.volume_for(&key, claim, seat).is_none() && (elsewhere || !provisioned) {
+                    return Err(Refusal::hopeless(BIND_CONFLICT));
+                }
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn promised_to(volume: &PersistentVolume, claim: &Key) -> bool {
+    volume.spec.claim_ref.as_ref().is_some_and(|to| to.namespace == claim.namespace && to.name == claim.name)
+}
+
+/// Whether a volume is of the kind that a claim wants, and free.
+fn suits(volume: &PersistentVolume, key: &Key, claim: &PersistentVolumeClaim) -> bool {
+    let (spec, wanted) = (&volume.spec, &claim.spec);
+    let free = spec.claim_ref.is_none() && matches!(volume.status.phase.as_str(), "Available" | "");
+    let mode = |mode: &Option<SmolStr>| mode.clone().unwrap_or_else(|| SmolStr::new_static("Filesystem"));
+    let selected = wanted.selector.as_ref().is_none_or(|selector| {
+        Selector::from_object(Some(selector)).is_ok_and(|s| s.matches(&volume.metadata.labels))
+    });
+    (free || promised_to(volume, key))
+        && !volume.metadata.is_deleting()
+        && Some(spec.storage_class_name.as_str()) == wanted.storage_class_name.as_deref()
+        && wanted.access_modes.iter().all(|mode| spec.access_modes.contains(mode))
+        && mode(&spec.volume_mode) == mode(&wanted.volume_mode)
+        && storage(&spec.capacity) >= storage(&wanted.resources.requests)
+        && selected
+}
+
+fn storage(amounts: &flyball_api::ResourceList) -> Quantity {
+    amounts.get("storage").unwrap_or(Quantity::ZERO)
+}
+
+/// Whether a volume can be reached from a node.
+fn reaches(volume: &PersistentVolume, seat: &Seat) -> bool {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(default)]
+    struct VolumeAffinity {
+        required: Option<NodeSelector>,
+    }
+    let Some(raw) = &volume.spec.node_affinity else { return true };
+    let affinity: VolumeAffinity = serde_json::from_value(raw.to_value()).unwrap_or_default();
+    affinity.required.is_none_or(|selector| terms::matches(&selector, &seat.node))
+}
