@@ -64,7 +64,7 @@ pub(crate) enum LogFormat {
 #[derive(Debug, Group)]
 pub(crate) struct Target {
     /// The kubeconfig that `flyball up` wrote [default: ~/.flyball/kubeconfig].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
 }
 
