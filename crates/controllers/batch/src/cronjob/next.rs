@@ -52,6 +52,13 @@ impl<'a> Hand<'a> {
         self.go(self.zone.moment(wall))
     }
 
+    /// The same day of the next month; where that month is too short, as many days into the one after it.
+    fn next_month(&self) -> Option<DateTime> {
+        let days = i64::from(self.wall.day()) - 1;
+        self.wall.first_of_month().checked_add(1.month()).ok()?.checked_add(days.days()).ok()
+    }
+
+    /// When the day began.
     fn day(&self) -> DateTime {
         self.wall.date().to_datetime(jiff::civil::Time::midnight())
     }
@@ -71,7 +78,7 @@ impl Clock {
                 if !std::mem::replace(&mut moved, true) {
                     hand.set(hand.day().first_of_month())?;
                 }
-                hand.set(hand.wall.checked_add(1.month()).ok()?)?;
+                hand.set(hand.next_month()?)?;
                 if hand.wall.month() == 1 {
                     continue 'all;
                 }

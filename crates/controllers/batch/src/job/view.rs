@@ -112,10 +112,7 @@ pub fn earlier_failures(pod: &Pod) -> (i32, i32) {
 
 /// Pods by index, then by name, so that the same pods give the same decisions.
 pub fn in_order(mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
-    pods.sort_by(|one, two| {
-        let key = |pod: &Pod| (completion_index(pod), pod.metadata.name.clone());
-        key(one).cmp(&key(two))
-    });
+    pods.sort_by_cached_key(|pod| (completion_index(pod), pod.metadata.name.clone()));
     pods
 }
 
