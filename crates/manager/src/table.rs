@@ -140,8 +140,8 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "jobs.batch(patch,update); jobs/status.batch(update); jobs/finalizers.batch(update); \
             pods(create,delete,patch); events(create,patch,update); \
             workloads,podgroups.scheduling.k8s.io(create) when WorkloadWithJob",
-        state: State::Partial("no Workloads and PodGroups (alpha gate WorkloadWithJob, off by default)"),
-        start: Some(flyball_batch::job::start),
+        // Complete for every gate that is on by default; with WorkloadWithJob (alpha) it warns that it does no more.
+        state: State::Done, start: Some(flyball_batch::job::start),
         ..DEFAULT
     },
     Controller { name: "podgroup-protection-controller", aliases: &[], identity: Some("podgroup-protection-controller"),
