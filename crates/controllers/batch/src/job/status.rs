@@ -97,8 +97,14 @@ fn count<'a>(
 ) {
     let known = |uids: &[Uid]| uids.iter().cloned().collect::<FxHashSet<_>>();
     let (succeeded, failed) = (known(&uncounted.succeeded), known(&uncounted.failed));
-    // Once a Job has failed, whatever is left of it has failed, too.
-    let all_failed = end.is_some_and(|end| end.result == verdict::Result::Failure);
+    let has_failed = |pod: &Pod| match end {
+        // Once a Job has failed, whatever is left of it has failed, too.
+        Some(end) if end.result == verdict::Result::Failure => true,
+        // Here we delete pods ourselves, which is no failure. Upstream: job_controller.go,
+        // trackJobStatusAndRemoveFinalizers: counts them after all, if it crashes between that and this.
+        Some(end) if end.spares_the_stopped() => pod.status.phase == Phase::Failed,
+        _ => view.is_failed(pod),
+    };
     let mut new_indexes = 0;
     for pod in view.pods.iter().map(|pod| &**pod).filter(|pod| view.is_tracked(pod)) {
         if !may_go(view, tally, end, pod) {
@@ -115,7 +121,7 @@ fn count<'a>(
                 None if succeeded.contains(uid) => {}
                 None => uncounted.succeeded.push(uid.clone()),
             }
-        } else if (view.is_failed(pod) || all_failed) && view.is_valid(pod) && !failed.contains(uid) {
+        } else if has_failed(pod) && view.is_valid(pod) && !failed.contains(uid) {
             let meaning = view.meaning(pod);
             if let Some(action) = meaning.action() {
                 *report.handled.entry(action).or_default() += 1;

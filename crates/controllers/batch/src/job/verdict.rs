@@ -17,6 +17,9 @@ use super::view::{View, number};
 /// What the API server gives a Job that does not say.
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 
+/// The reason of an end by success policy.
+const SUCCESS_POLICY: &str = "SuccessPolicy";
+
 /// Well or badly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Result {
@@ -47,6 +50,11 @@ impl End {
     fn known(result: Result, condition: &Condition) -> Self {
         let Condition { reason, message, .. } = condition.clone();
         Self { result, reason, message, is_news: false }
+    }
+
+    /// Whether it ends pods that have not failed: those of a Job that has succeeded early.
+    pub fn spares_the_stopped(&self) -> bool {
+        self.result == Result::Success && self.reason == SUCCESS_POLICY
     }
 
     /// The condition while pods are still ending.
@@ -158,5 +166,5 @@ fn by_indexes(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
 fn by_success_policy(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     let policy = view.job.spec.success_policy.as_ref();
     let message = success_policy::met(policy, &tally.indexes.as_ref()?.succeeded, view.completions())?;
-    Some(End::new(Result::Success, "SuccessPolicy", message))
+    Some(End::new(Result::Success, SUCCESS_POLICY, message))
 }

@@ -56,6 +56,13 @@ fn indexes_need_no_uids_to_be_counted_once() {
 }
 
 #[test]
+fn pods_that_an_early_success_stops_have_not_failed() {
+    let job = indexed(json!({"successPolicy": {"rules": [{"succeededIndexes": "0"}]}}));
+    let stopped = "a:succeeded,index=0 b:index=1,terminating c:index=2,failed";
+    assert_eq!(counted(&job, stopped), " / c -> a b c");
+}
+
+#[test]
 fn a_failed_pod_stays_until_its_index_has_a_new_one() {
     let job = indexed(json!({"backoffLimitPerIndex": 3}));
     assert_eq!(counted(&job, "a:failed,index=0,ended=4 b:index=1"), " /  -> ");
