@@ -74,12 +74,14 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "endpoints-controller", aliases: &["endpoint"], identity: Some("endpoint-controller"),
         watches: "pods; services; endpoints",
         writes: "endpoints(create,delete,update); endpoints/restricted(create); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_network::endpoints::start),
         ..DEFAULT
     },
     Controller { name: "endpointslice-controller", aliases: &["endpointslice"], identity: Some("endpointslice-controller"),
         watches: "pods; services; nodes; endpointslices.discovery.k8s.io",
         writes: "services/finalizers(update); endpointslices.discovery.k8s.io(create,delete,update); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_network::endpointslice::start),
         ..DEFAULT
     },
     Controller { name: "endpointslice-mirroring-controller", aliases: &["endpointslicemirroring"], identity: Some("endpointslicemirroring-controller"),

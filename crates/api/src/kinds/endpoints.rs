@@ -51,7 +51,7 @@ pub struct EndpointAddress {
 }
 
 /// One port.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointPort {
     /// Its name.

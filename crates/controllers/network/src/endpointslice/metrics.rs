@@ -1,0 +1,147 @@
+//! Numbers about slices, under upstream's names.
+
+use std::collections::BTreeMap;
+
+use flyball_api::Key;
+use flyball_runtime::metrics::{Family, Metrics, Stability};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+
+const PER_SYNC: &[f64] =
+    &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0];
+const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+static CHANGES: Family = Family::counter(
+    "endpoint_slice_controller_changes",
+    Stability::Alpha,
+    &["operation"],
+    "Number of EndpointSlice changes.",
+);
+static SYNCS: Family = Family::counter(
+    "endpoint_slice_controller_syncs",
+    Stability::Alpha,
+    &["result"],
+    "Number of EndpointSlice syncs.",
+);
+static ADDED: Family = Family::histogram(
+    "endpoint_slice_controller_endpoints_added_per_sync",
+    Stability::Alpha,
+    &[],
+    PER_SYNC,
+    "Number of endpoints added on each Service sync.",
+);
+static REMOVED: Family = Family::histogram(
+    "endpoint_slice_controller_endpoints_removed_per_sync",
+    Stability::Alpha,
+    &[],
+    PER_SYNC,
+    "Number of endpoints removed on each Service sync.",
+);
+static CHANGED: Family = Family::histogram(
+    "endpoint_slice_controller_endpointslices_changed_per_sync",
+    Stability::Alpha,
+    &["topology", "traffic_distribution"],
+    DEFAULT,
+    "Number of EndpointSlices changed on each Service sync.",
+);
+static SLICES: Family = Family::gauge(
+    "endpoint_slice_controller_num_endpoint_slices",
+    Stability::Alpha,
+    &[],
+    "Number of EndpointSlices.",
+);
+static DESIRED_SLICES: Family = Family::gauge(
+    "endpoint_slice_controller_desired_endpoint_slices",
+    Stability::Alpha,
+    &[],
+    "Number of EndpointSlices that would exist with perfect endpoint allocation.",
+);
+static ENDPOINTS: Family = Family::gauge(
+    "endpoint_slice_controller_endpoints_desired",
+    Stability::Alpha,
+    &[],
+    "Number of endpoints desired.",
+);
+static BY_DISTRIBUTION: Family = Family::gauge(
+    "endpoint_slice_controller_services_count_by_traffic_distribution",
+    Stability::Alpha,
+    &["traffic_distribution"],
+    "Number of Services using some specific trafficDistribution.",
+);
+
+/// What one Service has.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Tally {
+    pub(super) endpoints: usize,
+    pub(super) slices: usize,
+    pub(super) desired: usize,
+    pub(super) distribution: Option<SmolStr>,
+}
+
+/// Counts what the controller does and what there is.
+pub(super) struct Numbers {
+    metrics: Metrics,
+    tallies: Mutex<Tallies>,
+}
+
+#[derive(Default)]
+struct Tallies {
+    services: FxHashMap<Key, Tally>,
+    total: Tally,
+    by_distribution: BTreeMap<SmolStr, usize>,
+}
+
+impl Numbers {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self { metrics, tallies: Mutex::default() }
+    }
+
+    pub(super) fn synced(&self, succeeded: bool) {
+        self.metrics.counter(&SYNCS, &[if succeeded { "success" } else { "error" }]).inc();
+    }
+
+    pub(super) fn wrote(&self, operation: &str) {
+        self.metrics.counter(&CHANGES, &[operation]).inc();
+    }
+
+    pub(super) fn planned(&self, added: usize, removed: usize) {
+        self.metrics.histogram(&ADDED, &[]).observe(added as f64);
+        self.metrics.histogram(&REMOVED, &[]).observe(removed as f64);
+    }
+
+    pub(super) fn changed(&self, count: usize, topology: &str, distribution: &str) {
+        self.metrics.histogram(&CHANGED, &[topology, distribution]).observe(count as f64);
+    }
+
+    /// Notes what a Service has now; `None` when it is gone.
+    pub(super) fn tally(&self, service: &Key, tally: Option<Tally>) {
+        let mut tallies = self.tallies.lock();
+        if tallies.services.get(service) == tally.as_ref() {
+            return;
+        }
+        if let Some(old) = tallies.services.remove(service) {
+            tallies.total.endpoints -= old.endpoints;
+            tallies.total.slices -= old.slices;
+            tallies.total.desired -= old.desired;
+            if let Some(count) = old.distribution.and_then(|name| tallies.by_distribution.get_mut(&name)) {
+                *count -= 1;
+            }
+        }
+        if let Some(new) = tally {
+            tallies.total.endpoints += new.endpoints;
+            tallies.total.slices += new.slices;
+            tallies.total.desired += new.desired;
+            if let Some(name) = &new.distribution {
+                *tallies.by_distribution.entry(name.clone()).or_default() += 1;
+            }
+            tallies.services.insert(service.clone(), new);
+        }
+        self.metrics.gauge(&ENDPOINTS, &[]).set(tallies.total.endpoints as f64);
+        self.metrics.gauge(&SLICES, &[]).set(tallies.total.slices as f64);
+        self.metrics.gauge(&DESIRED_SLICES, &[]).set(tallies.total.desired as f64);
+        for (name, count) in &tallies.by_distribution {
+            self.metrics.gauge(&BY_DISTRIBUTION, &[name]).set(*count as f64);
+        }
+    }
+}

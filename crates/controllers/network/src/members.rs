@@ -1,0 +1,108 @@
+//! Which pods a Service selects, and which Services a change of a pod concerns: look-ups by label, so that neither
+//! grows with the number of pods or Services in a namespace.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{Key, Labels, Object, Service};
+use flyball_cache::{Change, Index, Origin, Store};
+use rustc_hash::FxHasher;
+use smol_str::{SmolStr, format_smolstr};
+
+/// Pods by each of their labels.
+pub(crate) const PODS_BY_LABEL: Index<Pod> = Index::new("label", |pod, emit| {
+    for (key, value) in pod.metadata.labels.iter() {
+        emit(&digest(&pod.metadata.namespace, Some((key, value))));
+    }
+});
+
+/// Services by one of the labels they select; those that select every pod by their namespace.
+pub(crate) const SERVICES_BY_SELECTOR: Index<Service> = Index::new("selector", |service, emit| {
+    if let Some(selector) = &service.spec.selector {
+        emit(&digest(&service.metadata.namespace, selector.iter().next()));
+    }
+});
+
+/// A key short enough to be stored inline. Whoever looks one up checks the labels themselves, so that two labels
+/// with one digest cost time and nothing else.
+fn digest(namespace: &str, label: Option<(&str, &str)>) -> SmolStr {
+    let mut hasher = FxHasher::default();
+    (namespace, label).hash(&mut hasher);
+    format_smolstr!("{:016x}", hasher.finish())
+}
+
+/// Whether all of `selector` is among `labels`.
+fn selects(selector: &Labels, labels: &Labels) -> bool {
+    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// The pods that `selector` selects, by name.
+pub(crate) fn pods_of(pods: &Store<Pod>, namespace: &str, selector: &Labels) -> Vec<Arc<Pod>> {
+    let keys = selector.iter().map(|label| digest(namespace, Some(label)));
+    let rarest = keys.min_by_key(|key| pods.count_by(&PODS_BY_LABEL, key));
+    let mut found = match rarest {
+        Some(key) => pods.by(&PODS_BY_LABEL, &key),
+        None => pods.in_namespace(namespace),
+    };
+    found.retain(|pod| pod.metadata.namespace == namespace && selects(selector, &pod.metadata.labels));
+    found.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    found
+}
+
+/// The Services that select a pod with these labels.
+fn services_of(services: &Store<Service>, pod: &Pod) -> BTreeSet<Key> {
+    let (namespace, labels) = (&pod.metadata.namespace, &pod.metadata.labels);
+    let keys = labels.iter().map(Some).chain([None]).map(|label| digest(namespace, label));
+    let candidates = keys.flat_map(|key| services.by(&SERVICES_BY_SELECTOR, &key));
+    let wants = |service: &Arc<Service>| {
+        let selector = service.spec.selector.as_ref();
+        service.metadata.namespace == *namespace && selector.is_some_and(|selector| selects(selector, labels))
+    };
+    candidates.filter(wants).map(|service| service.key()).collect()
+}
+
+/// The Services whose addresses a change of a pod may change.
+pub(crate) fn concerned(change: &Change<'_, Pod>, services: &Store<Service>) -> BTreeSet<Key> {
+    let (old, new) = match (change.old, change.new) {
+        (Some(old), Some(new)) => (old, new),
+        (None, Some(pod)) | (Some(pod), None) => return services_of(services, pod),
+        (None, None) => return BTreeSet::new(),
+    };
+    if change.origin == Origin::Resync {
+        return BTreeSet::new(); // the Services are looked at again themselves
+    }
+    let changed = has_changed(old, new);
+    if old.metadata.labels == new.metadata.labels {
+        return if changed { services_of(services, new) } else { BTreeSet::new() };
+    }
+    let (before, after) = (services_of(services, old), services_of(services, new));
+    if changed { &before | &after } else { &before ^ &after }
+}
+
+/// Whether the pod would be published differently.
+fn has_changed(old: &Pod, new: &Pod) -> bool {
+    old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+        || old.is_ready() != new.is_ready()
+        || old.is_finished() != new.is_finished()
+        || old.status.pod_ips != new.status.pod_ips
+}
+
+/// Whether a pod has an address to publish. A finished one has lost it, whatever its status still says.
+pub(crate) fn has_address(pod: &Pod) -> bool {
+    !pod.is_finished() && !pod.status.pod_ips.is_empty()
+}
+
+/// The name under which a pod is published besides its address: only in the domain of the Service it names.
+pub(crate) fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a SmolStr> {
+    let rare = pod.spec.rare();
+    let is_its_domain =
+        rare.subdomain == service.metadata.name && pod.metadata.namespace == service.metadata.namespace;
+    Some(&rare.hostname).filter(|hostname| is_its_domain && !hostname.is_empty())
+}
+
+/// Whether a Service's addresses are found by selecting pods.
+pub(crate) fn selector(service: &Service) -> Option<&Labels> {
+    service.spec.selector.as_ref().filter(|_| service.spec.type_ != "ExternalName")
+}
