@@ -16,3 +16,7 @@ pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 pub(crate) const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 /// Marks Endpoints that serve to elect a leader and no Service.
 pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+/// Keeps Endpoints from being mirrored.
+pub(crate) const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
+/// What `kubectl apply` remembers; never copied.
+pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -67,12 +67,12 @@ fn annotations_outrank_the_field() {
     }
 }
 
-/// Nodes from `ZONE:CPUS`, with `!` for one that is not ready and `m` for a control plane.
+/// Nodes from `ZONE:CPUS`, with `!` for one that is not ready and `#` for a control plane.
 fn nodes(text: &str) -> Vec<Arc<Node>> {
     let node = |text: &str| {
-        let (zone, cpu) = text.trim_matches(['!', 'm']).split_once(':').unwrap();
+        let (zone, cpu) = text.trim_matches(['!', '#']).split_once(':').unwrap();
         let mut labels = json!({"topology.kubernetes.io/zone": zone});
-        if text.ends_with('m') {
+        if text.ends_with('#') {
             labels["node-role.kubernetes.io/control-plane"] = json!("");
         }
         let ready = if text.starts_with('!') { "False" } else { "True" };
@@ -89,7 +89,7 @@ fn zones_count_by_the_cpus_of_their_ready_nodes() {
     let table = [
         ("a:1 b:3",           "a=0.25 b=0.75"),
         ("a:500m b:1 a:500m", "a=0.50 b=0.50"),
-        ("a:1 b:1 !b:9 c:8m", "a=0.50 b=0.50"),
+        ("a:1 b:1 !b:9 c:8#", "a=0.50 b=0.50"),
         ("a:1 a:2",           "none"),
         ("a:1 b:0",           "none"),
         ("a:1 :1",            "none"),

@@ -53,7 +53,7 @@ fn a_slice_that_would_be_deleted_is_used_for_one_that_would_be_made() {
     let existing: Vec<_> = existing.iter().collect();
     let empty = slice("");
     let mut changes = pack(&existing, desired("b c d e f"), &Frame { empty: &empty, capacity: 3 });
-    assert_eq!(told(&changes), "create c d e; create f; delete x");
+    assert_eq!(told(&changes), "create c d e; update y: b f; delete x");
     changes.recycle(|_| true);
-    assert_eq!(told(&changes), "create c d e; update x: f");
+    assert_eq!(told(&changes), "update y: b f; update x: c d e");
 }

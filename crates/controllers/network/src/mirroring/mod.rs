@@ -1,0 +1,81 @@
+//! Mirrors hand-made Endpoints into EndpointSlices, for Services that select no pods.
+//!
+//! - **Promise**: once Endpoints and their Service stop changing, there is one slice for each family and set of
+//!   ports in them, saying the same, up to the limit of addresses in a subset. When the Endpoints or the Service
+//!   go, when the Service gets a selector, or when the Endpoints opt out, the slices go.
+//! - **Watches** Endpoints, Services and EndpointSlices. **Writes** those EndpointSlices that carry its label,
+//!   nothing else.
+//! - Upstream: `pkg/controller/endpointslicemirroring`. What differs: the write barrier stands for tracked
+//!   versions.
+
+mod metrics;
+pub mod plan;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{EndpointSlice, Endpoints, Service};
+use flyball_queue::Backoff;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+
+use crate::ledger::Ledger;
+use crate::slices::{self, BY_SERVICE};
+
+/// How the controller signs its slices.
+pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
+/// Where its events come from.
+const EVENT_SOURCE: &str = "endpoint-slice-mirroring-controller";
+/// Failed syncs are rather expensive to repeat.
+const RETRIES: Backoff =
+    Backoff { base: Duration::from_secs(1), max: Duration::from_secs(100), rate: 10.0, burst: 100.0 };
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let config = &cx.config.endpoint_slice_mirroring_controller;
+    let workers = config.mirroring_concurrent_service_endpoint_syncs;
+    let batch_period = config.mirroring_endpoint_updates_batch_period;
+    let queue = tasks.queue_with("endpoint_slice_mirroring", RETRIES);
+    let (endpoints, services, slices) =
+        (cx.informer::<Endpoints>(), cx.informer::<Service>(), cx.informer::<EndpointSlice>());
+    slices.index(&BY_SERVICE);
+    let ledger = Arc::new(Ledger::default());
+    tasks.on(&endpoints, {
+        let queue = queue.clone();
+        move |change| {
+            if triggers::endpoints_changed(change) {
+                queue.add(change.key(), priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&services, {
+        let queue = queue.clone();
+        move |change| {
+            if triggers::service_changed(change) {
+                queue.add(change.key(), priority(change.origin));
+            }
+        }
+    });
+    tasks.on(&slices, {
+        let (queue, ledger) = (queue.clone(), ledger.clone());
+        move |change| {
+            for key in slices::concerned(change, MANAGER, &ledger) {
+                queue.add_after(key, batch_period);
+            }
+        }
+    });
+    let controller = sync::Controller {
+        events: cx.events.with_source(EVENT_SOURCE),
+        numbers: metrics::Numbers::new(cx.metrics.clone()),
+        cx,
+        endpoints,
+        services,
+        slices,
+        ledger,
+    };
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
+    Ok(())
+}
