@@ -88,6 +88,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "endpoints; endpointslices.discovery.k8s.io; services",
         writes: "services/finalizers(update); endpoints/finalizers(update); \
             endpointslices.discovery.k8s.io(create,delete,update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_network::mirroring::start),
         ..DEFAULT
     },
     Controller { name: "replicationcontroller-controller", aliases: &["replicationcontroller"], identity: Some("replication-controller"),
