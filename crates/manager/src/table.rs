@@ -392,6 +392,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "servicecidrs.networking.k8s.io(patch,update); \
             servicecidrs/finalizers.networking.k8s.io(patch,update); \
             servicecidrs/status.networking.k8s.io(patch,update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_network::service_cidr::start),
         ..DEFAULT
     },
     Controller { name: "storage-version-migrator-controller", aliases: &["svm"], identity: Some("storage-version-migrator-controller"),
