@@ -14,6 +14,8 @@ pub enum Standing {
     Absent,
     /// Being deleted, after its dependents.
     Waiting,
+    /// Gone, and its dependents were to outlive it; this one was seen too late to be told.
+    Outlived,
 }
 
 impl Standing {
@@ -68,6 +70,12 @@ pub fn judge(object: &ObjectMeta, standings: &[Standing], dependents: Dependents
         let lost = object.owner_references.iter().zip(standings).filter(|(_, s)| **s != Standing::Solid);
         let lost: Vec<Uid> = lost.map(|(reference, _)| reference.uid.clone()).collect();
         return if lost.is_empty() { Verdict::Keep } else { Verdict::Release(lost) };
+    }
+    if has(Standing::Outlived) {
+        // Without those owners it is looked at again.
+        let outlived =
+            object.owner_references.iter().zip(standings).filter(|(_, s)| **s == Standing::Outlived);
+        return Verdict::Release(outlived.map(|(reference, _)| reference.uid.clone()).collect());
     }
     if has(Standing::Waiting) && dependents.any {
         return Verdict::Delete {

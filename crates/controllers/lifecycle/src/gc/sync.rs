@@ -170,6 +170,7 @@ impl<S: Server> Collector<S> {
         });
         let Some((owner, dependents)) = found else { return Ok(Next::Settled) };
         let owners = [owner.uid.clone()];
+        self.absent.lock().add_outlived(owner.uid.clone());
         let owners = &owners;
         let freed = stream::iter(dependents).map(|dependent| async move {
             let resource = self.resource(&dependent.api_version, &dependent.kind)?;
@@ -192,7 +193,11 @@ impl<S: Server> Collector<S> {
     ) -> Result<Vec<Standing>, Problem> {
         let mut standings = Vec::with_capacity(references.len());
         for reference in references {
-            standings.push(self.standing(object, reference).await?);
+            let standing = match self.standing(object, reference).await? {
+                Standing::Absent if self.absent.lock().is_outlived(&reference.uid) => Standing::Outlived,
+                standing => standing,
+            };
+            standings.push(standing);
         }
         Ok(standings)
     }

@@ -3,7 +3,7 @@ use flyball_client::Propagation;
 
 use crate::gc::plan::{Dependents, Standing, Verdict, judge};
 
-/// An object with one owner for each letter: `s`olid, `a`bsent, `w`aiting; with these finalizers, of which
+/// An object with one owner for each letter: `s`olid, `a`bsent, `w`aiting, `o`utlived; with these finalizers, of which
 /// `deleting` means that it is being deleted.
 fn verdict(owners: &str, finalizers: &str, dependents: &str) -> String {
     let standings: Vec<Standing> = owners
@@ -11,6 +11,7 @@ fn verdict(owners: &str, finalizers: &str, dependents: &str) -> String {
         .map(|owner| match owner {
             's' => Standing::Solid,
             'a' => Standing::Absent,
+            'o' => Standing::Outlived,
             _ => Standing::Waiting,
         })
         .collect();
@@ -59,6 +60,8 @@ fn owners_decide() {
         ("who asked for orphans gets them",               "a",  "orphan",                   "some",     "delete orphan"),
         ("orphans come first",                            "a",  "foregroundDeletion orphan", "",        "delete orphan"),
         ("who asked for the foreground gets it",          "aa", "foregroundDeletion",       "",         "delete foreground"),
+        ("who was to outlive its owner does",             "o",  "",                         "some",     "release o0"),
+        ("and is judged by the others after that",        "oaw", "",                        "some",     "release o0"),
         ("a waiting owner, nobody below",                 "w",  "",                         "",         "delete background"),
         ("a waiting owner spreads downwards",             "w",  "",                         "some",     "delete foreground"),
         ("absent and waiting",                            "aw", "",                         "some",     "delete foreground"),

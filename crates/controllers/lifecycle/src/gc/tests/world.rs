@@ -50,6 +50,8 @@ pub(super) struct State {
     /// Owners that have waited for their dependents to go. Who changes the kind of a deletion that is under way
     /// cannot save those whose end is decided: no request could.
     given_up: BTreeSet<Uid>,
+    /// Owners that the collector has let go after it freed their dependents.
+    outlived: BTreeSet<Uid>,
     /// Whether anybody meddles and anything fails.
     pub(super) faults: bool,
     /// What must never happen, and did.
@@ -67,6 +69,7 @@ impl World {
                 unseen: Default::default(),
                 cached: Objects::new(),
                 given_up: BTreeSet::new(),
+                outlived: BTreeSet::new(),
                 faults: true,
                 broken: vec![],
             }),
@@ -328,9 +331,15 @@ impl Server for World {
             let owner = state.owner(&meta.namespace, reference);
             owner.filter(|owner| !state.given_up.contains(&owner.uid))
         };
+        let was_promised = |reference: &&OwnerReference| {
+            state.outlived.contains(&reference.uid) && !state.given_up.contains(&reference.uid)
+        };
+        let promised = meta.owner_references.iter().find(was_promised);
+        let promised = promised.map(|reference| format!("{} was to outlive {}", meta.key(), reference.name));
         if let Err(broken) = may_be_collected(&meta, owner) {
             state.broken.push(broken);
         }
+        state.broken.extend(promised);
         state.delete(&at, options.propagation.unwrap_or(Propagation::Background));
         state.answer()
     }
@@ -364,6 +373,10 @@ impl Server for World {
         }
         let entries = |field: &str| patch[field].as_array().cloned().unwrap_or_default();
         if patch.get("finalizers").is_some() {
+            let keeps = entries("finalizers").iter().any(|finalizer| finalizer == ORPHAN);
+            if meta.is_deleting() && meta.has_finalizer(ORPHAN) && !keeps {
+                state.outlived.insert(meta.uid.clone());
+            }
             meta.finalizers =
                 entries("finalizers").iter().filter_map(Value::as_str).map(Into::into).collect();
         }
