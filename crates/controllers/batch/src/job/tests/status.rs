@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::world::{ago, indexed, job, now, pods, reported, view};
 use crate::job::status::{MOST_UNCOUNTED, Switch, conclude, settle};
+use crate::job::view::Freed;
 
 /// `succeeded uids / failed uids -> pods to free`.
 fn counted(job: &flyball_api::Job, own: &str) -> String {
@@ -53,6 +54,16 @@ fn indexes_need_no_uids_to_be_counted_once() {
     assert_eq!((uncounted.succeeded.len(), uncounted.failed), (0, vec!["uid-c".into()]));
     assert_eq!(report.release.len(), 4, "those without a proper index go, too");
     assert_eq!(report.status.failed_indexes, None, "no limits, no failed indexes");
+}
+
+#[test]
+fn a_freed_pod_is_not_counted_again_although_the_cache_shows_its_finalizer() {
+    let (job, own) = (job(json!({"status": {"failed": 1}})), pods("a:failed b c"));
+    let freed = Freed::from_iter(["uid-a".into()]);
+    let view = crate::job::view::View { freed: &freed, ..view(&job, &own) };
+    let (report, _) = reported(&view);
+    assert_eq!((report.status.failed, report.release.len()), (1, 0));
+    assert_eq!(report.status.uncounted_terminated_pods, Some(UncountedTerminatedPods::default()));
 }
 
 #[test]
