@@ -24,6 +24,8 @@ pub struct Place {
     pub host_ip: SmolStr,
     /// Address of the pod.
     pub pod_ip: SmolStr,
+    /// When the node took the pod, more exactly than its status says.
+    pub since: Timestamp,
 }
 
 /// What is to be done about a pod.
@@ -66,7 +68,7 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
         nominated_node_name: SmolStr::default(),
         ..pod.status.clone()
     };
-    let turn = Turn { pod, steering: &steering, start };
+    let turn = Turn { pod, steering: &steering, start: place.since };
     status.init_container_statuses = turn.init_containers(&mut clock);
     let initialized = container::are_done(&pod.spec.init_containers, &status.init_container_statuses);
     status.container_statuses = turn.containers(initialized, &mut clock);

@@ -138,7 +138,7 @@ mod tests {
         };
         let pod = |policy: &RestartPolicy| {
             let mut pod = Pod::default();
-            pod.spec.restart_policy = policy.clone();
+            pod.spec.restart_policy = *policy;
             pod
         };
         let secs = Duration::from_secs;

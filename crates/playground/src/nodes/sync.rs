@@ -1,5 +1,6 @@
 //! The shell of the simulated nodes: heartbeats, and one step after the other for each pod.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use flyball_client::{DeleteOptions, Error, Patch};
 use flyball_queue::{Backoff, Priority, Queue, Unobserved};
 use flyball_runtime::Signal;
 use flyball_runtime::events::ObjectRef;
+use parking_lot::Mutex;
 use serde_json::json;
+use smol_str::{SmolStr, ToSmolStr as _};
 use tokio::task::JoinSet;
 
 use super::addresses::Addresses;
@@ -45,11 +48,27 @@ impl Default for Options {
     }
 }
 
+/// When pods came, to the millisecond: statuses know only seconds, and most delays are shorter.
+#[derive(Default)]
+struct Arrivals(Mutex<BTreeMap<SmolStr, Timestamp>>);
+
+impl Arrivals {
+    fn of(&self, pod: &Pod, now: Timestamp) -> Timestamp {
+        let first = pod.status.start_time.unwrap_or(now);
+        *self.0.lock().entry(pod.metadata.uid.to_smolstr()).or_insert(first)
+    }
+
+    fn forget(&self, pod: &Pod) {
+        self.0.lock().remove(&pod.metadata.uid.to_smolstr());
+    }
+}
+
 struct Nodes {
     hand: Hand,
     nodes: Arc<Informer<Node>>,
     pods: Arc<Informer<Pod>>,
     addresses: Addresses,
+    arrivals: Arrivals,
     heartbeat: Duration,
 }
 
@@ -79,6 +98,7 @@ pub async fn run(hand: Hand, informers: Informers, options: Options, stop: Signa
         nodes: informers.get::<Node>(),
         pods: informers.get::<Pod>(),
         addresses: Addresses::default(),
+        arrivals: Arrivals::default(),
         heartbeat: options.heartbeat,
     });
     if !nodes.nodes.synced().await || !nodes.pods.synced().await {
@@ -90,7 +110,10 @@ pub async fn run(hand: Hand, informers: Informers, options: Options, stop: Signa
         Box::new(move |change| match change.new {
             Some(pod) if pod.spec.node_name.is_empty() => {}
             Some(pod) => queue.add(pod.metadata.key(), Priority::Change),
-            None => nodes.addresses.release(change.object()),
+            None => {
+                nodes.addresses.release(change.object());
+                nodes.arrivals.forget(change.object());
+            }
         })
     });
     let _nodes = nodes.nodes.subscribe({
@@ -154,8 +177,9 @@ impl Nodes {
                 None => return Ok(Some(self.heartbeat)),
             },
         };
-        let place = Place { host_ip: host_ip.into(), pod_ip };
-        match life::next(&pod, &place, self.hand.now()) {
+        let now = self.hand.now();
+        let place = Place { host_ip: host_ip.into(), pod_ip, since: self.arrivals.of(&pod, now) };
+        match life::next(&pod, &place, now) {
             Step::Rest(wait) => Ok(wait),
             Step::Report(status, again) => {
                 self.report(&pod, &status).await?;

@@ -25,7 +25,7 @@ fn pod(policy: &str, annotations: Value, spec: Value) -> Pod {
 }
 
 fn place() -> Place {
-    Place { host_ip: "172.18.0.1".into(), pod_ip: "10.244.1.2".into() }
+    Place { host_ip: "172.18.0.1".into(), pod_ip: "10.244.1.2".into(), since: at(0) }
 }
 
 /// What `kubectl get pod` would make of a status, and the exit code and restarts of the first container.
