@@ -48,6 +48,11 @@ pub type Page = Arc<dyn Fn(&str) -> Result<serde_json::Value, String> + Send + S
 pub trait Kubelet: Send + Sync {
     /// The log of a container (of the only one, if none is named), or why there is none.
     fn logs(&self, namespace: &str, pod: &str, container: Option<&str>) -> Result<String, String>;
+
+    /// Why `exec`, `attach`, `portforward` and `proxy` are refused.
+    fn refusal(&self, what: &str) -> String {
+        format!("{what} is not available: nobody here can connect to a pod")
+    }
 }
 
 /// The options of a server.

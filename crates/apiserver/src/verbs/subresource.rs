@@ -58,7 +58,10 @@ fn logs(call: &Call<'_>) -> Result<Answer, ApiError> {
 /// Exec, port forwarding and proxies need a kubelet to talk to.
 fn no_runtime(call: &Call<'_>, what: &str) -> Result<Answer, ApiError> {
     call.ops()?.get(&call.key())?;
-    let message = format!("{what} is not available: this server has no kubelet to ask");
+    let message = match &call.server.options.kubelet {
+        Some(kubelet) => kubelet.refusal(what),
+        None => format!("{what} is not available: this server has no kubelet to ask"),
+    };
     Ok(respond::refusal(&ApiError { code: 501, ..ApiError::unexplained(message) }, call.accept).into())
 }
 
