@@ -30,6 +30,10 @@ impl Kubelet for Simulated {
             None => Err(format!("pod {pod:?} has not reached its node yet")),
         }
     }
+
+    fn refusal(&self, what: &str) -> String {
+        format!("{what} is not available: the pod is simulated, so nothing runs in it")
+    }
 }
 
 fn logs(pod: &Pod, container: Option<&str>) -> Result<String, String> {

@@ -13,6 +13,7 @@ use flyball_client::{DeleteOptions, Error, Patch};
 use flyball_queue::{Backoff, Priority, Queue, Unobserved};
 use flyball_runtime::Signal;
 use flyball_runtime::events::ObjectRef;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use parking_lot::Mutex;
 use serde_json::json;
 use smol_str::{SmolStr, ToSmolStr as _};
@@ -26,7 +27,9 @@ use crate::hand::{Hand, Write};
 use crate::objects::{Pod, PodStatus};
 
 /// How many pods are looked after at a time.
-const WORKERS: usize = 8;
+const WORKERS: usize = 16;
+/// How many nodes register, or beat, at a time.
+const AT_ONCE: usize = 32;
 /// A node's whole status is told this often even if nothing has changed.
 const STATUS_EVERY: Duration = Duration::from_secs(300);
 
@@ -74,21 +77,23 @@ struct Nodes {
 
 /// Registers the nodes that are missing and tells their first status: afterwards pods can be scheduled.
 pub async fn register(hand: &Hand, count: u16) -> Result<(), Error> {
-    for n in 1..=count {
-        let created = hand.client().create::<Node>(None, &node::manifest(n)).await;
-        let present = match created {
-            Ok(node) => node,
-            Err(error) if error.is_already_exists() => continue,
-            Err(error) => return Err(error),
-        };
-        beat(hand, &present, hand.now()).await?;
-        report(hand, &present, hand.now()).await?;
-        // The server taints new nodes until they are ready. These are ready at once, so they need not wait for
-        // the controller that would find out.
-        let patch = Patch::Merge(json!({"spec": {"taints": null}}));
-        hand.client().patch::<Node>(&Key::cluster(present.metadata.name.clone()), None, &patch).await?;
-    }
-    Ok(())
+    let all = stream::iter(1..=count).map(|n| join(hand, n)).buffer_unordered(AT_ONCE);
+    all.try_collect().await
+}
+
+async fn join(hand: &Hand, n: u16) -> Result<(), Error> {
+    let node = match hand.client().create::<Node>(None, &node::manifest(n)).await {
+        Ok(node) => node,
+        Err(error) if error.is_already_exists() => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let now = hand.now();
+    beat(hand, &node, now).await?;
+    report(hand, &node, now).await?;
+    // The server taints new nodes until they are ready. These are ready at once, so they need not wait for the
+    // controller that would find out.
+    let patch = Patch::Merge(json!({"spec": {"taints": null}}));
+    hand.client().patch::<Node>(&node.metadata.key(), None, &patch).await.map(drop)
 }
 
 /// Plays all simulated nodes until told to stop.
@@ -278,18 +283,21 @@ impl Nodes {
         loop {
             turn.tick().await;
             let mut nodes = self.nodes.store().list();
+            nodes.retain(|node| node::is_simulated(node) && !node::is_stopped(node));
             nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-            for node in nodes.iter().filter(|node| node::is_simulated(node) && !node::is_stopped(node)) {
-                let now = self.hand.now();
-                let beaten = beat(&self.hand, node, now).await;
-                let reported = match is_stale(node, now) {
-                    true => report(&self.hand, node, now).await,
-                    false => Ok(()),
-                };
-                if let Err(error) = beaten.and(reported) {
-                    tracing::debug!(node = %node.metadata.name, %error, "a heartbeat was lost");
-                }
-            }
+            stream::iter(nodes).for_each_concurrent(AT_ONCE, |node| self.heartbeat_of(node)).await;
+        }
+    }
+
+    async fn heartbeat_of(&self, node: Arc<Node>) {
+        let now = self.hand.now();
+        let beaten = beat(&self.hand, &node, now).await;
+        let reported = match is_stale(&node, now) {
+            true => report(&self.hand, &node, now).await,
+            false => Ok(()),
+        };
+        if let Err(error) = beaten.and(reported) {
+            tracing::debug!(node = %node.metadata.name, %error, "a heartbeat was lost");
         }
     }
 }

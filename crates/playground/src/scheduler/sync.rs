@@ -17,6 +17,7 @@ use flyball_cache::{Informer, Informers, Subscription};
 use flyball_client::{DeleteOptions, Error, Patch};
 use flyball_runtime::Signal;
 use flyball_runtime::events::ObjectRef;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::sync::Notify;
@@ -30,6 +31,9 @@ use crate::objects::Pod;
 
 /// A write that failed is tried again after this long.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// How many pods are bound at a time.
+const AT_ONCE: usize = 32;
 
 struct Scheduler {
     hand: Hand,
@@ -144,20 +148,30 @@ impl Scheduler {
         });
         let mut world = self.world(&all, memory);
         let mut well = true;
+        let mut bindings = Vec::new();
         for pod in waiting {
             match self.place(pod, &mut world).await {
-                Ok(Some(node)) => {
-                    memory.assumed.insert(pod.metadata.key(), (pod.metadata.uid.clone(), node));
+                Ok(Some((node, fitting))) => {
+                    memory.assumed.insert(pod.metadata.key(), (pod.metadata.uid.clone(), node.clone()));
+                    bindings.push((Arc::clone(pod), node, fitting));
                 }
                 Ok(None) => {
                     let meta = &pod.metadata;
                     memory.parked.insert(meta.key(), (meta.uid.clone(), meta.resource_version, room));
                 }
-                Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => {
-                    tracing::debug!(pod = %pod.metadata.key(), %error, "the scheduler could not write; trying again");
-                    well = false;
-                }
+                Err(error) => well &= is_past(pod, &error),
+            }
+        }
+        // Decisions are made one after the other, as each changes the world; written they are together.
+        let of = world.nodes.len();
+        let bindings = bindings.into_iter();
+        let bindings: Vec<_> =
+            bindings.map(|(pod, node, fitting)| self.bind(pod, node, fitting, of)).collect();
+        let bound: Vec<_> = stream::iter(bindings).buffer_unordered(AT_ONCE).collect().await;
+        for (pod, outcome) in bound {
+            if let Err(error) = outcome {
+                memory.assumed.remove(&pod.metadata.key());
+                well &= is_past(&pod, &error);
             }
         }
         well
@@ -190,13 +204,13 @@ impl Scheduler {
         world
     }
 
-    /// Decides about one pod and writes it; the node, if it was bound.
-    async fn place(&self, pod: &Arc<Pod>, world: &mut World) -> Result<Option<SmolStr>, Error> {
+    /// Decides about one pod. The node and how many there were to choose from, if it is to be bound; all else is
+    /// written here.
+    async fn place(&self, pod: &Arc<Pod>, world: &mut World) -> Result<Option<(SmolStr, usize)>, Error> {
         match decide(pod, world) {
             Verdict::Bind { node, fitting } => {
-                self.bind(pod, &node, fitting, world.nodes.len()).await?;
                 world.assume(pod, &node);
-                Ok(Some(node))
+                Ok(Some((node, fitting)))
             }
             Verdict::Prepare { node, preparations } => {
                 for preparation in preparations {
@@ -218,7 +232,13 @@ impl Scheduler {
         }
     }
 
-    async fn bind(&self, pod: &Pod, node: &str, fitting: usize, of: usize) -> Result<(), Error> {
+    async fn bind(
+        &self,
+        pod: Arc<Pod>,
+        node: SmolStr,
+        fitting: usize,
+        of: usize,
+    ) -> (Arc<Pod>, Result<(), Error>) {
         let key = pod.metadata.key();
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding",
@@ -229,13 +249,12 @@ impl Scheduler {
         let write = Write { action: "create", key: &key, subresource: "binding", why };
         let pods = Pod::TYPE;
         let request = self.hand.client().create_subresource::<Value>(&pods, &key, "binding", &binding);
-        self.hand.write::<Pod, _>(write, request).await?;
-        self.hand.events().normal(
-            &ObjectRef::of(pod),
-            "Scheduled",
-            format!("Successfully assigned {key} to {node}"),
-        );
-        Ok(())
+        let bound = self.hand.write::<Pod, _>(write, request).await;
+        if bound.is_ok() {
+            let message = format!("Successfully assigned {key} to {node}");
+            self.hand.events().normal(&ObjectRef::of(&*pod), "Scheduled", message);
+        }
+        (pod, bound.map(drop))
     }
 
     async fn prepare(&self, pod: &Pod, node: &str, preparation: Preparation) -> Result<(), Error> {
@@ -321,6 +340,15 @@ impl Scheduler {
         }
         Ok(())
     }
+}
+
+/// Whether a failure is no failure: the pod has gone or changed meanwhile, and the cache will tell.
+fn is_past(pod: &Pod, error: &Error) -> bool {
+    let past = error.is_not_found() || error.is_conflict();
+    if !past {
+        tracing::debug!(pod = %pod.metadata.key(), %error, "the scheduler could not write; trying again");
+    }
+    past
 }
 
 /// Whether a pod waits for this scheduler.
