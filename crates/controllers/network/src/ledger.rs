@@ -23,9 +23,14 @@ impl Ledger {
         self.written.lock().insert(slice.key(), Written::Version(version));
     }
 
-    /// Notes a deletion.
+    /// Notes a deletion that is about to be asked for; what was asked for may be heard of before the answer.
     pub(crate) fn deleted(&self, slice: &EndpointSlice) {
         self.written.lock().insert(slice.key(), Written::Deleted);
+    }
+
+    /// Takes back what was noted: the deletion failed, or there was nothing to delete.
+    pub(crate) fn forget(&self, slice: &EndpointSlice) {
+        self.written.lock().remove(&slice.key());
     }
 
     /// Whether this version of a slice is what we wrote.

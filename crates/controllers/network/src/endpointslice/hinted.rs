@@ -9,7 +9,7 @@ use flyball_api::{Key, Node};
 use flyball_cache::Store;
 use parking_lot::Mutex;
 
-use super::topology::{Allocated, Ratios, is_overloaded, ratios};
+use super::topology::{self, Allocated, Ratios, is_overloaded};
 use crate::addresses::Family;
 
 /// The zones' sizes and what each Service made of them.
@@ -28,11 +28,12 @@ impl Hinted {
 
     /// The zones' sizes, worked out anew if the nodes have changed.
     pub(super) fn ratios(&self, nodes: &Store<Node>) -> Option<Arc<Ratios>> {
+        // Whoever comes while the sizes are being worked out waits for them instead of using the old ones.
+        let mut ratios = self.ratios.lock();
         if self.stale.swap(false, Ordering::AcqRel) {
-            let fresh = ratios(&nodes.list()).map(Arc::new);
-            *self.ratios.lock() = fresh;
+            *ratios = topology::ratios(&nodes.list()).map(Arc::new);
         }
-        self.ratios.lock().clone()
+        ratios.clone()
     }
 
     /// Notes hints that were given; says whether the Service had none before.

@@ -7,7 +7,8 @@
 //! - **Watches** Services, Pods, Nodes and EndpointSlices. **Writes** those EndpointSlices that carry its label,
 //!   nothing else. Services of type ExternalName or without a selector are left to others.
 //! - Upstream: `pkg/controller/endpointslice` and `k8s.io/endpointslice`. What differs: the write barrier stands
-//!   for tracked versions; retries end at the longest wait, not after fifteen; ties are broken by name.
+//!   for tracked versions; retries end at the longest wait, not after fifteen; a Service whose pods wait for a node
+//!   is looked at as soon as a node comes; ties are broken by name.
 
 mod hinted;
 pub mod hints;
@@ -73,6 +74,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         let (queue, ledger) = (queue.clone(), ledger.clone());
         let delay = triggers::after_slice_change(batch_period);
         move |change| {
+            if !change.origin.is_fresh() {
+                return; // the Services themselves are looked at
+            }
             for key in slices::concerned(change, MANAGER, &ledger) {
                 queue.add_after(key, delay);
             }
@@ -98,6 +102,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         slices,
         ledger,
         hinted,
+        waiting: Default::default(),
         queue: queue.clone(),
     });
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), controller.clone());

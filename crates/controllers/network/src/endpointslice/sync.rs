@@ -1,5 +1,6 @@
 //! The shell: look up, plan, give hints, write.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
@@ -10,6 +11,7 @@ use flyball_common::pods::is_namespace_going;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
+use parking_lot::Mutex;
 
 use super::MANAGER;
 use super::hinted::Hinted;
@@ -38,17 +40,21 @@ pub(super) struct Controller {
     pub(super) ledger: Arc<Ledger>,
     pub(super) trigger_times: TriggerTimes,
     pub(super) hinted: Arc<Hinted>,
+    /// Services with pods that were left out because their nodes are not known.
+    pub(super) waiting: Mutex<BTreeSet<Key>>,
     pub(super) numbers: Numbers,
     pub(super) queue: Queue<Key>,
 }
 
-/// Looks at the zones after nodes have changed, and wakes the Services whose hints no longer fit.
+/// Looks at the zones after nodes have changed, and wakes the Services whose hints no longer fit or whose pods were
+/// left out for want of their nodes.
 pub(super) struct ZoneWatch(pub(super) Arc<Controller>);
 
 impl Reconcile for ZoneWatch {
     async fn sync(&self, _: &Key) -> Result<Next, SyncError> {
-        let Controller { hinted, nodes, queue, .. } = &*self.0;
-        for service in hinted.overloaded(nodes.store()) {
+        let Controller { hinted, waiting, nodes, queue, .. } = &*self.0;
+        let waiting = std::mem::take(&mut *waiting.lock());
+        for service in hinted.overloaded(nodes.store()).into_iter().chain(waiting) {
             queue.add(service, Priority::Change);
         }
         Ok(Next::Settled)
@@ -66,6 +72,7 @@ impl Reconcile for Controller {
         let Some(service) = self.services.store().get(key) else {
             self.trigger_times.forget(key);
             self.hinted.forget(key);
+            self.waiting.lock().remove(key);
             self.numbers.tally(key, None);
             return Ok(Next::Settled);
         };
@@ -116,6 +123,9 @@ impl Controller {
             .filter(|_| matches!(wish, Wish::SameZone | Wish::SameNode));
         let mut tally = Tally { distribution, ..Tally::default() };
         let mut told: Vec<String> = plan.left_out.iter().map(ToString::to_string).collect();
+        if !told.is_empty() {
+            self.waiting.lock().insert(key.clone());
+        }
         let mut failed = None;
         for (family, mut changes) in plan.families {
             self.numbers.planned(changes.added, changes.removed);
@@ -235,14 +245,15 @@ impl Controller {
 
     async fn delete(&self, key: &Key, slice: &EndpointSlice, why: &str) -> Result<(), Failure> {
         let options = exactly(&slice.metadata);
-        match self.cx.writer(key).delete::<EndpointSlice>(&slice.key(), options, why).await {
-            Ok(()) => self.ledger.deleted(slice),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                let doing = format!("failed to delete {} EndpointSlice", slice.metadata.name);
-                let told = format!("{doing} for Service {key}: {error}");
-                return Err(Failure { told, error: SyncError::api(doing)(error) });
+        self.ledger.deleted(slice);
+        if let Err(error) = self.cx.writer(key).delete::<EndpointSlice>(&slice.key(), options, why).await {
+            self.ledger.forget(slice);
+            if error.is_not_found() {
+                return Ok(());
             }
+            let doing = format!("failed to delete {} EndpointSlice", slice.metadata.name);
+            let told = format!("{doing} for Service {key}: {error}");
+            return Err(Failure { told, error: SyncError::api(doing)(error) });
         }
         self.numbers.wrote("delete");
         Ok(())

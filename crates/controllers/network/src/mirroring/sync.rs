@@ -109,15 +109,16 @@ impl Controller {
 
     async fn delete(&self, key: &Key, slice: &EndpointSlice, why: &str) -> Result<(), SyncError> {
         let (name, options) = (slice.key(), exactly(&slice.metadata));
-        match self.cx.writer(key).delete::<EndpointSlice>(&name, options, why).await {
-            Ok(()) => {
-                self.ledger.deleted(slice);
-                self.numbers.wrote("delete");
-                Ok(())
+        self.ledger.deleted(slice);
+        if let Err(error) = self.cx.writer(key).delete::<EndpointSlice>(&name, options, why).await {
+            self.ledger.forget(slice);
+            if error.is_not_found() {
+                return Ok(());
             }
-            Err(error) if error.is_not_found() => Ok(()),
-            Err(error) => Err(SyncError::api(format!("deleting the mirror {name}"))(error)),
+            return Err(SyncError::api(format!("deleting the mirror {name}"))(error));
         }
+        self.numbers.wrote("delete");
+        Ok(())
     }
 }
 
