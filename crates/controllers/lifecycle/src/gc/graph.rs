@@ -153,8 +153,8 @@ impl Graph {
         effects
     }
 
-    /// Calls for a look at those that are only supposed to be, and are of one of these kinds: they can be asked
-    /// for now.
+    /// Calls for a look at those that are only supposed to be, and are of one of these kinds, which the server
+    /// serves by now.
     pub fn known(&self, kinds: &[Kind]) -> Vec<Effect> {
         let is_known = |identity: &Identity| {
             let mut kinds = kinds.iter();

@@ -1,6 +1,7 @@
 //! The collector's server: reads under its own identity, writes through the executor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flyball_api::{ObjectMeta, PartialObject, ResourceType};
 use flyball_client::{Accept, DeleteOptions, Error, Patch, Request, Verb};
@@ -17,22 +18,32 @@ use super::server::Server;
 pub(super) struct Live {
     cx: Arc<Context>,
     catalog: Arc<RwLock<Catalog>>,
+    followed: Arc<AtomicBool>,
 }
 
 impl Live {
     pub(super) fn new(cx: Arc<Context>) -> Self {
-        Self { cx, catalog: Arc::default() }
+        Self { cx, catalog: Arc::default(), followed: Arc::default() }
     }
 
     /// What is known of the server's resources; kept up to date by the monitors.
     pub(super) fn catalog(&self) -> Arc<RwLock<Catalog>> {
         self.catalog.clone()
     }
+
+    /// Whether all that is served is followed; kept up to date by the monitors.
+    pub(super) fn followed(&self) -> Arc<AtomicBool> {
+        self.followed.clone()
+    }
 }
 
 impl Server for Live {
     fn resource(&self, api_version: &str, kind: &str) -> Option<ResourceType> {
         self.catalog.read().resource(api_version, kind).cloned()
+    }
+
+    fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::Acquire)
     }
 
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {

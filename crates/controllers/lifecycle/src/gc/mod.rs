@@ -59,9 +59,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         tasks.queue("garbage_collector_attempt_to_orphan"),
     );
     let server = live::Live::new(cx.clone());
-    let catalog = server.catalog();
+    let (catalog, followed) = (server.catalog(), server.followed());
     let collector = Arc::new(Collector::new(server, deletions.clone(), orphanings.clone()));
-    let monitors = Arc::new(Monitors::new(cx.clone(), collector.clone(), catalog));
+    let monitors = Arc::new(Monitors::new(cx.clone(), collector.clone(), catalog, followed));
 
     cx.debug.offer(NAME, {
         let collector = collector.clone();

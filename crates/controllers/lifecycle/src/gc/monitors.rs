@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flyball_api::ResourceType;
@@ -26,6 +27,8 @@ const PERIOD: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long after a new definition its resource is looked for: the server needs a moment to serve it.
 const SOON: Duration = Duration::from_secs(1);
+/// How long after a round that failed the next one comes.
+const AGAIN: Duration = Duration::from_secs(5);
 
 static SYNC_ERRORS: Family = Family::counter(
     "garbagecollector_controller_resources_sync_error_total",
@@ -40,6 +43,7 @@ pub(super) struct Monitors {
     discovery: Client,
     collector: Arc<Collector<Live>>,
     catalog: Arc<RwLock<Catalog>>,
+    followed: Arc<AtomicBool>,
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
     news: Arc<Notify>,
     errors: Counter,
@@ -55,6 +59,7 @@ impl Monitors {
         cx: Arc<Context>,
         collector: Arc<Collector<Live>>,
         catalog: Arc<RwLock<Catalog>>,
+        followed: Arc<AtomicBool>,
     ) -> Self {
         Self {
             // Looking at discovery does not have to wait behind deletions.
@@ -65,6 +70,7 @@ impl Monitors {
             cx,
             collector,
             catalog,
+            followed,
         }
     }
 
@@ -75,26 +81,37 @@ impl Monitors {
 
     /// Repeats that, for as long as the controller runs.
     pub(super) async fn follow(&self) {
+        let mut pause = if self.followed.load(Ordering::Acquire) { PERIOD } else { AGAIN };
         loop {
             tokio::select! {
-                () = tokio::time::sleep(PERIOD) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = self.news.notified() => tokio::time::sleep(SOON).await,
             }
-            self.round().await;
+            // After a failure the next look is sooner.
+            pause = if self.round().await { PERIOD } else { AGAIN };
         }
     }
 
+    /// One look at what is served; says whether discovery answered.
+    async fn round(&self) -> bool {
+        let answered = self.compare().await;
+        self.followed.store(answered, Ordering::Release);
+        answered
+    }
+
     /// Asks discovery, starts what is new and stops what is no longer there.
-    async fn round(&self) {
+    async fn compare(&self) -> bool {
         let discovery = match self.discovery.discover().await {
             Ok(discovery) if !discovery.resources.is_empty() => discovery,
             Ok(_) => {
                 tracing::warn!("discovery names no resources; nothing is changed");
-                return self.errors.inc();
+                self.errors.inc();
+                return false;
             }
             Err(error) => {
                 tracing::warn!(error = %Chain(&error), "discovery failed; nothing is changed");
-                return self.errors.inc();
+                self.errors.inc();
+                return false;
             }
         };
         for failure in &discovery.failures {
@@ -113,7 +130,7 @@ impl Monitors {
         let started: Vec<Arc<dyn AnyInformer>> =
             wanted.iter().filter_map(|resource| self.start(resource)).collect();
         if started.is_empty() {
-            return;
+            return true;
         }
         tracing::info!(new = started.len(), all = wanted.len(), "following resources");
         let synced = join_all(started.iter().map(|informer| informer.synced()));
@@ -125,6 +142,7 @@ impl Monitors {
         }
         let kinds: Vec<Kind> = started.iter().map(|informer| kind_of(informer.resource())).collect();
         self.collector.change(Priority::Sweep, |graph| graph.known(&kinds));
+        true
     }
 
     fn learn(&self, discovery: &Discovery) {
@@ -152,11 +170,12 @@ impl Monitors {
         }
         let informer = self.cx.informers.observe(resource);
         let kind = kind_of(resource);
-        let (collector, news, tells_of_others) =
-            (self.collector.clone(), self.news.clone(), defines_resources(resource));
+        let (collector, news, followed) = (self.collector.clone(), self.news.clone(), self.followed.clone());
+        let tells_of_others = defines_resources(resource);
         let subscription = informer.subscribe_meta(Box::new(move |change| {
             collector.change(priority(change.origin), |graph| graph.observe(&kind, change));
             if tells_of_others && change.origin.is_fresh() {
+                followed.store(false, Ordering::Release);
                 news.notify_one();
             }
         }));

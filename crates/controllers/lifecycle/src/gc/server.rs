@@ -11,6 +11,8 @@ use super::identity::{Identity, Item};
 pub trait Server: Send + Sync + 'static {
     /// Where the objects of a kind are, if the server serves it.
     fn resource(&self, api_version: &str, kind: &str) -> Option<ResourceType>;
+    /// Whether all that the server serves is followed, as far as one can know.
+    fn is_followed(&self) -> bool;
     /// The object as a cache has it, perhaps stale.
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta>;
     /// The object of that name as it is now.

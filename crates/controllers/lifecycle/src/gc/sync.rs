@@ -169,6 +169,12 @@ impl<S: Server> Collector<S> {
             Some((owner, dependents))
         });
         let Some((owner, dependents)) = found else { return Ok(Next::Settled) };
+        if !self.server.is_followed() {
+            // A dependent of a kind that is not followed yet would be taken for one that lost its owner.
+            let error =
+                SyncError::other(format!("freeing the dependents of {item}"), "discovery is not up to date");
+            return Err(error.expected());
+        }
         let owners = [owner.uid.clone()];
         self.absent.lock().add_outlived(owner.uid.clone());
         let owners = &owners;

@@ -296,6 +296,10 @@ impl Server for World {
         KINDS.contains(&kind).then(|| resource(kind))
     }
 
+    fn is_followed(&self) -> bool {
+        !self.state.lock().chance(10)
+    }
+
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {
         let state = self.state.lock();
         state.cached.get(&state.at(resource, object)).filter(|meta| meta.uid == object.uid).cloned()
