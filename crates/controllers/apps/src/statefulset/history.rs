@@ -9,6 +9,7 @@ use flyball_common::revisions::{self, Created, Place};
 use flyball_runtime::{Context, SyncError};
 
 use super::identity;
+use super::sameness::is_same;
 use super::view::View;
 
 /// The label that holds a revision's hash.
@@ -44,11 +45,12 @@ pub fn revision(set: &StatefulSet, data: RawJson, number: i64, collisions: i32) 
 }
 
 /// Finds the revision of the set's template in its sorted history, or makes it: by a new number for an old one,
-/// or as a new one.
+/// or as a new one. `by_meaning` spares a template whose latest revision only looks different.
 pub(super) async fn of_template(
     cx: &Context,
     set: &StatefulSet,
     history: &[Arc<ControllerRevision>],
+    by_meaning: bool,
 ) -> Result<Revisions, SyncError> {
     let (key, number) = (set.metadata.key(), revisions::next_number(history));
     let data = revisions::data_of(set.spec.template.raw());
@@ -60,22 +62,42 @@ pub(super) async fn of_template(
             let why = "the template is again what it was in this revision";
             Arc::new(revisions::update(cx, &key, &renumbered, why).await?)
         }
-        Place::Nowhere => loop {
-            let new = revision(set, data.clone(), number, collisions);
-            match revisions::create(cx, &key, &new, "the template is new").await? {
-                Created::There(revision) => break Arc::from(revision),
-                Created::NameTaken if collisions < MOST_COLLISIONS => collisions += 1,
-                Created::NameTaken => {
-                    let doing = format!("naming the revision of {key}");
-                    return Err(SyncError::other(doing, "too many names are taken by other revisions"));
-                }
-            }
+        Place::Nowhere => match history.last().filter(|latest| by_meaning && means(latest, &data)) {
+            Some(latest) => latest.clone(),
+            None => create(cx, set, &data, number, &mut collisions).await?,
         },
     };
     let is_current =
         |revision: &&Arc<ControllerRevision>| revision.metadata.name == set.status.current_revision;
     let current = history.iter().find(is_current).unwrap_or(&update).clone();
     Ok(Revisions { current, update, collisions })
+}
+
+/// Makes a new revision, under another name as long as other revisions have the one that the hash gives.
+async fn create(
+    cx: &Context,
+    set: &StatefulSet,
+    data: &RawJson,
+    number: i64,
+    collisions: &mut i32,
+) -> Result<Arc<ControllerRevision>, SyncError> {
+    let key = set.metadata.key();
+    loop {
+        let new = revision(set, data.clone(), number, *collisions);
+        match revisions::create(cx, &key, &new, "the template is new").await? {
+            Created::There(revision) => return Ok(Arc::from(revision)),
+            Created::NameTaken if *collisions < MOST_COLLISIONS => *collisions += 1,
+            Created::NameTaken => {
+                let doing = format!("naming the revision of {key}");
+                return Err(SyncError::other(doing, "too many names are taken by other revisions"));
+            }
+        }
+    }
+}
+
+/// Whether a revision stands for the same template as `data`, although the bytes differ.
+fn means(revision: &ControllerRevision, data: &RawJson) -> bool {
+    is_same(&revision.data.to_value(), &data.to_value())
 }
 
 /// The revisions that nothing runs any more and that exceed the limit, from the oldest.

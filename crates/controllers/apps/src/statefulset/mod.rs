@@ -20,6 +20,7 @@ pub mod manifests;
 mod metrics;
 pub mod plan;
 pub mod retention;
+pub mod sameness;
 pub mod status;
 mod sync;
 #[cfg(test)]
@@ -67,8 +68,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     });
     let workers = cx.config.stateful_set_controller.concurrent_stateful_set_syncs;
     let obeys_max_unavailable = cx.gates.enabled("MaxUnavailableStatefulSet");
+    let by_meaning = cx.gates.enabled("StatefulSetSemanticRevisionComparison");
     let events = cx.events.with_source(NAME);
-    let controller = sync::Controller { events, cx, sets, pods, claims, revisions, obeys_max_unavailable };
+    let controller =
+        sync::Controller { events, cx, sets, pods, claims, revisions, obeys_max_unavailable, by_meaning };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())
 }

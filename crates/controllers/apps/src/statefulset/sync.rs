@@ -32,6 +32,7 @@ pub(super) struct Controller {
     pub(super) claims: Arc<Informer<PersistentVolumeClaim>>,
     pub(super) revisions: Arc<Informer<ControllerRevision>>,
     pub(super) obeys_max_unavailable: bool,
+    pub(super) by_meaning: bool,
 }
 
 impl Reconcile for Controller {
@@ -43,7 +44,7 @@ impl Reconcile for Controller {
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let matches = |pod: &Pod| selector.matches(&pod.metadata.labels) && is_member(&set, pod);
         let pods = claim_where(&self.cx, &*set, matches, candidates, &[]).await?;
-        let found = history::of_template(&self.cx, &set, &history).await?;
+        let found = history::of_template(&self.cx, &set, &history, self.by_meaning).await?;
 
         let claims = existing_claims(&set, ordinals_in_play(&set, &pods, BURST), self.claims.store());
         let view = View {

@@ -5,6 +5,7 @@ mod manifests;
 mod plan;
 mod properties;
 mod retention;
+mod sameness;
 mod status;
 mod triggers;
 mod world;
