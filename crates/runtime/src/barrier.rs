@@ -72,18 +72,23 @@ impl Barrier {
         of_owner.push((resource.clone(), awaited));
     }
 
-    /// Whether `owner` has to wait. What the cache shows by now is forgotten.
+    /// Whether `owner` has to wait.
     pub(crate) fn is_raised(&self, owner: &Key) -> bool {
+        self.awaited(owner).is_some()
+    }
+
+    /// The resource whose cache `owner` has to wait for. What the cache shows by now is forgotten.
+    pub(crate) fn awaited(&self, owner: &Key) -> Option<ResourceType> {
         let mut waits = self.waits.lock();
-        let Some(of_owner) = waits.get_mut(owner) else { return false };
+        let of_owner = waits.get_mut(owner)?;
         of_owner.retain(|(resource, awaited)| {
             self.informers.progress(resource).is_some_and(|progress| !shows(&*progress, awaited))
         });
-        let raised = !of_owner.is_empty();
-        if !raised {
+        let first = of_owner.first().map(|(resource, _)| resource.clone());
+        if first.is_none() {
             waits.remove(owner);
         }
-        raised
+        first
     }
 
     /// Waits until the cache shows all that `owner` waits for. Never longer than it takes: a cache that does

@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use crate::context::Context;
 use crate::error::{Chain, Retry, SyncError};
+use crate::metrics::stale_skips;
 use crate::quarantine::{Quarantine, panic_text};
 
 /// What is to happen to a key after a sync that did not fail.
@@ -180,7 +181,10 @@ async fn work<K: WorkKey>(
             queue.add_after(key.clone(), wait);
             continue;
         }
-        if cx.barrier.is_raised(object) {
+        if let Some(resource) = cx.barrier.awaited(object) {
+            if let Some(family) = stale_skips(cx.name) {
+                cx.metrics.counter(family, &[&resource.group, &resource.plural]).inc();
+            }
             let (cx, queue, key) = (cx.clone(), queue.clone(), key.clone());
             tokio::spawn(async move {
                 cx.barrier.lowered(key.object()).await;

@@ -103,6 +103,15 @@ families! {
     PROCESS_START_TIME = gauge("process_start_time_seconds", Alpha, &[], "When the process began, in Unix time.");
     PROCESS_VIRTUAL = gauge("process_virtual_memory_bytes", Alpha, &[], "Virtual memory.");
 
+    DAEMONSET_STALE = counter("daemonset_controller_stale_sync_skips_total", Alpha, &["group", "resource"],
+        "Syncs put off until the cache shows our own writes.");
+    JOB_STALE = counter("job_controller_stale_sync_skips_total", Alpha, &["group", "resource"],
+        "Syncs put off until the cache shows our own writes.");
+    REPLICASET_STALE = counter("replicaset_controller_stale_sync_skips_total", Alpha, &["group", "resource"],
+        "Syncs put off until the cache shows our own writes.");
+    STATEFULSET_STALE = counter("statefulset_controller_stale_sync_skips_total", Alpha, &["group", "resource"],
+        "Syncs put off until the cache shows our own writes.");
+
     CONTROLLER_PANICS = counter("flyball_controller_panics_total", Alpha, &["name"],
         "Panics of a controller, after each of which it was restarted.");
     INFORMER_RELISTS = counter("flyball_informer_relists_total", Alpha, &["resource"],
@@ -110,6 +119,17 @@ families! {
     INFORMER_OBJECTS = gauge("flyball_informer_objects", Alpha, &["resource"], "Objects in a cache.");
     INFORMER_UNDECODABLE = gauge("flyball_informer_undecodable_objects", Alpha, &["resource"],
         "Objects in a cache whose latest version could not be decoded.");
+}
+
+/// Where a controller counts the syncs that wait for its cache, if upstream's does.
+pub(crate) fn stale_skips(controller: &str) -> Option<&'static Family> {
+    match controller {
+        "daemonset-controller" => Some(&DAEMONSET_STALE),
+        "job-controller" => Some(&JOB_STALE),
+        "replicaset-controller" => Some(&REPLICASET_STALE),
+        "statefulset-controller" => Some(&STATEFULSET_STALE),
+        _ => None,
+    }
 }
 
 /// Whether a family is served under `/metrics/slis` rather than `/metrics`.

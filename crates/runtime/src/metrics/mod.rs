@@ -28,6 +28,7 @@ use std::{
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 
+pub(crate) use families::stale_skips;
 pub use families::*;
 pub use observe::{ClientMetrics, QueueMetrics};
 pub use series::{Counter, Gauge, Histogram};
