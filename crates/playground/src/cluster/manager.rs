@@ -2,6 +2,7 @@
 //! server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_apiserver::ApiServer;
 use flyball_cache::{InformerOptions, Informers};
@@ -20,6 +21,8 @@ use super::identity::Identity;
 use super::{Controllers, Options, StartError};
 
 const USER: &str = "system:kube-controller-manager";
+/// Controllers that are in the middle of something have this long to end; their server ends right after them.
+const GRACE: Duration = Duration::from_secs(1);
 /// Nobody else is to be protected from our requests.
 const QPS: f64 = 1000.0;
 const BURST: u32 = 2000;
@@ -58,8 +61,7 @@ pub(super) fn start(
         metrics: Metrics::default(),
         server_ca: Some(identity.ca.pair.cert.as_str().into()),
     };
-    let grace = options.shutdown_timeout;
-    let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
+    let orders = Orders { leading: Signal::already(), shutdown, grace: GRACE, health: Health::default() };
     let engine = Engine::new(shared, identities);
     let running = controllers.iter().map(|controller| controller.name).collect();
     let task = tokio::spawn(async move { engine.run(controllers, &orders).await });

@@ -12,7 +12,7 @@ use flyball_api::persistent_volume_claim::PersistentVolumeClaim;
 use flyball_api::pod_disruption_budget::PodDisruptionBudget;
 use flyball_api::storage_class::StorageClass;
 use flyball_api::time::format_seconds;
-use flyball_api::{Key, Object, Resource, ResourceVersion, Uid};
+use flyball_api::{Key, Object, Resource, ResourceVersion, Timestamp, Uid};
 use flyball_cache::{Informer, Informers, Subscription};
 use flyball_client::{DeleteOptions, Error, Patch};
 use flyball_runtime::Signal;
@@ -69,6 +69,8 @@ impl Changes {
 struct Memory {
     /// Bound by us, but the cache does not show it yet.
     assumed: BTreeMap<Key, (Uid, SmolStr)>,
+    /// Pushed aside by us, but the cache does not show it yet.
+    leaving: BTreeMap<Key, Uid>,
     /// Fitted nowhere, in this version and with the room there was.
     parked: BTreeMap<Key, (Uid, ResourceVersion, u64)>,
 }
@@ -150,7 +152,7 @@ impl Scheduler {
         let mut well = true;
         let mut bindings = Vec::new();
         for pod in waiting {
-            match self.place(pod, &mut world).await {
+            match self.place(pod, &mut world, memory).await {
                 Ok(Some((node, fitting))) => {
                     memory.assumed.insert(pod.metadata.key(), (pod.metadata.uid.clone(), node.clone()));
                     bindings.push((Arc::clone(pod), node, fitting));
@@ -184,7 +186,8 @@ impl Scheduler {
         fn named<T: Resource>(informer: &Informer<T>) -> BTreeMap<SmolStr, Arc<T>> {
             informer.store().list().into_iter().map(|object| (object.meta().name.clone(), object)).collect()
         }
-        let mut world = World::new(self.nodes.store().list(), pods.iter().cloned());
+        let placed = pods.iter().map(|pod| memory.as_known(pod, self.hand.now()));
+        let mut world = World::new(self.nodes.store().list(), placed);
         for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
             if let Some((_, node)) = memory.assumed.get(&pod.metadata.key()) {
                 world.assume(pod, node);
@@ -206,7 +209,12 @@ impl Scheduler {
 
     /// Decides about one pod. The node and how many there were to choose from, if it is to be bound; all else is
     /// written here.
-    async fn place(&self, pod: &Arc<Pod>, world: &mut World) -> Result<Option<(SmolStr, usize)>, Error> {
+    async fn place(
+        &self,
+        pod: &Arc<Pod>,
+        world: &mut World,
+        memory: &mut Memory,
+    ) -> Result<Option<(SmolStr, usize)>, Error> {
         match decide(pod, world) {
             Verdict::Bind { node, fitting } => {
                 world.assume(pod, &node);
@@ -223,7 +231,7 @@ impl Scheduler {
                 let nominated = preemption.as_ref().map(|preemption| preemption.node.clone());
                 self.refuse(pod, &message, nominated.as_deref()).await?;
                 if let Some(preemption) = preemption {
-                    self.evict(pod, &preemption).await?;
+                    self.evict(pod, &preemption, memory).await?;
                 }
                 let place = nominated.unwrap_or_else(|| pod.status.nominated_node_name.clone());
                 world.assume(pod, &place);
@@ -313,7 +321,7 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn evict(&self, pod: &Pod, preemption: &Preemption) -> Result<(), Error> {
+    async fn evict(&self, pod: &Pod, preemption: &Preemption, memory: &mut Memory) -> Result<(), Error> {
         let client = self.hand.client();
         for victim in preemption.victims.iter().filter(|victim| !victim.metadata.is_deleting()) {
             let key = victim.metadata.key();
@@ -335,6 +343,7 @@ impl Scheduler {
             let write = Write { action: "delete", key: &key, subresource: "", why };
             let options = DeleteOptions::uid(&victim.metadata.uid);
             self.hand.write::<Pod, _>(write, client.delete::<Pod>(&key, &options)).await?;
+            memory.leaving.insert(key, victim.metadata.uid.clone());
             let message = format!("Preempted by pod {} on node {}", pod.metadata.uid, preemption.node);
             self.hand.events().normal(&ObjectRef::of(&**victim), "Preempted", message);
         }
@@ -369,8 +378,22 @@ impl Memory {
         bound || self.parked.get(&key) == Some(&now)
     }
 
+    /// A pod as it is by now: one that we have pushed aside is going, whatever the cache says.
+    fn as_known(&self, pod: &Arc<Pod>, now: Timestamp) -> Arc<Pod> {
+        let leaves = self.leaving.get(&pod.metadata.key()) == Some(&pod.metadata.uid);
+        if !leaves || pod.metadata.is_deleting() {
+            return Arc::clone(pod);
+        }
+        let mut going = Pod::clone(pod);
+        going.metadata.deletion_timestamp = Some(now);
+        Arc::new(going)
+    }
+
     /// Drops what the cache shows by now.
     fn forget(&mut self, pods: &Informer<Pod>) {
+        self.leaving.retain(|key, uid| {
+            pods.store().get(key).is_some_and(|pod| pod.metadata.uid == *uid && !pod.metadata.is_deleting())
+        });
         let waits = |key: &Key, uid: &Uid| {
             pods.store().get(key).is_some_and(|pod| pod.metadata.uid == *uid && pod.spec.node_name.is_empty())
         };
