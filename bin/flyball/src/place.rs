@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 /// The file that was asked for, or `~/.flyball/kubeconfig`.
 pub(crate) fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(path) = asked {
-        return Ok(path.to_owned());
+        return std::path::absolute(path).with_context(|| format!("--kubeconfig {}", path.display()));
     }
     match std::env::home_dir().filter(|home| !home.as_os_str().is_empty()) {
         Some(home) => Ok(home.join(".flyball").join("kubeconfig")),

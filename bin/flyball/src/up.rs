@@ -76,6 +76,8 @@ fn greet(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
     let running = cluster.controllers().running.len();
     let nodes = if args.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", args.nodes) };
     let shown = kubeconfig.display();
+    // Other commands look at the usual place by themselves.
+    let there = args.kubeconfig.as_ref().map(|_| format!(" --kubeconfig {shown}")).unwrap_or_default();
     let mut out = format!(
         "A cluster is up after {:.1} s: {nodes} (simulated), {running} controllers, https://{address}\n",
         took.as_secs_f64()
@@ -93,7 +95,7 @@ fn greet(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
     }
     out.push_str(&format!(
         "\nTry:\n  export KUBECONFIG={shown}\n  kubectl create deployment web --image=nginx --replicas=3\n  \
-         kubectl get pods -o wide --watch\n  flyball why deploy/web --kubeconfig {shown}\n\nCtrl-C ends it.\n\n"
+         kubectl get pods -o wide --watch\n  flyball why deploy/web{there}\n\nCtrl-C ends it.\n\n"
     ));
     print!("{out}");
     let _ = std::io::stdout().flush();
