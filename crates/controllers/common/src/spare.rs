@@ -1,6 +1,7 @@
 //! Which pods can best be spared when there are too many: the order is API, as users rely on which pod goes.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::sync::Arc;
 
 use flyball_api::Timestamp;
@@ -9,6 +10,24 @@ use rustc_hash::FxHashMap;
 
 /// The annotation by which users say how much they would mind losing a pod.
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+impl fmt::Display for Usefulness<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = ["pending", "in an unknown phase", "running"][usize::from(self.phase.min(2))];
+        f.write_str(if self.assigned { phase } else { "not on a node" })?;
+        f.write_str(if self.ready.is_some() { ", ready" } else { ", not ready" })?;
+        if self.deletion_cost != 0 {
+            write!(f, ", deletion cost {}", self.deletion_cost)?;
+        }
+        if self.neighbours > 1 {
+            write!(f, ", one of {} on its node", self.neighbours)?;
+        }
+        match self.restarts.0 {
+            0 => Ok(()),
+            count => write!(f, ", restarted {count} times"),
+        }
+    }
+}
 
 /// What deleting a pod would cost, compared by [`Usefulness::cmp_with`]; the value says why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]

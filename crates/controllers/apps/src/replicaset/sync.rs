@@ -71,7 +71,7 @@ impl<T: Replicated> Controller<T> {
         }
         let (have, want) = (view.pods.len(), set.replicas());
         let delete = |(pod, why)| {
-            let why = format!("{have} pods, {want} wanted; this one can best be spared: {why:?}");
+            let why = format!("{have} pods, {want} wanted; this one can best be spared: {why}");
             let (key, about) = (&key, &about);
             async move { pods::delete(&self.cx, &self.events, key, about, pod, &why).await }
         };
