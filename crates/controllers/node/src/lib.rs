@@ -1,0 +1,1 @@
+//! Controllers that look after nodes: whether they are alive, what may stay on them, which addresses they hand out.
