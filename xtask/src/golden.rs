@@ -149,7 +149,7 @@ fn program(options: &Options) -> anyhow::Result<PathBuf> {
     let program = match &options.kcm {
         Some(path) => path.clone(),
         None if options.record => Assets::find()?.upstream_manager()?,
-        None => ours::binary(Profile::Release)?,
+        None => ours::binary(Profile::Debug)?,
     };
     program.canonicalize().with_context(|| format!("find {}", program.display()))
 }

@@ -34,7 +34,7 @@ enum Side {
 impl Side {
     fn program(self) -> anyhow::Result<PathBuf> {
         match self {
-            Self::Ours => ours::binary(Profile::Release),
+            Self::Ours => ours::binary(Profile::Debug),
             Self::Upstreams => Ok(Assets::find()?.upstream_manager()?),
         }
     }

@@ -37,7 +37,7 @@ async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {
     load::create_namespace(&api).await?;
     let controllers = [CONTROLLER.to_owned()];
     let flags = ["--kube-api-qps=200".to_owned(), "--kube-api-burst=300".to_owned()];
-    let program = ours::binary(Profile::Release)?;
+    let program = ours::binary(Profile::Debug)?;
     let manager = Manager { binary: &program, controllers: &controllers, leader_elect: false, flags: &flags };
     let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
     let (pods, sets) = (load::path("v1", "pods"), load::path("apps/v1", "replicasets"));

@@ -204,7 +204,7 @@ async fn play(cluster: &Cluster, upstream: &Path, parts: &[Part]) -> anyhow::Res
     ensure!(built.keys().any(|key| key.starts_with("pods/")), "upstream made no pods");
     process.stop(Duration::from_secs(20)).await?;
 
-    let program = ours::binary(Profile::Release)?;
+    let program = ours::binary(Profile::Debug)?;
     log.read()?;
     let mut process = start("ours", &program)?;
     untouched("ours took over", &api, &mut log, &mut process, &built).await?;
