@@ -3,6 +3,7 @@
 
 pub mod claim;
 pub mod index;
+pub mod labelled;
 pub mod nodeaffinity;
 pub mod pods;
 pub mod revisions;

@@ -1,22 +1,13 @@
-//! Which pods a Service selects, and which Services a change of a pod concerns: look-ups by label, so that neither
-//! grows with the number of pods or Services in a namespace.
+//! Which Services a change of a pod concerns, and what of a pod a Service publishes.
 
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Labels, Object, Service};
 use flyball_cache::{Change, Index, Origin, Store};
-use rustc_hash::FxHasher;
-use smol_str::{SmolStr, format_smolstr};
-
-/// Pods by each of their labels.
-pub(crate) const PODS_BY_LABEL: Index<Pod> = Index::new("label", |pod, emit| {
-    for (key, value) in pod.metadata.labels.iter() {
-        emit(&digest(&pod.metadata.namespace, Some((key, value))));
-    }
-});
+use flyball_common::labelled::{digest, has_all, selector_keys};
+use smol_str::SmolStr;
 
 /// Services by one of the labels they select; those that select every pod by their namespace.
 pub(crate) const SERVICES_BY_SELECTOR: Index<Service> = Index::new("selector", |service, emit| {
@@ -25,40 +16,13 @@ pub(crate) const SERVICES_BY_SELECTOR: Index<Service> = Index::new("selector", |
     }
 });
 
-/// A key short enough to be stored inline. Whoever looks one up checks the labels themselves, so that two labels
-/// with one digest cost time and nothing else.
-fn digest(namespace: &str, label: Option<(&str, &str)>) -> SmolStr {
-    let mut hasher = FxHasher::default();
-    (namespace, label).hash(&mut hasher);
-    format_smolstr!("{:016x}", hasher.finish())
-}
-
-/// Whether all of `selector` is among `labels`.
-fn selects(selector: &Labels, labels: &Labels) -> bool {
-    selector.iter().all(|(key, value)| labels.get(key) == Some(value))
-}
-
-/// The pods that `selector` selects, by name.
-pub(crate) fn pods_of(pods: &Store<Pod>, namespace: &str, selector: &Labels) -> Vec<Arc<Pod>> {
-    let keys = selector.iter().map(|label| digest(namespace, Some(label)));
-    let rarest = keys.min_by_key(|key| pods.count_by(&PODS_BY_LABEL, key));
-    let mut found = match rarest {
-        Some(key) => pods.by(&PODS_BY_LABEL, &key),
-        None => pods.in_namespace(namespace),
-    };
-    found.retain(|pod| pod.metadata.namespace == namespace && selects(selector, &pod.metadata.labels));
-    found.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    found
-}
-
 /// The Services that select a pod with these labels.
 fn services_of(services: &Store<Service>, pod: &Pod) -> BTreeSet<Key> {
     let (namespace, labels) = (&pod.metadata.namespace, &pod.metadata.labels);
-    let keys = labels.iter().map(Some).chain([None]).map(|label| digest(namespace, label));
-    let candidates = keys.flat_map(|key| services.by(&SERVICES_BY_SELECTOR, &key));
+    let candidates = selector_keys(namespace, labels).flat_map(|key| services.by(&SERVICES_BY_SELECTOR, &key));
     let wants = |service: &Arc<Service>| {
         let selector = service.spec.selector.as_ref();
-        service.metadata.namespace == *namespace && selector.is_some_and(|selector| selects(selector, labels))
+        service.metadata.namespace == *namespace && selector.is_some_and(|selector| has_all(labels, selector))
     };
     candidates.filter(wants).map(|service| service.key()).collect()
 }

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Endpoints, Key, Service};
 use flyball_cache::{Change, Origin};
+use flyball_common::labelled::PODS_BY_LABEL;
 use flyball_queue::Priority;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
-use crate::members::{self, PODS_BY_LABEL, SERVICES_BY_SELECTOR};
+use crate::members::{self, SERVICES_BY_SELECTOR};
 use crate::names::LEADER;
 
 /// How the controller signs its Endpoints; also where its events come from.

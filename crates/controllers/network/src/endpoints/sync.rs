@@ -5,12 +5,13 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Endpoints, Key, Service, manifest};
 use flyball_cache::Informer;
+use flyball_common::labelled::pods_with;
 use flyball_common::pods::is_namespace_going;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 
 use super::plan::{Action, View, plan};
-use crate::members::{pods_of, selector};
+use crate::members::selector;
 use crate::trigger_time::TriggerTimes;
 
 /// The controller.
@@ -34,7 +35,7 @@ impl Reconcile for Controller {
             return Ok(Next::Settled);
         };
         let Some(selector) = selector(&service) else { return Ok(Next::Settled) };
-        let pods = pods_of(self.pods.store(), &key.namespace, selector);
+        let pods = pods_with(self.pods.store(), &key.namespace, selector);
         let trigger = self.trigger_times.observe(&service, &pods);
         let view = View { service: &service, pods: &pods, current: current.as_deref(), trigger };
         match plan(&view) {

@@ -27,11 +27,12 @@ use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Key, Node, Service};
+use flyball_common::labelled::PODS_BY_LABEL;
 use flyball_queue::{Backoff, Priority};
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use crate::ledger::Ledger;
-use crate::members::{self, PODS_BY_LABEL, SERVICES_BY_SELECTOR};
+use crate::members::{self, SERVICES_BY_SELECTOR};
 use crate::slices::{self, BY_SERVICE};
 
 /// How the controller signs its slices.

@@ -1,0 +1,49 @@
+//! Look-ups by label, so that neither "which pods does this select" nor "who selects this pod" grows with the number
+//! of objects in a namespace.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use flyball_api::Labels;
+use flyball_api::pod::Pod;
+use flyball_cache::{Index, Store};
+use rustc_hash::FxHasher;
+use smol_str::{SmolStr, format_smolstr};
+
+/// Pods by each of their labels.
+pub const PODS_BY_LABEL: Index<Pod> = Index::new("label", |pod, emit| {
+    for (key, value) in pod.metadata.labels.iter() {
+        emit(&digest(&pod.metadata.namespace, Some((key, value))));
+    }
+});
+
+/// An index key for a label in a namespace, or for the namespace as a whole, short enough to be stored inline.
+/// Whoever looks one up checks the labels themselves, so that two labels with one digest cost time and nothing else.
+pub fn digest(namespace: &str, label: Option<(&str, &str)>) -> SmolStr {
+    let mut hasher = FxHasher::default();
+    (namespace, label).hash(&mut hasher);
+    format_smolstr!("{:016x}", hasher.finish())
+}
+
+/// The keys under which an index by one label of their selector holds whatever may select an object with these labels.
+pub fn selector_keys<'a>(namespace: &'a str, labels: &'a Labels) -> impl Iterator<Item = SmolStr> + 'a {
+    labels.iter().map(Some).chain([None]).map(move |label| digest(namespace, label))
+}
+
+/// Whether all of `wanted` is among `labels`.
+pub fn has_all(labels: &Labels, wanted: &Labels) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// The pods of a namespace that have all of these labels, by name. Needs [`PODS_BY_LABEL`].
+pub fn pods_with(pods: &Store<Pod>, namespace: &str, wanted: &Labels) -> Vec<Arc<Pod>> {
+    let keys = wanted.iter().map(|label| digest(namespace, Some(label)));
+    let rarest = keys.min_by_key(|key| pods.count_by(&PODS_BY_LABEL, key));
+    let mut found = match rarest {
+        Some(key) => pods.by(&PODS_BY_LABEL, &key),
+        None => pods.in_namespace(namespace),
+    };
+    found.retain(|pod| pod.metadata.namespace == namespace && has_all(&pod.metadata.labels, wanted));
+    found.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    found
+}
