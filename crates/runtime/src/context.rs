@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use flyball_api::{Key, Resource};
 use flyball_cache::{Informer, Informers};
-use flyball_client::Client;
+use flyball_client::{Client, Error, ListParams};
+use serde_json::Value;
+use smol_str::format_smolstr;
 
 use crate::barrier::Barrier;
 use crate::clock::Clock;
@@ -60,6 +62,7 @@ pub struct Context {
     /// What controllers show about themselves.
     pub debug: DebugPages,
     pub(crate) barrier: Barrier,
+    reader: Client,
     decisions: DecisionLog,
 }
 
@@ -74,7 +77,7 @@ impl Context {
         events: Recorder,
     ) -> Self {
         let Shared { clock, config, gates, informers, decisions, debug, metrics, server_ca } = shared.clone();
-        let barrier = Barrier::new(informers.clone(), reader);
+        let barrier = Barrier::new(informers.clone(), reader.clone());
         Self {
             name,
             clock,
@@ -87,6 +90,7 @@ impl Context {
             server_ca,
             debug,
             barrier,
+            reader,
             decisions,
         }
     }
@@ -94,6 +98,16 @@ impl Context {
     /// The cache of a kind.
     pub fn informer<T: Resource>(&self) -> Arc<Informer<T>> {
         self.informers.get::<T>()
+    }
+
+    /// An object with all its fields as the server has it now, for a PUT: caches hold only what is read. It is
+    /// listed under the identity that fills the caches, as a controller may often write what it may not get.
+    pub async fn whole<T: Resource>(&self, key: &Key) -> Result<Option<Value>, Error> {
+        let field_selector = Some(format_smolstr!("metadata.name={}", key.name));
+        let params = ListParams { field_selector, ..ListParams::default() };
+        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let mut found = self.reader.list_as::<Value>(&T::TYPE, namespace, &params).await?.items;
+        Ok(found.pop())
     }
 
     /// The way to write while reconciling `owner`.
