@@ -1,1 +1,4 @@
 //! Controllers that look after nodes: whether they are alive, what may stay on them, which addresses they hand out.
+
+pub mod ipam;
+pub mod ttl;

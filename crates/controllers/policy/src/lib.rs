@@ -1,1 +1,3 @@
 //! Controllers of the policy family: how much may be disrupted at once, and how much a namespace may hold.
+
+pub mod disruption;

@@ -1,0 +1,46 @@
+//! Tells the kubelets by an annotation on their nodes for how long they may use what they hold of Secrets and
+//! ConfigMaps before asking again: the larger the cluster, the longer.
+//!
+//! - **Promise**: a node that is new or has changed carries the time that fits the size of the cluster.
+//! - **Watches** Nodes. **Writes** their annotation `node.alpha.kubernetes.io/ttl`, nothing else.
+//! - Upstream: `pkg/controller/ttl`.
+
+pub mod plan;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use flyball_api::Node;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+use parking_lot::Mutex;
+
+use self::plan::ClusterSize;
+
+/// As upstream; no flag changes it.
+const WORKERS: usize = 5;
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("ttlcontroller");
+    let nodes = cx.informer::<Node>();
+    let size = Arc::new(Mutex::new(ClusterSize::default()));
+    tasks.on(&nodes, {
+        let (queue, size) = (queue.clone(), size.clone());
+        move |change| {
+            match (change.old, change.new) {
+                (None, Some(_)) => size.lock().grow(),
+                (Some(_), None) => size.lock().shrink(),
+                _ => {}
+            }
+            // As upstream, the others follow when they change next, so that a boundary does not cost a write per
+            // node at once.
+            if change.new.is_some() {
+                queue.add(change.key(), priority(change.origin));
+            }
+        }
+    });
+    tasks.workers(&queue, WORKERS, Arc::new(sync::Controller { cx, nodes, size }));
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! How many pods an owner wants, for the kinds of which there is a cache.
+
+use std::sync::Arc;
+
+use flyball_api::{
+    Deployment, Key, Labels, ObjectMeta, OwnerReference, ReplicaSet, ReplicationController, Resource,
+    StatefulSet, Uid,
+};
+use flyball_cache::Informer;
+
+/// A kind that wants a number of equal pods.
+pub(super) trait Scaled {
+    /// How many; the server fills it in.
+    fn replicas(&self) -> i32;
+    /// The labels its pods are made with.
+    fn pod_labels(&self) -> Option<&Labels>;
+}
+
+macro_rules! scaled {
+    ($($kind:ty),*) => {$(
+        impl Scaled for $kind {
+            fn replicas(&self) -> i32 {
+                self.spec.replicas.unwrap_or(1)
+            }
+
+            fn pod_labels(&self) -> Option<&Labels> {
+                Some(&self.spec.template.metadata.labels)
+            }
+        }
+    )*};
+}
+
+scaled!(ReplicaSet, Deployment, StatefulSet);
+
+impl Scaled for ReplicationController {
+    fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    fn pod_labels(&self) -> Option<&Labels> {
+        self.spec.template.as_ref().map(|template| &template.metadata.labels)
+    }
+}
+
+/// An owner and how many pods it wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Scale {
+    /// Whose: two owners that a third one scales together are counted once.
+    pub(super) uid: Uid,
+    /// How many.
+    pub(super) replicas: i32,
+}
+
+/// The caches of the kinds that own most pods.
+pub(super) struct Owners {
+    pub(super) replication_controllers: Arc<Informer<ReplicationController>>,
+    pub(super) replica_sets: Arc<Informer<ReplicaSet>>,
+    pub(super) deployments: Arc<Informer<Deployment>>,
+    pub(super) stateful_sets: Arc<Informer<StatefulSet>>,
+}
+
+impl Owners {
+    /// What the caches know of the scale of an owner. Nothing does not mean that it is gone.
+    pub(super) fn scale(&self, namespace: &str, owner: &OwnerReference) -> Option<Scale> {
+        match (owner.group(), owner.kind.as_str()) {
+            ("", "ReplicationController") => {
+                find(&self.replication_controllers, namespace, owner).map(|it| scale(&*it))
+            }
+            ("apps", "StatefulSet") => find(&self.stateful_sets, namespace, owner).map(|it| scale(&*it)),
+            ("apps" | "extensions", "ReplicaSet") => {
+                let set = find(&self.replica_sets, namespace, owner)?;
+                match deployment_of(&set.metadata) {
+                    // Its Deployment may be about to move pods from one set to another: the sum is what counts.
+                    Some(above) => find(&self.deployments, namespace, above).map(|it| scale(&*it)),
+                    None => Some(scale(&*set)),
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+fn deployment_of(set: &ObjectMeta) -> Option<&OwnerReference> {
+    set.controller().filter(|above| above.kind == "Deployment")
+}
+
+fn find<T: Resource>(informer: &Informer<T>, namespace: &str, owner: &OwnerReference) -> Option<Arc<T>> {
+    let found = informer.store().get(&Key::new(namespace, owner.name.as_str()))?;
+    (*found.uid() == owner.uid).then_some(found)
+}
+
+fn scale<T: Scaled + Resource>(owner: &T) -> Scale {
+    Scale { uid: owner.uid().clone(), replicas: owner.replicas() }
+}
