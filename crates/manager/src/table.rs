@@ -177,6 +177,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "pods; poddisruptionbudgets.policy; replicationcontrollers; replicasets, deployments, \
             statefulsets.apps; live: */scale",
         writes: "poddisruptionbudgets/status.policy(update); pods/status(patch,update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_policy::disruption::start),
         ..DEFAULT
     },
     Controller { name: "statefulset-controller", aliases: &["statefulset"], identity: Some("statefulset-controller"),
@@ -233,6 +234,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "ttl-controller", aliases: &["ttl"], identity: Some("ttl-controller"),
         watches: "nodes",
         writes: "nodes(patch,update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_node::ttl::start),
         ..DEFAULT
     },
     Controller { name: "bootstrap-signer-controller", aliases: &["bootstrapsigner"], identity: Some("bootstrap-signer"),
@@ -251,6 +253,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "nodes",
         writes: "nodes(delete,patch,update); nodes/status(patch,update); pods/status(patch,update); pods(delete); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_node::ipam::start),
         ..DEFAULT
     },
     Controller { name: "node-lifecycle-controller", aliases: &["nodelifecycle"], identity: Some("node-controller"),

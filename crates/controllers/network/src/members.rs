@@ -19,7 +19,8 @@ pub(crate) const SERVICES_BY_SELECTOR: Index<Service> = Index::new("selector", |
 /// The Services that select a pod with these labels.
 fn services_of(services: &Store<Service>, pod: &Pod) -> BTreeSet<Key> {
     let (namespace, labels) = (&pod.metadata.namespace, &pod.metadata.labels);
-    let candidates = selector_keys(namespace, labels).flat_map(|key| services.by(&SERVICES_BY_SELECTOR, &key));
+    let candidates =
+        selector_keys(namespace, labels).flat_map(|key| services.by(&SERVICES_BY_SELECTOR, &key));
     let wants = |service: &Arc<Service>| {
         let selector = service.spec.selector.as_ref();
         service.metadata.namespace == *namespace && selector.is_some_and(|selector| has_all(labels, selector))

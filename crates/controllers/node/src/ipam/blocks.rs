@@ -90,10 +90,8 @@ impl Blocks {
 
     /// The blocks that have addresses in common with `range`; none if it lies elsewhere.
     pub fn touched(&self, range: &IpNet) -> Option<Span> {
-        let is_same_family = matches!(
-            (range, &self.cluster),
-            (IpNet::V4(_), IpNet::V4(_)) | (IpNet::V6(_), IpNet::V6(_))
-        );
+        let is_same_family =
+            matches!((range, &self.cluster), (IpNet::V4(_), IpNet::V4(_)) | (IpNet::V6(_), IpNet::V6(_)));
         if !is_same_family {
             return None;
         }

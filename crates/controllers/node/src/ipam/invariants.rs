@@ -11,13 +11,15 @@ use super::settings::{Settings, parse};
 /// The invariant that is broken, in words.
 pub fn check(settings: &Settings, nodes: &[Node], node: &Node, given: &[IpNet]) -> Result<(), String> {
     let overlap = |a: &IpNet, b: &IpNet| a.contains(b) || b.contains(a);
-    let free_of = |others: &[IpNet]| !given.iter().any(|range| others.iter().any(|other| overlap(range, other)));
+    let free_of =
+        |others: &[IpNet]| !given.iter().any(|range| others.iter().any(|other| overlap(range, other)));
     let others: Vec<IpNet> = nodes
         .iter()
         .filter(|other| other.metadata.uid != node.metadata.uid)
         .flat_map(|other| other.spec.pod_cidrs.iter().filter_map(|text| parse(text)))
         .collect();
-    let in_order = given.iter().zip(&settings.clusters).all(|(range, blocks)| blocks.cluster().contains(range));
+    let in_order =
+        given.iter().zip(&settings.clusters).all(|(range, blocks)| blocks.cluster().contains(range));
     let rules = [
         ("one range of each cluster range", given.len() == settings.clusters.len()),
         ("in the order of the flag", in_order),

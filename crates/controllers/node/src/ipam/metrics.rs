@@ -25,12 +25,8 @@ static RELEASES: Family = Family::counter(
     "Blocks that became free.",
 );
 // Upstream's spelling.
-static TOTAL: Family = Family::gauge(
-    "node_ipam_controller_cirdset_max_cidrs",
-    Stability::Alpha,
-    LABELS,
-    "Blocks in the range.",
-);
+static TOTAL: Family =
+    Family::gauge("node_ipam_controller_cirdset_max_cidrs", Stability::Alpha, LABELS, "Blocks in the range.");
 static USAGE: Family = Family::gauge(
     "node_ipam_controller_cidrset_usage_cidrs",
     Stability::Alpha,
@@ -78,8 +74,13 @@ impl Books {
     /// Where the search for a free block in a range is counted.
     pub(super) fn searched(&self) -> impl FnMut(&Blocks, u64) + use<> {
         let state = self.state.lock();
-        let of: Vec<_> =
-            state.0.clusters().iter().map(Blocks::cluster).zip(state.1.iter().map(|n| n.tries.clone())).collect();
+        let of: Vec<_> = state
+            .0
+            .clusters()
+            .iter()
+            .map(Blocks::cluster)
+            .zip(state.1.iter().map(|n| n.tries.clone()))
+            .collect();
         move |blocks, tries| {
             let found = of.iter().find(|(cluster, _)| *cluster == blocks.cluster());
             found.into_iter().for_each(|(_, histogram)| histogram.observe(tries as f64));

@@ -73,9 +73,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
 /// Whether there may be anything to do for the node: those that have their ranges only stand in the books.
 fn concerned(change: &Change<'_, Node>) -> bool {
     let differs = |old: &Arc<Node>, new: &Node| old.spec.pod_cidrs != new.spec.pod_cidrs;
-    change.new.is_some_and(|node| {
-        node.spec.pod_cidrs.is_empty() || change.old.is_none_or(|old| differs(old, node))
-    })
+    change
+        .new
+        .is_some_and(|node| node.spec.pod_cidrs.is_empty() || change.old.is_none_or(|old| differs(old, node)))
 }
 
 /// Brings those back who can be served now.

@@ -68,7 +68,9 @@ pub enum Misfit {
         range: SmolStr,
     },
     /// More ranges than the cluster has.
-    #[error("node {node} has the pod range {range}, its number {number}, but --cluster-cidr has only {clusters}")]
+    #[error(
+        "node {node} has the pod range {range}, its number {number}, but --cluster-cidr has only {clusters}"
+    )]
     Surplus {
         /// The node.
         node: SmolStr,
@@ -96,7 +98,8 @@ impl Pool {
     pub fn new(settings: &Settings) -> Self {
         let mut clusters = settings.clusters.clone();
         for blocks in &mut clusters {
-            for span in settings.services.iter().filter_map(|range| blocks.touched(range)).collect::<Vec<_>>() {
+            for span in settings.services.iter().filter_map(|range| blocks.touched(range)).collect::<Vec<_>>()
+            {
                 blocks.occupy(&span);
             }
         }

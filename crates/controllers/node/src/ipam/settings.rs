@@ -27,14 +27,17 @@ impl Settings {
     pub fn of(config: &Config) -> Result<Self, String> {
         let clusters = cluster_ranges(&config.kube_cloud_shared.cluster_cidr)?;
         let lengths = Lengths::of(config, &clusters)?;
-        let clusters = clusters.into_iter().map(|cluster| divide(cluster, &lengths)).collect::<Result<_, _>>()?;
+        let clusters =
+            clusters.into_iter().map(|cluster| divide(cluster, &lengths)).collect::<Result<_, _>>()?;
         let flags = &config.node_ipam_controller;
         let services = [&flags.service_cidr, &flags.secondary_service_cidr];
         let services: Vec<IpNet> = services.into_iter().filter_map(|text| service_range(text)).collect();
         if let [first, second] = services[..]
             && is_v6(&first) == is_v6(&second)
         {
-            return Err("--service-cluster-ip-range: of two ranges one must be IPv4 and the other IPv6".into());
+            return Err(
+                "--service-cluster-ip-range: of two ranges one must be IPv4 and the other IPv6".into()
+            );
         }
         Ok(Self { clusters, services })
     }
@@ -131,8 +134,10 @@ pub fn parse(text: &str) -> Option<IpNet> {
     let range = range.or_else(|| {
         let (address, length) = text.split_once('/')?;
         let plain = |number: &str| number.trim_start_matches('0').to_owned();
-        let octets: Vec<String> =
-            address.split('.').map(|number| if plain(number).is_empty() { "0".into() } else { plain(number) }).collect();
+        let octets: Vec<String> = address
+            .split('.')
+            .map(|number| if plain(number).is_empty() { "0".into() } else { plain(number) })
+            .collect();
         format!("{}/{length}", octets.join(".")).parse().ok()
     })?;
     Some(range.trunc())

@@ -17,20 +17,27 @@ pub fn check(view: &View<'_>, quota: Quota, status: &PodDisruptionBudgetStatus) 
     let allowed = status.disruptions_allowed;
     let rules = [
         ("never a negative allowance", allowed >= 0),
-        ("who may go leaves as many as must stay", allowed == 0 || status.current_healthy - allowed >= quota.desired),
+        (
+            "who may go leaves as many as must stay",
+            allowed == 0 || status.current_healthy - allowed >= quota.desired,
+        ),
         ("nobody may go while nobody is expected", quota.expected > 0 || allowed == 0),
         ("only living and ready pods are healthy", healthy <= ready),
         ("only living pods are awaited to go", status.disrupted_pods.keys().all(|name| is_living(name))),
         (
             "nobody is awaited whose eviction was not allowed",
-            status.disrupted_pods.iter().all(|(name, since)| {
-                view.budget.status.disrupted_pods.get(name) == Some(since)
-            }),
+            status
+                .disrupted_pods
+                .iter()
+                .all(|(name, since)| view.budget.status.disrupted_pods.get(name) == Some(since)),
         ),
         ("it is about this generation", status.observed_generation == view.budget.metadata.generation),
         (
             "the condition says what the number says",
-            status.conditions.iter().any(|said| said.type_ == "DisruptionAllowed" && said.is_true() == (allowed > 0)),
+            status
+                .conditions
+                .iter()
+                .any(|said| said.type_ == "DisruptionAllowed" && said.is_true() == (allowed > 0)),
         ),
     ];
     rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {status:?}")))

@@ -72,8 +72,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let scales = scales::Scales::new(cx.client.clone());
     let keeper =
         pods::Keeper { cx: cx.clone(), events: events.clone(), pods: pods.clone(), budgets: budgets.clone() };
-    let controller =
-        sync::Controller { cx, events, budgets, pods, owners, scales, recheck: recheck.clone() };
+    let controller = sync::Controller { cx, events, budgets, pods, owners, scales, recheck: recheck.clone() };
     tasks.workers(&queue, 1, Arc::new(controller));
     tasks.workers(&recheck, 1, Arc::new(sync::Recheck { queue }));
     tasks.workers(&noted, 1, Arc::new(keeper));

@@ -105,9 +105,7 @@ impl Scales {
         let request = Request::object(Verb::Get, resource, &key, Some("scale"));
         match self.client.send::<Reported>(request).await {
             Ok(Reported { metadata, .. }) if metadata.uid != owner.uid => Ok(None),
-            Ok(Reported { metadata, spec }) => {
-                Ok(Some(Scale { uid: metadata.uid, replicas: spec.replicas }))
-            }
+            Ok(Reported { metadata, spec }) => Ok(Some(Scale { uid: metadata.uid, replicas: spec.replicas })),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(Unknown::Api(error)),
         }

@@ -44,7 +44,9 @@ fn verdict(allowed: i32) -> (&'static str, &'static str) {
 
 fn is_right(status: &PodDisruptionBudgetStatus) -> bool {
     let said = condition::find(&status.conditions, ALLOWED);
-    said.is_some_and(|said| (said.status.as_str(), said.reason.as_str()) == verdict(status.disruptions_allowed))
+    said.is_some_and(|said| {
+        (said.status.as_str(), said.reason.as_str()) == verdict(status.disruptions_allowed)
+    })
 }
 
 /// The status of a budget that could not be judged: nobody may go. None if it says nothing new.

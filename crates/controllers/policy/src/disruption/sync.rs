@@ -133,7 +133,8 @@ impl Controller {
     ) -> Result<(), SyncError> {
         let Some(status) = status else { return Ok(()) };
         let PodDisruptionBudgetStatus { current_healthy, desired_healthy, disruptions_allowed, .. } = status;
-        let why = format!("{current_healthy} healthy, {desired_healthy} wanted: {disruptions_allowed} may go");
+        let why =
+            format!("{current_healthy} healthy, {desired_healthy} wanted: {disruptions_allowed} may go");
         let Err(error) = self.write(budget, &status, why).await else { return Ok(()) };
         // What was seen was out of date, or the answer was lost: nothing is known to be wrong.
         if !error.is_conflict() && !error.outcome_unknown() {

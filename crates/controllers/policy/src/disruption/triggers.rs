@@ -77,5 +77,9 @@ pub(super) fn owner_changed<T: Scaled + Resource>(
     };
     let Some(labels) = owner.pod_labels().filter(|_| was_scaled) else { return BTreeSet::new() };
     let found = budgets_selecting(budgets, &owner.meta().namespace, labels);
-    found.iter().filter(|budget| super::demand::Demand::of(&budget.spec).needs_scale()).map(|b| b.key()).collect()
+    found
+        .iter()
+        .filter(|budget| super::demand::Demand::of(&budget.spec).needs_scale())
+        .map(|b| b.key())
+        .collect()
 }

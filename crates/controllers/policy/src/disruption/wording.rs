@@ -42,5 +42,7 @@ pub(super) fn not_deleted(pod: &Pod) -> String {
 /// Told of a pod that several budgets select.
 pub(super) fn overlap(pod: &Pod, chosen: &str) -> String {
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
-    format!("Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {chosen:?} arbitrarily.")
+    format!(
+        "Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {chosen:?} arbitrarily."
+    )
 }
