@@ -1,7 +1,6 @@
 //! What is wrong with a command line whose flags could all be read: every problem, one line each.
 
-use std::net::IpAddr;
-
+use flyball_node::ipam::settings::Settings;
 use flyball_runtime::{
     config::{Config, SignerFiles},
     election,
@@ -10,6 +9,8 @@ use flyball_runtime::{
 };
 
 use crate::options::Options;
+use crate::select::{self, Choice};
+use crate::table;
 
 /// All problems, in the order of `--help`.
 pub(crate) fn problems(options: &Options, gates: &Gates) -> Vec<String> {
@@ -25,7 +26,7 @@ pub(crate) fn problems(options: &Options, gates: &Gates) -> Vec<String> {
     found.extend(authentication(options, gates));
     found.extend(workers(config));
     found.extend(signing(config));
-    found.extend(node_ranges(config));
+    found.extend(node_ranges(config, gates));
     found.extend(metrics(options));
     found.extend(logging(options, gates));
     found
@@ -152,64 +153,16 @@ fn signing(config: &Config) -> Vec<String> {
     found
 }
 
-fn node_ranges(config: &Config) -> Vec<String> {
-    let mut found = vec![];
-    let service = &config.node_ipam_controller.service_cidr;
-    if service.split(',').count() > 2 {
-        found.push("--service-cluster-ip-range takes at most two ranges".to_owned());
+/// Upstream finds out when the controller starts, and then ends as well: only if it is to run.
+fn node_ranges(config: &Config, gates: &Gates) -> Option<String> {
+    if config.node_ipam_controller.service_cidr.split(',').count() > 2 {
+        return Some("--service-cluster-ip-range takes at most two ranges".to_owned());
     }
-    if !config.kube_cloud_shared.allocate_node_cidrs {
-        return found;
-    }
-    let cluster = &config.kube_cloud_shared.cluster_cidr;
-    if cluster.split(',').count() > 2 {
-        found.push("--cluster-cidr takes at most two ranges".to_owned());
-    }
-    for (flag, ranges) in [("cluster-cidr", cluster), ("service-cluster-ip-range", service)] {
-        let ranges: Vec<&str> = ranges.split(',').filter(|range| !range.is_empty()).collect();
-        for range in ranges.iter().filter(|range| family(range).is_none()) {
-            found.push(format!("--{flag}: {range:?} is not a range such as 10.244.0.0/16"));
-        }
-        if let [first, second] = ranges[..]
-            && family(first).is_some()
-            && family(first) == family(second)
-        {
-            found.push(format!("--{flag}: of two ranges one must be IPv4 and the other IPv6"));
-        }
-    }
-    found.extend(mask_sizes(config));
-    found
-}
-
-fn mask_sizes(config: &Config) -> Option<String> {
-    let sizes = &config.node_ipam_controller;
-    let ranges: Vec<&str> =
-        config.kube_cloud_shared.cluster_cidr.split(',').filter(|r| !r.is_empty()).collect();
-    let (both, v4, v6) =
-        (sizes.node_cidr_mask_size, sizes.node_cidr_mask_size_ipv4, sizes.node_cidr_mask_size_ipv6);
-    let is_v6 = ranges.first().and_then(|range| family(range)) == Some(6);
-    let problem = match ranges.len() {
-        2 if both != 0 => "--node-cidr-mask-size cannot be used in a dual-stack cluster",
-        2 => return None,
-        _ if both != 0 && (v4 != 0 || v6 != 0) => {
-            "--node-cidr-mask-size excludes --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6"
-        }
-        1 if v4 != 0 && is_v6 => "--node-cidr-mask-size-ipv4 cannot be used in an IPv6 cluster",
-        1 if both == 0 && v6 != 0 && !is_v6 => "--node-cidr-mask-size-ipv6 cannot be used in an IPv4 cluster",
-        _ => return None,
-    };
-    Some(problem.to_owned())
-}
-
-/// 4 or 6; none for what is no range.
-fn family(range: &str) -> Option<u8> {
-    let (address, length) = range.trim().split_once('/')?;
-    let length: u8 = length.parse().ok()?;
-    match address.parse().ok()? {
-        IpAddr::V4(_) if length <= 32 => Some(4),
-        IpAddr::V6(_) if length <= 128 => Some(6),
-        _ => None,
-    }
+    let listed = &config.generic.controllers;
+    let runs = |controller| select::choose(controller, listed, gates) == Choice::Run;
+    let is_on = config.kube_cloud_shared.allocate_node_cidrs;
+    table::find("node-ipam-controller").filter(|controller| is_on && runs(controller))?;
+    Settings::of(config).err()
 }
 
 fn metrics(options: &Options) -> Vec<String> {

@@ -133,6 +133,12 @@ impl Blocks {
         self.releases += freed;
     }
 
+    /// Whether one who holds this block is not the only one.
+    pub fn is_shared(&self, block: u64) -> bool {
+        self.single.get(&block).is_some_and(|holders| *holders > 1)
+            || self.wide.iter().any(|held| held.contains(&block))
+    }
+
     /// Takes the next free block, going on where the last one was found: a block that was given back is used again
     /// late, as its addresses may still be remembered somewhere.
     pub fn take(&mut self) -> Option<Taken> {

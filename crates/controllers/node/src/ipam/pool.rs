@@ -241,9 +241,8 @@ impl Pool {
         if self.state != State::Open {
             return Err(Refusal::Closed);
         }
-        if let Some(holding) = self.holdings.get(&node.metadata.uid) {
-            let network = |(n, span): &(usize, Span)| Some(self.clusters.get(*n)?.network(*span.start()));
-            return Ok(holding.iter().filter_map(network).collect());
+        if let Some(networks) = self.set_aside(node) {
+            return Ok(networks);
         }
         let mut holding: Holding = vec![];
         let mut networks = vec![];
@@ -260,5 +259,18 @@ impl Pool {
         self.waiting.remove(&node.metadata.name);
         self.holdings.insert(node.metadata.uid.clone(), holding);
         Ok(networks)
+    }
+
+    /// What is set aside for a node since an earlier try. If somebody has given it to another node meanwhile, it is
+    /// not set aside any longer.
+    fn set_aside(&mut self, node: &Node) -> Option<Vec<IpNet>> {
+        let holding = self.holdings.get(&node.metadata.uid)?;
+        let blocks = || holding.iter().map(|(n, span)| (&self.clusters[*n], *span.start()));
+        if blocks().any(|(cluster, block)| cluster.is_shared(block)) {
+            let given_up = self.holdings.remove(&node.metadata.uid);
+            self.vacate(given_up.unwrap_or_default());
+            return None;
+        }
+        Some(blocks().map(|(cluster, block)| cluster.network(block)).collect())
     }
 }

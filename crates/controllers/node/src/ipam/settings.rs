@@ -30,8 +30,9 @@ impl Settings {
         let clusters =
             clusters.into_iter().map(|cluster| divide(cluster, &lengths)).collect::<Result<_, _>>()?;
         let flags = &config.node_ipam_controller;
-        let services = [&flags.service_cidr, &flags.secondary_service_cidr];
-        let services: Vec<IpNet> = services.into_iter().filter_map(|text| service_range(text)).collect();
+        // Until the command line is through, both stand in the first.
+        let services = flags.service_cidr.split(',').chain([flags.secondary_service_cidr.as_str()]);
+        let services: Vec<IpNet> = services.filter_map(service_range).collect();
         if let [first, second] = services[..]
             && is_v6(&first) == is_v6(&second)
         {

@@ -1,0 +1,38 @@
+use serde_json::{Map, Value, json};
+
+use super::{at, budget, pods, time};
+use crate::disruption::plan::{View, count};
+
+#[test]
+fn pods_are_counted_as_they_fare() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                 pods                      evicted at    now  healthy awaited overdue recheck
+        ("ready ones are healthy",              "a:ready b:unready c",    "",             0, 1, "",    "",   None),
+        ("deleted ones are not",                "a:ready,going b:ready",  "",             0, 1, "",    "",   None),
+        ("the phase does not matter",           "a:ready,done",           "",             0, 1, "",    "",   None),
+        ("evicted ones are not",                "a:ready b:ready",        "a=0",          1, 1, "a",   "",   Some(120)),
+        ("for two minutes",                     "a:ready b:ready",        "a=0",        119, 1, "a",   "",   Some(120)),
+        ("then they are",                       "a:ready b:ready",        "a=0",        120, 2, "",    "a",  None),
+        ("each by its own time",                "a:ready b:ready",        "a=0 b=60",   130, 1, "b",   "a",  Some(180)),
+        ("the first that is due comes first",   "a:ready b:ready",        "a=60 b=0",    70, 0, "a b", "",   Some(120)),
+        ("deleted ones are awaited no more",    "a:ready,going b:ready",  "a=0",          1, 1, "",    "",   None),
+        ("gone ones neither",                   "b:ready",                "a=0",          1, 1, "",    "",   None),
+        ("who was unready stays so",            "a:unready",              "a=0",        200, 0, "",    "a",  None),
+        ("clocks may differ",                   "a:ready",                "a=50",         0, 0, "a",   "",   Some(170)),
+    ];
+    for (case, words, evicted, now, healthy, awaited, overdue, recheck) in table {
+        let evicted: Map<String, Value> = evicted
+            .split_whitespace()
+            .map(|word| word.split_once('=').unwrap())
+            .map(|(name, second)| (name.to_owned(), json!(time(second.parse().unwrap()))))
+            .collect();
+        let (pods, budget) =
+            (pods(words), budget(json!({"minAvailable": 1}), json!({"disruptedPods": evicted})));
+        let census = count(&View { budget: &budget, pods: &pods, now: at(now) });
+        let names = census.disrupted.keys().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
+        let late = census.overdue.iter().map(|pod| &*pod.metadata.name).collect::<Vec<_>>().join(" ");
+        let got = (census.healthy, names.as_str(), late.as_str(), census.recheck);
+        assert_eq!(got, (healthy, awaited, overdue, recheck.map(at)), "{case}");
+    }
+}
