@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Where the scenarios run: a real control plane, or the embedded server in virtual time
     #[arg(long, value_enum, default_value = "real")]
     backend: Backend,
-    /// The controller manager to test [default: ours, built in release mode; with --record upstream's]
+    /// The controller manager to test [default: ours, built from this checkout; with --record upstream's]
     #[arg(long, value_name = "PATH")]
     kcm: Option<PathBuf>,
     /// Write what the controller manager does as the new expectation
