@@ -112,6 +112,21 @@ impl Tasks {
         self.subscriptions.push(informer.subscribe(Box::new(trigger)));
     }
 
+    /// Puts the keys that `concerned` finds in every change of a cache into a queue, as urgent as the change is.
+    pub fn feed<T: Object, K: WorkKey, I: IntoIterator<Item = K>>(
+        &mut self,
+        informer: &Arc<Informer<T>>,
+        queue: &Queue<K>,
+        concerned: impl Fn(&Change<'_, T>) -> I + Send + Sync + 'static,
+    ) {
+        let queue = queue.clone();
+        self.on(informer, move |change| {
+            for key in concerned(change) {
+                queue.add(key, priority(change.origin));
+            }
+        });
+    }
+
     /// Starts `count` workers that reconcile the keys of `queue`.
     pub fn workers<K: WorkKey>(
         &mut self,

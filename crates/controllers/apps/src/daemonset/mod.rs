@@ -29,7 +29,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, DaemonSet, Key, Node};
 use flyball_common::index::{by_controller, by_node};
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs and tells events.
 pub const NAME: &str = "daemonset-controller";
@@ -43,34 +43,16 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     pods.index(&by_controller());
     pods.index(&by_node());
     revisions.index(&by_controller());
-    tasks.on(&sets, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
+    tasks.feed(&sets, &queue, |change| [change.key()]);
+    tasks.feed(&pods, &queue, {
+        let sets = sets.clone();
+        move |change| triggers::pod_changed(change, sets.store())
     });
-    tasks.on(&pods, {
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in triggers::pod_changed(change, sets.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&revisions, &queue, {
+        let sets = sets.clone();
+        move |change| triggers::revision_changed(change, sets.store())
     });
-    tasks.on(&revisions, {
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in triggers::revision_changed(change, sets.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&nodes, {
-        let queue = node_queue.clone();
-        move |change| {
-            if triggers::is_relevant(change) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&nodes, &node_queue, |change| triggers::is_relevant(change).then(|| change.key()));
     let workers = usize::try_from(cx.config.daemon_set_controller.concurrent_daemon_set_syncs).unwrap_or(1);
     let comparisons = cx.gates.enabled("TaintTolerationComparisonOperators");
     let watch = sync::NodeWatch {

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Deployment, ReplicaSet};
 use flyball_common::index::by_controller;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs and tells events.
 pub const NAME: &str = "deployment-controller";
@@ -46,25 +46,14 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (sets, pods) = (cx.informer::<ReplicaSet>(), cx.informer::<Pod>());
     sets.index(&by_controller());
     pods.index(&by_controller());
-    tasks.on(&deployments, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
+    tasks.feed(&deployments, &queue, |change| [change.key()]);
+    tasks.feed(&sets, &queue, {
+        let deployments = deployments.clone();
+        move |change| triggers::set_changed(change, deployments.store())
     });
-    tasks.on(&sets, {
-        let (queue, deployments) = (queue.clone(), deployments.clone());
-        move |change| {
-            for key in triggers::set_changed(change, deployments.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&pods, {
-        let (queue, sets, deployments) = (queue.clone(), sets.clone(), deployments.clone());
-        move |change| {
-            if let Some(key) = triggers::pod_changed(change, sets.store(), deployments.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&pods, &queue, {
+        let (sets, deployments) = (sets.clone(), deployments.clone());
+        move |change| triggers::pod_changed(change, sets.store(), deployments.store())
     });
     let workers = cx.config.deployment_controller.concurrent_deployment_syncs;
     let events = cx.events.with_source(NAME);

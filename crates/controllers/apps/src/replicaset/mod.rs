@@ -24,7 +24,7 @@ use flyball_api::replica_set::ReplicaSetStatus;
 use flyball_api::selector::{InvalidSelector, Selector};
 use flyball_api::{PodTemplate, ReplicaSet, Resource};
 use flyball_common::index::by_controller;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs and tells events.
 pub const NAME: &str = "replicaset-controller";
@@ -90,17 +90,10 @@ pub(crate) fn start_for<T: Replicated>(
     let (sets, pods) = (cx.informer::<T>(), cx.informer::<Pod>());
     sets.index(&by_controller());
     pods.index(&by_controller());
-    tasks.on(&sets, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
-    });
-    tasks.on(&pods, {
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in triggers::pod_changed(change, sets.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&sets, &queue, |change| [change.key()]);
+    tasks.feed(&pods, &queue, {
+        let sets = sets.clone();
+        move |change| triggers::pod_changed(change, sets.store())
     });
     let controller = sync::Controller { events: cx.events.with_source(T::EVENT_SOURCE), cx, sets, pods };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));

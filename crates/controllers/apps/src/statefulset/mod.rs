@@ -33,7 +33,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet};
 use flyball_common::index::by_controller;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs and tells events.
 pub const NAME: &str = "statefulset-controller";
@@ -46,25 +46,14 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     pods.index(&by_controller());
     revisions.index(&by_controller());
     tasks.needs(&revisions);
-    tasks.on(&sets, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
+    tasks.feed(&sets, &queue, |change| [change.key()]);
+    tasks.feed(&pods, &queue, {
+        let sets = sets.clone();
+        move |change| triggers::pod_changed(change, sets.store())
     });
-    tasks.on(&pods, {
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in triggers::pod_changed(change, sets.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&claims, {
-        let (queue, sets) = (queue.clone(), sets.clone());
-        move |change| {
-            for key in triggers::claim_gone(change, sets.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&claims, &queue, {
+        let sets = sets.clone();
+        move |change| triggers::claim_gone(change, sets.store())
     });
     let workers = cx.config.stateful_set_controller.concurrent_stateful_set_syncs;
     let obeys_max_unavailable = cx.gates.enabled("MaxUnavailableStatefulSet");

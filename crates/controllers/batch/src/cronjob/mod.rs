@@ -52,13 +52,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    tasks.on(&jobs, {
-        let (queue, crons) = (queue.clone(), crons.clone());
-        move |change| {
-            for key in triggers::job_changed(change, crons.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&jobs, &queue, {
+        let crons = crons.clone();
+        move |change| triggers::job_changed(change, crons.store())
     });
     let workers = usize::try_from(cx.config.cron_job_controller.concurrent_cron_job_syncs).unwrap_or(1);
     tasks.workers(&queue, workers, Arc::new(sync::Controller { cx, crons, jobs, local }));

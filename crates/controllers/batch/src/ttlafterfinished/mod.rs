@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use flyball_api::Job;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs.
 pub const NAME: &str = "ttl-after-finished-controller";
@@ -22,14 +22,8 @@ pub const NAME: &str = "ttl-after-finished-controller";
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ttl_jobs_to_delete");
     let jobs = cx.informer::<Job>();
-    tasks.on(&jobs, {
-        let queue = queue.clone();
-        move |change| {
-            if change.new.is_some_and(|job| plan::expires(job)) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
+    tasks
+        .feed(&jobs, &queue, |change| change.new.is_some_and(|job| plan::expires(job)).then(|| change.key()));
     let workers = cx.config.ttl_after_finished_controller.concurrent_ttl_syncs;
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(sync::Controller { cx, jobs }));
     Ok(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use flyball_api::{ConfigMap, Namespace};
 use flyball_cache::Filter;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs.
 pub const NAME: &str = "root-ca-certificate-publisher-controller";
@@ -23,22 +23,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("root_ca_cert_publisher");
     let only = Filter { fields: Some(format!("metadata.name={}", plan::CONFIG_MAP)), ..Filter::default() };
     let (namespaces, published) = (cx.informer::<Namespace>(), cx.informers.filtered::<ConfigMap>(only));
-    tasks.on(&namespaces, {
-        let queue = queue.clone();
-        move |change| {
-            if let Some(key) = triggers::namespace_changed(change) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&published, {
-        let queue = queue.clone();
-        move |change| {
-            if let Some(key) = triggers::published_changed(change) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&namespaces, &queue, triggers::namespace_changed);
+    tasks.feed(&published, &queue, triggers::published_changed);
     tasks.workers(&queue, 1, Arc::new(sync::Controller { cx, published, bundle }));
     Ok(())
 }

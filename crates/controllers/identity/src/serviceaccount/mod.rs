@@ -11,7 +11,7 @@ pub mod triggers;
 use std::sync::Arc;
 
 use flyball_api::{Namespace, ServiceAccount};
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs.
 pub const NAME: &str = "serviceaccount-controller";
@@ -20,22 +20,8 @@ pub const NAME: &str = "serviceaccount-controller";
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("serviceaccount");
     let (namespaces, accounts) = (cx.informer::<Namespace>(), cx.informer::<ServiceAccount>());
-    tasks.on(&namespaces, {
-        let queue = queue.clone();
-        move |change| {
-            if let Some(key) = triggers::namespace_changed(change) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&accounts, {
-        let queue = queue.clone();
-        move |change| {
-            if let Some(key) = triggers::account_changed(change) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&namespaces, &queue, triggers::namespace_changed);
+    tasks.feed(&accounts, &queue, triggers::account_changed);
     let controller = sync::Controller { cx, namespaces, accounts };
     tasks.workers(&queue, 1, Arc::new(controller));
     Ok(())

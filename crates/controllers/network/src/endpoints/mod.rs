@@ -21,7 +21,7 @@ use flyball_api::{Endpoints, Key, Service};
 use flyball_cache::{Change, Origin};
 use flyball_common::labelled::PODS_BY_LABEL;
 use flyball_queue::Priority;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::members::{self, SERVICES_BY_SELECTOR};
 use crate::names::LEADER;
@@ -38,10 +38,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         (cx.informer::<Service>(), cx.informer::<Pod>(), cx.informer::<Endpoints>());
     services.index(&SERVICES_BY_SELECTOR);
     pods.index(&PODS_BY_LABEL);
-    tasks.on(&services, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
-    });
+    tasks.feed(&services, &queue, |change| [change.key()]);
     tasks.on(&pods, {
         let (queue, services) = (queue.clone(), services.clone());
         move |change| {
@@ -54,14 +51,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    tasks.on(&endpoints, {
-        let queue = queue.clone();
-        move |change| {
-            if let Some(key) = endpoints_changed(change) {
-                queue.add(key, priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&endpoints, &queue, endpoints_changed);
     let controller = sync::Controller {
         events: cx.events.with_source(MANAGER),
         trigger_times: Default::default(),

@@ -55,10 +55,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     pods.index(&PODS_BY_LABEL);
     slices.index(&BY_SERVICE);
     let (ledger, hinted) = (Arc::new(Ledger::default()), Arc::new(hinted::Hinted::default()));
-    tasks.on(&services, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
-    });
+    tasks.feed(&services, &queue, |change| [change.key()]);
     tasks.on(&pods, {
         let (queue, services) = (queue.clone(), services.clone());
         move |change| {

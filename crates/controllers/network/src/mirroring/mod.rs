@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use flyball_api::{EndpointSlice, Endpoints, Service};
 use flyball_queue::Backoff;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::ledger::Ledger;
 use crate::slices::{self, BY_SERVICE};
@@ -43,22 +43,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         (cx.informer::<Endpoints>(), cx.informer::<Service>(), cx.informer::<EndpointSlice>());
     slices.index(&BY_SERVICE);
     let ledger = Arc::new(Ledger::default());
-    tasks.on(&endpoints, {
-        let queue = queue.clone();
-        move |change| {
-            if triggers::endpoints_changed(change) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&services, {
-        let queue = queue.clone();
-        move |change| {
-            if triggers::service_changed(change) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&endpoints, &queue, |change| triggers::endpoints_changed(change).then(|| change.key()));
+    tasks.feed(&services, &queue, |change| triggers::service_changed(change).then(|| change.key()));
     tasks.on(&slices, {
         let (queue, ledger) = (queue.clone(), ledger.clone());
         move |change| {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use flyball_api::{IPAddress, Key, Object, ServiceCIDR};
 use flyball_cache::{Change, Store};
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs, tells events and owns fields.
 pub const NAME: &str = "service-cidr-controller";
@@ -27,21 +27,13 @@ const WORKERS: usize = 5;
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ipaddresses");
     let (cidrs, addresses) = (cx.informer::<ServiceCIDR>(), cx.informer::<IPAddress>());
-    tasks.on(&cidrs, {
-        let (queue, cidrs) = (queue.clone(), cidrs.clone());
-        move |change| {
-            for key in cidr_changed(change, cidrs.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&cidrs, &queue, {
+        let cidrs = cidrs.clone();
+        move |change| cidr_changed(change, cidrs.store())
     });
-    tasks.on(&addresses, {
-        let (queue, cidrs) = (queue.clone(), cidrs.clone());
-        move |change| {
-            for key in address_changed(change, cidrs.store()) {
-                queue.add(key, priority(change.origin));
-            }
-        }
+    tasks.feed(&addresses, &queue, {
+        let cidrs = cidrs.clone();
+        move |change| address_changed(change, cidrs.store())
     });
     let controller = sync::Controller { events: cx.events.with_source(NAME), cx, cidrs, addresses };
     tasks.workers(&queue, WORKERS, Arc::new(controller));
