@@ -2,6 +2,7 @@
 //! made in growing batches, and how all that is told to users. Knowledge about one kind is not here.
 
 pub mod claim;
+pub mod disruption;
 pub mod index;
 pub mod labelled;
 pub mod nodeaffinity;

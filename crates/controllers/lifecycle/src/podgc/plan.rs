@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
-use flyball_api::time::format_seconds;
 use flyball_api::{Node, Timestamp, Uid};
+use flyball_common::disruption::target;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -126,18 +126,7 @@ pub fn ending(pod: &Pod, reason: Reason, now: Timestamp) -> Option<Value> {
     let generation = pod.metadata.generation;
     let mut status = json!({"phase": "Failed", "observedGeneration": generation});
     if reason == Reason::Orphaned {
-        let holds =
-            pod.status.conditions.iter().find(|condition| condition.type_.as_str() == "DisruptionTarget");
-        let since = holds.filter(|condition| condition.status.as_str() == "True");
-        let since = since.and_then(|condition| condition.last_transition_time()).unwrap_or(now);
-        status["conditions"] = json!([{
-            "type": "DisruptionTarget",
-            "status": "True",
-            "observedGeneration": generation,
-            "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists",
-            "lastTransitionTime": format_seconds(since),
-        }]);
+        status["conditions"] = json!([target(pod, "DeletionByPodGC", "PodGC: node no longer exists", now)]);
     }
     Some(json!({"metadata": {"uid": pod.metadata.uid}, "status": status}))
 }

@@ -1,0 +1,89 @@
+//! The numbers that the controller shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flyball_runtime::metrics::{Family, Histogram, Metrics, Stability};
+use smol_str::SmolStr;
+
+use super::zone::Tally;
+
+static ZONE_HEALTH: Family = Family::gauge(
+    "node_collector_zone_health",
+    Stability::Alpha,
+    &["zone"],
+    "Percentage of a zone's nodes that are ready.",
+);
+static ZONE_SIZE: Family =
+    Family::gauge("node_collector_zone_size", Stability::Alpha, &["zone"], "Nodes of a zone.");
+static UNHEALTHY: Family = Family::gauge(
+    "node_collector_unhealthy_nodes_in_zone",
+    Stability::Alpha,
+    &["zone"],
+    "Nodes of a zone that are not ready.",
+);
+static EVICTIONS: Family = Family::counter(
+    "node_collector_evictions_total",
+    Stability::Stable,
+    &["zone"],
+    "Nodes that were tainted so that their pods go.",
+);
+static ONE_NODE: Family = Family::histogram(
+    "node_collector_update_node_health_duration_seconds",
+    Stability::Alpha,
+    &[],
+    &[0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384],
+    "How long it takes to look after one node.",
+);
+static ALL_NODES: Family = Family::histogram(
+    "node_collector_update_all_nodes_health_duration_seconds",
+    Stability::Alpha,
+    &[],
+    &[0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84],
+    "How long it takes to look after all nodes.",
+);
+
+pub(super) struct Numbers {
+    metrics: Metrics,
+    shown: BTreeSet<SmolStr>,
+    pub(super) one_node: Histogram,
+    pub(super) all_nodes: Histogram,
+}
+
+impl Numbers {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            shown: BTreeSet::new(),
+            one_node: metrics.histogram(&ONE_NODE, &[]),
+            all_nodes: metrics.histogram(&ALL_NODES, &[]),
+        }
+    }
+
+    /// Shows how zones fare. One that has lost its nodes is shown as empty and well.
+    pub(super) fn zones(&mut self, tallies: &BTreeMap<SmolStr, Tally>) {
+        for zone in self.shown.iter().filter(|zone| !tallies.contains_key(*zone)) {
+            show(&self.metrics, zone, Tally::default());
+        }
+        for (zone, tally) in tallies {
+            show(&self.metrics, zone, *tally);
+            if self.shown.insert(zone.clone()) {
+                // The count is there before the first eviction.
+                self.metrics.counter(&EVICTIONS, &[zone]);
+            }
+        }
+        self.shown.retain(|zone| tallies.contains_key(zone));
+    }
+}
+
+fn show(metrics: &Metrics, zone: &str, tally: Tally) {
+    let size = tally.size() as f64;
+    let health = if tally.size() == 0 { 100.0 } else { 100.0 * tally.ready as f64 / size };
+    metrics.gauge(&ZONE_SIZE, &[zone]).set(size);
+    metrics.gauge(&ZONE_HEALTH, &[zone]).set(health);
+    metrics.gauge(&UNHEALTHY, &[zone]).set(tally.unready as f64);
+}
+
+/// Counts a node that was tainted.
+pub(super) fn evicted(metrics: &Metrics, zone: &str) {
+    metrics.counter(&EVICTIONS, &[zone]).inc();
+}

@@ -1,0 +1,110 @@
+//! Zones: which one a node belongs to, how a zone fares, and how fast its nodes may be tainted. Pure.
+
+use std::collections::BTreeMap;
+
+use flyball_api::{Labels, Node};
+use smol_str::{SmolStr, format_smolstr};
+
+/// Nodes with this label do not count when a zone is judged.
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+/// With so few nodes not ready a zone is never partially disrupted.
+const FEW: usize = 2;
+
+/// The name of a node's zone; empty for a node without labels of zone and region. The labels of old come first.
+pub fn zone_of(node: &Node) -> SmolStr {
+    let labels = &node.metadata.labels;
+    let zone = first(labels, ["failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"]);
+    let region = first(labels, ["failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"]);
+    if zone.is_empty() && region.is_empty() {
+        return SmolStr::default();
+    }
+    // No label can contain a NUL, so two different pairs cannot look alike.
+    format_smolstr!("{region}:\0:{zone}")
+}
+
+fn first<'a>(labels: &'a Labels, keys: [&str; 2]) -> &'a str {
+    keys.iter().find_map(|key| labels.get(key)).unwrap_or_default()
+}
+
+/// Whether a node counts when its zone is judged.
+pub fn counts(node: &Node) -> bool {
+    !node.metadata.labels.contains_key(EXCLUDED)
+}
+
+/// How many nodes of a zone are ready.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Nodes that are.
+    pub ready: usize,
+    /// Nodes that are not, or never said so.
+    pub unready: usize,
+}
+
+impl Tally {
+    /// All nodes.
+    pub fn size(self) -> usize {
+        self.ready + self.unready
+    }
+}
+
+/// How a zone fares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZoneState {
+    /// Most nodes are ready.
+    Normal,
+    /// Many are not.
+    PartialDisruption,
+    /// None is.
+    FullDisruption,
+}
+
+/// How fast nodes may be tainted; from flags.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Policy {
+    /// Nodes per second in a zone that is healthy, or dark while others are not.
+    pub rate: f32,
+    /// Nodes per second in a large zone that is partially disrupted.
+    pub reduced_rate: f32,
+    /// A zone with more nodes than this is large.
+    pub large: usize,
+    /// The share of nodes not ready that makes a partial disruption.
+    pub threshold: f32,
+}
+
+impl Policy {
+    /// How a zone with this tally fares.
+    pub fn state(&self, tally: Tally) -> ZoneState {
+        let share = tally.unready as f32 / tally.size().max(1) as f32;
+        match tally {
+            Tally { ready: 0, unready: 1.. } => ZoneState::FullDisruption,
+            _ if tally.unready > FEW && share >= self.threshold => ZoneState::PartialDisruption,
+            _ => ZoneState::Normal,
+        }
+    }
+
+    fn rate(&self, tally: Tally) -> f32 {
+        match self.state(tally) {
+            ZoneState::Normal | ZoneState::FullDisruption => self.rate,
+            ZoneState::PartialDisruption if tally.size() > self.large => self.reduced_rate,
+            ZoneState::PartialDisruption => 0.0,
+        }
+    }
+}
+
+/// What follows for the cluster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outlook {
+    /// Whether no zone has a ready node: then it is rather us who are cut off, and nobody is evicted.
+    pub dark: bool,
+    /// Nodes per second by zone.
+    pub rates: BTreeMap<SmolStr, f32>,
+}
+
+/// Judges all zones. Those none of whose nodes count have no say, but a rate.
+pub fn outlook(tallies: &BTreeMap<SmolStr, Tally>, policy: &Policy) -> Outlook {
+    let is_dark = |tally: &Tally| policy.state(*tally) == ZoneState::FullDisruption;
+    let mut judged = tallies.values().filter(|tally| tally.size() > 0).peekable();
+    let dark = judged.peek().is_some() && judged.all(is_dark);
+    let rate = |tally: &Tally| if dark { 0.0 } else { policy.rate(*tally) };
+    Outlook { dark, rates: tallies.iter().map(|(zone, tally)| (zone.clone(), rate(tally))).collect() }
+}
