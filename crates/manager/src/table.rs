@@ -260,6 +260,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "leases.coordination.k8s.io (all; reads kube-node-lease); pods; nodes; daemonsets.apps",
         writes: "nodes(delete,patch,update); nodes/status(patch,update); pods/status(patch,update); pods(delete); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_node::lifecycle::start),
         ..DEFAULT
     },
     Controller { name: "service-lb-controller", aliases: &["service"], identity: None,
@@ -387,6 +388,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "pods; nodes",
         writes: "nodes(delete,patch,update); nodes/status(patch,update); pods/status(patch,update); pods(delete); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_node::tainteviction::start),
         ..DEFAULT
     },
     Controller { name: "service-cidr-controller", aliases: &[], identity: Some("service-cidrs-controller"),

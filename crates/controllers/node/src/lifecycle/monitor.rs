@@ -84,8 +84,8 @@ impl Monitor {
         let mut nodes = self.nodes.store().list();
         nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         self.roll_call(&nodes);
-        let looks = nodes.iter().map(|node| self.look(node));
-        let mut findings: Vec<Finding> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        let looks = stream::iter(nodes.clone()).map(|node| self.look(node));
+        let mut findings: Vec<Finding> = looks.buffered(AT_ONCE).collect().await;
         for finding in &findings {
             self.memory.health.insert(finding.node.metadata.name.clone(), finding.health.clone());
         }
@@ -124,30 +124,30 @@ impl Monitor {
     }
 
     /// Looks at one node, and says that it is lost if it is.
-    async fn look(&self, node: &Arc<Node>) -> Finding {
+    async fn look(&self, node: Arc<Node>) -> Finding {
         let started = Instant::now();
-        let name = &node.metadata.name;
-        let before = self.memory.health.get(name);
+        let before = self.memory.health.get(&node.metadata.name);
         let mut written = None;
-        if before.is_none() && is_evicted(node) {
+        if before.is_none() && is_evicted(&node) {
             // What an earlier controller manager knew of the node we cannot know: its pods get their time anew.
-            written = self.lift_taints(node, "it is looked at for the first time").await;
+            written = self.lift_taints(&node, "it is looked at for the first time").await;
         }
         let now = self.moment();
-        let lease = self.leases.store().get(&Key::new(LEASES, name.clone()));
-        let health = observe(before, node, lease.as_deref(), now);
+        let lease = self.leases.store().get(&Key::new(LEASES, node.metadata.name.clone()));
+        let health = observe(before, &node, lease.as_deref(), now);
         let mut finding = Finding {
-            node: node.clone(),
-            zone: zone_of(node),
-            observed: readiness(node).unwrap_or(Ready::Unknown),
-            current: readiness(node),
+            zone: zone_of(&node),
+            observed: readiness(&node).unwrap_or(Ready::Unknown),
+            current: readiness(&node),
             first_look: before.is_none(),
             settled: true,
             written,
             took: Duration::ZERO,
             health,
+            node,
         };
-        let is_lost = finding.health.is_silent(node, self.graces, now) && lost(node, now.wall).is_some();
+        let is_silent = finding.health.is_silent(&finding.node, self.graces, now);
+        let is_lost = is_silent && lost(&finding.node, now.wall).is_some();
         if is_lost {
             finding.settled = self.declare_lost(&mut finding, lease.as_deref()).await;
         }

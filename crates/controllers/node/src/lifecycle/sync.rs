@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use flyball_api::pod::Pod;
 use flyball_api::{Key, Node};
 use flyball_cache::Informer;
 use flyball_client::Patch;
