@@ -8,6 +8,8 @@ use flyball_client::{Body, BoxError, Transport, TransportError};
 use futures::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::Faults;
 
@@ -20,7 +22,22 @@ pub(super) async fn send(
         return Err(TransportError::NotSent("a fault: not sent".into()));
     }
     let (head, body) = inner.send(request).await?.into_parts();
-    let lines = Lines { faults, body, unread: BytesMut::new(), again: None };
+    let (told, arrivals) = mpsc::unbounded_channel();
+    // Events are on their way side by side: a busy watch is as late as a quiet one, not ever later.
+    tokio::spawn(async move {
+        let mut lines = Lines { body, unread: BytesMut::new() };
+        loop {
+            let line = tokio::select! {
+                line = lines.next() => line,
+                () = told.closed() => return,
+            };
+            let Some(line) = line else { return };
+            if told.send((Instant::now(), line)).is_err() {
+                return;
+            }
+        }
+    });
+    let lines = Late { faults, arrivals, again: None };
     let body = StreamBody::new(stream::unfold(lines, |mut lines| async move {
         let line = lines.next().await?;
         Some((line.map(Frame::data), lines))
@@ -29,15 +46,14 @@ pub(super) async fn send(
 }
 
 /// The lines of a watch, with faults.
-struct Lines {
+struct Late {
     faults: Arc<Faults>,
-    body: Body,
-    unread: BytesMut,
+    arrivals: mpsc::UnboundedReceiver<(Instant, Result<Bytes, BoxError>)>,
     /// A line to be told once more.
     again: Option<Bytes>,
 }
 
-impl Lines {
+impl Late {
     async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         let faults = self.faults.clone();
         if faults.strikes(faults.mix.watch_cut) {
@@ -46,21 +62,27 @@ impl Lines {
         if let Some(line) = self.again.take() {
             return Some(Ok(line));
         }
-        let line = match self.line().await? {
+        let (arrived, line) = self.arrivals.recv().await?;
+        let line = match line {
             Ok(line) => line,
             Err(error) => return Some(Err(error)),
         };
-        let lag = faults.lag();
-        if !lag.is_zero() {
-            tokio::time::sleep(lag).await;
-        }
+        tokio::time::sleep_until(arrived + faults.lag()).await;
         if faults.strikes(faults.mix.watch_replay) {
             self.again = Some(line.clone());
         }
         Some(Ok(line))
     }
+}
 
-    async fn line(&mut self) -> Option<Result<Bytes, BoxError>> {
+/// The lines of a watch as the server sends them.
+struct Lines {
+    body: Body,
+    unread: BytesMut,
+}
+
+impl Lines {
+    async fn next(&mut self) -> Option<Result<Bytes, BoxError>> {
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 return Some(Ok(self.unread.split_to(end + 1).freeze()));

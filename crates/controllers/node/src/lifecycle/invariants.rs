@@ -18,11 +18,20 @@ pub fn check(view: &View<'_>, actions: &[Action]) -> Result<(), String> {
         ("a node that is ready is not evicted", !is_ready || !evicts),
         ("a node that never reported is left alone", view.current.is_some() || actions.is_empty()),
         ("never both welcome and evicted", !(evicts && does(Action::Welcome))),
-        ("a node that is ready again loses its taints", !(is_ready && is_evicted(view.node)) || does(Action::Welcome)),
+        (
+            "a node that is ready again loses its taints",
+            !(is_ready && is_evicted(view.node)) || does(Action::Welcome),
+        ),
         ("the pods of a node that falls are marked", !fell || does(Action::Tell) && does(Action::MarkPods)),
         ("the pods of a node that is ready are left alone", !is_ready || !does(Action::Tell)),
-        ("no pods are marked while the node says that it is ready", view.observed != Ready::True || fell || !does(Action::MarkPods)),
-        ("a settled node asks for nothing twice", actions.iter().enumerate().all(|(n, a)| !actions[..n].contains(a))),
+        (
+            "no pods are marked while the node says that it is ready",
+            view.observed != Ready::True || fell || !does(Action::MarkPods),
+        ),
+        (
+            "a settled node asks for nothing twice",
+            actions.iter().enumerate().all(|(n, a)| !actions[..n].contains(a)),
+        ),
     ];
     rules
         .iter()

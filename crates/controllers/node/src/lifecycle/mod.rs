@@ -73,8 +73,16 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let events = cx.events.with_source(EVENT_SOURCE);
     let hands = Arc::new(writes::Hands { cx: cx.clone(), events, pods });
     let tainter = Arc::new(tainter::Tainter::new(hands.clone(), nodes.clone()));
-    tasks.workers(&node_queue, NODE_WORKERS, Arc::new(sync::Nodes { cx: cx.clone(), nodes: nodes.clone() }));
-    tasks.workers(&pod_queue, POD_WORKERS, Arc::new(sync::Pods { hands: hands.clone(), nodes: nodes.clone() }));
+    tasks.workers(
+        &node_queue,
+        NODE_WORKERS,
+        Arc::new(sync::Nodes { hands: hands.clone(), nodes: nodes.clone() }),
+    );
+    tasks.workers(
+        &pod_queue,
+        POD_WORKERS,
+        Arc::new(sync::Pods { hands: hands.clone(), nodes: nodes.clone() }),
+    );
     let monitor = monitor::Monitor {
         hands,
         nodes,

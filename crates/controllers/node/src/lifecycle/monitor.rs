@@ -65,6 +65,8 @@ struct Finding {
     first_look: bool,
     /// Whether what we think of it is on record. If not, nothing follows, neither for its pods nor for its zone.
     settled: bool,
+    /// Whether we may have given it up without hearing of it: then its pods are to be marked whatever is read.
+    unsure: bool,
     /// The last version that we have written, if any.
     written: Option<ResourceVersion>,
     took: Duration,
@@ -87,7 +89,11 @@ impl Monitor {
         let looks = stream::iter(nodes.clone()).map(|node| self.look(node));
         let mut findings: Vec<Finding> = looks.buffered(AT_ONCE).collect().await;
         for finding in &findings {
-            self.memory.health.insert(finding.node.metadata.name.clone(), finding.health.clone());
+            let name = &finding.node.metadata.name;
+            self.memory.health.insert(name.clone(), finding.health.clone());
+            if finding.unsure {
+                self.memory.owed.insert(name.clone());
+            }
         }
         findings.retain(|finding| finding.settled);
         self.catch_up(&findings).await;
@@ -141,6 +147,7 @@ impl Monitor {
             current: readiness(&node),
             first_look: before.is_none(),
             settled: true,
+            unsure: false,
             written,
             took: Duration::ZERO,
             health,
@@ -172,8 +179,10 @@ impl Monitor {
             };
             let now = self.moment();
             finding.health = observe(Some(&finding.health), &node, lease, now);
-            finding.observed = readiness(&node).unwrap_or(Ready::Unknown);
             finding.current = readiness(&node);
+            if !(finding.unsure && finding.current == Some(Ready::Unknown)) {
+                finding.observed = finding.current.unwrap_or(Ready::Unknown);
+            }
             let conditions = lost(&node, now.wall);
             let is_silent = finding.health.is_silent(&node, self.graces, now);
             let Some(conditions) = conditions.filter(|_| is_silent) else { return true };
@@ -185,6 +194,7 @@ impl Monitor {
                     return true;
                 }
                 Err(error) => {
+                    finding.unsure |= error.outcome_unknown();
                     tracing::debug!(node = %key, error = %Chain(&error), "cannot say that a node is lost; trying again");
                 }
             }
@@ -281,13 +291,17 @@ impl Monitor {
             match action {
                 Action::Welcome => {
                     self.tainter.leave(name);
-                    let why = if self.memory.dark { "no node is ready, so nobody is evicted" } else { "it is ready" };
+                    let why = if self.memory.dark {
+                        "no node is ready, so nobody is evicted"
+                    } else {
+                        "it is ready"
+                    };
                     self.lift_taints(node, why).await;
                 }
                 Action::AwaitTaint => self.tainter.enter(zone, name),
                 Action::SwapTaint => {
                     let why = "it fares differently, and its pods are being evicted already";
-                    if let Err(error) = self.hands.swap_taints(node, no_execute, why).await {
+                    if let Err(error) = self.hands.swap_taints_now(node, no_execute, why).await {
                         tracing::warn!(node = %name, error = %Chain(&error), "cannot swap taints; trying again");
                     }
                 }
@@ -302,7 +316,7 @@ impl Monitor {
     }
 
     async fn lift_taints(&self, node: &Node, why: &'static str) -> Option<ResourceVersion> {
-        match self.hands.swap_taints(node, welcome, why).await {
+        match self.hands.swap_taints_now(node, welcome, why).await {
             Ok(written) => written,
             Err(error) if error.is_not_found() => None,
             Err(error) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_api::{Key, Node};
 use flyball_cache::Informer;
 use flyball_client::Patch;
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Next, Reconcile, SyncError};
 
 use super::status::{Ready, readiness};
 use super::writes::{Hands, claims_ready};
@@ -14,7 +14,7 @@ use super::{labels, taints};
 
 /// Keeps `NoSchedule` taints and twin labels in line with what nodes report.
 pub(super) struct Nodes {
-    pub(super) cx: Arc<Context>,
+    pub(super) hands: Arc<Hands>,
     pub(super) nodes: Arc<Informer<Node>>,
 }
 
@@ -29,17 +29,16 @@ impl Reconcile for Nodes {
 
 impl Nodes {
     async fn taint(&self, key: &Key, node: &Node) -> Result<(), SyncError> {
-        let swap = taints::no_schedule(node);
-        let Some(patch) = swap.patch(node, self.cx.clock.now()) else { return Ok(()) };
-        let why = "its conditions say what it can be used for";
-        let patched = self.cx.writer(key).patch::<Node>(key, None, Patch::Strategic(patch), why).await;
+        let (writer, why) = (self.hands.cx.writer(key), "its conditions say what it can be used for");
+        let patched = self.hands.swap_taints(writer, node, taints::no_schedule, why).await;
         settled(patched, || format!("setting the NoSchedule taints of node {key}"))
     }
 
     async fn label(&self, key: &Key, node: &Node) -> Result<(), SyncError> {
         let Some(patch) = labels::patch(&node.metadata.labels) else { return Ok(()) };
         let why = "labels that have an older twin say the same";
-        let patched = self.cx.writer(key).patch::<Node>(key, None, Patch::Strategic(patch), why).await;
+        let writer = self.hands.cx.writer(key);
+        let patched = writer.patch::<Node>(key, None, Patch::Strategic(patch), why).await;
         settled(patched, || format!("setting the labels of node {key}"))
     }
 }

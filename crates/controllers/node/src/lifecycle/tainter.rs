@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flyball_api::{Key, Node};
+use flyball_api::{Key, Node, ResourceVersion};
 use flyball_cache::Informer;
 use flyball_runtime::Chain;
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -22,11 +23,13 @@ pub(super) struct Tainter {
     nodes: Arc<Informer<Node>>,
     pacing: Mutex<Pacing>,
     changed: Notify,
+    /// The version that a node got with its taint, until the cache shows it.
+    tainted: Mutex<FxHashMap<SmolStr, ResourceVersion>>,
 }
 
 impl Tainter {
     pub(super) fn new(hands: Arc<Hands>, nodes: Arc<Informer<Node>>) -> Self {
-        Self { hands, nodes, pacing: Mutex::default(), changed: Notify::new() }
+        Self { hands, nodes, pacing: Mutex::default(), changed: Notify::new(), tainted: Mutex::default() }
     }
 
     /// Sets how fast the nodes of each zone may be tainted; zones that are not named are gone.
@@ -39,13 +42,20 @@ impl Tainter {
         self.changed.notify_one();
     }
 
+    /// Lets a node wait for its taint, unless it has got one that the cache does not show yet.
     pub(super) fn enter(&self, zone: &SmolStr, node: &SmolStr) {
+        let tainted = self.tainted.lock().get(node).copied();
+        if tainted.is_some_and(|version| version > self.nodes.version_reached()) {
+            return;
+        }
+        self.tainted.lock().remove(node);
         self.pacing.lock().enter(zone, node);
         self.changed.notify_one();
     }
 
     pub(super) fn leave(&self, node: &str) {
         self.pacing.lock().leave(node);
+        self.tainted.lock().remove(node);
     }
 
     pub(super) fn waits(&self, node: &str) -> bool {
@@ -74,8 +84,12 @@ impl Tainter {
             // Ready again. If the cache is only late to show that it is not, the next round sends it here again.
             Some(Ready::True) | None => return,
         };
-        match self.hands.swap_taints(&node, no_execute, why).await {
-            Ok(_) => metrics::evicted(&self.hands.cx.metrics, zone),
+        match self.hands.swap_taints_now(&node, no_execute, why).await {
+            Ok(Some(version)) => {
+                self.tainted.lock().insert(name.clone(), version);
+                metrics::evicted(&self.hands.cx.metrics, zone);
+            }
+            Ok(None) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => {
                 tracing::warn!(node = %name, error = %Chain(&error), "cannot taint a node; trying again");

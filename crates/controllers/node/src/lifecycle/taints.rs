@@ -47,8 +47,7 @@ pub fn no_schedule(node: &Node) -> Swap {
         Some(row.2)
     };
     let cordoned = node.spec.unschedulable.then_some(UNSCHEDULABLE);
-    let wanted: Vec<&'static str> =
-        node.status.conditions.iter().filter_map(of).chain(cordoned).collect();
+    let wanted: Vec<&'static str> = node.status.conditions.iter().filter_map(of).chain(cordoned).collect();
     let ours = CONDITIONS.iter().map(|row| row.2).chain([UNSCHEDULABLE]);
     let remove = ours.filter(|key| has(node, key, NO_SCHEDULE) && !wanted.contains(key)).collect();
     let add = wanted.iter().copied().filter(|key| !has(node, key, NO_SCHEDULE)).collect();
@@ -84,7 +83,8 @@ pub fn is_evicted(node: &Node) -> bool {
 impl Swap {
     /// The taints of a node afterwards; `None` if that changes nothing.
     pub fn apply(&self, node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
-        let goes = |taint: &Taint| taint.effect == self.effect && self.remove.iter().any(|key| taint.key == *key);
+        let goes =
+            |taint: &Taint| taint.effect == self.effect && self.remove.iter().any(|key| taint.key == *key);
         let new = self.add.iter().filter(|key| !has(node, key, self.effect));
         let mut taints: Vec<Taint> = node.spec.taints.iter().filter(|taint| !goes(taint)).cloned().collect();
         let left = taints.len();

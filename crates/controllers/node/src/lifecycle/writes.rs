@@ -10,7 +10,7 @@ use flyball_cache::Informer;
 use flyball_client::{Error, ListParams, Patch};
 use flyball_common::index::by_node;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Chain, Context};
+use flyball_runtime::{Chain, Context, Writer};
 use serde_json::{Value, json};
 use smol_str::format_smolstr;
 
@@ -31,15 +31,15 @@ pub(super) struct Hands {
 
 impl Hands {
     /// Changes the taints of a node as `swap` says; from the cache at first, and with a look at the server if that
-    /// was too old. Gives the version that was written, if anything had to be.
+    /// was too old: a node whose kubelet reports often is always a little newer than the cache. Gives the version that was written, if anything had to be.
     pub(super) async fn swap_taints(
         &self,
+        writer: Writer<'_>,
         node: &Node,
         swap: impl Fn(&Node) -> Swap,
         why: &'static str,
     ) -> Result<Option<ResourceVersion>, Error> {
         let key = node.key();
-        let writer = self.cx.writer(&key).unawaited();
         let mut fresh: Option<Node> = None;
         for attempt in 1.. {
             let seen = fresh.as_ref().unwrap_or(node);
@@ -54,6 +54,17 @@ impl Hands {
             fresh = Some(self.cx.client.get::<Node>(&key).await?);
         }
         Ok(None)
+    }
+
+    /// The same for those who do not wait for the cache.
+    pub(super) async fn swap_taints_now(
+        &self,
+        node: &Node,
+        swap: impl Fn(&Node) -> Swap,
+        why: &'static str,
+    ) -> Result<Option<ResourceVersion>, Error> {
+        let key = node.key();
+        self.swap_taints(self.cx.writer(&key).unawaited(), node, swap, why).await
     }
 
     /// Reads a node from the server, with all that we do not know.

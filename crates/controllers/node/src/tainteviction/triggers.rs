@@ -10,7 +10,8 @@ use super::plan::no_execute;
 /// Whether a node's taints may now evict other pods than before. When a node goes, what was decided stands.
 pub fn node_changed(change: &Change<'_, Node>) -> bool {
     let Some(new) = change.new else { return false };
-    let before: Vec<&Taint> = change.old.map(|old| no_execute(&old.spec.taints).collect()).unwrap_or_default();
+    let before: Vec<&Taint> =
+        change.old.map(|old| no_execute(&old.spec.taints).collect()).unwrap_or_default();
     let after: Vec<&Taint> = no_execute(&new.spec.taints).collect();
     before != after
 }
