@@ -1,0 +1,61 @@
+use std::sync::Arc;
+
+use flyball_api::Node;
+use flyball_cache::{Change, Origin};
+use serde_json::json;
+
+use super::super::triggers::{node_changed, pod_changed};
+use super::{pod, taints};
+
+#[test]
+fn a_node_is_looked_at_when_the_taints_that_evict_change() {
+    let node = |text: &str| {
+        let mut node = Node::default();
+        node.spec.taints = taints(text).into();
+        Arc::new(node)
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                          before                 after                  looked at
+        ("new and clean",                None,                  Some(""),              false),
+        ("new and tainted",              None,                  Some("a"),             true),
+        ("tainted",                      Some(""),              Some("a"),             true),
+        ("untainted",                    Some("a"),             Some(""),              true),
+        ("another effect",               Some("a"),             Some("a b:NoSchedule"), false),
+        ("another value",                Some("a"),             Some("a=x"),           true),
+        ("a heartbeat",                  Some("a"),             Some("a"),             false),
+        ("gone",                         Some("a"),             None,                  false),
+    ];
+    for (case, before, after, want) in table {
+        let (old, new) = (before.map(node), after.map(node));
+        let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
+        assert_eq!(node_changed(&change), want, "{case}");
+    }
+}
+
+#[test]
+fn a_pod_is_looked_at_when_it_comes_to_a_tainted_node_or_bears_other_taints() {
+    let plain = json!({});
+    let unbound = json!({"spec": {"nodeName": ""}});
+    let tolerant = json!({"spec": {"tolerations": [{"operator": "Exists"}]}});
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    #[rustfmt::skip]
+    let table = [
+        // case                               before            after             tainted  booked  looked at
+        ("comes to a clean node",             None,             Some(&plain),     false,   false,  false),
+        ("comes to a tainted node",           None,             Some(&plain),     true,    false,  true),
+        ("waits for a node",                  None,             Some(&unbound),   true,    false,  false),
+        ("is bound",                          Some(&unbound),   Some(&plain),     true,    false,  true),
+        ("bears more",                        Some(&plain),     Some(&tolerant),  true,    false,  true),
+        ("bears more, and was to go",         Some(&plain),     Some(&tolerant),  false,   true,   true),
+        ("changes otherwise",                 Some(&plain),     Some(&ready),     true,    true,   false),
+        ("goes",                              Some(&plain),     None,             true,    false,  false),
+        ("goes before it was to go",          Some(&plain),     None,             true,    true,   true),
+    ];
+    for (case, before, after, tainted, booked, want) in table {
+        let (old, new) =
+            (before.map(|more| Arc::new(pod(more.clone()))), after.map(|more| Arc::new(pod(more.clone()))));
+        let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
+        assert_eq!(pod_changed(&change, |_| tainted, |_| booked), want, "{case}");
+    }
+}
