@@ -44,12 +44,39 @@ impl StaticToken {
 /// A page beside the API: from the query to JSON, or to what is wrong with the query.
 pub type Page = Arc<dyn Fn(&str) -> Result<serde_json::Value, String> + Send + Sync>;
 
+/// A container of a pod; the only one, if none is named.
+#[derive(Debug, Clone, Copy)]
+pub struct InPod<'a> {
+    /// The pod's namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub pod: &'a str,
+    /// The container that was asked for.
+    pub container: Option<&'a str>,
+}
+
+/// What a command has said, and how it ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// What it wrote.
+    pub stdout: String,
+    /// What it complained about.
+    pub stderr: String,
+    /// Its exit code.
+    pub code: i32,
+}
+
 /// What stands in for the kubelets: answers what only a node could.
 pub trait Kubelet: Send + Sync {
     /// The log of a container (of the only one, if none is named), or why there is none.
-    fn logs(&self, namespace: &str, pod: &str, container: Option<&str>) -> Result<String, String>;
+    fn logs(&self, pod: &InPod<'_>) -> Result<String, String>;
 
-    /// Why `exec`, `attach`, `portforward` and `proxy` are refused.
+    /// Runs a command in a container, or attaches to it if there is none; `Err` says why that cannot be.
+    fn exec(&self, pod: &InPod<'_>, _command: &[&str]) -> Result<Ran, String> {
+        Err(format!("nobody here can run anything in pod {:?}", pod.pod))
+    }
+
+    /// Why `portforward` and `proxy` are refused, and `exec` and `attach` to clients that know no WebSockets.
     fn refusal(&self, what: &str) -> String {
         format!("{what} is not available: nobody here can connect to a pod")
     }

@@ -24,6 +24,7 @@ use crate::http::negotiate::Accept;
 use crate::http::path::{self, RequestInfo};
 use crate::http::query::Query;
 use crate::http::respond::{self, Body, BoxError};
+use crate::http::websocket::Handshake;
 use crate::kinds;
 use crate::options::Options;
 use crate::registry::User;
@@ -225,6 +226,7 @@ impl Incoming<'_> {
             accept: self.accept,
             media: body::media_type(&self.parts.headers),
             user_agent: self.agent,
+            websocket: Handshake::read(self.parts),
             body,
         };
         verbs::dispatch(&call).await

@@ -6,3 +6,4 @@ pub(crate) mod path;
 pub(crate) mod protobuf;
 pub(crate) mod query;
 pub(crate) mod respond;
+pub(crate) mod websocket;

@@ -21,6 +21,7 @@ use crate::http::negotiate::Accept;
 use crate::http::path::RequestInfo;
 use crate::http::query::Query;
 use crate::http::respond::{self, Body};
+use crate::http::websocket::Handshake;
 use crate::http::{body, negotiate};
 use crate::invalid::Cause;
 use crate::life::{FieldValidation, Ops};
@@ -41,6 +42,7 @@ pub(crate) struct Call<'a> {
     pub(crate) accept: Accept,
     pub(crate) media: &'a str,
     pub(crate) user_agent: &'a str,
+    pub(crate) websocket: Option<Handshake>,
     pub(crate) body: Bytes,
 }
 

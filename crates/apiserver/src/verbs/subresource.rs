@@ -7,11 +7,14 @@ use super::patch::Change;
 use super::{Answer, Call, patch, read, subresource_of, write};
 use crate::error::ApiError;
 use crate::http::respond;
+use crate::http::websocket::Channel;
 use crate::invalid::Cause;
 use crate::life::Target;
 use crate::meta;
+use crate::options::InPod;
 use crate::registry::{ScalePaths, Subresource};
 use crate::resource::Resource;
+use crate::store::Key;
 
 pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let sub =
@@ -37,9 +40,8 @@ pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
             _ => Err(ApiError::method_not_allowed()),
         },
         (Subresource::Log, "get") => logs(call),
-        (Subresource::Exec | Subresource::Attach | Subresource::PortForward | Subresource::Proxy, _) => {
-            no_runtime(call, sub.segment())
-        }
+        (Subresource::Exec | Subresource::Attach, "get" | "create") => remote_command(call, sub),
+        (Subresource::PortForward | Subresource::Proxy, _) => no_runtime(call, sub.segment()),
         _ => Err(ApiError::method_not_allowed()),
     }
 }
@@ -49,13 +51,52 @@ fn logs(call: &Call<'_>) -> Result<Answer, ApiError> {
     let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, "log") };
     let key = call.key();
     call.ops()?.get(&key)?;
-    match kubelet.logs(&key.namespace, &key.name, call.query.get("container")) {
+    match kubelet.logs(&in_pod(call, &key)) {
         Ok(text) => Ok(respond::text(200, text).into()),
         Err(why) => Err(ApiError::bad_request(why)),
     }
 }
 
-/// Exec, port forwarding and proxies need a kubelet to talk to.
+fn in_pod<'a>(call: &'a Call<'_>, key: &'a Key) -> InPod<'a> {
+    let container = call.query.get("container").filter(|name| !name.is_empty());
+    InPod { namespace: &key.namespace, pod: &key.name, container }
+}
+
+/// A command in a container, by whoever stands in for its kubelet. It has all its input at once (none) and says all
+/// at once, so there is nothing to stream.
+fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
+    let (Some(kubelet), Some(websocket)) = (&call.server.options.kubelet, &call.websocket) else {
+        return no_runtime(call, sub.segment());
+    };
+    let key = call.key();
+    call.ops()?.get(&key)?;
+    let command: Vec<&str> = match sub {
+        Subresource::Exec => call.query.all("command").collect(),
+        _ => Vec::new(),
+    };
+    if sub == Subresource::Exec && command.is_empty() {
+        return Err(ApiError::bad_request("you must specify at least 1 command for the container"));
+    }
+    let ran = kubelet.exec(&in_pod(call, &key), &command).map_err(ApiError::bad_request)?;
+    let status = ended(ran.code).to_string();
+    let said = [(Channel::Stdout, ran.stdout), (Channel::Stderr, ran.stderr), (Channel::Error, status)];
+    let said = said.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+    Ok(websocket.clone().say(said).into())
+}
+
+/// How a command ended, in the words that clients look for.
+fn ended(code: i32) -> Value {
+    if code == 0 {
+        return json!({"metadata": {}, "status": "Success"});
+    }
+    json!({
+        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+        "message": format!("command terminated with non-zero exit code: exit status {code}"),
+        "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
+    })
+}
+
+/// Port forwarding and proxies need a kubelet to talk to.
 fn no_runtime(call: &Call<'_>, what: &str) -> Result<Answer, ApiError> {
     call.ops()?.get(&call.key())?;
     let message = match &call.server.options.kubelet {

@@ -158,6 +158,7 @@ impl Scope {
             accept: self.accept,
             media: "",
             user_agent: "",
+            websocket: None,
             body: Bytes::new(),
         }
     }

@@ -1,13 +1,16 @@
-//! What a simulated pod has to say to `kubectl logs`.
+//! What a simulated pod has to say to `kubectl logs`, `exec` and `attach`.
 
 use std::sync::{Arc, OnceLock};
 
 use flyball_api::Key;
-use flyball_apiserver::Kubelet;
+use flyball_apiserver::{InPod, Kubelet, Ran};
 use flyball_cache::Informer;
 
-use crate::nodes::script;
-use crate::objects::Pod;
+use crate::nodes::script::{self, Script};
+use crate::objects::{Container, Pod};
+
+/// The exit code by which shells say that a command was found but not run.
+const CANNOT_RUN: i32 = 126;
 
 /// Answers for pods of which nothing runs.
 #[derive(Default)]
@@ -22,13 +25,28 @@ impl Simulated {
     }
 }
 
+impl Simulated {
+    fn pod(&self, wanted: &InPod<'_>) -> Result<Arc<Pod>, String> {
+        let found =
+            self.pods.get().and_then(|pods| pods.store().get(&Key::new(wanted.namespace, wanted.pod)));
+        found.ok_or_else(|| format!("pod {:?} has not reached its node yet", wanted.pod))
+    }
+}
+
 impl Kubelet for Simulated {
-    fn logs(&self, namespace: &str, pod: &str, container: Option<&str>) -> Result<String, String> {
-        let found = self.pods.get().and_then(|pods| pods.store().get(&Key::new(namespace, pod)));
-        match found {
-            Some(found) => logs(&found, container.filter(|name| !name.is_empty())),
-            None => Err(format!("pod {pod:?} has not reached its node yet")),
+    fn logs(&self, wanted: &InPod<'_>) -> Result<String, String> {
+        let pod = self.pod(wanted)?;
+        let container = started(&pod, wanted.container)?;
+        Ok(logs(&pod, container))
+    }
+
+    fn exec(&self, wanted: &InPod<'_>, command: &[&str]) -> Result<Ran, String> {
+        let pod = self.pod(wanted)?;
+        let container = started(&pod, wanted.container)?;
+        if command.is_empty() {
+            return Ok(Ran { stdout: logs(&pod, container), ..Ran::default() });
         }
+        Ok(run(&pod, container, command))
     }
 
     fn refusal(&self, what: &str) -> String {
@@ -36,7 +54,8 @@ impl Kubelet for Simulated {
     }
 }
 
-fn logs(pod: &Pod, container: Option<&str>) -> Result<String, String> {
+/// The container of that name, or the only one, if it has started.
+fn started<'a>(pod: &'a Pod, container: Option<&str>) -> Result<&'a Container, String> {
     let name = &pod.metadata.name;
     let all = || pod.spec.init_containers.iter().chain(&pod.spec.containers);
     let spec = match (container, &pod.spec.containers[..]) {
@@ -59,13 +78,61 @@ fn logs(pod: &Pod, container: Option<&str>) -> Result<String, String> {
         let reason = waits.map_or("ContainerCreating", |waits| waits.reason.as_str());
         return Err(format!("container {:?} in pod {name:?} is waiting to start: {reason}", spec.name));
     }
-    let mut text = format!(
-        "[flyball] {} ({}) is simulated on {}: nothing runs, so it writes nothing of its own.\n",
-        spec.name, spec.image, pod.spec.node_name,
-    );
-    for line in script::output(spec) {
-        text.push_str(&line);
-        text.push('\n');
+    Ok(spec)
+}
+
+fn simulated(pod: &Pod, container: &Container) -> String {
+    format!("[flyball] {} ({}) is simulated on {}", container.name, container.image, pod.spec.node_name)
+}
+
+fn logs(pod: &Pod, container: &Container) -> String {
+    let note = format!("{}: nothing runs, so it writes nothing of its own.", simulated(pod, container));
+    lines(std::iter::once(note).chain(script::output(container)))
+}
+
+/// What a command would say and how it would end, if that can be told; what cannot fails, as nothing was run.
+fn run(pod: &Pod, container: &Container, command: &[&str]) -> Ran {
+    let asked = Container {
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        ..Container::default()
+    };
+    let (simulated, shown) = (simulated(pod, container), command.join(" "));
+    match script::read(&asked) {
+        Script::Ends { code, .. } => Ran {
+            stdout: lines(script::output(&asked)),
+            stderr: format!("{simulated}: `{shown}` was not run; this is what it would say.\n"),
+            code,
+        },
+        Script::Forever | Script::Unknown => Ran {
+            stderr: format!("{simulated}: nothing runs in it, so `{shown}` cannot be run either.\n"),
+            code: CANNOT_RUN,
+            ..Ran::default()
+        },
     }
-    Ok(text)
+}
+
+fn lines(lines: impl IntoIterator<Item = String>) -> String {
+    lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_answer_as_far_as_they_are_understood() {
+        #[rustfmt::skip]
+        let table: [(&[&str], &str, i32); 5] = [
+            (&["echo", "hello", "world"],        "hello world\n", 0),
+            (&["sh", "-c", "echo a; exit 3"],    "a\n",           3),
+            (&["false"],                         "",              1),
+            (&["cat", "/etc/hosts"],             "",              CANNOT_RUN),
+            (&["tail", "-f", "/dev/null"],       "",              CANNOT_RUN),
+        ];
+        for (command, stdout, code) in table {
+            let ran = run(&Pod::default(), &Container::default(), command);
+            assert_eq!((ran.stdout.as_str(), ran.code), (stdout, code), "{command:?}");
+            assert!(ran.stderr.contains("simulated"), "{command:?} says {:?}", ran.stderr);
+        }
+    }
 }
