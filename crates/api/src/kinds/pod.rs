@@ -4,6 +4,7 @@
 //! A cached pod can therefore not be sent back whole. Controllers patch pods, or read one live before a PUT.
 
 mod resources;
+mod secrets;
 mod state;
 mod status;
 mod wire;
@@ -67,6 +68,8 @@ pub struct PodSpec {
     pub tolerations: SharedList<Toleration>,
     /// Volumes that storage controllers care for; all other sources are left out.
     pub volumes: Box<[Volume]>,
+    /// Secrets that its volumes, image pulls and ephemeral containers draw on.
+    pub secrets: SharedList<SmolStr>,
     /// Rank among pods.
     pub priority: Option<i32>,
     /// What happens to containers that exit.
@@ -144,26 +147,32 @@ pub struct PodResourceClaim {
 
 /// A container, as far as controllers look into it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(from = "wire::ContainerWire")]
 pub struct Container {
     /// Its name in the pod.
-    #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
     /// What it runs.
-    #[serde(deserialize_with = "intern::text")]
     pub image: SmolStr,
     /// Ports it names.
-    #[serde(deserialize_with = "null_default")]
     pub ports: Box<[ContainerPort]>,
     /// What it asks for.
     pub resources: Resources,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<RestartPolicy>,
+    /// Secrets that its environment draws on.
+    pub secrets: Box<[SmolStr]>,
 }
 
 impl Repeats for Container {
     fn table() -> &'static Interner<[Self]> {
         static TABLE: Interner<[Container]> = Interner::new();
+        &TABLE
+    }
+}
+
+impl Repeats for SmolStr {
+    fn table() -> &'static Interner<[Self]> {
+        static TABLE: Interner<[SmolStr]> = Interner::new();
         &TABLE
     }
 }
@@ -218,6 +227,11 @@ impl PodSpec {
     pub fn rare(&self) -> &RareSpec {
         static NONE: LazyLock<RareSpec> = LazyLock::new(RareSpec::default);
         self.rare.as_deref().unwrap_or(&NONE)
+    }
+
+    /// The secrets it draws on in any way, some perhaps more than once.
+    pub fn secret_names(&self) -> impl Iterator<Item = &SmolStr> {
+        self.secrets.iter().chain(self.all_containers().flat_map(|container| container.secrets.iter()))
     }
 
     /// Containers of both lists, those of the init phase first.

@@ -158,3 +158,39 @@ fn pods_of_one_template_share_what_they_have_in_common() {
     let (a, b) = (make(), make());
     assert!(std::ptr::eq(a.spec.containers.as_ptr(), b.spec.containers.as_ptr()));
 }
+
+#[test]
+fn secrets_are_found_wherever_a_pod_draws_on_one() {
+    let env = |name: &str| json!([{"name": "A", "value": "b"}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}}]);
+    let pod: Pod = serde_json::from_value(json!({"spec": {
+        "imagePullSecrets": [{"name": "pull"}, {}],
+        "containers": [{"name": "c", "env": env("env"), "envFrom": [{"configMapRef": {"name": "no"}}, {"secretRef": {"name": "from"}}]}],
+        "initContainers": [{"name": "i", "env": env("init")}],
+        "ephemeralContainers": [{"name": "e", "env": env("ephemeral")}],
+        "volumes": [
+            {"name": "1", "secret": {"secretName": "volume"}},
+            {"name": "2", "projected": {"sources": [{"secret": {"name": "projected"}}, {"configMap": {"name": "no"}}, {"serviceAccountToken": {}}]}},
+            {"name": "3", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "csi"}}},
+            {"name": "4", "azureFile": {"secretName": "azure", "shareName": "s"}},
+            {"name": "5", "cephfs": {"secretRef": {"name": "ceph"}}},
+            {"name": "6", "cinder": {"volumeID": "v", "secretRef": {"name": "cinder"}}},
+            {"name": "7", "flexVolume": {"driver": "d", "secretRef": {"name": "flex"}}},
+            {"name": "8", "rbd": {"secretRef": {"name": "rbd"}}},
+            {"name": "9", "iscsi": {"secretRef": {"name": "iscsi"}}},
+            {"name": "a", "scaleIO": {"secretRef": {"name": "scaleio"}}},
+            {"name": "b", "storageos": {"secretRef": {"name": "storageos"}}},
+            {"name": "c", "emptyDir": {}},
+        ],
+    }})).unwrap();
+    let mut names: Vec<&str> = pod.spec.secret_names().map(|name| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names.join(" "),
+        "azure ceph cinder csi env ephemeral flex from init iscsi projected pull rbd scaleio storageos volume"
+    );
+    let plain: Pod = serde_json::from_value(
+        json!({"spec": {"containers": [{"name": "c", "env": null}], "volumes": null}}),
+    )
+    .unwrap();
+    assert_eq!(plain.spec.secret_names().count(), 0);
+}

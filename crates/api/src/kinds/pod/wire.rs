@@ -3,6 +3,7 @@
 use serde::Deserializer;
 use smallvec::SmallVec;
 
+use super::secrets::{EnvFromWire, EnvWire, ProjectedWire, SecretRefWire, SecretWire, named_in};
 use super::*;
 use crate::time::{self, Timestamp};
 
@@ -15,6 +16,10 @@ struct SpecWire {
     service_account_name: SmolStr,
     containers: SharedList<Container>,
     init_containers: SharedList<Container>,
+    #[serde(deserialize_with = "null_default")]
+    ephemeral_containers: Vec<Container>,
+    #[serde(deserialize_with = "null_default")]
+    image_pull_secrets: Vec<Named>,
     tolerations: SharedList<Toleration>,
     #[serde(deserialize_with = "null_default")]
     volumes: Vec<VolumeWire>,
@@ -50,9 +55,24 @@ struct SchedulingGroupWire {
     pod_group_name: SmolStr,
 }
 
+impl SpecWire {
+    /// The secrets that are drawn on outside of the containers that are kept, each once.
+    fn secrets(&self) -> SharedList<SmolStr> {
+        let pulls = self.image_pull_secrets.iter().map(|secret| secret.name.clone());
+        let volumes = self.volumes.iter().flat_map(VolumeWire::secrets);
+        let ephemeral = self.ephemeral_containers.iter().flat_map(|container| container.secrets.to_vec());
+        let mut names: Vec<SmolStr> =
+            pulls.chain(volumes).chain(ephemeral).filter(|name| !name.is_empty()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into()
+    }
+}
+
 impl<'de> Deserialize<'de> for PodSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = SpecWire::deserialize(deserializer)?;
+        let secrets = wire.secrets();
         let rare = RareSpec {
             active_deadline_seconds: wire.active_deadline_seconds,
             scheduling_gates: wire.scheduling_gates,
@@ -77,12 +97,45 @@ impl<'de> Deserialize<'de> for PodSpec {
             init_containers: wire.init_containers,
             tolerations: wire.tolerations,
             volumes: wire.volumes.into_iter().filter_map(VolumeWire::relevant).collect(),
+            secrets,
             priority: wire.priority,
             restart_policy: wire.restart_policy,
             host_network: wire.host_network,
             termination_grace_period_seconds: wire.termination_grace_period_seconds,
             rare: boxed_unless_default(rare),
         })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ContainerWire {
+    #[serde(deserialize_with = "intern::text")]
+    name: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    image: SmolStr,
+    #[serde(deserialize_with = "null_default")]
+    ports: Box<[ContainerPort]>,
+    resources: Resources,
+    restart_policy: Option<RestartPolicy>,
+    #[serde(deserialize_with = "null_default")]
+    env: Vec<EnvWire>,
+    #[serde(deserialize_with = "null_default")]
+    env_from: Vec<EnvFromWire>,
+}
+
+impl From<ContainerWire> for Container {
+    fn from(wire: ContainerWire) -> Self {
+        let whole = wire.env_from.into_iter().filter_map(EnvFromWire::secret);
+        let single = wire.env.into_iter().filter_map(EnvWire::secret);
+        Self {
+            name: wire.name,
+            image: wire.image,
+            ports: wire.ports,
+            resources: wire.resources,
+            restart_policy: wire.restart_policy,
+            secrets: whole.chain(single).filter(|name| !name.is_empty()).collect(),
+        }
     }
 }
 
@@ -108,6 +161,12 @@ struct VolumeWire {
     rbd: Option<RawJson>,
     vsphere_volume: Option<RawJson>,
     flex_volume: Option<RawJson>,
+    secret: Option<SecretWire>,
+    projected: Option<ProjectedWire>,
+    cephfs: Option<SecretRefWire>,
+    #[serde(rename = "scaleIO")]
+    scale_io: Option<SecretRefWire>,
+    storageos: Option<SecretRefWire>,
 }
 
 #[derive(Default, Deserialize)]
@@ -118,13 +177,27 @@ struct ClaimWire {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct CsiWire {
     #[serde(deserialize_with = "intern::text")]
     driver: SmolStr,
+    node_publish_secret_ref: Option<Named>,
 }
 
 impl VolumeWire {
+    /// The secrets it draws on.
+    fn secrets(&self) -> Vec<SmolStr> {
+        let raw = [&self.azure_file, &self.cinder, &self.flex_volume, &self.rbd, &self.iscsi];
+        let mut names: Vec<SmolStr> = raw.into_iter().flatten().filter_map(named_in).collect();
+        names.extend(self.secret.iter().map(|secret| secret.secret_name.clone()));
+        names.extend(self.projected.iter().flat_map(ProjectedWire::secrets));
+        let references = [&self.cephfs, &self.scale_io, &self.storageos].into_iter().flatten();
+        let references = references.filter_map(|source| source.secret_ref.as_ref());
+        let published = self.csi.iter().filter_map(|csi| csi.node_publish_secret_ref.as_ref());
+        names.extend(references.chain(published).map(|secret| secret.name.clone()));
+        names
+    }
+
     /// The volume, if some controller acts on its source.
     fn relevant(self) -> Option<Volume> {
         let inline = [

@@ -1,0 +1,27 @@
+//! DeviceClasses: kinds of devices that claims ask for.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::{ObjectMeta, resource};
+
+/// A resource.k8s.io/v1 DeviceClass. What selects and configures its devices is not kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceClass {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What it stands for.
+    pub spec: DeviceClassSpec,
+}
+
+/// The spec of a [`DeviceClass`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceClassSpec {
+    /// The extended resource by which containers may ask for its devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extended_resource_name: Option<SmolStr>,
+}
+
+resource!(DeviceClass, "resource.k8s.io", "v1", "deviceclasses", "DeviceClass", cluster);
