@@ -66,6 +66,13 @@ struct Id {
     object: TypeId,
 }
 
+impl Id {
+    fn metadata(resource: &ResourceType) -> Self {
+        let (filter, object) = (Filter::default(), TypeId::of::<PartialObject>());
+        Self { resource: resource.clone(), filter, object }
+    }
+}
+
 /// The same informer twice: to give back as what it is, and to use whatever it is.
 struct Running {
     typed: Arc<dyn Any + Send + Sync>,
@@ -114,14 +121,20 @@ impl Informers {
     /// Stops the [`dynamic`](Self::dynamic) informer of a resource that is no longer served or needed, and frees
     /// its place: asking again starts a new one. Informers of the resource's own type run on.
     pub fn stop(&self, resource: &ResourceType) {
-        let id = Id {
-            resource: resource.clone(),
-            filter: Filter::default(),
-            object: TypeId::of::<PartialObject>(),
-        };
-        let stopped = self.shared.running.lock().remove(&id);
+        let stopped = self.shared.running.lock().remove(&Id::metadata(resource));
         if let Some(informer) = stopped {
             informer.erased.stop();
+        }
+    }
+
+    /// Stops the [`dynamic`](Self::dynamic) informer of a resource that its last user has let go of. One that
+    /// somebody still holds runs on: stopping it is theirs.
+    pub fn release(&self, resource: &ResourceType) {
+        let id = Id::metadata(resource);
+        let mut running = self.shared.running.lock();
+        // The table itself holds each informer twice.
+        if running.get(&id).is_some_and(|informer| Arc::strong_count(&informer.erased) <= 2) {
+            running.remove(&id);
         }
     }
 

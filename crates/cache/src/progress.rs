@@ -44,6 +44,9 @@ pub trait AnyInformer: Progress {
     /// Shows the metadata of `key` to `look`; `false` if there is no such object.
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool;
 
+    /// How many objects one namespace has.
+    fn count_in_namespace(&self, namespace: &str) -> usize;
+
     /// How it fares.
     fn health(&self) -> Health;
 
@@ -98,6 +101,10 @@ impl<T: Object> AnyInformer for Informer<T> {
             look(object.meta());
             true
         })
+    }
+
+    fn count_in_namespace(&self, namespace: &str) -> usize {
+        self.mirror.store.count_in_namespace(namespace)
     }
 
     fn health(&self) -> Health {

@@ -96,6 +96,11 @@ impl<T: Object> Store<T> {
         self.shared.contents.read().namespaces.get(namespace)
     }
 
+    /// How many objects one namespace has.
+    pub fn count_in_namespace(&self, namespace: &str) -> usize {
+        self.shared.contents.read().namespaces.count(namespace)
+    }
+
     /// The objects that have `key` in `index`, in no particular order.
     ///
     /// An index that nobody installed is installed here, so that the answer is right and the next one fast.
