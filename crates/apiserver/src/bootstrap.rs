@@ -24,6 +24,13 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
     for object in crate::kinds::bootstrap() {
         ensure(server, object)?;
     }
+    // Since when uses of tokens that do not expire are tracked.
+    let today = server.now().strftime("%Y-%m-%d").to_string();
+    ensure(
+        server,
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"since": today},
+               "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"}}),
+    )?;
     let ranges: Vec<String> = server.options.service_cidrs.iter().map(ToString::to_string).collect();
     ensure(
         server,

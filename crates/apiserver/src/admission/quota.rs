@@ -243,7 +243,9 @@ fn usage(request: &Request<'_>, object: &Value) -> Amounts {
         }
         ("", "persistentvolumeclaims") => {
             count(&mut usage, "persistentvolumeclaims", 1);
-            let class = spec["storageClassName"].as_str().unwrap_or_default();
+            // The annotation is older than the field, and still goes first.
+            let old = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
+            let class = old.as_str().or(spec["storageClassName"].as_str()).unwrap_or_default();
             let by_class = |what: &str| format!("{class}.storageclass.storage.k8s.io/{what}");
             if !class.is_empty() {
                 count(&mut usage, by_class("persistentvolumeclaims"), 1);
@@ -284,9 +286,37 @@ fn scopes_match(quota: &Value, request: &Request<'_>, object: &Value) -> bool {
     if all.is_empty() {
         return true;
     }
-    request.group.is_empty()
-        && request.plural == "pods"
-        && all.iter().all(|scope| scope_matches(scope, object))
+    match (request.group, request.plural) {
+        ("", "pods") => all.iter().all(|scope| scope_matches(scope, object)),
+        ("", "persistentvolumeclaims") => all.iter().all(|scope| attributes_class_matches(scope, object)),
+        _ => false,
+    }
+}
+
+/// Whether a scope includes a claim by one of the attributes classes that it has, had or will have.
+fn attributes_class_matches(scope: &Value, claim: &Value) -> bool {
+    let names = [
+        &claim["spec"]["volumeAttributesClassName"],
+        &claim["status"]["currentVolumeAttributesClassName"],
+        &claim["status"]["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+    ];
+    let mut names = names.into_iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).peekable();
+    scope["scopeName"] == "VolumeAttributesClass"
+        && match names.peek() {
+            None => selected(scope, ""),
+            Some(_) => names.any(|name| selected(scope, name)),
+        }
+}
+
+/// Whether the operator of a scope holds for a name; empty for none.
+fn selected(scope: &Value, name: &str) -> bool {
+    let listed = scope["values"].as_array().is_some_and(|values| values.iter().any(|value| value == name));
+    match scope["operator"].as_str() {
+        Some("In") => listed,
+        Some("NotIn") => !listed,
+        Some("DoesNotExist") => name.is_empty(),
+        _ => !name.is_empty(),
+    }
 }
 
 fn scope_matches(scope: &Value, pod: &Value) -> bool {
@@ -298,15 +328,7 @@ fn scope_matches(scope: &Value, pod: &Value) -> bool {
         Some("BestEffort") => best_effort,
         Some("NotBestEffort") => !best_effort,
         Some("PriorityClass") => {
-            let class = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
-            let values = scope["values"].as_array();
-            let listed = values.is_some_and(|values| values.iter().any(|value| value == class));
-            match scope["operator"].as_str() {
-                Some("In") => listed,
-                Some("NotIn") => !listed,
-                Some("DoesNotExist") => class.is_empty(),
-                _ => !class.is_empty(),
-            }
+            selected(scope, pod["spec"]["priorityClassName"].as_str().unwrap_or_default())
         }
         Some("CrossNamespacePodAffinity") => pod["spec"]["affinity"].to_string().contains("\"namespace"),
         _ => false,
