@@ -1,0 +1,227 @@
+//! Follows what the server serves: a cache for each resource that quotas can limit, by metadata only where that
+//! is enough to count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::pod::Pod;
+use flyball_api::{DeviceClass, PersistentVolumeClaim, Resource, ResourceClaim, ResourceType, Service};
+use flyball_cache::{AnyInformer, Subscription};
+use flyball_client::Client;
+use flyball_runtime::{Chain, Context};
+use futures::future::join_all;
+use parking_lot::Mutex;
+
+use super::board::Board;
+use super::catalog::quotable;
+use super::triggers;
+use super::usage::device_claims::Claims;
+use super::usage::{Objects, Source, id};
+
+/// How often discovery is asked.
+const PERIOD: Duration = Duration::from_secs(30);
+/// How long new lists may take before quotas are summed up without them.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long after a round that failed the next one comes.
+const AGAIN: Duration = Duration::from_secs(5);
+
+pub(super) struct Monitors {
+    cx: Arc<Context>,
+    discovery: Client,
+    board: Arc<Board>,
+    running: Mutex<BTreeMap<ResourceType, Monitor>>,
+}
+
+/// What is followed for one resource.
+struct Monitor {
+    informers: Vec<Arc<dyn AnyInformer>>,
+    /// Whether quotas have been told that all its objects are known.
+    told: bool,
+    _subscription: Subscription,
+}
+
+impl Monitor {
+    fn is_filled(&self) -> bool {
+        self.informers.iter().all(|informer| informer.has_synced())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.informers.iter().any(|informer| informer.health().stopped)
+    }
+}
+
+impl Monitors {
+    pub(super) fn new(cx: Arc<Context>, board: Arc<Board>) -> Self {
+        // Looking at discovery does not have to wait behind writes.
+        let discovery = cx.client.with_options(cx.client.options().clone());
+        Self { cx, discovery, board, running: Mutex::default() }
+    }
+
+    /// Finds the resources for the first time. Before that nothing can be said about any quota.
+    pub(super) async fn first(&self) {
+        while !self.round().await {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Looks again, for as long as the controller runs.
+    pub(super) async fn follow(&self) {
+        let mut pause = PERIOD;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = if self.round().await { PERIOD } else { AGAIN };
+        }
+    }
+
+    /// Asks discovery, starts what is new and stops what is no longer there; says whether discovery answered.
+    async fn round(&self) -> bool {
+        let discovery = match self.discovery.discover().await {
+            Ok(discovery) if !discovery.resources.is_empty() => discovery,
+            Ok(_) => {
+                tracing::warn!("discovery names no resources; nothing is changed");
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "discovery failed; nothing is changed");
+                return false;
+            }
+        };
+        for failure in &discovery.failures {
+            let (group_version, problem) = (&failure.group_version, &failure.problem);
+            tracing::warn!(group_version, problem, "a group version cannot be discovered");
+        }
+        let followed: Vec<ResourceType> = self.running.lock().keys().cloned().collect();
+        let wanted = quotable(&discovery, followed.iter().cloned());
+        for resource in followed.iter().filter(|resource| !wanted.contains(resource)) {
+            let is_moved = wanted.iter().any(|other| id(other) == id(resource));
+            self.stop(resource, is_moved);
+        }
+        for resource in &wanted {
+            self.start(resource);
+        }
+        self.filled().await;
+        self.tell();
+        true
+    }
+
+    /// Waits for new lists, but not for ever.
+    async fn filled(&self) {
+        let waiting: Vec<Arc<dyn AnyInformer>> = {
+            let running = self.running.lock();
+            running
+                .values()
+                .filter(|monitor| !monitor.told)
+                .flat_map(|monitor| monitor.informers.clone())
+                .collect()
+        };
+        let lists = join_all(waiting.iter().map(|informer| informer.synced()));
+        if tokio::time::timeout(PATIENCE, lists).await.is_err() {
+            let late = waiting.iter().filter(|informer| !informer.has_synced());
+            let late: Vec<String> = late.map(|informer| informer.resource().to_string()).collect();
+            tracing::warn!(
+                ?late,
+                "some resources cannot be listed; what is used of them stays as last known"
+            );
+        }
+    }
+
+    /// Has the quotas looked at that name a resource whose objects have become known.
+    fn tell(&self) {
+        let mut news = vec![];
+        for (resource, monitor) in self.running.lock().iter_mut() {
+            if !monitor.told && monitor.is_filled() {
+                monitor.told = true;
+                news.push(id(resource));
+            }
+        }
+        for id in &news {
+            self.board.resource_changed(id);
+        }
+    }
+
+    fn stop(&self, resource: &ResourceType, is_moved: bool) {
+        let Some(monitor) = self.running.lock().remove(resource) else { return };
+        if !is_moved {
+            self.board.retire(&id(resource));
+            self.board.resource_changed(&id(resource));
+            tracing::info!(%resource, "no longer served; counted no more");
+        }
+        drop(monitor);
+        self.cx.informers.release(resource);
+    }
+
+    /// Follows a resource, unless it is followed already by something that runs.
+    fn start(&self, resource: &ResourceType) {
+        if self.running.lock().get(resource).is_some_and(|monitor| !monitor.is_stopped()) {
+            return;
+        }
+        let (objects, informers, subscription) = self.open(resource);
+        let seen = informers.clone();
+        let source =
+            Source::new(&id(resource), objects, move || seen.iter().all(|informer| informer.has_synced()));
+        self.board.put(id(resource), source);
+        let monitor = Monitor { informers, told: false, _subscription: subscription };
+        self.running.lock().insert(resource.clone(), monitor);
+    }
+
+    /// The caches of a resource, and a trigger for what is given back.
+    fn open(&self, resource: &ResourceType) -> (Objects, Vec<Arc<dyn AnyInformer>>, Subscription) {
+        let (cx, board, id) = (&self.cx, self.board.clone(), id(resource));
+        let features = board.features;
+        if *resource == Pod::TYPE {
+            let (pods, clock) = (cx.informer::<Pod>(), cx.clock);
+            let subscription = pods.subscribe(Box::new(move |change| {
+                if triggers::pod_gave_back(change, features.resize, clock.now()) {
+                    board.replenish(&id, &change.object().metadata.namespace);
+                }
+            }));
+            return (Objects::Pods(pods.store().clone()), vec![pods], subscription);
+        }
+        if *resource == Service::TYPE {
+            let services = cx.informer::<Service>();
+            let subscription = services.subscribe(Box::new(move |change| {
+                if triggers::service_gave_back(change) {
+                    board.replenish(&id, &change.object().metadata.namespace);
+                }
+            }));
+            return (Objects::Services(services.store().clone()), vec![services], subscription);
+        }
+        if *resource == PersistentVolumeClaim::TYPE {
+            let claims = cx.informer::<PersistentVolumeClaim>();
+            let subscription = claims.subscribe(Box::new(move |change| {
+                if triggers::claim_gave_back(change) {
+                    board.replenish(&id, &change.object().metadata.namespace);
+                }
+            }));
+            return (Objects::VolumeClaims(claims.store().clone()), vec![claims], subscription);
+        }
+        let (objects, informers) = match *resource == ResourceClaim::TYPE && features.devices {
+            true => self.open_device_claims(),
+            false => {
+                let informer = cx.informers.observe(resource);
+                let counted = informer.clone();
+                let count = move |namespace: &str| counted.count_in_namespace(namespace);
+                (Objects::Others(Box::new(count)), vec![informer])
+            }
+        };
+        let subscription = informers[0].subscribe_meta(Box::new(move |change| {
+            if let Some(gone) = change.old.filter(|_| triggers::is_gone(change)) {
+                board.replenish(&id, &gone.namespace);
+            }
+        }));
+        (objects, informers, subscription)
+    }
+
+    /// Claims for devices; with what pods and classes add to them, if extended resources may stand for devices.
+    fn open_device_claims(&self) -> (Objects, Vec<Arc<dyn AnyInformer>>) {
+        let claims = self.cx.informer::<ResourceClaim>();
+        let mut informers: Vec<Arc<dyn AnyInformer>> = vec![claims.clone()];
+        let extended = self.board.features.extended_devices.then(|| {
+            let (pods, classes) = (self.cx.informer::<Pod>(), self.cx.informer::<DeviceClass>());
+            informers.extend([pods.clone() as Arc<dyn AnyInformer>, classes.clone()]);
+            (pods.store().clone(), classes.store().clone())
+        });
+        (Objects::DeviceClaims(Claims { claims: claims.store().clone(), extended }), informers)
+    }
+}

@@ -1,0 +1,153 @@
+//! The words in which quotas name what they limit, and which kind of object each of them measures.
+
+use std::borrow::Cow;
+
+use smol_str::SmolStr;
+
+/// Before what is asked for, as opposed to what is merely allowed.
+const REQUESTS: &str = "requests.";
+const LIMITS: &str = "limits.";
+const HUGE_PAGES: &str = "hugepages-";
+const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
+const PER_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
+/// The extended resource that every class of devices has without naming it.
+const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
+/// The word that counts the objects of a resource, whatever they are.
+pub fn count_of(group: &str, plural: &str) -> SmolStr {
+    match group {
+        "" => smol_str::format_smolstr!("count/{plural}"),
+        _ => smol_str::format_smolstr!("count/{plural}.{group}"),
+    }
+}
+
+/// The words under which the objects of a resource are counted: some had one before there was a word for all.
+pub fn counts_of(group: &str, plural: &str) -> Vec<SmolStr> {
+    const OLD: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
+    let old = (group.is_empty() && OLD.contains(&plural)).then(|| SmolStr::new(plural));
+    old.into_iter().chain([count_of(group, plural)]).collect()
+}
+
+/// What a word measures of pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfPods<'a> {
+    /// How many there are, also of those that have ended.
+    Objects,
+    /// How many have not ended.
+    Living,
+    /// What the living ask for of a resource.
+    Requests(&'a str),
+    /// What the living may use of a resource.
+    Limits(&'a str),
+}
+
+impl<'a> OfPods<'a> {
+    /// What `name` measures of pods, if anything.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        let is_compute = |name: &str| matches!(name, "cpu" | "memory" | "ephemeral-storage");
+        match name {
+            "count/pods" => return Some(Self::Objects),
+            "pods" => return Some(Self::Living),
+            _ if is_compute(name) || name.starts_with(HUGE_PAGES) => return Some(Self::Requests(name)),
+            _ => {}
+        }
+        if let Some(resource) = name.strip_prefix(LIMITS) {
+            return is_compute(resource).then_some(Self::Limits(resource));
+        }
+        let resource = name.strip_prefix(REQUESTS)?;
+        let is_measured = is_compute(resource) || resource.starts_with(HUGE_PAGES) || is_extended(resource);
+        is_measured.then_some(Self::Requests(resource))
+    }
+}
+
+/// Whether a resource of containers is not one of Kubernetes' own. Those of device classes count as such.
+fn is_extended(resource: &str) -> bool {
+    resource.contains('/') && !resource.contains("kubernetes.io/") || resource.starts_with(DEVICE_CLASS)
+}
+
+/// What a word measures of services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfServices {
+    /// How many there are.
+    Objects,
+    /// How many ports they take on every node.
+    NodePorts,
+    /// How many have a load balancer.
+    LoadBalancers,
+}
+
+impl OfServices {
+    /// What `name` measures of services, if anything.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "services" | "count/services" => Some(Self::Objects),
+            "services.nodeports" => Some(Self::NodePorts),
+            "services.loadbalancers" => Some(Self::LoadBalancers),
+            _ => None,
+        }
+    }
+}
+
+/// What a word measures of PersistentVolumeClaims, perhaps of one storage class only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfVolumeClaims<'a> {
+    /// Only those of this class.
+    pub class: Option<&'a str>,
+    /// The bytes that they ask for, instead of how many they are.
+    pub bytes: bool,
+}
+
+impl<'a> OfVolumeClaims<'a> {
+    /// What `name` measures of claims, if anything.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        let (class, what) = match name.rsplit_once(STORAGE_CLASS) {
+            Some((class, what)) => (Some(class), what),
+            None => (None, name),
+        };
+        match what {
+            "persistentvolumeclaims" => Some(Self { class, bytes: false }),
+            "requests.storage" => Some(Self { class, bytes: true }),
+            "count/persistentvolumeclaims" if class.is_none() => Some(Self { class, bytes: false }),
+            _ => None,
+        }
+    }
+}
+
+/// What a word measures of ResourceClaims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OfDeviceClaims<'a> {
+    /// How many there are.
+    Objects,
+    /// How many devices of a class they ask for.
+    Devices(&'a str),
+    /// The same, less what pods ask for themselves by the name that the class has without saying so.
+    Implied(&'a str),
+    /// The same for the classes that stand for an extended resource.
+    Extended(&'a str),
+}
+
+impl<'a> OfDeviceClaims<'a> {
+    /// What `name` may measure of claims. Whether there is such a class is another question.
+    pub fn parse(name: &'a str) -> Option<Self> {
+        if name == "count/resourceclaims.resource.k8s.io" {
+            return Some(Self::Objects);
+        }
+        if let Some(class) = name.strip_suffix(PER_DEVICE_CLASS) {
+            return Some(Self::Devices(class));
+        }
+        let resource = name.strip_prefix(REQUESTS)?;
+        match resource.strip_prefix(DEVICE_CLASS) {
+            Some(class) => Some(Self::Implied(class)),
+            None => is_extended(resource).then_some(Self::Extended(resource)),
+        }
+    }
+
+    /// The resource of containers that a pod may ask for instead.
+    pub fn resource(&self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Objects | Self::Devices(_) => None,
+            Self::Implied(class) => Some(Cow::Owned(format!("{DEVICE_CLASS}{class}"))),
+            Self::Extended(resource) => Some(Cow::Borrowed(resource)),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is used of a quota: the sum over the objects of its namespace that it counts. Pure, but for the caches that
+//! it reads, one namespace at a time.
+
+pub mod device_claims;
+pub mod pods;
+pub mod services;
+pub mod volume_claims;
+
+use std::collections::BTreeMap;
+
+use flyball_api::pod::{Pod, ResourceOptions};
+use flyball_api::{PersistentVolumeClaim, ResourceList, ResourceQuota, ResourceType, Service, Timestamp};
+use flyball_cache::Store;
+use flyball_runtime::gates::Gates;
+use smol_str::SmolStr;
+
+use super::names::{OfPods, OfServices, OfVolumeClaims, counts_of};
+use super::scopes::Scopes;
+use device_claims::Claims;
+
+/// Which optional behaviours are on.
+#[derive(Debug, Clone, Copy)]
+pub struct Features {
+    /// Pods may ask for resources as a whole.
+    pub pod_level_resources: bool,
+    /// What the node has given to a pod counts, not only what it asks for.
+    pub resize: bool,
+    /// Devices are counted.
+    pub devices: bool,
+    /// Extended resources may stand for devices.
+    pub extended_devices: bool,
+    /// An expansion that failed may be taken back.
+    pub volume_recovery: bool,
+    /// Claims may be selected by their attributes class.
+    pub volume_attributes: bool,
+}
+
+impl Features {
+    /// As the gates say.
+    pub fn of(gates: &Gates) -> Self {
+        Self {
+            pod_level_resources: gates.enabled("PodLevelResources"),
+            resize: gates.enabled("InPlacePodVerticalScaling"),
+            devices: gates.enabled("DynamicResourceAllocation"),
+            extended_devices: gates.enabled("DRAExtendedResource"),
+            volume_recovery: gates.enabled("RecoverVolumeExpansionFailure"),
+            volume_attributes: gates.enabled("VolumeAttributesClass"),
+        }
+    }
+
+    fn pod_options(self) -> ResourceOptions {
+        ResourceOptions {
+            use_status: self.resize,
+            skip_pod_level: !self.pod_level_resources,
+            exclude_overhead: false,
+        }
+    }
+}
+
+/// A resource, whatever the version.
+pub type Id = (SmolStr, SmolStr);
+
+/// Group and plural of a resource.
+pub fn id(resource: &ResourceType) -> Id {
+    (resource.group.clone(), resource.plural.clone())
+}
+
+/// Where the objects of a resource are found.
+pub enum Objects {
+    /// Pods, by what they ask for.
+    Pods(Store<Pod>),
+    /// Services, by what they take outside of the cluster.
+    Services(Store<Service>),
+    /// PersistentVolumeClaims, by bytes and class.
+    VolumeClaims(Store<PersistentVolumeClaim>),
+    /// ResourceClaims, by devices.
+    DeviceClaims(Claims),
+    /// Anything else: how many a namespace has.
+    Others(Box<dyn Fn(&str) -> usize + Send + Sync>),
+    /// No longer served: there are none.
+    Gone,
+}
+
+/// One resource that quotas can limit.
+pub struct Source {
+    /// The words that count its objects, if nothing more is known about them.
+    counts: Vec<SmolStr>,
+    objects: Objects,
+    is_filled: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Source {
+    /// The objects of a resource, of which all are known once `is_filled`.
+    pub fn new(id: &Id, objects: Objects, is_filled: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { counts: counts_of(&id.0, &id.1), objects, is_filled: Box::new(is_filled) }
+    }
+
+    /// Whether all objects are known.
+    pub fn is_filled(&self) -> bool {
+        (self.is_filled)()
+    }
+
+    /// Whether `name` measures something of these objects.
+    pub fn measures(&self, name: &str) -> bool {
+        match &self.objects {
+            Objects::Pods(_) => OfPods::parse(name).is_some(),
+            Objects::Services(_) => OfServices::parse(name).is_some(),
+            Objects::VolumeClaims(_) => OfVolumeClaims::parse(name).is_some(),
+            Objects::DeviceClaims(claims) => claims.measure(name),
+            Objects::Others(_) | Objects::Gone => self.counts.iter().any(|count| count == name),
+        }
+    }
+
+    fn usage(&self, namespace: &str, names: &[&str], view: &View<'_>) -> ResourceList {
+        let &View { features, now, scopes } = view;
+        let all = |count: usize| {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            names.iter().map(|name| (*name, flyball_api::Quantity::new(count))).collect()
+        };
+        match &self.objects {
+            Objects::Pods(store) => pods::usage(&store.in_namespace(namespace), names, scopes, features, now),
+            Objects::VolumeClaims(store) => {
+                volume_claims::usage(&store.in_namespace(namespace), names, scopes, features)
+            }
+            // Scopes say nothing about other kinds, so that none of their objects is in one.
+            _ if !scopes.is_empty() => all(0),
+            Objects::Services(store) => services::usage(&store.in_namespace(namespace), names),
+            Objects::DeviceClaims(claims) => claims.usage(namespace, names, features, now),
+            Objects::Others(count) => all(count(namespace)),
+            Objects::Gone => all(0),
+        }
+    }
+}
+
+/// What a sum depends on besides the objects.
+struct View<'a> {
+    scopes: &'a Scopes,
+    features: Features,
+    now: Timestamp,
+}
+
+/// All resources that quotas can limit.
+#[derive(Default)]
+pub struct Sources(BTreeMap<Id, Source>);
+
+impl Sources {
+    /// Adds a resource, or finds its objects elsewhere from now on.
+    pub fn put(&mut self, id: Id, source: Source) {
+        self.0.insert(id, source);
+    }
+
+    /// A resource that is no longer served still counts: as nothing.
+    pub fn retire(&mut self, id: &Id) {
+        self.put(id.clone(), Source::new(id, Objects::Gone, || true));
+    }
+
+    /// Whether the words of a quota measure something of a resource.
+    pub fn concerns(&self, id: &Id, hard: &ResourceList) -> bool {
+        self.0.get(id).is_some_and(|source| hard.iter().any(|(name, _)| source.measures(name)))
+    }
+
+    /// Whether `name` measures anything.
+    pub fn measure(&self, name: &str) -> bool {
+        self.0.values().any(|source| source.measures(name))
+    }
+
+    /// What is used of a quota.
+    pub fn usage(&self, quota: &ResourceQuota, features: Features, now: Timestamp) -> Usage {
+        let scopes = Scopes::of(&quota.spec);
+        let view = View { scopes: &scopes, features, now };
+        let mut usage = Usage::default();
+        let mut unknown: Vec<&str> = vec![];
+        for ((group, plural), source) in &self.0 {
+            let hard = quota.spec.hard.iter().map(|(name, _)| name);
+            let names: Vec<&str> = hard.filter(|name| source.measures(name)).collect();
+            if names.is_empty() {
+                continue;
+            }
+            if source.is_filled() {
+                usage.used.add(&source.usage(&quota.metadata.namespace, &names, &view));
+            } else {
+                usage.unknown.push((group.clone(), plural.clone()));
+                unknown.extend(names);
+            }
+        }
+        usage.used = usage.used.filtered(|name| !unknown.contains(&name));
+        usage
+    }
+}
+
+/// What is used of a quota, as far as that is known.
+#[derive(Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Of everything that could be measured.
+    pub used: ResourceList,
+    /// Resources that could not be listed yet. What they have a part in is left out.
+    pub unknown: Vec<Id>,
+}
