@@ -1,0 +1,32 @@
+//! Which aggregated roles to look at after a change.
+
+use std::sync::Arc;
+
+use flyball_api::cluster_role::ClusterRole;
+use flyball_api::{Key, Object};
+use flyball_cache::Change;
+
+use super::plan::selects;
+
+/// The changed role itself, if it aggregates, and those of `aggregated` that select it or did.
+pub fn role_changed(change: &Change<'_, ClusterRole>, aggregated: &[Arc<ClusterRole>]) -> Vec<Key> {
+    let mut keys: Vec<Key> = change
+        .new
+        .filter(|role| role.aggregation_rule.is_some())
+        .map(|role| role.key())
+        .into_iter()
+        .collect();
+    let is_news = match (change.old, change.new) {
+        (Some(old), Some(new)) => old.rules != new.rules || old.metadata.labels != new.metadata.labels,
+        _ => true,
+    };
+    if is_news {
+        let seen = [change.old, change.new].into_iter().flatten();
+        let sides: Vec<&Arc<ClusterRole>> = seen.collect();
+        let concerned = aggregated.iter().filter(|role| sides.iter().any(|side| selects(role, side)));
+        keys.extend(concerned.map(|role| role.key()));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
