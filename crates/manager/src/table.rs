@@ -69,6 +69,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "serviceaccount-token-controller", aliases: &["serviceaccount-token"], identity: None,
         watches: "serviceaccounts; secrets",
         writes: "secrets(delete,update); serviceaccounts(update); via root credentials",
+        state: State::Done, start: Some(flyball_identity::serviceaccount_token::start),
         ..DEFAULT
     },
     Controller { name: "endpoints-controller", aliases: &["endpoint"], identity: Some("endpoint-controller"),
@@ -107,6 +108,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "resourcequota-controller", aliases: &["resourcequota"], identity: Some("resourcequota-controller"),
         watches: "resourcequotas; every quota-able resource by metadata or typed informer",
         writes: "resourcequotas/status(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_policy::resourcequota::start),
         ..DEFAULT
     },
     Controller { name: "namespace-controller", aliases: &["namespace"], identity: Some("namespace-controller"),
@@ -298,6 +300,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "clusterrole-aggregation-controller", aliases: &["clusterrole-aggregation"], identity: Some("clusterrole-aggregation-controller"),
         watches: "clusterroles.rbac.authorization.k8s.io",
         writes: "clusterroles.rbac.authorization.k8s.io(escalate,patch,update)",
+        state: State::Done, start: Some(flyball_identity::clusterrole_aggregation::start),
         ..DEFAULT
     },
     Controller { name: "persistentvolumeclaim-protection-controller", aliases: &["pvc-protection"], identity: Some("pvc-protection-controller"),
@@ -375,6 +378,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "legacy-serviceaccount-token-cleaner-controller", aliases: &["legacy-service-account-token-cleaner"], identity: Some("legacy-service-account-token-cleaner"),
         watches: "serviceaccounts; secrets; pods",
         writes: "secrets(delete,patch)",
+        state: State::Done, start: Some(flyball_identity::legacy_token_cleaner::start),
         ..DEFAULT
     },
     Controller { name: "validatingadmissionpolicy-status-controller", aliases: &[], identity: Some("validatingadmissionpolicy-status-controller"),
