@@ -155,7 +155,8 @@ async fn a_stock_kubectl_walks_through() -> anyhow::Result<()> {
     let logs = run("logs deployment/web")?;
     ensure!(logs.contains("is simulated on node-"), "{logs}");
     ensure!(run("exec deployment/web -- echo hello")? == "hello\n", "exec does not say hello");
-    let refused = run("exec deployment/web -- cat /etc/hosts").err().context("nothing runs, and yet exec did")?;
+    let refused =
+        run("exec deployment/web -- cat /etc/hosts").err().context("nothing runs, and yet exec did")?;
     let refused = format!("{refused:#}");
     ensure!(refused.contains("cannot be run") && refused.contains("exit code 126"), "{refused}");
     let nodes = run("get nodes")?;

@@ -53,13 +53,11 @@ impl Ca {
         self.sign(params)
     }
 
-    /// A client certificate for a user in groups.
-    pub fn client(&self, user: &str, groups: &[&str]) -> Result<Pair, rcgen::Error> {
+    /// A client certificate for a user in a group (the library that writes it knows names with one organization only).
+    pub fn client(&self, user: &str, group: &str) -> Result<Pair, rcgen::Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, user);
-        for group in groups {
-            params.distinguished_name.push(DnType::OrganizationName, *group);
-        }
+        params.distinguished_name.push(DnType::OrganizationName, group);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(params)
     }

@@ -162,7 +162,7 @@ impl Cluster {
         let (stop, stops) = Signal::new();
         let (controllers, manager) =
             manager::start(&server, &identity, &options, decisions.clone(), stops.clone())?;
-        let kubelets = hand(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
+        let kubelets = hand(&server, "kubelet", "flyball:kubelets", "system:masters", &decisions);
         nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
         let binder = hand(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
         let informers = informers(&server);
