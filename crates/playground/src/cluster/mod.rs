@@ -162,7 +162,7 @@ impl Cluster {
         let (stop, stops) = Signal::new();
         let (controllers, manager) =
             manager::start(&server, &identity, &options, decisions.clone(), stops.clone())?;
-        let kubelets = hand(&server, "kubelet", "flyball:kubelets", "system:masters", &decisions);
+        let kubelets = hand(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
         nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
         let binder = hand(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
         let informers = informers(&server);
@@ -198,7 +198,7 @@ impl Cluster {
     /// The way in for everybody else: a kubeconfig, if the cluster serves.
     pub fn kubeconfig(&self) -> Result<Option<String>, StartError> {
         let Some(address) = self.address else { return Ok(None) };
-        let admin = self.identity.ca.client("flyball-admin", &["system:masters"]);
+        let admin = self.identity.ca.client("flyball-admin", "system:masters");
         let admin: pki::Pair = admin.map_err(|error| StartError::Pki(error.into()))?;
         Ok(Some(identity::kubeconfig(address, &self.identity.ca.pair.cert, &admin)))
     }
