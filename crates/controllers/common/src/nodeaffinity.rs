@@ -46,11 +46,16 @@ impl NodeSelector {
     /// Whether a node with this name and these labels is selected. A term that makes no sense selects nothing, and
     /// does not keep the others from it.
     pub fn matches(&self, name: &str, labels: &Labels) -> bool {
-        self.node_selector_terms.iter().any(|term| term.holds(name, labels) == Some(true))
+        self.node_selector_terms.iter().any(|term| term.matches(name, labels))
     }
 }
 
 impl Term {
+    /// Whether a node with this name and these labels is as the term wants it.
+    pub fn matches(&self, name: &str, labels: &Labels) -> bool {
+        self.holds(name, labels) == Some(true)
+    }
+
     /// Whether the term holds; `None` if it makes no sense.
     fn holds(&self, name: &str, labels: &Labels) -> Option<bool> {
         let mut holds = !(self.match_expressions.is_empty() && self.match_fields.is_empty());

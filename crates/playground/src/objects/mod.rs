@@ -6,8 +6,7 @@ mod pod;
 mod status;
 
 pub use placement::{
-    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinity, PodTerm, PreferredNodeTerm,
-    Requirement, SpreadConstraint, WeightedPodTerm,
+    Affinity, NodeAffinity, PodAffinity, PodTerm, PreferredNodeTerm, SpreadConstraint, WeightedPodTerm,
 };
 pub use pod::{
     ClaimSource, Container, ContainerPort, EphemeralSource, Named, Pod, PodSpec, Probe, ReadinessGate, Volume,
@@ -15,14 +14,3 @@ pub use pod::{
 pub use status::{
     Condition, ContainerState, ContainerStatus, HostIp, PodStatus, Running, Terminated, Waiting,
 };
-
-use serde::{Deserialize, Deserializer};
-
-/// Reads `null` as the default, as Go does.
-pub(crate) fn null_default<'de, D, T>(from: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Option::deserialize(from).map(Option::unwrap_or_default)
-}

@@ -1,10 +1,10 @@
 //! Rules of placement in a pod's spec.
 
 use flyball_api::LabelSelector;
+use flyball_api::de::null_default;
+use flyball_common::nodeaffinity::{NodeSelector, Term};
 use serde::Deserialize;
 use smol_str::SmolStr;
-
-use super::null_default;
 
 /// Where a pod may and would like to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -30,40 +30,6 @@ pub struct NodeAffinity {
     pub preferred: Vec<PreferredNodeTerm>,
 }
 
-/// A choice of terms, one of which must match.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct NodeSelector {
-    /// The terms.
-    #[serde(deserialize_with = "null_default")]
-    pub node_selector_terms: Vec<NodeSelectorTerm>,
-}
-
-/// Requirements, all of which must match. An empty term matches nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct NodeSelectorTerm {
-    /// About labels.
-    #[serde(deserialize_with = "null_default")]
-    pub match_expressions: Vec<Requirement>,
-    /// About fields, of which there is one: `metadata.name`.
-    #[serde(deserialize_with = "null_default")]
-    pub match_fields: Vec<Requirement>,
-}
-
-/// One requirement.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Requirement {
-    /// The label or field.
-    pub key: SmolStr,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
-    pub operator: SmolStr,
-    /// What it is compared with.
-    #[serde(deserialize_with = "null_default")]
-    pub values: Vec<SmolStr>,
-}
-
 /// A node term with a weight.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -71,7 +37,7 @@ pub struct PreferredNodeTerm {
     /// 1 to 100.
     pub weight: i64,
     /// The term.
-    pub preference: NodeSelectorTerm,
+    pub preference: Term,
 }
 
 /// Rules about other pods.

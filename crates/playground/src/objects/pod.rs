@@ -1,12 +1,12 @@
 //! Pods: what runs and where it may run.
 
+use flyball_api::de::null_default;
 use flyball_api::pod::RestartPolicy;
 use flyball_api::taint::Toleration;
 use flyball_api::{Labels, ObjectMeta, ResourceList, Resources, resource};
 use serde::Deserialize;
 use smol_str::SmolStr;
 
-use super::null_default;
 use super::placement::{Affinity, SpreadConstraint};
 use super::status::PodStatus;
 

@@ -1,11 +1,10 @@
 //! A pod's status as a node writes it.
 
 use flyball_api::Timestamp;
+use flyball_api::de::null_default;
 use flyball_api::time::seconds_opt;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
-
-use super::null_default;
 
 /// The status of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use flyball_api::Quantity;
 use super::affinity::Relations;
 use super::spread::Spread;
 use super::world::{Seat, World};
-use super::{filter, requests, terms};
+use super::{filter, requests};
 use crate::objects::Pod;
 
 /// Scores of each rule go up to this, as upstream's.
@@ -86,7 +86,10 @@ fn room_left(pod: &Pod, seat: &Seat) -> i64 {
 fn preferred(pod: &Pod, seat: &Seat) -> i64 {
     let affinity = pod.spec.affinity.node_affinity.iter();
     let wishes = affinity.flat_map(|affinity| &affinity.preferred);
-    wishes.filter(|wish| terms::matches_term(&wish.preference, &seat.node)).map(|wish| wish.weight).sum()
+    wishes
+        .filter(|wish| wish.preference.matches(&seat.node.metadata.name, &seat.node.metadata.labels))
+        .map(|wish| wish.weight)
+        .sum()
 }
 
 /// Pods of the same controller, which should not all be lost with one node.

@@ -8,12 +8,13 @@ use flyball_api::persistent_volume_claim::PersistentVolumeClaim;
 use flyball_api::selector::Selector;
 use flyball_api::storage_class::StorageClass;
 use flyball_api::{Key, Quantity};
+use flyball_common::nodeaffinity::NodeSelector;
 use smol_str::SmolStr;
 
 use super::filter::Refusal;
 use super::terms;
 use super::world::Seat;
-use crate::objects::{NodeSelector, Pod};
+use crate::objects::Pod;
 
 /// Tells whoever provisions volumes for which node one is wanted.
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
