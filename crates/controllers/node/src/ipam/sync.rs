@@ -103,8 +103,10 @@ impl Reconcile for Controller {
             Ok(networks) => self.assign(&node, &networks).await?,
             Err(Refusal::Closed) => {}
             Err(Refusal::Exhausted(cluster)) => {
-                tracing::warn!(node = %key, %cluster, "no block of the range is free; the node waits for one");
+                // It is brought back when a block comes free. As upstream, it tells from time to time until then.
                 self.tell(&node, "CIDRNotAvailable");
+                let problem = format!("no block of {cluster} is free");
+                return Err(SyncError::other(format!("assigning a pod range to node {key}"), problem));
             }
         }
         Ok(Next::Settled)

@@ -36,6 +36,7 @@ use flyball_cache::Informer;
 use flyball_common::labelled::PODS_BY_LABEL;
 use flyball_queue::Queue;
 use flyball_runtime::{Context, StartError, Tasks, priority};
+use parking_lot::Mutex;
 
 use self::owners::{Owners, Scaled};
 use self::selection::BUDGETS_BY_SELECTOR;
@@ -72,7 +73,16 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let scales = scales::Scales::new(cx.client.clone());
     let keeper =
         pods::Keeper { cx: cx.clone(), events: events.clone(), pods: pods.clone(), budgets: budgets.clone() };
-    let controller = sync::Controller { cx, events, budgets, pods, owners, scales, recheck: recheck.clone() };
+    let controller = sync::Controller {
+        cx,
+        events,
+        budgets,
+        pods,
+        owners,
+        scales,
+        recheck: recheck.clone(),
+        patient: Mutex::default(),
+    };
     tasks.workers(&queue, 1, Arc::new(controller));
     tasks.workers(&recheck, 1, Arc::new(sync::Recheck { queue }));
     tasks.workers(&noted, 1, Arc::new(keeper));

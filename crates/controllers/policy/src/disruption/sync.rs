@@ -12,6 +12,8 @@ use flyball_client::Error;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 
 use super::demand::{Demand, Quota, answerable};
 use super::owners::Owners;
@@ -29,7 +31,12 @@ pub(super) struct Controller {
     pub(super) owners: Owners,
     pub(super) scales: Scales,
     pub(super) recheck: Queue<Key>,
+    /// Budgets that found no pods and were given a moment.
+    pub(super) patient: Mutex<FxHashSet<Key>>,
 }
+
+/// How long pods that came before their budget may take to show in the cache after it.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// Why a budget cannot be judged.
 struct Unjudged {
@@ -49,7 +56,14 @@ impl Unjudged {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let Some(budget) = self.budgets.store().get(key) else { return Ok(Next::Settled) };
+        let Some(budget) = self.budgets.store().get(key) else {
+            self.patient.lock().remove(key);
+            return Ok(Next::Settled);
+        };
+        if self.may_be_early(key, &budget) {
+            self.recheck.add_after(key.clone(), MOMENT);
+            return Ok(Next::Settled);
+        }
         match self.judge(&budget).await {
             Ok(status) => self.write_judgement(&budget, status).await?,
             Err(unjudged) => self.refuse(&budget, unjudged).await?,
@@ -59,6 +73,19 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
+    /// Caches of different kinds are not in step: a new budget may be seen before the pods that it was made for. One
+    /// that finds none waits a moment, once, unless the cache of pods is as new as it is.
+    fn may_be_early(&self, key: &Key, budget: &PodDisruptionBudget) -> bool {
+        let is_new = budget.status.observed_generation == 0;
+        let is_ahead = self.pods.version_reached() < budget.metadata.resource_version;
+        let finds_none = || pods_of(budget, self.pods.store()).is_ok_and(|pods| pods.is_empty());
+        let mut patient = self.patient.lock();
+        if patient.remove(key) || !is_new || !is_ahead || !finds_none() {
+            return false;
+        }
+        patient.insert(key.clone())
+    }
+
     /// The status that the budget should have; none if it has it.
     async fn judge(
         &self,
