@@ -1,8 +1,9 @@
-//! Two controller managers, one lease: the leader is killed while it creates thousands of pods. Whoever stands by must
-//! take over in time, and the count must be exact. Upstream's binary may be either of the two.
-//! Skipped without assets, and until the ReplicaSet controller is here.
+//! Two controller managers, one lease: the leader is killed while it creates thousands of pods, or while it gives nodes
+//! their ranges of addresses. Whoever stands by must take over in time, the count must be exact, and no address may be
+//! given twice. Upstream's binary may be either of the two. Skipped without assets.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,8 +14,23 @@ use flyball_sim::cluster::{Assets, Cluster, Manager, Process};
 use flyball_sim::load::{self, Request, count, until};
 use flyball_sim::ours::{self, Profile};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 
-const CONTROLLER: &str = "replicaset-controller";
+const SETS_OF_PODS: Play =
+    Play { controller: "replicaset-controller", flags: &["--kube-api-qps=200", "--kube-api-burst=300"] };
+/// Slow enough that a leader can be killed while it is at it; one range more than there are nodes.
+const NODE_RANGES: Play = Play {
+    controller: "node-ipam-controller",
+    flags: &[
+        "--kube-api-qps=50",
+        "--kube-api-burst=20",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.0.0.0/16,fd00::/48",
+        "--service-cluster-ip-range=10.0.255.0/24",
+        "--node-cidr-mask-size-ipv4=25",
+    ],
+};
+const NODES: u64 = 500;
 const SETS: u64 = 100;
 const PODS_EACH: u64 = 50;
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
@@ -23,6 +39,12 @@ const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15 + 5 + 10);
 
 /// Tests that share two cores and count seconds must not run side by side.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// What the two are told to do.
+struct Play {
+    controller: &'static str,
+    flags: &'static [&'static str],
+}
 
 /// Whose program plays a part.
 #[derive(Clone, Copy, PartialEq)]
@@ -55,27 +77,87 @@ async fn a_standby_of_upstreams_takes_over_from_ours() -> anyhow::Result<()> {
     fails_over("a_standby_of_upstreams_takes_over_from_ours", Side::Ours, Side::Upstreams).await
 }
 
-async fn fails_over(test: &str, leader: Side, standby: Side) -> anyhow::Result<()> {
+#[tokio::test]
+async fn no_range_is_given_twice_when_ours_takes_over_from_ours() -> anyhow::Result<()> {
     let _turn = ALONE.lock().await;
-    if let Some(skip) = ours::lacks(&[CONTROLLER]) {
-        skip.announce(test);
-        return Ok(());
-    }
-    let Some(mut cluster) = Cluster::for_test(test).await? else { return Ok(()) };
-    let result = play(&cluster, leader, standby).await;
-    if result.is_err() {
-        cluster.keep_logs();
-    }
-    result
+    let test = "no_range_is_given_twice_when_ours_takes_over_from_ours";
+    let Some(mut cluster) = stage(test, &NODE_RANGES).await? else { return Ok(()) };
+    let result = give_ranges(&cluster, Side::Ours, Side::Ours).await;
+    result.inspect_err(|_| cluster.keep_logs())
 }
 
-async fn play(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Result<()> {
+#[tokio::test]
+async fn no_range_is_given_twice_when_ours_takes_over_from_upstreams() -> anyhow::Result<()> {
+    let _turn = ALONE.lock().await;
+    let test = "no_range_is_given_twice_when_ours_takes_over_from_upstreams";
+    let Some(mut cluster) = stage(test, &NODE_RANGES).await? else { return Ok(()) };
+    let result = give_ranges(&cluster, Side::Upstreams, Side::Ours).await;
+    result.inspect_err(|_| cluster.keep_logs())
+}
+
+async fn fails_over(test: &str, leader: Side, standby: Side) -> anyhow::Result<()> {
+    let _turn = ALONE.lock().await;
+    let Some(mut cluster) = stage(test, &SETS_OF_PODS).await? else { return Ok(()) };
+    let result = make_pods(&cluster, leader, standby).await;
+    result.inspect_err(|_| cluster.keep_logs())
+}
+
+/// A cluster for the play, if there can be one here.
+async fn stage(test: &str, play: &Play) -> anyhow::Result<Option<Cluster>> {
+    if let Some(skip) = ours::lacks(&[play.controller]) {
+        skip.announce(test);
+        return Ok(None);
+    }
+    Cluster::for_test(test).await
+}
+
+/// Kills the leader while it gives ranges to nodes; more nodes come while nobody leads.
+async fn give_ranges(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Result<()> {
+    let api = cluster.api().await?;
+    let mut log = cluster.audit_log();
+    let mut first = start(cluster, "leader", &leader.program()?, &NODE_RANGES)?;
+    let old_holder = until_held(&api, None, Duration::from_secs(60)).await?;
+    let mut second = start(cluster, "standby", &standby.program()?, &NODE_RANGES)?;
+    until_standing_by(cluster, &mut log).await?;
+
+    let nodes = "/api/v1/nodes";
+    let node = |i| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{i}")}});
+    let join = |range: Range<u64>| load::send_all(&api, range.map(|i| Request::create(nodes, node(i))));
+    let ranges_of = |node: &Value| node["spec"]["podCIDRs"].as_array().cloned().unwrap_or_default();
+    let at_least = |wanted: u64| {
+        let api = &api;
+        move || async move {
+            let seen = load::count_if(api, nodes, |node| !ranges_of(node).is_empty()).await? as u64;
+            Ok((seen < wanted).then(|| format!("{seen} nodes have ranges")))
+        }
+    };
+    join(0..NODES / 2).await?;
+    until("ranges for some nodes", Duration::from_secs(60), at_least(NODES / 8)).await?;
+    first.kill();
+    join(NODES / 2..NODES).await?;
+    until_held(&api, Some(&old_holder), TAKEN_OVER_WITHIN).await?;
+    until("ranges for all nodes", Duration::from_secs(120), at_least(NODES)).await?;
+
+    anyhow::ensure!(second.ended().is_none(), "the standby ended");
+    let mut given: BTreeMap<String, u64> = BTreeMap::new();
+    for node in load::list(&api, nodes).await? {
+        let ranges = ranges_of(&node);
+        anyhow::ensure!(ranges.len() == 2, "{} has {ranges:?}", node["metadata"]["name"]);
+        ranges.iter().for_each(|range| *given.entry(range.to_string()).or_default() += 1);
+    }
+    given.retain(|range, nodes| *nodes > 1 || range.starts_with("\"10.0.255."));
+    anyhow::ensure!(given.is_empty(), "given twice, or a Service's: {given:?}");
+    second.stop(Duration::from_secs(20)).await?;
+    Ok(())
+}
+
+async fn make_pods(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Result<()> {
     let api = cluster.api().await?;
     let mut log = cluster.audit_log();
     load::create_namespace(&api).await?;
-    let mut first = start(cluster, "leader", &leader.program()?)?;
+    let mut first = start(cluster, "leader", &leader.program()?, &SETS_OF_PODS)?;
     let old_holder = until_held(&api, None, Duration::from_secs(60)).await?;
-    let mut second = start(cluster, "standby", &standby.program()?)?;
+    let mut second = start(cluster, "standby", &standby.program()?, &SETS_OF_PODS)?;
     until_standing_by(cluster, &mut log).await?;
 
     let (pods, sets) = (load::path("v1", "pods"), load::path("apps/v1", "replicasets"));
@@ -147,9 +229,9 @@ async fn play(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Result<
     Ok(())
 }
 
-fn start(cluster: &Cluster, name: &str, program: &Path) -> anyhow::Result<Process> {
-    let controllers = [CONTROLLER.to_owned()];
-    let flags = ["--kube-api-qps=200".to_owned(), "--kube-api-burst=300".to_owned()];
+fn start(cluster: &Cluster, name: &str, program: &Path, play: &Play) -> anyhow::Result<Process> {
+    let controllers = [play.controller.to_owned()];
+    let flags: Vec<String> = play.flags.iter().map(|flag| (*flag).to_owned()).collect();
     cluster.start_manager(
         name,
         &Manager { binary: program, controllers: &controllers, leader_elect: true, flags: &flags },
