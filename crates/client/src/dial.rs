@@ -5,30 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http_body_util::Full;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tower::Service;
 
+use crate::http2::{self, PING_AFTER, PING_TIMEOUT};
 use crate::transport::BoxError;
 
 /// TCP, TLS and the first frames together.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Upstream's `HTTP2_READ_IDLE_TIMEOUT_SECONDS` and `HTTP2_PING_TIMEOUT_SECONDS`: a peer that has vanished without a
-/// word is noticed after 45 s, not when TCP gives up.
-const PING_AFTER: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Lists of large clusters stream faster with windows that hold more than a round trip's worth.
-const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
 
 /// A way to the server.
 pub(crate) struct Dialer {
@@ -39,7 +32,7 @@ pub(crate) struct Dialer {
 
 /// An open connection.
 pub(crate) enum Link {
-    Http2(http2::SendRequest<Full<Bytes>>),
+    Http2(http2::Connection),
     Http1(http1::SendRequest<Full<Bytes>>),
 }
 
@@ -92,7 +85,11 @@ impl Dialer {
         };
         let stream = TlsConnector::from(tls).connect(name.clone(), tcp).await?;
         let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        if is_h2 { http2_link(TokioIo::new(stream)).await } else { http1_link(TokioIo::new(stream)).await }
+        if is_h2 {
+            http2::Connection::open(stream).await.map(Link::Http2)
+        } else {
+            http1_link(TokioIo::new(stream)).await
+        }
     }
 
     async fn tcp(&self) -> Result<TcpStream, BoxError> {
@@ -120,35 +117,16 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-async fn http2_link<I>(io: I) -> Result<Link, BoxError>
-where
-    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
-{
-    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING_AFTER)
-        .keep_alive_timeout(PING_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .handshake(io)
-        .await?;
-    tokio::spawn(drive(connection));
-    Ok(Link::Http2(sender))
-}
-
 async fn http1_link<I>(io: I) -> Result<Link, BoxError>
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::Builder::new().handshake(io).await?;
-    tokio::spawn(drive(connection));
+    tokio::spawn(connection.map(|ended| {
+        // Each request hears of its own failure, so the connection's end is only worth a debug line.
+        if let Err(error) = ended {
+            tracing::debug!(error = &error as &dyn std::error::Error, "connection to the API server ended");
+        }
+    }));
     Ok(Link::Http1(sender))
-}
-
-/// Each request hears of its own failure, so the connection's end is only worth a debug line.
-async fn drive(connection: impl Future<Output = hyper::Result<()>>) {
-    if let Err(error) = connection.await {
-        tracing::debug!(error = &error as &dyn std::error::Error, "connection to the API server ended");
-    }
 }

@@ -137,6 +137,11 @@ impl Account {
         if let Some(header) = self.fresh() {
             return Ok(header);
         }
+        // Boxed, so that the many requests that have a token do not carry the room for asking.
+        Box::pin(self.renewed()).await
+    }
+
+    async fn renewed(&self) -> Result<HeaderValue, TransportError> {
         let _one_at_a_time = self.asking.lock().await;
         if let Some(header) = self.fresh() {
             return Ok(header);

@@ -17,6 +17,7 @@ mod dial;
 mod discovery;
 mod error;
 mod frames;
+mod http2;
 mod identities;
 mod kubeconfig;
 mod limiter;

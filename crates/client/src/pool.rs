@@ -13,13 +13,14 @@ use http::{HeaderValue, StatusCode, Uri, header};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::credentials::{Credentials, Snapshot, chain};
 use crate::dial::{Dialer, Link};
+use crate::http2;
 use crate::transport::{Body, BoxError, Transport, TransportError};
 
 /// Idle HTTP/1.1 connections kept for the next request.
@@ -72,7 +73,7 @@ struct Open {
 
 /// An HTTP/2 connection.
 struct Shared {
-    sender: http2::SendRequest<Full<Bytes>>,
+    connection: http2::Connection,
     streams: AtomicUsize,
     generation: u64,
 }
@@ -156,7 +157,7 @@ impl Inner {
         let mut resends = 0;
         loop {
             let snapshot = self.credentials.snapshot();
-            let mut signed = request.clone().map(Full::new);
+            let mut signed = request.clone();
             snapshot.sign(signed.headers_mut()).await?;
             let mut lease = self.lease(&snapshot).await.map_err(TransportError::NotSent)?;
             let response = match lease.send(signed, &self.host).await {
@@ -173,7 +174,7 @@ impl Inner {
             };
             if response.status() == StatusCode::UNAUTHORIZED && !renewed {
                 renewed = true;
-                if self.credentials.renew(snapshot.generation).await {
+                if Box::pin(self.credentials.renew(snapshot.generation)).await {
                     continue;
                 }
             }
@@ -195,9 +196,14 @@ impl Inner {
     }
 
     async fn lease(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
-        if let Some(lease) = self.reuse(credentials.generation) {
-            return Ok(lease);
+        match self.reuse(credentials.generation) {
+            Some(lease) => Ok(lease),
+            // Boxed, so that the many requests that need no dialling do not carry the room for it.
+            None => Box::pin(self.dial(credentials)).await,
         }
+    }
+
+    async fn dial(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
         if self.speaks_http1.load(Ordering::Relaxed) {
             // Nothing to share, so nothing to wait for but a free slot.
             let link = self.dialer.dial(credentials.tls.clone()).await?;
@@ -226,7 +232,7 @@ impl Inner {
     /// A connection with room on it. Those opened with credentials since replaced live on only for their streams.
     fn reuse(&self, generation: u64) -> Option<Lease> {
         let mut open = self.open.lock();
-        open.shared.retain(|c| !c.sender.is_closed() && c.generation == generation);
+        open.shared.retain(|c| !c.connection.is_closed() && c.generation == generation);
         if let Some(least) = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed)) {
             let has_room = least.streams.load(Ordering::Relaxed) < self.limits.streams;
             // Beyond the last connection, streams queue up on the existing ones.
@@ -241,8 +247,8 @@ impl Inner {
 
     async fn admit(&self, link: Link, generation: u64) -> Result<Lease, BoxError> {
         match link {
-            Link::Http2(sender) => {
-                let shared = Arc::new(Shared { sender, streams: AtomicUsize::new(0), generation });
+            Link::Http2(connection) => {
+                let shared = Arc::new(Shared { connection, streams: AtomicUsize::new(0), generation });
                 let stream = Stream::open(&shared);
                 self.open.lock().shared.push(shared);
                 Ok(Lease::Stream(stream))
@@ -266,53 +272,47 @@ impl Inner {
 impl Lease {
     async fn send(
         &mut self,
-        mut request: http::Request<Full<Bytes>>,
+        request: http::Request<Bytes>,
+        host: &HeaderValue,
+    ) -> Result<http::Response<Received>, TransportError> {
+        match self {
+            Self::Stream(stream) => {
+                stream.0.connection.send(request).await.map(|answer| answer.map(Received::Http2))
+            }
+            Self::Whole(single) => single.send(request, host).await.map(|answer| answer.map(Received::Http1)),
+        }
+    }
+}
+
+impl Single {
+    async fn send(
+        &mut self,
+        request: http::Request<Bytes>,
         host: &HeaderValue,
     ) -> Result<http::Response<Incoming>, TransportError> {
-        let sent = match self {
-            Self::Stream(stream) => {
-                let mut sender = stream.0.sender.clone();
-                sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
-                sender.try_send_request(request).await
-            }
-            Self::Whole(single) => {
-                // HTTP/1.1 names the server in a header and not in the request line.
-                let path =
-                    request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-                *request.uri_mut() = Uri::from(path);
-                request.headers_mut().insert(header::HOST, host.clone());
-                single.sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
-                single.sender.try_send_request(request).await
-            }
-        };
-        sent.map_err(|mut failed| {
+        let mut request = request.map(Full::new);
+        // HTTP/1.1 names the server in a header and not in the request line.
+        let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        *request.uri_mut() = Uri::from(path);
+        request.headers_mut().insert(header::HOST, host.clone());
+        self.sender.ready().await.map_err(|e| TransportError::NotSent(e.into()))?;
+        self.sender.try_send_request(request).await.map_err(|mut failed| {
             let unsent = failed.take_message().is_some();
             let error = failed.into_error();
-            if unsent || was_refused(&error) {
-                TransportError::NotSent(error.into())
-            } else {
-                TransportError::Lost(error.into())
-            }
+            if unsent { TransportError::NotSent(error.into()) } else { TransportError::Lost(error.into()) }
         })
     }
 }
 
-/// HTTP/2 can say for certain that a request was not looked at: by refusing its stream, or by naming an earlier
-/// stream as the last one when the server says goodbye.
-fn was_refused(error: &hyper::Error) -> bool {
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(cause) = next {
-        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
-            return h2.is_remote() && (h2.is_go_away() || h2.reason() == Some(h2::Reason::REFUSED_STREAM));
-        }
-        next = cause.source();
-    }
-    false
+/// What comes back, by either protocol.
+enum Received {
+    Http1(Incoming),
+    Http2(http2::Received),
 }
 
 /// The body of an answer, which holds its connection until it has been read.
 struct Answer {
-    inner: Incoming,
+    inner: Received,
     lease: Option<Lease>,
     pool: Arc<Inner>,
 }
@@ -325,10 +325,13 @@ impl http_body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        let polled = match &mut self.inner {
+            Received::Http1(body) => Pin::new(body).poll_frame(cx).map_err(BoxError::from),
+            Received::Http2(body) => Pin::new(body).poll_frame(cx).map_err(BoxError::from),
+        };
         let over = match &polled {
             Poll::Ready(None) => true,
-            Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
+            Poll::Ready(Some(Ok(_))) => self.is_end_stream(),
             Poll::Ready(Some(Err(_))) => {
                 self.lease = None;
                 false
@@ -338,14 +341,20 @@ impl http_body::Body for Answer {
         if over && let Some(Lease::Whole(single)) = self.lease.take() {
             self.pool.give_back(single);
         }
-        polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        match &self.inner {
+            Received::Http1(body) => body.is_end_stream(),
+            Received::Http2(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        match &self.inner {
+            Received::Http1(body) => body.size_hint(),
+            Received::Http2(body) => body.size_hint(),
+        }
     }
 }

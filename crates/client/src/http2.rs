@@ -1,0 +1,156 @@
+//! One HTTP/2 connection: many requests side by side, and a ping now and then to see that somebody is still there.
+//!
+//! Straight on `h2`: a request is put on its stream by whoever sends it and its answer wakes nobody else, where a
+//! general client passes both through tasks and channels of its own.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use h2::client::{self, SendRequest};
+use h2::{Ping, PingPong, Reason, RecvStream};
+use http::header::CONTENT_LENGTH;
+use http_body::Frame;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+
+use crate::transport::{BoxError, TransportError};
+
+/// Upstream's `HTTP2_READ_IDLE_TIMEOUT_SECONDS` and `HTTP2_PING_TIMEOUT_SECONDS`: a peer that has vanished without a
+/// word is noticed after 45 s, not when TCP gives up.
+pub(crate) const PING_AFTER: Duration = Duration::from_secs(30);
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Lists of large clusters stream faster with windows that hold more than a round trip's worth.
+const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
+/// No API server says more than this beside its answer.
+const MAX_HEADERS: u32 = 64 * 1024;
+
+/// An open connection. Dropping it lets the streams on it end in peace.
+pub(crate) struct Connection {
+    sender: SendRequest<Bytes>,
+    driver: AbortHandle,
+    /// It takes no further request: the server has said goodbye, or it failed.
+    spent: AtomicBool,
+}
+
+impl Connection {
+    pub(crate) async fn open<I>(io: I) -> Result<Self, BoxError>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, mut connection) = client::Builder::new()
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(MAX_HEADERS)
+            .handshake(io)
+            .await?;
+        let pings = connection.ping_pong();
+        let driver = tokio::spawn(connection.map(|ended| {
+            // Each request hears of its own failure, so the connection's end is only worth a debug line.
+            if let Err(error) = ended {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "connection to the API server ended"
+                );
+            }
+        }))
+        .abort_handle();
+        if let Some(pings) = pings {
+            tokio::spawn(end_when_silent(pings, driver.clone()));
+        }
+        Ok(Self { sender, driver, spent: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.spent.load(Ordering::Relaxed) || self.driver.is_finished()
+    }
+
+    /// Sends a request; resolves when the head of the answer is there.
+    pub(crate) async fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> Result<http::Response<Received>, TransportError> {
+        let (head, body) = request.into_parts();
+        let mut head = http::Request::from_parts(head, ());
+        if !body.is_empty() {
+            head.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+        }
+        let mut sender = self.sender.clone();
+        let answer = match sender.send_request(head, body.is_empty()) {
+            Ok((answer, mut stream)) => {
+                if !body.is_empty() {
+                    stream.send_data(body, true).map_err(|error| self.failed(error))?;
+                }
+                answer
+            }
+            Err(error) => {
+                self.spent.store(true, Ordering::Relaxed);
+                return Err(TransportError::NotSent(error.into()));
+            }
+        };
+        let answer = answer.await.map_err(|error| self.failed(error))?;
+        Ok(answer.map(Received))
+    }
+
+    fn failed(&self, error: h2::Error) -> TransportError {
+        if error.is_go_away() || error.is_io() {
+            self.spent.store(true, Ordering::Relaxed);
+        }
+        if was_refused(&error) {
+            TransportError::NotSent(error.into())
+        } else {
+            TransportError::Lost(error.into())
+        }
+    }
+}
+
+/// HTTP/2 can say for certain that a request was not looked at: by refusing its stream, or by naming an earlier
+/// stream as the last one when the server says goodbye.
+fn was_refused(error: &h2::Error) -> bool {
+    error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
+}
+
+/// Ends a connection on which a ping gets no answer, and with it all that waits there.
+async fn end_when_silent(mut pings: PingPong, driver: AbortHandle) {
+    loop {
+        tokio::time::sleep(PING_AFTER).await;
+        match tokio::time::timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return,
+            Err(_) => {
+                tracing::debug!("no answer to a ping; giving the connection up");
+                return driver.abort();
+            }
+        }
+    }
+}
+
+/// The body of an answer.
+pub(crate) struct Received(RecvStream);
+
+impl http_body::Body for Received {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let Some(data) = ready!(self.0.poll_data(cx)) else { return Poll::Ready(None) };
+        Poll::Ready(Some(data.and_then(|data| {
+            // What has been handed on no longer counts against the windows.
+            self.0.flow_control().release_capacity(data.len())?;
+            Ok(Frame::data(data))
+        })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
