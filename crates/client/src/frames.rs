@@ -106,9 +106,14 @@ enum WireKind {
 impl Frame {
     /// Reads one line. The object is a slice of it: nothing is copied and nothing inside it is parsed.
     pub(crate) fn parse(line: &Bytes) -> Result<Self, serde_json::Error> {
-        let frame: WireFrame<'_> = serde_json::from_slice(line)?;
-        let object = line.slice_ref(frame.object.get().as_bytes());
-        let kind = match frame.kind {
+        let (kind, object) = match WireKind::and_object(line) {
+            Some((kind, object)) => (kind, line.slice_ref(object)),
+            None => {
+                let frame: WireFrame<'_> = serde_json::from_slice(line)?;
+                (frame.kind, line.slice_ref(frame.object.get().as_bytes()))
+            }
+        };
+        let kind = match kind {
             WireKind::Added => EventKind::Added,
             WireKind::Modified => EventKind::Modified,
             WireKind::Deleted => EventKind::Deleted,
@@ -116,6 +121,24 @@ impl Frame {
             WireKind::Error => return Ok(Self::Error(object)),
         };
         Ok(Self::Event(WatchEvent { kind, object }))
+    }
+}
+
+impl WireKind {
+    /// API servers write `{"type":…,"object":…}` in this order, with nothing around it, so that the end of the object
+    /// is known without walking through it. Whether it is JSON comes to light when it is decoded, as it must be anyway.
+    fn and_object(line: &[u8]) -> Option<(Self, &[u8])> {
+        let rest = line.strip_prefix(br#"{"type":""#)?;
+        let (kind, rest) = match rest.first()? {
+            b'A' => (Self::Added, rest.strip_prefix(b"ADDED")?),
+            b'M' => (Self::Modified, rest.strip_prefix(b"MODIFIED")?),
+            b'D' => (Self::Deleted, rest.strip_prefix(b"DELETED")?),
+            b'B' => (Self::Bookmark, rest.strip_prefix(b"BOOKMARK")?),
+            b'E' => (Self::Error, rest.strip_prefix(b"ERROR")?),
+            _ => return None,
+        };
+        let object = rest.strip_prefix(br#"","object":"#)?.strip_suffix(b"}")?;
+        (object.starts_with(b"{") && object.ends_with(b"}")).then_some((kind, object))
     }
 }
 
@@ -177,6 +200,18 @@ mod tests {
         assert!(
             matches!(Frame::parse(&line), Ok(Frame::Error(o)) if &o[..] == br#"{"kind":"Status","code":410}"#)
         );
+    }
+
+    #[test]
+    fn the_order_that_servers_use_and_any_other_read_the_same() {
+        for kind in ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"] {
+            for object in ["{}", r#"{"a":{"b":"}}"}}"#] {
+                let usual = format!(r#"{{"type":"{kind}","object":{object}}}"#);
+                let other = format!(r#"{{"object": {object}, "type": "{kind}"}}"#);
+                assert!(WireKind::and_object(usual.as_bytes()).is_some());
+                assert_eq!(Frame::parse(&usual.into()).unwrap(), Frame::parse(&other.into()).unwrap());
+            }
+        }
     }
 
     #[test]
