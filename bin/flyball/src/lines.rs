@@ -54,7 +54,7 @@ impl Line {
                 name: target.name.to_string(),
             },
             subresource: decision.subresource.to_string(),
-            why: decision.why.clone(),
+            why: decision.why.to_string(),
             outcome: outcome.to_owned(),
             detail,
         }

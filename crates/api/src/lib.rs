@@ -43,7 +43,7 @@ pub use labels::Labels;
 pub use meta::{ObjectMeta, OwnerReference, PartialObject};
 pub use quantity::Quantity;
 pub use raw::{RawJson, WithRaw};
-pub use resource::{Object, Resource, ResourceType, manifest, manifest_with_status};
+pub use resource::{Object, Resource, ResourceType, manifest, manifest_with_status, status_manifest};
 pub use resources::{ResourceList, Resources};
 pub use selector::{FieldSelector, LabelSelector, Selector};
 pub use time::Timestamp;

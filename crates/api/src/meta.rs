@@ -123,6 +123,8 @@ pub struct PartialObject {
 }
 
 impl Object for PartialObject {
+    const IS_METADATA: bool = true;
+
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
     }

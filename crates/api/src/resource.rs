@@ -101,6 +101,9 @@ impl fmt::Display for ResourceType {
 
 /// Anything the API serves as an object: it can be read from JSON and has metadata.
 pub trait Object: DeserializeOwned + Send + Sync + 'static {
+    /// Whether it consists of metadata alone, so that nothing else need be asked for.
+    const IS_METADATA: bool = false;
+
     /// The object's metadata.
     fn meta(&self) -> &ObjectMeta;
 
@@ -140,11 +143,15 @@ pub fn manifest<T: Resource + Serialize>(object: &T) -> Result<Value, serde_json
 /// What the server takes in a PUT on `/status`: the metadata as it was read (what is left out would be removed)
 /// and the new status. The rest of the object is not changed by such a request.
 pub fn manifest_with_status<T: Resource>(object: &T, status: &impl Serialize) -> Value {
-    let kind = T::TYPE;
+    status_manifest(&T::TYPE, object.meta(), status)
+}
+
+/// The same for an object of which only the metadata is at hand.
+pub fn status_manifest(kind: &ResourceType, metadata: &ObjectMeta, status: &impl Serialize) -> Value {
     serde_json::json!({
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
-        "metadata": object.meta(),
+        "metadata": metadata,
         "status": status,
     })
 }

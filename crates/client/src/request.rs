@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use flyball_api::{Key, ResourceType, ResourceVersion, Uid};
+use flyball_api::{Key, Object, ResourceType, ResourceVersion, Uid};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -83,6 +83,11 @@ pub enum Accept {
 }
 
 impl Accept {
+    /// The form in which an answer is wanted that is read into `O`.
+    pub fn of<O: Object>() -> Self {
+        if O::IS_METADATA { Self::Metadata } else { Self::Json }
+    }
+
     fn header(self) -> HeaderValue {
         // Plain JSON stands last for servers (and aggregated APIs) that know no other form.
         HeaderValue::from_static(match self {
@@ -147,6 +152,19 @@ impl Request {
         request.name = Some(key.name.clone());
         request.subresource = subresource.map(SmolStr::from);
         request
+    }
+
+    /// A patch of one object, or of a subresource of it; its document is the body.
+    pub fn patch(resource: &ResourceType, key: &Key, subresource: Option<&str>, patch: &Patch) -> Self {
+        let mut request = Self::object(Verb::Patch, resource, key, subresource);
+        request.content_type = patch.content_type();
+        match patch {
+            Patch::Apply { manager, force, .. } => {
+                let force = if *force { "true" } else { "false" };
+                request.param("fieldManager", manager.clone()).param("force", force)
+            }
+            _ => request,
+        }
     }
 
     /// With a body.
@@ -337,7 +355,8 @@ impl Patch {
         }
     }
 
-    pub(crate) fn document(&self) -> &Value {
+    /// What is sent.
+    pub fn document(&self) -> &Value {
         match self {
             Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,
             Self::Apply { object, .. } => object,

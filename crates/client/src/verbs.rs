@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use crate::client::{Client, Reply, what};
 use crate::error::Error;
-use crate::request::{DeleteOptions, ListParams, Patch, Request, Verb};
+use crate::request::{Accept, DeleteOptions, ListParams, Patch, Request, Verb};
 
 /// One page of a collection.
 #[derive(Debug, Clone)]
@@ -209,13 +209,7 @@ impl Client {
         subresource: Option<&str>,
         patch: &Patch,
     ) -> Result<O, Error> {
-        let mut request = Request::object(Verb::Patch, resource, key, subresource);
-        request.content_type = patch.content_type();
-        if let Patch::Apply { manager, force, .. } = patch {
-            let force = SmolStr::new_static(if *force { "true" } else { "false" });
-            request = request.param("fieldManager", manager.clone()).param("force", force);
-        }
-        self.send_body(request, patch.document()).await
+        self.send_body(Request::patch(resource, key, subresource, patch), patch.document()).await
     }
 
     /// Deletes an object.
@@ -230,7 +224,7 @@ impl Client {
         key: &Key,
         options: &DeleteOptions,
     ) -> Result<Deleted, Error> {
-        let request = Request::object(Verb::Delete, resource, key, None);
+        let request = Request::object(Verb::Delete, resource, key, None).accept(Accept::Metadata);
         let answer: WireDeleted = self.send_body(request, &options.to_value()).await?;
         let object = (answer.kind != "Status").then_some(PartialObject { metadata: answer.metadata });
         Ok(Deleted { object })
@@ -249,7 +243,8 @@ impl Client {
         self.request(request.body(body)).await.map(drop)
     }
 
-    async fn send_body<O: DeserializeOwned>(
+    /// Sends a request with `body` and reads the answer into `O`.
+    pub async fn send_body<O: DeserializeOwned>(
         &self,
         request: Request,
         body: &(impl Serialize + ?Sized),

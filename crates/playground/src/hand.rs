@@ -7,7 +7,7 @@ use flyball_client::{Client, Error};
 use flyball_runtime::Clock;
 use flyball_runtime::decisions::{Decision, DecisionLog, Outcome, Subject};
 use flyball_runtime::events::Recorder;
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 
 /// Who writes, and where it is noted.
 #[derive(Clone)]
@@ -77,11 +77,11 @@ impl Hand {
             id: 0,
             time,
             controller: self.inner.name,
-            owner: key.to_string(),
+            owner: format_smolstr!("{key}"),
             action,
             target: Subject::new(T::TYPE.kind, key),
             subresource: SmolStr::new_static(subresource),
-            why,
+            why: why.into(),
             outcome,
             took_ms: begun.elapsed(),
         });

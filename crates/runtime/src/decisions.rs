@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 use tokio::sync::broadcast;
 
 /// How many decisions are remembered.
-const REMEMBERED: usize = 8192;
+const REMEMBERED: usize = 4096;
 /// How many decisions a slow live listener may lag behind before it loses some.
 const LISTENER_LAG: usize = 1024;
 
@@ -71,7 +71,7 @@ pub struct Decision {
     /// Which controller.
     pub controller: &'static str,
     /// The key that was being reconciled.
-    pub owner: String,
+    pub owner: SmolStr,
     /// `create`, `update`, `patch`, `delete`.
     pub action: &'static str,
     /// What was written, with its subresource.
@@ -80,7 +80,7 @@ pub struct Decision {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub subresource: SmolStr,
     /// Why the controller did it.
-    pub why: String,
+    pub why: Box<str>,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,

@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, ResourceVersion};
-use flyball_client::{DeleteOptions, Error, ListParams, Patch, Verb};
+use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
+use flyball_client::{Accept, DeleteOptions, Error, ListParams, Patch, Request, Verb};
 use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -71,7 +71,8 @@ impl<'a> Writer<'a> {
         self.create_dynamic(&T::TYPE, (!namespace.is_empty()).then_some(namespace), body, why).await
     }
 
-    /// Creates an object of a resource that is known only at run time.
+    /// Creates an object of any resource. An answer that is read as a [`PartialObject`] is
+    /// asked for without the rest, which spares the server and us the work; so with updates and patches.
     pub async fn create_dynamic<T: Object>(
         &self,
         resource: &ResourceType,
@@ -92,7 +93,8 @@ impl<'a> Writer<'a> {
             true => Awaited::UnknownCreation(namespace.map(str::to_owned)),
             false => Awaited::UnknownObject(target.key.clone()),
         };
-        let request = self.cx.client.create_as::<T>(resource, namespace, body);
+        let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::of::<T>());
+        let request = self.cx.client.send_body::<T>(request, body);
         self.write(Verb::Create, target, why, unknown, request, identity).await
     }
 
@@ -134,7 +136,17 @@ impl<'a> Writer<'a> {
         self.update_dynamic(&T::TYPE, key, subresource, body, why).await
     }
 
-    /// Replaces an object of a resource that is known only at run time.
+    /// Replaces the status of an object. Nobody reads back what they have just said, so only metadata is returned.
+    pub async fn update_status<T: Resource>(
+        &self,
+        key: &Key,
+        body: &Value,
+        why: impl Display,
+    ) -> Result<PartialObject, Error> {
+        self.update_dynamic(&T::TYPE, key, Some("status"), body, why).await
+    }
+
+    /// Replaces an object of any resource.
     pub async fn update_dynamic<T: Object>(
         &self,
         resource: &ResourceType,
@@ -144,7 +156,8 @@ impl<'a> Writer<'a> {
         why: impl Display,
     ) -> Result<T, Error> {
         let target = Target { resource, key: key.clone(), subresource };
-        let request = self.cx.client.update_as::<T>(resource, key, subresource, body);
+        let request = Request::object(Verb::Update, resource, key, subresource).accept(Accept::of::<T>());
+        let request = self.cx.client.send_body::<T>(request, body);
         self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
     }
 
@@ -159,7 +172,7 @@ impl<'a> Writer<'a> {
         self.patch_dynamic(&T::TYPE, key, subresource, patch, why).await
     }
 
-    /// Changes parts of an object of a resource that is known only at run time.
+    /// Changes parts of an object of any resource.
     pub async fn patch_dynamic<T: Object>(
         &self,
         resource: &ResourceType,
@@ -169,7 +182,8 @@ impl<'a> Writer<'a> {
         why: impl Display,
     ) -> Result<T, Error> {
         let target = Target { resource, key: key.clone(), subresource };
-        let request = self.cx.client.patch_as::<T>(resource, key, subresource, &patch);
+        let request = Request::patch(resource, key, subresource, &patch).accept(Accept::of::<T>());
+        let request = self.cx.client.send_body::<T>(request, patch.document());
         self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
     }
 
@@ -248,11 +262,11 @@ impl<'a> Writer<'a> {
             id: 0,
             time: cx.clock.now(),
             controller: cx.name,
-            owner: self.owner.to_string(),
+            owner: smol_str::format_smolstr!("{}", self.owner),
             action: verb.as_str(),
             target: Subject::new(target.resource.kind.clone(), &named),
             subresource: target.subresource.map(SmolStr::new).unwrap_or_default(),
-            why: why.to_string(),
+            why: why.to_string().into(),
             outcome: outcome(answer.as_ref().err()),
             took_ms: started.elapsed(),
         });

@@ -1,7 +1,7 @@
 //! Pods made from a template and taken away again, with the events that users know.
 
 use flyball_api::pod::Pod;
-use flyball_api::{Key, OwnerReference, PodTemplate, Timestamp};
+use flyball_api::{Key, OwnerReference, PartialObject, PodTemplate, Resource, Timestamp};
 use flyball_client::Error;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, exactly};
@@ -63,7 +63,7 @@ pub fn name_prefix(owner: &str) -> String {
     if owner.len() < LONGEST_PREFIX { format!("{owner}-") } else { owner.to_owned() }
 }
 
-/// Creates a pod for `about` and tells of it.
+/// Creates a pod for `about` and tells of it. Of the pod as the server made it, only metadata is returned.
 pub async fn create(
     cx: &Context,
     events: &Recorder,
@@ -71,15 +71,15 @@ pub async fn create(
     about: &ObjectRef,
     body: &Value,
     why: &str,
-) -> Result<Pod, PodError> {
+) -> Result<PartialObject, PodError> {
     let labels = body.pointer("/metadata/labels").and_then(Value::as_object);
     if labels.is_none_or(|labels| labels.is_empty()) {
         return Err(PodError::NoLabels);
     }
-    match cx.writer(owner).create::<Pod>(&owner.namespace, body, why).await {
-        Ok(pod) => {
-            events.normal(about, SUCCESSFUL_CREATE, format!("Created pod: {}", pod.metadata.name));
-            Ok(pod)
+    match cx.writer(owner).create_dynamic(&Pod::TYPE, Some(&owner.namespace), body, why).await {
+        Ok(PartialObject { metadata }) => {
+            events.normal(about, SUCCESSFUL_CREATE, format!("Created pod: {}", metadata.name));
+            Ok(PartialObject { metadata })
         }
         Err(error) => {
             // In a namespace that is going away every creation fails; that is no news.

@@ -33,7 +33,7 @@ pub(super) struct Post {
 }
 
 struct Similar {
-    messages: FxHashSet<String>,
+    messages: FxHashSet<Digest>,
     last: Timestamp,
 }
 
@@ -49,10 +49,14 @@ struct Allowance {
     at: Timestamp,
 }
 
+/// Stands for the parts of reports by which they are told apart: thousands are remembered, the texts are long, and no
+/// two of them share 128 bits.
+type Digest = u128;
+
 pub(super) struct Correlator {
-    similar: LruCache<String, Similar>,
-    written: LruCache<String, Written>,
-    allowances: LruCache<String, Allowance>,
+    similar: LruCache<Digest, Similar>,
+    written: LruCache<Digest, Written>,
+    allowances: LruCache<Digest, Allowance>,
     last_suffix: i128,
 }
 
@@ -72,12 +76,12 @@ impl Correlator {
     pub(super) fn correlate(&mut self, report: &Report) -> Option<Post> {
         let now = report.at;
         let group = group_key(report);
-        let combined = self.is_one_of_many(&group, report);
+        let combined = self.is_one_of_many(digest(&group), report);
         let message = match combined {
             true => format!("(combined from similar events): {}", report.message),
             false => report.message.clone(),
         };
-        let identity = if combined { group } else { identity_key(report) };
+        let identity = if combined { digest(&group) } else { digest(&identity_key(&group, report)) };
         let post = match self.written.get(&identity).cloned() {
             Some(Written { name, count, first }) => {
                 Post { name, message, count: count.saturating_add(1), first, last: now, combined }
@@ -90,18 +94,19 @@ impl Correlator {
     }
 
     /// Counts the messages under the report's reason; true when there are too many to tell one by one.
-    fn is_one_of_many(&mut self, group: &str, report: &Report) -> bool {
+    fn is_one_of_many(&mut self, group: Digest, report: &Report) -> bool {
         let now = report.at;
         let fresh = || Similar { messages: FxHashSet::default(), last: now };
-        let similar = self.similar.get_or_insert_mut(group.to_owned(), fresh);
+        let similar = self.similar.get_or_insert_mut(group, fresh);
         if now.duration_since(similar.last).as_secs() > COMBINE_WITHIN_SECONDS {
             similar.messages.clear();
         }
         similar.last = now;
-        let known = similar.messages.contains(&report.message);
+        let message = digest(&report.message);
+        let known = similar.messages.contains(&message);
         let crowd = !known && similar.messages.len() + 1 >= SIMILAR_BEFORE_COMBINING;
         if !known && !crowd {
-            similar.messages.insert(report.message.clone());
+            similar.messages.insert(message);
         }
         crowd
     }
@@ -109,7 +114,7 @@ impl Correlator {
     fn is_allowed(&mut self, report: &Report) -> bool {
         let now = report.at;
         let fresh = || Allowance { tokens: SPAM_BURST, at: now };
-        let allowance = self.allowances.get_or_insert_mut(spam_key(report), fresh);
+        let allowance = self.allowances.get_or_insert_mut(digest(&spam_key(report)), fresh);
         let passed = now.duration_since(allowance.at).as_secs_f64().max(0.0);
         allowance.at = now;
         allowance.tokens = (allowance.tokens + passed * SPAM_PER_SECOND).min(SPAM_BURST);
@@ -143,8 +148,12 @@ fn group_key(report: &Report) -> String {
     format!("{}\0{}", spam_key(report), report.reason)
 }
 
-fn identity_key(report: &Report) -> String {
-    format!("{}\0{}", group_key(report), report.message)
+fn identity_key(group: &str, report: &Report) -> String {
+    format!("{group}\0{}", report.message)
+}
+
+fn digest(key: &str) -> Digest {
+    flyball_api::hash::fnv128a(key.as_bytes())
 }
 
 #[cfg(test)]

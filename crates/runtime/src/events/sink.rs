@@ -1,15 +1,18 @@
 //! Writes events to the API server, one after another, for one controller.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceType};
-use flyball_client::{Client, Error, Patch};
+use flyball_client::{Accept, Client, Error, Patch, Request, Verb};
 use rand::Rng;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
 use tokio::sync::mpsc;
 
-use super::Report;
 use super::correlator::{Correlator, Post};
+use super::{EventType, ObjectRef, Report};
 use crate::error::Chain;
 
 const TRIES: u32 = 12;
@@ -17,9 +20,10 @@ const PAUSE: Duration = Duration::from_secs(10);
 const EVENTS: ResourceType = ResourceType::new("", "v1", "events", "Event", true);
 
 pub(super) async fn write_all(mut arrivals: mpsc::Receiver<Report>, client: Client) {
-    let mut correlator = Correlator::default();
+    // Most controllers have nothing to tell for a long time, and need no memory for it.
+    let mut correlator = None::<Correlator>;
     while let Some(report) = arrivals.recv().await {
-        if let Some(post) = correlator.correlate(&report) {
+        if let Some(post) = correlator.get_or_insert_default().correlate(&report) {
             write(&client, &report, &post).await;
         }
     }
@@ -55,37 +59,77 @@ async fn write(client: &Client, report: &Report, post: &Post) {
 async fn write_once(client: &Client, namespace: &str, report: &Report, post: &Post) -> Result<(), Error> {
     if post.count > 1 {
         let key = Key::new(namespace, post.name.as_str());
-        let body = json!({"count": post.count, "lastTimestamp": seconds(post.last), "message": post.message});
-        match client.patch_dynamic(&EVENTS, &key, None, &Patch::Strategic(body)).await {
+        let patch = Patch::Strategic(
+            json!({"count": post.count, "lastTimestamp": seconds(post.last), "message": post.message}),
+        );
+        match send(client, Request::patch(&EVENTS, &key, None, &patch), patch.document()).await {
             // It may have expired on the server meanwhile; then it is told anew.
             Err(error) if error.is_not_found() => {}
-            other => return other.map(drop),
+            other => return other,
         }
     }
-    client.create_dynamic(&EVENTS, namespace, &body(namespace, report, post)).await.map(drop)
+    let request = Request::collection(Verb::Create, &EVENTS, Some(namespace));
+    send(client, request, &Body::new(namespace, report, post)).await
 }
 
-fn body(namespace: &str, report: &Report, post: &Post) -> Value {
-    let mut metadata = json!({"name": post.name, "namespace": namespace});
-    if !report.annotations.is_empty() {
-        metadata["annotations"] = report.annotations.iter().map(|(k, v)| (k.to_string(), json!(v))).collect();
+/// Nobody reads the answer, so the server is asked for little of it.
+async fn send(client: &Client, request: Request, body: &impl Serialize) -> Result<(), Error> {
+    client.send_body::<IgnoredAny>(request.accept(Accept::Metadata), body).await.map(drop)
+}
+
+/// An Event of v1 as it is created.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    metadata: Metadata<'a>,
+    involved_object: &'a ObjectRef,
+    reason: &'a str,
+    message: &'a str,
+    source: Source<'a>,
+    first_timestamp: String,
+    last_timestamp: String,
+    count: u32,
+    r#type: EventType,
+    reporting_component: &'a str,
+    reporting_instance: &'a str,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<&'a str, &'a str>,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    component: &'a str,
+}
+
+impl<'a> Body<'a> {
+    fn new(namespace: &'a str, report: &'a Report, post: &'a Post) -> Self {
+        let annotations =
+            report.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        Self {
+            api_version: "v1",
+            kind: "Event",
+            metadata: Metadata { name: &post.name, namespace, annotations },
+            involved_object: &report.about,
+            reason: &report.reason,
+            message: &post.message,
+            source: Source { component: &report.source },
+            first_timestamp: seconds(post.first),
+            last_timestamp: seconds(post.last),
+            count: post.count,
+            r#type: report.kind,
+            // Upstream: client-go tools/record, EventAggregate: combined events carry no reporting component.
+            reporting_component: if post.combined { "" } else { &report.source },
+            reporting_instance: "",
+        }
     }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": metadata,
-        "involvedObject": report.about,
-        "reason": report.reason,
-        "message": post.message,
-        "source": {"component": report.source},
-        "firstTimestamp": seconds(post.first),
-        "lastTimestamp": seconds(post.last),
-        "count": post.count,
-        "type": report.kind,
-        // Upstream: client-go tools/record, EventAggregate: combined events carry no reporting component.
-        "reportingComponent": if post.combined { "" } else { report.source.as_str() },
-        "reportingInstance": "",
-    })
 }
 
 fn seconds(time: flyball_api::Timestamp) -> String {

@@ -250,7 +250,7 @@ impl Controller {
         let key = deployment.key();
         let mut body = manifest_with_status(deployment, status);
         body["metadata"]["annotations"] = json!(annotations);
-        match self.cx.writer(&key).update::<Deployment>(&key, Some("status"), &body, why).await {
+        match self.cx.writer(&key).update_status::<Deployment>(&key, &body, why).await {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(SyncError::api(format!("writing the status of {key}"))(error)),
@@ -266,8 +266,7 @@ impl Controller {
             let key = deployment.key();
             let mut body = manifest_with_status(deployment, &deployment.status);
             body["status"]["observedGeneration"] = json!(generation);
-            let written =
-                self.cx.writer(&key).update::<Deployment>(&key, Some("status"), &body, message).await;
+            let written = self.cx.writer(&key).update_status::<Deployment>(&key, &body, message).await;
             written.map_err(SyncError::api(format!("writing the status of {key}")))?;
         }
         Ok(Next::Settled)

@@ -101,7 +101,7 @@ impl Controller {
         let StatefulSetStatus { replicas, ready_replicas: ready, updated_replicas: updated, .. } = status;
         let why = format!("{replicas} pods, {ready} ready, {updated} updated");
         let body = manifest_with_status(set, status);
-        let written = self.cx.writer(&key).update::<StatefulSet>(&key, Some("status"), &body, why).await;
+        let written = self.cx.writer(&key).update_status::<StatefulSet>(&key, &body, why).await;
         match written {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map(drop).map_err(SyncError::api(format!("writing the status of {key}"))),

@@ -200,7 +200,7 @@ impl Controller {
         let last = last.map_or("never".to_owned(), |last| last.to_string());
         let why = format!("{} Jobs at work, the last start {last}", active.len());
         let body = manifest_with_status(&case.cron, &case.cron.status);
-        match self.cx.writer(&case.key).update::<CronJob>(&case.key, Some("status"), &body, why).await {
+        match self.cx.writer(&case.key).update_status::<CronJob>(&case.key, &body, why).await {
             Ok(_) => Ok(()),
             Err(error) => Err(SyncError::api(format!("writing the status of {}", case.key))(error)),
         }

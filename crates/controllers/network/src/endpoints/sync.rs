@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Endpoints, Key, Service, manifest};
+use flyball_api::{Endpoints, Key, PartialObject, Resource, Service, manifest};
 use flyball_cache::Informer;
 use flyball_common::labelled::pods_with;
 use flyball_common::pods::is_namespace_going;
@@ -51,8 +51,8 @@ impl Controller {
     async fn create(&self, key: &Key, endpoints: &Endpoints) -> Result<(), SyncError> {
         let body = manifest(endpoints).map_err(|error| SyncError::other(format!("encoding {key}"), error))?;
         let why = "the Service has none";
-        match self.cx.writer(key).create::<Endpoints>(&key.namespace, &body, why).await {
-            Ok(_) => Ok(()),
+        match self.cx.writer(key).create_dynamic(&Endpoints::TYPE, Some(&key.namespace), &body, why).await {
+            Ok(PartialObject { .. }) => Ok(()),
             Err(error) if is_namespace_going(&error) => Ok(()),
             Err(error) => {
                 let message = format!("Failed to create endpoint for service {key}: {error}");
@@ -65,8 +65,8 @@ impl Controller {
     async fn update(&self, key: &Key, endpoints: &Endpoints) -> Result<(), SyncError> {
         let body = manifest(endpoints).map_err(|error| SyncError::other(format!("encoding {key}"), error))?;
         let why = "addresses, ports or labels have changed";
-        match self.cx.writer(key).update::<Endpoints>(key, None, &body, why).await {
-            Ok(_) => Ok(()),
+        match self.cx.writer(key).update_dynamic(&Endpoints::TYPE, key, None, &body, why).await {
+            Ok(PartialObject { .. }) => Ok(()),
             Err(error) => {
                 let message = format!("Failed to update endpoint {key}: {error}");
                 self.events.warning(&ObjectRef::of(endpoints), "FailedToUpdateEndpoint", message);

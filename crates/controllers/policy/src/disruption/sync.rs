@@ -197,7 +197,7 @@ impl Controller {
         why: String,
     ) -> Result<(), Error> {
         let (key, body) = (budget.key(), manifest_with_status(budget, status));
-        match self.cx.writer(&key).update::<PodDisruptionBudget>(&key, Some("status"), &body, why).await {
+        match self.cx.writer(&key).update_status::<PodDisruptionBudget>(&key, &body, why).await {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }

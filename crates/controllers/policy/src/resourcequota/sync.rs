@@ -20,7 +20,7 @@ impl Reconcile for Controller {
         if let Some(status) = plan::status(&quota, &usage.used) {
             let body = manifest_with_status(&*quota, &status);
             let why = plan::news(&quota, &status);
-            match self.cx.writer(key).update::<ResourceQuota>(key, Some("status"), &body, why).await {
+            match self.cx.writer(key).update_status::<ResourceQuota>(key, &body, why).await {
                 Err(error) if error.is_not_found() => return Ok(Next::Settled),
                 written => written.map_err(SyncError::api(format!("updating the status of quota {key}")))?,
             };
