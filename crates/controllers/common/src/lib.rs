@@ -3,6 +3,7 @@
 
 pub mod claim;
 pub mod disruption;
+pub mod gather;
 pub mod index;
 pub mod labelled;
 pub mod nodeaffinity;

@@ -1,7 +1,9 @@
 //! Mass creation in growing batches: one, two, four … The first failure ends it, so that a quota that is used
 //! up costs a few requests and not thousands.
 
-use futures::future::join_all;
+use futures::stream::{self, StreamExt};
+
+use crate::gather::AT_ONCE;
 
 /// What came of a slow start.
 #[derive(Debug)]
@@ -21,7 +23,8 @@ pub async fn slow_start<E, F: Future<Output = Result<(), E>>>(
     let (mut next, mut batch) = (0, 1);
     while next < count && progress.failure.is_none() {
         let end = count.min(next + batch);
-        for outcome in join_all((next..end).map(&mut make)).await {
+        let mut outcomes = stream::iter(next..end).map(&mut make).buffered(AT_ONCE);
+        while let Some(outcome) = outcomes.next().await {
             match outcome {
                 Ok(()) => progress.done += 1,
                 Err(error) => progress.failure = progress.failure.or(Some(error)),

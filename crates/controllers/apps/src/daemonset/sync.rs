@@ -10,6 +10,7 @@ use flyball_api::{
 };
 use flyball_cache::Informer;
 use flyball_common::claim::claim;
+use flyball_common::gather::gather;
 use flyball_common::index::{by_node, owned_or_orphaned};
 use flyball_common::pods::{self, PodError};
 use flyball_common::revisions;
@@ -17,7 +18,6 @@ use flyball_common::slow_start::slow_start;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
-use futures::future::join_all;
 
 use super::backoff::Backoff;
 use super::history::{self, obsolete};
@@ -83,7 +83,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// Carries a plan out: creations in growing batches, then deletions all at once.
+    /// Carries a plan out: creations in growing batches, then deletions side by side.
     async fn execute(&self, view: &View<'_>, key: &Key, plan: &Plan<'_>) -> Option<PodError> {
         let about = &ObjectRef::of(view.set);
         self.tell_of_ended(view, about, plan);
@@ -102,7 +102,7 @@ impl Controller {
         let deletions = plan.delete.iter().map(|&(pod, _, why)| async move {
             pods::delete(&self.cx, &self.events, key, about, pod, why.text()).await
         });
-        let deleted = join_all(deletions).await;
+        let deleted = gather(deletions).await;
         made.failure.or_else(|| deleted.into_iter().find_map(Result::err))
     }
 
@@ -151,7 +151,7 @@ impl Controller {
         let DaemonSetStatus { desired_number_scheduled: desired, number_ready: ready, .. } = status;
         let why = format!("{desired} nodes should run a pod, {ready} are ready");
         let body = manifest_with_status(set, status);
-        let written = self.cx.writer(&key).update::<DaemonSet>(&key, Some("status"), &body, why).await;
+        let written = self.cx.writer(&key).update_status::<DaemonSet>(&key, &body, why).await;
         match written {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map(drop).map_err(SyncError::api(format!("writing the status of {key}"))),

@@ -7,12 +7,12 @@ use flyball_api::replica_set::ReplicaSetStatus;
 use flyball_api::{Key, manifest_with_status};
 use flyball_cache::Informer;
 use flyball_common::claim::{claim, controller_reference};
+use flyball_common::gather::gather;
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_common::pods::{self, PodError};
 use flyball_common::slow_start::slow_start;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
-use futures::future::join_all;
 
 use super::Replicated;
 use super::plan::{Action, View, plan};
@@ -58,7 +58,7 @@ impl<T: Replicated> Reconcile for Controller<T> {
 }
 
 impl<T: Replicated> Controller<T> {
-    /// Carries a plan out. Deletions go all at once, creations in growing batches.
+    /// Carries a plan out. Deletions go side by side, creations in growing batches.
     async fn execute(&self, view: &View<'_, T>, actions: Vec<Action<'_>>) -> Option<PodError> {
         let (set, key) = (view.set, view.set.key());
         let about = ObjectRef::of(set);
@@ -75,7 +75,7 @@ impl<T: Replicated> Controller<T> {
             let (key, about) = (&key, &about);
             async move { pods::delete(&self.cx, &self.events, key, about, pod, &why).await }
         };
-        join_all(deletions.into_iter().map(delete)).await.into_iter().find_map(Result::err)
+        gather(deletions.into_iter().map(delete)).await.into_iter().find_map(Result::err)
     }
 
     async fn create(
@@ -114,7 +114,7 @@ impl<T: Replicated> Controller<T> {
         let ReplicaSetStatus { replicas, ready_replicas: ready, available_replicas: available, .. } = status;
         let why = format!("{replicas} pods, {ready} ready, {available} available");
         let body = manifest_with_status(set, &status);
-        let written = self.cx.writer(&key).update::<T>(&key, Some("status"), &body, why).await;
+        let written = self.cx.writer(&key).update_status::<T>(&key, &body, why).await;
         match written {
             Ok(_) => Ok(()),
             Err(error) if error.is_not_found() => Ok(()),

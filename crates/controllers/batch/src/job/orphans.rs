@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Job, Key};
+use flyball_api::{Job, Key, PartialObject, Resource};
 use flyball_cache::{Informer, Store};
 use flyball_client::Patch;
+use flyball_common::gather::gather;
 use flyball_common::index::owned;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
-use futures::future::join_all;
 use serde_json::json;
 
 use super::managed_elsewhere;
@@ -30,7 +30,7 @@ impl Reconcile<Orphans> for Liberator {
         };
         let lost = pods.iter().filter(|pod| has_finalizer(pod) && is_lost(pod, self.jobs.store()));
         let why = "it has no Job that would count it";
-        let freed = join_all(lost.map(|pod| release(&self.cx, owner, pod, why))).await;
+        let freed = gather(lost.map(|pod| release(&self.cx, owner, pod, why))).await;
         let freed: Result<Vec<()>, SyncError> = freed.into_iter().collect();
         freed.map(|_| Next::Settled)
     }
@@ -52,10 +52,11 @@ pub(super) async fn release(cx: &Context, owner: &Key, pod: &Pod, why: &str) -> 
     let patch = json!({"metadata": {
         "uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
     }});
-    match cx.writer(owner).patch::<Pod>(&meta.key(), None, Patch::Strategic(patch), why).await {
-        Ok(_) => Ok(()),
+    let (key, patch) = (meta.key(), Patch::Strategic(patch));
+    match cx.writer(owner).patch_dynamic(&Pod::TYPE, &key, None, patch, why).await {
+        Ok(PartialObject { .. }) => Ok(()),
         // A conflict says that another pod has taken its name.
         Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
-        Err(error) => Err(SyncError::api(format!("removing the finalizer of pod {}", meta.key()))(error)),
+        Err(error) => Err(SyncError::api(format!("removing the finalizer of pod {key}"))(error)),
     }
 }

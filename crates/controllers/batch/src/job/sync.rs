@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use flyball_api::job::JobStatus;
 use flyball_api::pod::Pod;
-use flyball_api::{Job, Key, Selector, Uid, manifest_with_status};
+use flyball_api::{Job, Key, ObjectMeta, Resource, Selector, Uid, status_manifest};
 use flyball_cache::Informer;
 use flyball_common::claim::{claim, controller_reference};
+use flyball_common::gather::gather;
 use flyball_common::index::owned_or_orphaned;
 use flyball_common::pods::{self, PodError};
 use flyball_common::slow_start::slow_start;
 use flyball_runtime::events::{EventType, ObjectRef};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
-use futures::future::join_all;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -142,11 +142,11 @@ impl Controller {
             Step::Nothing | Step::Wait(_) => Done { outcome, failure: None },
             Step::Stop(pods) => {
                 let deleted = pods.iter().map(|pod| self.delete(case, pod, &why));
-                removed(outcome, pods, join_all(deleted).await)
+                removed(outcome, pods, gather(deleted).await)
             }
             Step::Discard(pods) => {
                 let discarded = pods.iter().map(|pod| self.discard(case, pod, &why));
-                removed(outcome, pods, join_all(discarded).await)
+                removed(outcome, pods, gather(discarded).await)
             }
             Step::Create(new) => self.create(case, tally, outcome, new, &why).await,
         }
@@ -205,10 +205,12 @@ impl Controller {
     ) -> Result<(), SyncError> {
         let mut written = None;
         if report.status != case.job.status {
-            let Some(job) = self.write_status(case, case.job, &case.job.status, &report.status).await? else {
+            let Some(metadata) =
+                self.write_status(case, &case.job.metadata, &case.job.status, &report.status).await?
+            else {
                 return Ok(());
             };
-            written = Some(job);
+            written = Some(metadata);
             self.backoffs.lock().insert(case.key.clone(), backoff);
             self.tell_switch(case, report.switched);
         }
@@ -232,7 +234,7 @@ impl Controller {
             _ => None,
         };
         if status != report.status {
-            let latest = written.as_ref().unwrap_or(case.job);
+            let latest = written.as_ref().unwrap_or(&case.job.metadata);
             let wrote = self.write_status(case, latest, &report.status, &status).await?;
             if let (Some(end), Some(_)) = (over, wrote) {
                 self.tell_end(case, end, &status);
@@ -243,24 +245,24 @@ impl Controller {
 
     async fn free(&self, case: &Case<'_>, pods: &[&Pod]) -> Vec<Result<(), SyncError>> {
         let why = "it has ended and is in the Job's status";
-        join_all(pods.iter().map(|pod| release(&self.cx, &case.key, pod, why))).await
+        gather(pods.iter().map(|pod| release(&self.cx, &case.key, pod, why))).await
     }
 
     /// Writes a status over the version that was read last; `None` when the Job is gone.
     async fn write_status(
         &self,
         case: &Case<'_>,
-        latest: &Job,
+        latest: &ObjectMeta,
         before: &JobStatus,
         status: &JobStatus,
-    ) -> Result<Option<Job>, SyncError> {
+    ) -> Result<Option<ObjectMeta>, SyncError> {
         let JobStatus { active, succeeded, failed, .. } = status;
         let why = format!("{active} pods active, {succeeded} succeeded, {failed} failed");
-        let body = manifest_with_status(latest, status);
-        match self.cx.writer(&case.key).update::<Job>(&case.key, Some("status"), &body, why).await {
+        let body = status_manifest(&Job::TYPE, latest, status);
+        match self.cx.writer(&case.key).update_status::<Job>(&case.key, &body, why).await {
             Ok(job) => {
                 metrics::counted(&self.cx.metrics, case.job, before, status);
-                Ok(Some(job))
+                Ok(Some(job.metadata))
             }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(SyncError::api(format!("writing the status of {}", case.key))(error)),
