@@ -1,8 +1,9 @@
 //! The program: reads flags, prints what is wrong, or runs.
 
-use std::{fmt::Display, io::Write, process::ExitCode};
+use std::{fmt::Display, io::Write, num::NonZero, process::ExitCode};
 
 use flyball_runtime::{Chain, Giver, Signal, version};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
@@ -29,7 +30,7 @@ pub fn main() -> ExitCode {
 
 fn start(prepared: Prepared) -> ExitCode {
     let set_verbosity = logging::start(&prepared.options.logging);
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&[format!("cannot start: {error}")]),
     };
@@ -44,6 +45,13 @@ fn start(prepared: Prepared) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&[Chain(&error)]),
     }
+}
+
+/// Controllers wait for answers most of the time. Half of the cores, for the API server is often on the same machine,
+/// and no more than four: each further thread costs memory and wakes for little.
+fn runtime() -> std::io::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
+    tokio::runtime::Builder::new_multi_thread().worker_threads((cores / 2).clamp(1, 4)).enable_all().build()
 }
 
 /// The first signal asks controllers to finish, the second ends the process.
