@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::{Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use crate::options::LoggingOptions;
 
 /// Changes how much is logged.
 pub type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
 
+/// What the names of all our crates begin with.
+const OURS: &str = "flyball";
+
 /// Starts to log to stderr. May be called once for a process; later calls change nothing.
 pub fn start(options: &LoggingOptions) -> SetVerbosity {
     let (filter, handle) =
-        reload::Layer::<EnvFilter, Registry>::new(filter(options.verbosity, &options.vmodule));
+        reload::Layer::<Targets, Registry>::new(filter(options.verbosity, &options.vmodule));
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let _ = match options.format.as_str() {
@@ -26,46 +30,46 @@ pub fn start(options: &LoggingOptions) -> SetVerbosity {
 }
 
 /// Level 0 and 1 tell what happens, 2 to 4 why, 5 and up everything; libraries stay one step quieter.
-fn filter(verbosity: u32, vmodule: &str) -> EnvFilter {
-    let mut directives = directives(verbosity);
-    for (pattern, level) in vmodule.split(',').filter_map(|item| item.split_once('=')) {
-        directives.push_str(&format!(",{pattern}={}", level_of(level.parse().unwrap_or(0))));
-    }
-    EnvFilter::builder().parse_lossy(directives)
+fn filter(verbosity: u32, vmodule: &str) -> Targets {
+    let others = if verbosity >= 8 { LevelFilter::DEBUG } else { LevelFilter::WARN };
+    let modules = vmodule.split(',').filter_map(|item| item.split_once('='));
+    let modules = modules.map(|(module, level)| (module, level_of(level.parse().unwrap_or(0))));
+    Targets::new().with_default(others).with_target(OURS, level_of(verbosity)).with_targets(modules)
 }
 
-fn directives(verbosity: u32) -> String {
-    let others = if verbosity >= 8 { "debug" } else { "warn" };
-    let ours = level_of(verbosity);
-    let crates = ["api", "apps", "cache", "client", "common", "identity", "manager", "queue", "runtime"];
-    let ours: Vec<String> = crates.iter().map(|name| format!("flyball_{name}={ours}")).collect();
-    format!("{others},{}", ours.join(","))
-}
-
-fn level_of(verbosity: u32) -> &'static str {
+fn level_of(verbosity: u32) -> LevelFilter {
     match verbosity {
-        0..=1 => "info",
-        2..=5 => "debug",
-        _ => "trace",
+        0..=1 => LevelFilter::INFO,
+        2..=5 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
 
     #[test]
     fn verbosity_maps_to_levels_and_modules_can_be_louder() {
         #[rustfmt::skip]
         let table = [
-            (0, "",                         "flyball_runtime=info"),
-            (2, "",                         "flyball_runtime=debug"),
-            (9, "",                         "flyball_runtime=trace"),
-            (0, "flyball_cache::informer=6", "flyball_cache::informer=trace"),
+            // -v, --vmodule,                module,                    loudest that is heard, too quiet
+            (0, "",                          "flyball_runtime",         Level::INFO,  Some(Level::DEBUG)),
+            (2, "",                          "flyball_batch::job",      Level::DEBUG, Some(Level::TRACE)),
+            (9, "",                          "flyball_runtime",         Level::TRACE, None),
+            (0, "",                          "h2::proto",               Level::WARN,  Some(Level::INFO)),
+            (8, "",                          "h2::proto",               Level::DEBUG, Some(Level::TRACE)),
+            (0, "flyball_cache::informer=6", "flyball_cache::informer", Level::TRACE, None),
+            (0, "flyball_cache::informer=6", "flyball_cache::store",    Level::INFO,  Some(Level::DEBUG)),
         ];
-        for (verbosity, vmodule, want) in table {
-            let text = filter(verbosity, vmodule).to_string();
-            assert!(text.split(',').any(|directive| directive == want), "-v {verbosity} {vmodule}: {text}");
+        for (verbosity, vmodule, module, heard, unheard) in table {
+            let filter = filter(verbosity, vmodule);
+            assert!(filter.would_enable(module, &heard), "-v {verbosity} {vmodule}: {filter}");
+            assert!(
+                !unheard.is_some_and(|level| filter.would_enable(module, &level)),
+                "-v {verbosity} {vmodule}: {filter}"
+            );
         }
     }
 
