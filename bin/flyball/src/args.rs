@@ -38,6 +38,9 @@ pub(crate) struct Up {
     /// Which controllers run, as kube-controller-manager's flag says it: `*`, `-name`, `name`.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
+    /// How long pods stay on a node that is lost, in seconds, unless they say so themselves. A real cluster waits 300.
+    #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub(crate) pods_move_after: u32,
     /// Where the kubeconfig is written [default: ~/.flyball/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -47,7 +50,7 @@ pub(crate) struct Up {
     /// How decisions are told.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
-    /// Further flags of kube-controller-manager, after `--`: `-- --node-monitor-grace-period=10s`.
+    /// Further flags of kube-controller-manager, after `--`: `-- --node-monitor-grace-period=50s`.
     #[arg(last = true, value_name = "CONTROLLER MANAGER FLAGS")]
     pub(crate) manager_flags: Vec<String>,
 }
@@ -98,7 +101,7 @@ pub(crate) struct Node {
 pub(crate) enum NodeAction {
     /// List the simulated nodes.
     List,
-    /// Switch a node off: no heartbeats, and its pods stay as they are.
+    /// Switch a node off: no heartbeats, until it counts as lost and its pods move.
     Stop {
         /// Its name.
         name: String,

@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &args::Node) -> anyhow::Result<()> {
         args::NodeAction::List => list(&client).await,
         args::NodeAction::Stop { name } => {
             switch(&client, name, Power::Off).await?;
-            println!("{name} is off: no heartbeats from now on, and its pods stay as they are.");
+            println!("{name} is off: no heartbeats from now on. Soon it counts as lost, and its pods move.");
             Ok(())
         }
         args::NodeAction::Start { name } => {

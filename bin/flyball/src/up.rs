@@ -18,6 +18,9 @@ use crate::place;
 
 /// How often nodes renew their lease, unless failures are to be noticed sooner than that allows.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Who plays does not want to wait for the minute after which a real cluster gives a node up.
+const NODE_GRACE: &str = "--node-monitor-grace-period=";
+const SHORT_GRACE: &str = "10s";
 
 pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     log();
@@ -25,12 +28,14 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     let begun = std::time::Instant::now();
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let manager_flags = with_short_grace(&args.manager_flags);
     let cluster = Cluster::start(Options {
         data_dir: args.data_dir.clone(),
         port: Some(args.port.map_or(Port::Usual, Port::Exactly)),
         controllers: args.controllers.clone(),
-        manager_flags: args.manager_flags.clone(),
-        nodes: nodes::Options { count: args.nodes, heartbeat: heartbeat(&args.manager_flags) },
+        nodes: nodes::Options { count: args.nodes, heartbeat: heartbeat(&manager_flags) },
+        manager_flags,
+        toleration: Duration::from_secs(args.pods_move_after.into()),
     })
     .await?;
     let text = cluster.kubeconfig()?.context("the cluster does not serve")?;
@@ -62,10 +67,17 @@ pub(crate) fn log() {
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
+/// The flags, with a grace period for nodes that suits a playground unless one is given.
+fn with_short_grace(manager_flags: &[String]) -> Vec<String> {
+    let given = manager_flags.iter().any(|flag| flag.starts_with(NODE_GRACE));
+    let short = (!given).then(|| format!("{NODE_GRACE}{SHORT_GRACE}"));
+    short.into_iter().chain(manager_flags.iter().cloned()).collect()
+}
+
 /// Nodes whose failure is to be noticed within seconds must beat more often.
 fn heartbeat(manager_flags: &[String]) -> Duration {
     let grace = manager_flags.iter().rev().find_map(|flag| {
-        let text = flag.strip_prefix("--node-monitor-grace-period=")?;
+        let text = flag.strip_prefix(NODE_GRACE)?;
         Duration::try_from(flyball_api::time::parse_duration(text).ok()?).ok()
     });
     grace.map_or(HEARTBEAT, |grace| (grace / 4).clamp(Duration::from_millis(250), HEARTBEAT))
@@ -95,7 +107,8 @@ fn greet(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
     }
     out.push_str(&format!(
         "\nTry:\n  export KUBECONFIG={shown}\n  kubectl create deployment web --image=nginx --replicas=3\n  \
-         kubectl get pods -o wide --watch\n  flyball why deploy/web{there}\n\nCtrl-C ends it.\n\n"
+         kubectl get pods -o wide --watch\n  flyball why deploy/web{there}\n  flyball node stop node-1{there}\n\n\
+         Ctrl-C ends it.\n\n"
     ));
     print!("{out}");
     let _ = std::io::stdout().flush();
@@ -143,5 +156,8 @@ mod tests {
         assert_eq!(beat(&["--node-monitor-grace-period=8s"]), Duration::from_secs(2));
         assert_eq!(beat(&["--node-monitor-grace-period=1h"]), HEARTBEAT);
         assert_eq!(beat(&["--node-monitor-grace-period=soon"]), HEARTBEAT);
+        assert_eq!(with_short_grace(&[]), ["--node-monitor-grace-period=10s"]);
+        let own = ["--v=2".to_owned(), "--node-monitor-grace-period=50s".to_owned()];
+        assert_eq!(with_short_grace(&own), own);
     }
 }

@@ -221,3 +221,55 @@ fn a_node_is_switched_off_and_on() -> anyhow::Result<()> {
     ensure!(!listed.contains("off"), "{listed}");
     up.stop()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pods_of_a_node_that_dies_move() -> anyhow::Result<()> {
+    let up = Up::start(&[
+        "--pods-move-after",
+        "1",
+        "--",
+        "--node-monitor-grace-period=4s",
+        "--node-monitor-period=500ms",
+    ])?;
+    let client = up.client().await?;
+    let informers = Informers::new(client.clone(), InformerOptions::default());
+    let pods = informers.get::<Pod>();
+    client.create::<Deployment>("default", &web("nginx:1")).await.context("create")?;
+    let before = settled(&pods, 3, "nginx:1").await?;
+    let node = before[0].spec.node_name.clone();
+    let victims: Vec<&Arc<Pod>> = before.iter().filter(|pod| pod.spec.node_name == node).collect();
+
+    up.flyball(&["node", "stop", &node])?;
+    let moved =
+        |pod: &Pod| pod.spec.node_name != node && pod.status.is_true("Ready") && !pod.metadata.is_deleting();
+    tokio::time::timeout(PATIENCE, async {
+        while pods.store().list().iter().filter(|pod| moved(pod)).count() < 3 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .context("the pods did not move")?;
+    let listed = up.flyball(&["node", "list"])?;
+    let line =
+        listed.lines().find(|line| line.starts_with(node.as_str())).context("the node is not listed")?;
+    ensure!(line.contains("off") && line.contains("Unknown"), "{listed}");
+    for victim in victims {
+        let why = up.flyball(&["why", &format!("pod/{}", victim.metadata.name)])?;
+        ensure!(why.contains("a NoExecute taint that it does not tolerate any longer"), "{why}");
+    }
+
+    up.flyball(&["node", "start", &node])?;
+    let after = settled(&pods, 3, "nginx:1").await?;
+    ensure!(after.iter().all(|pod| pod.spec.node_name != node), "pods are back on {node}");
+    up.stop()
+}
+
+#[test]
+fn the_demo_shows_what_it_says() -> anyhow::Result<()> {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_flyball")).args(["demo", "--pause", "0"]).output()?;
+    let (told, problems) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{}: {told}{problems}", output.status);
+    ensure!(told.contains("All 8 steps happened as they should."), "{told}");
+    Ok(())
+}

@@ -117,6 +117,8 @@ pub struct Options {
     pub audit_file: Option<PathBuf>,
     /// How long events are kept.
     pub event_ttl: Duration,
+    /// How long pods stay on a node that is not ready or not reachable, unless they say so themselves.
+    pub toleration: Duration,
     /// Keep `managedFields`.
     pub managed_fields: bool,
     /// Feature gates that are on though upstream's default is off. Known: `MaxUnavailableStatefulSet`.
@@ -148,6 +150,7 @@ impl Default for Options {
             audit_entries: 100_000,
             audit_file: None,
             event_ttl: Duration::from_secs(3600),
+            toleration: Duration::from_secs(300),
             managed_fields: true,
             feature_gates: BTreeSet::new(),
             kubelet: None,

@@ -28,6 +28,8 @@ const OLD_IMAGE: &str = "nginx:1.27";
 const NEW_IMAGE: &str = "nginx:1.28";
 /// A node that says nothing for this long counts as lost; upstream's default is 50 s.
 const NODE_GRACE: Duration = Duration::from_secs(4);
+/// Its pods stay for this long; upstream's default is five minutes.
+const TOLERATION: Duration = Duration::from_secs(1);
 
 /// A step: its title, the controllers without which it cannot work, and what it does.
 struct Step {
@@ -97,6 +99,7 @@ pub(crate) async fn run(args: &Demo) -> anyhow::Result<()> {
             format!("--node-monitor-grace-period={}s", NODE_GRACE.as_secs()),
             "--node-monitor-period=1s".to_owned(),
         ],
+        toleration: TOLERATION,
         nodes: nodes::Options { heartbeat: NODE_GRACE / 4, ..nodes::Options::default() },
         ..Options::default()
     })

@@ -2,20 +2,15 @@
 
 use serde_json::{Value, json};
 
-/// A Deployment whose pods leave a lost node soon.
+/// A Deployment.
 pub(super) fn deployment(name: &str, image: &str, replicas: u32) -> Value {
-    let soon =
-        |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1});
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": {"app": name}},
         "spec": {
             "replicas": replicas, "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
-                "spec": {
-                    "containers": [{"name": "nginx", "image": image, "ports": [{"containerPort": 80}]}],
-                    "tolerations": [soon("node.kubernetes.io/not-ready"), soon("node.kubernetes.io/unreachable")],
-                },
+                "spec": {"containers": [{"name": "nginx", "image": image, "ports": [{"containerPort": 80}]}]},
             },
         },
     })

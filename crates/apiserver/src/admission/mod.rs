@@ -90,7 +90,7 @@ pub(crate) fn mutate(
     }
     let pod_spec = request.creates("", "pods") || request.updates("", "pods", None);
     if pod_spec && enabled(ops, "DefaultTolerationSeconds") {
-        pods::tolerate(object);
+        pods::tolerate(ops, object);
     }
     if request.creates("", "nodes") && enabled(ops, "TaintNodesByCondition") {
         nodes::taint(object);

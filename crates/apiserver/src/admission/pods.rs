@@ -11,11 +11,11 @@ use crate::store::{Key, ShelfId};
 
 const CLASSES: &str = "scheduling.k8s.io";
 const TOLERATED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-const TOLERATION_SECONDS: i64 = 300;
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
 /// DefaultTolerationSeconds.
-pub(super) fn tolerate(pod: &mut Value) {
+pub(super) fn tolerate(ops: &Ops<'_>, pod: &mut Value) {
+    let seconds = ops.server.options.toleration.as_secs();
     let spec = meta::child(pod, "spec");
     let present: Vec<Value> = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
     let tolerates = |key: &str| {
@@ -25,9 +25,9 @@ pub(super) fn tolerate(pod: &mut Value) {
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         })
     };
-    let missing = TOLERATED.iter().filter(|key| !tolerates(key)).map(|key| {
-        json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS})
-    });
+    let missing = TOLERATED.iter().filter(|key| !tolerates(key)).map(
+        |key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}),
+    );
     let all: Vec<Value> = present.iter().cloned().chain(missing).collect();
     if all.len() > present.len() {
         spec.insert("tolerations".to_owned(), json!(all));

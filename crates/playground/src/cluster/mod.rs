@@ -39,6 +39,8 @@ pub struct Options {
     pub controllers: Vec<String>,
     /// Further flags of kube-controller-manager.
     pub manager_flags: Vec<String>,
+    /// How long pods stay on a node that is lost, unless they say so themselves.
+    pub toleration: Duration,
     /// The nodes.
     pub nodes: nodes::Options,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             port: None,
             controllers: vec!["*".to_owned()],
             manager_flags: Vec::new(),
+            toleration: Duration::from_secs(300),
             nodes: nodes::Options::default(),
         }
     }
@@ -141,6 +144,7 @@ impl Cluster {
             advertise: address.map_or_else(|| "127.0.0.1:6443".to_owned(), |address| address.to_string()),
             pages: pages::pages(&decisions),
             kubelet: Some(kubelet.clone()),
+            toleration: options.toleration,
             ..flyball_apiserver::Options::default()
         })
         .map_err(StartError::Server)?;

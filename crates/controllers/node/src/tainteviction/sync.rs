@@ -15,10 +15,11 @@ use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 use tokio::time::Instant;
 
 use super::book::{Book, Booking};
-use super::plan::{Verdict, decide, is_done, marking, repels, stay};
+use super::plan::{Stay, Verdict, decide, is_done, marking, repels, stay};
 
 const EVENT: &str = "TaintManagerEviction";
-const WHY: &str = "its node has a NoExecute taint that it does not tolerate, or not for this long";
+const REFUSED: &str = "its node has a NoExecute taint that it does not tolerate";
+const TIME_IS_UP: &str = "its node has a NoExecute taint that it does not tolerate any longer";
 
 static DELETIONS: Family = Family::counter(
     "taint_eviction_controller_pod_deletions_total",
@@ -104,7 +105,10 @@ impl Reconcile for Pods {
                 self.book.set(key, booking);
                 Ok(Next::After(due.duration_since(now)))
             }
-            Verdict::EvictNow => self.evict(key, &pod, booking, now).await,
+            Verdict::EvictNow => {
+                let why = if stay == Some(Stay::Refused) { REFUSED } else { TIME_IS_UP };
+                self.evict(key, &pod, booking, why).await
+            }
         }
     }
 }
@@ -122,8 +126,9 @@ impl Pods {
         key: &Key,
         pod: &Pod,
         booking: Option<Booking>,
-        now: Instant,
+        why: &'static str,
     ) -> Result<Next, SyncError> {
+        let now = Instant::now();
         if is_done(pod) {
             self.book.strike(key);
             return Ok(Next::Settled);
@@ -137,7 +142,7 @@ impl Pods {
             self.tell(key, format!("Marking for deletion Pod {key}"));
             self.book.set(key, Booking { uid: pod.metadata.uid.clone(), due, told: true });
         }
-        match self.delete(key, pod).await {
+        match self.delete(key, pod, why).await {
             Ok(()) => {
                 self.deletions.inc();
                 self.latency.observe(due.elapsed().as_secs_f64());
@@ -149,12 +154,12 @@ impl Pods {
         Ok(Next::Settled)
     }
 
-    async fn delete(&self, key: &Key, pod: &Pod) -> Result<(), Error> {
+    async fn delete(&self, key: &Key, pod: &Pod, why: &'static str) -> Result<(), Error> {
         let writer = self.cx.writer(key);
         if let Some(patch) = marking(pod, self.cx.clock.now()) {
-            writer.patch::<Pod>(key, Some("status"), Patch::Strategic(patch), WHY).await?;
+            writer.patch::<Pod>(key, Some("status"), Patch::Strategic(patch), why).await?;
         }
-        writer.delete::<Pod>(key, exactly(&pod.metadata), WHY).await
+        writer.delete::<Pod>(key, exactly(&pod.metadata), why).await
     }
 
     /// Upstream's events name the pod without its uid.
