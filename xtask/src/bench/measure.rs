@@ -93,8 +93,10 @@ impl<'a> Bench<'a> {
     /// Starts the contender; does not wait for it.
     pub(crate) fn launch(&self, name: &str, leader_elect: bool) -> anyhow::Result<Process> {
         let controllers: Vec<String> = self.scenario.controllers().iter().map(|&c| c.to_owned()).collect();
-        let flags =
+        let pace =
             [format!("--kube-api-qps={}", self.setup.qps), format!("--kube-api-burst={}", self.setup.burst)];
+        let own = self.scenario.flags().iter().map(|&flag| flag.to_owned());
+        let flags: Vec<String> = pace.into_iter().chain(own).collect();
         let binary = self.setup.program(self.contender)?;
         self.cluster
             .start_manager(name, &Manager { binary, controllers: &controllers, leader_elect, flags: &flags })

@@ -2,6 +2,7 @@
 
 mod chart;
 mod measure;
+mod nodes;
 mod report;
 mod scenarios;
 

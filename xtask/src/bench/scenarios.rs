@@ -24,10 +24,11 @@ pub(crate) enum Scenario {
     Jobs,
     Failover,
     Services,
+    Nodes,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Idle,
         Self::ReplicaSets,
         Self::Cascade,
@@ -35,6 +36,7 @@ impl Scenario {
         Self::Jobs,
         Self::Failover,
         Self::Services,
+        Self::Nodes,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -46,6 +48,7 @@ impl Scenario {
             Self::Jobs => "jobs",
             Self::Failover => "failover",
             Self::Services => "services",
+            Self::Nodes => "nodes",
         }
     }
 
@@ -58,6 +61,9 @@ impl Scenario {
             Self::Jobs => "2,000 Jobs to completion, with simulated kubelets",
             Self::Failover => "cold start and failover with 20,000 pods there",
             Self::Services => "2,000 Services of 10 endpoints while pods become unready and ready again",
+            Self::Nodes => {
+                "1,000 nodes renew their leases for a minute, then 100 of them stop and lose their pods"
+            }
         }
     }
 
@@ -73,6 +79,16 @@ impl Scenario {
             Self::Rollout => &["deployment-controller", "replicaset-controller"],
             Self::Jobs => &["job-controller"],
             Self::Services => &["endpointslice-controller", "endpoints-controller"],
+            Self::Nodes => &["node-lifecycle-controller", "taint-eviction-controller"],
+        }
+    }
+
+    /// Further flags of both contenders.
+    pub(crate) fn flags(self) -> &'static [&'static str] {
+        match self {
+            // At the usual rate of a node in ten seconds nothing but that rate would be measured.
+            Self::Nodes => &["--node-eviction-rate=100"],
+            _ => &[],
         }
     }
 
@@ -85,6 +101,7 @@ impl Scenario {
             Self::Jobs => jobs(bench).await,
             Self::Failover => failover(bench).await,
             Self::Services => services(bench).await,
+            Self::Nodes => super::nodes::play(bench).await,
         }
     }
 }
@@ -367,7 +384,11 @@ async fn statuses_are(api: &Api, collection: &str, field: &str, value: u64) -> a
     all_are(api, collection, shows).await
 }
 
-async fn all_are(api: &Api, collection: &str, fits: impl Fn(&Value) -> bool + Copy) -> anyhow::Result<()> {
+pub(super) async fn all_are(
+    api: &Api,
+    collection: &str,
+    fits: impl Fn(&Value) -> bool + Copy,
+) -> anyhow::Result<()> {
     let look = || async {
         let behind = count_if(api, collection, |object| !fits(object)).await?;
         Ok((behind > 0).then(|| format!("{behind} are not there yet")))
