@@ -74,6 +74,13 @@ impl Health {
         self.silence(now) > grace
     }
 
+    /// Time in which we could not have heard anything does not count as silence.
+    pub fn excuse(&mut self, blind: Duration) {
+        if let Sign::Seen(at) = &mut self.sign {
+            *at += blind;
+        }
+    }
+
     /// How long nothing was heard.
     pub fn silence(&self, now: Moment) -> Duration {
         match self.sign {

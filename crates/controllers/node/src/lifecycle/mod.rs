@@ -9,7 +9,8 @@
 //!   `not-ready` and `unreachable` taints, the `NoSchedule` taints of conditions, two labels, and `Ready` of pods on
 //!   lost nodes.
 //! - Upstream: `pkg/controller/nodelifecycle`. What differs: rates follow from the state of the zones at every look,
-//!   a pod is told of only if it was marked, and a node that comes back under its old name is a new one.
+//!   a pod is told of only if it was marked, a node that comes back under its old name is a new one, and time in
+//!   which leases could not be watched is not held against any node.
 //!
 //! Reading order: [`health`] (was it heard of?), [`status`] (what is written of a lost node), [`zone`] (how does its
 //! zone fare?), [`plan`] (what follows), [`pacing`] (who is tainted when), [`taints`], [`labels`].

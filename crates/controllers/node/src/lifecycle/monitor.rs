@@ -53,6 +53,8 @@ pub(super) struct Memory {
     /// Nodes whose pods are still to be marked.
     owed: FxHashSet<SmolStr>,
     dark: bool,
+    blind: bool,
+    last_round: Option<Instant>,
 }
 
 /// What a look at a node has shown.
@@ -86,7 +88,8 @@ impl Monitor {
         let mut nodes = self.nodes.store().list();
         nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         self.roll_call(&nodes);
-        let looks = stream::iter(nodes.clone()).map(|node| self.look(node));
+        let sighted = self.open_eyes();
+        let looks = stream::iter(nodes.clone()).map(|node| self.look(node, sighted));
         let mut findings: Vec<Finding> = looks.buffered(AT_ONCE).collect().await;
         for finding in &findings {
             let name = &finding.node.metadata.name;
@@ -99,6 +102,25 @@ impl Monitor {
         self.catch_up(&findings).await;
         self.judge_zones(&nodes, &findings);
         self.follow_up(findings).await;
+    }
+
+    /// Says whether signs of life reach us. While they do not, no node is to blame for its silence.
+    ///
+    /// Upstream: gives up every node after an outage of the API server that was longer than the grace period.
+    fn open_eyes(&mut self) -> bool {
+        let now = Instant::now();
+        let since = self.memory.last_round.replace(now).unwrap_or(now);
+        let sighted = self.leases.health().is_healthy() && self.nodes.health().is_healthy();
+        if std::mem::replace(&mut self.memory.blind, !sighted) != self.memory.blind {
+            tracing::info!(
+                sighted,
+                "whether leases and nodes can be watched has changed; no node is given up unseen"
+            );
+        }
+        if !sighted {
+            self.memory.health.values_mut().for_each(|health| health.excuse(now.duration_since(since)));
+        }
+        sighted
     }
 
     /// Tells of nodes that have come and gone.
@@ -130,7 +152,7 @@ impl Monitor {
     }
 
     /// Looks at one node, and says that it is lost if it is.
-    async fn look(&self, node: Arc<Node>) -> Finding {
+    async fn look(&self, node: Arc<Node>, sighted: bool) -> Finding {
         let started = Instant::now();
         let before = self.memory.health.get(&node.metadata.name);
         let mut written = None;
@@ -153,7 +175,7 @@ impl Monitor {
             health,
             node,
         };
-        let is_silent = finding.health.is_silent(&finding.node, self.graces, now);
+        let is_silent = sighted && finding.health.is_silent(&finding.node, self.graces, now);
         let is_lost = is_silent && lost(&finding.node, now.wall).is_some();
         if is_lost {
             finding.settled = self.declare_lost(&mut finding, lease.as_deref()).await;

@@ -100,6 +100,18 @@ fn a_calendar_that_jumps_makes_no_node_silent() {
 }
 
 #[test]
+fn time_in_which_nothing_could_be_heard_does_not_count() {
+    let mut node = Node::default();
+    node.status.conditions = [Condition { type_: "Ready".into(), ..Condition::default() }].into();
+    let (start, wall) = (Instant::now(), Timestamp::from_second(EPOCH).unwrap());
+    let at = |seconds| Moment { wall, ticks: start + Duration::from_secs(seconds) };
+    let mut health = observe(None, &node, None, at(0));
+    health.excuse(Duration::from_secs(300));
+    assert!(!health.is_silent(&node, GRACES, at(350)));
+    assert!(health.is_silent(&node, GRACES, at(351)));
+}
+
+#[test]
 fn a_node_of_the_same_name_is_another_one() {
     let now = Moment { wall: Timestamp::from_second(EPOCH).unwrap(), ticks: Instant::now() };
     let mut old = Node::default();
