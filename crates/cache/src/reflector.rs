@@ -27,6 +27,9 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 const SLACK: Duration = Duration::from_secs(30);
 /// A streaming list that stays silent for so long comes from a server that does not know the end bookmark.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
+/// After so many streaming lists in a row that broke off, one is taken by pages: a long list over a bad line would never
+/// come to its end in one piece.
+const BROKEN_STREAMS: u32 = 3;
 /// A watch that ends sooner, without a word, is a failure: opening the next one at once would be a hot loop.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// A server that asks to be left alone longer than this is asked again nevertheless.
@@ -46,6 +49,8 @@ pub(crate) struct Reflector<T> {
     resync: Option<Resync>,
     /// Whether the server is believed to do streaming lists.
     streams: bool,
+    /// Streaming lists in a row that did not come to their end.
+    broken: u32,
     /// When the latest list began.
     listed: Instant,
 }
@@ -88,6 +93,7 @@ impl<T: Object> Reflector<T> {
             backoff: Backoff::default(),
             resync,
             streams: true,
+            broken: 0,
             listed: Instant::now(),
         }
     }
@@ -142,7 +148,7 @@ impl<T: Object> Reflector<T> {
         self.listed = Instant::now();
         // Doubts from before this moment are what the list is the answer to.
         let _answered = self.mirror.doubts.notified().now_or_never();
-        if self.streams {
+        if self.streams && self.broken < BROKEN_STREAMS {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),
                 Ok(None) => {
@@ -156,6 +162,7 @@ impl<T: Object> Reflector<T> {
             self.streams = false;
         }
         self.page_list().await?;
+        self.broken = 0;
         Ok(None)
     }
 
@@ -163,6 +170,8 @@ impl<T: Object> Reflector<T> {
     async fn stream_list(&mut self) -> Result<Option<Connection>, Failure> {
         Counters::add(&self.mirror.counters.streamed_lists, 1);
         let mut connection = self.open(WatchFrom::Scratch).await?;
+        // Until it has come to its end.
+        self.broken += 1;
         let mut list = self.mirror.begin_list();
         loop {
             let silence = connection.deadline.min(Instant::now() + LIST_SILENCE);
@@ -178,6 +187,7 @@ impl<T: Object> Reflector<T> {
                     if let Some(mark) = bookmark(&event.object).filter(|mark| mark.ends_list) {
                         info!(resource = %self.mirror.resource, objects = list.len(), version = %mark.version, "listed");
                         self.mirror.finish_list(list, mark.version);
+                        self.broken = 0;
                         return Ok(Some(connection));
                     }
                 }

@@ -61,6 +61,23 @@ async fn a_server_that_never_ends_the_initial_events_is_listed_by_pages() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_keeps_breaking_off_is_taken_by_pages() {
+    let server = Server::with(&["a/x"]).streaming(Streaming::NoEnd);
+    let informer = start(&server);
+    for _ in 0..3 {
+        while server.watches() == 0 {
+            sleep(SECOND / 10).await;
+        }
+        server.cut();
+        settle().await;
+    }
+    assert!(informer.synced().await);
+    settle().await;
+    assert_eq!(server.take_requests(), ["stream", "stream", "stream", "page", "watch 2"]);
+    assert_eq!(shape_of(informer.store()), server.shape());
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_that_expire_midway_are_listed_from_the_start() {
     let server = Server::with(&["a/1", "a/2", "a/3", "a/4"]).streaming(Streaming::Refused).pages_of(1);
     server.compact_after_pages(2);

@@ -38,8 +38,7 @@ impl Cleaner {
     pub(super) async fn run(&self) {
         loop {
             let pause = match self.look().await {
-                Ok(true) => PERIOD,
-                Ok(false) => SOON,
+                Ok(pause) => pause,
                 Err(error) => {
                     tracing::warn!(error = %Chain(&error), "cannot look for unused tokens; trying again");
                     AGAIN
@@ -49,23 +48,23 @@ impl Cleaner {
         }
     }
 
-    /// One look at all tokens; says whether everything planned was done, or is no longer to be done.
-    async fn look(&self) -> Result<bool, SyncError> {
+    /// One look at all tokens; says how long after it the next one is due.
+    async fn look(&self) -> Result<Duration, SyncError> {
         let tracked = self.tracked_since().await?;
-        let Some(days) = Days::new(self.cx.clock.now(), tracked, self.period) else { return Ok(true) };
+        let Some(days) = Days::new(self.cx.clock.now(), tracked, self.period) else { return Ok(PERIOD) };
         let mut mounted = Mounted::new();
         let mut tokens: Vec<Arc<Secret>> = self.secrets.store().list();
         tokens.retain(|secret| is_token(secret));
         tokens.sort_unstable_by_key(|secret| secret.key());
-        let mut done = true;
+        let mut pause = PERIOD;
         for secret in tokens {
             let account = Claimed::by(&secret).and_then(|claimed| self.accounts.store().get(&claimed.key));
             let is_mounted = || self.is_mounted(&secret, &mut mounted);
             if let Some(action) = plan(&secret, account.as_deref(), is_mounted, &days) {
-                done &= self.carry_out(&secret, &action).await;
+                pause = self.carry_out(&secret, &action).await.min(pause);
             }
         }
-        Ok(done)
+        Ok(pause)
     }
 
     /// The day on which the API server began to track the use of tokens.
@@ -91,21 +90,21 @@ impl Cleaner {
         names.contains(&secret.metadata.name)
     }
 
-    /// Does what was planned; `false` if the token was no longer what it was judged by.
-    async fn carry_out(&self, secret: &Secret, action: &Action) -> bool {
+    /// Does what was planned; says when to look again.
+    async fn carry_out(&self, secret: &Secret, action: &Action) -> Duration {
         let key = secret.key();
         let outcome = match action {
             Action::Invalidate(day) => self.invalidate(secret, day).await,
             Action::Delete => self.delete(secret).await,
         };
         match outcome {
-            Err(error) if error.is_conflict() => false,
+            // It is no longer what it was judged by.
+            Err(error) if error.is_conflict() => SOON,
             Err(error) if !error.is_not_found() => {
-                // It is judged again tomorrow.
                 tracing::warn!(secret = %key, ?action, error = %Chain(&error), "cannot clean up an unused token");
-                true
+                AGAIN
             }
-            _ => true,
+            _ => PERIOD,
         }
     }
 

@@ -9,6 +9,9 @@
 //!   confirmed by the server before its tokens are deleted, and a token that names no uid stays if there is
 //!   another account of the name; a sync that fails is retried for as long as it fails, not ten times.
 //!
+//! A secret that goes while no manager runs leaves its reference in the account, as upstream: who lists a secret that is
+//! not there may be about to make it.
+//!
 //! Without `--service-account-private-key-file` it does not run.
 
 pub mod keys;

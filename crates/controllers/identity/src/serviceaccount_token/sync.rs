@@ -77,8 +77,8 @@ impl Controller {
         let (key, options) = (secret.key(), exactly(&secret.metadata));
         let why = "its service account is gone";
         match self.cx.writer(owner).delete::<Secret>(&key, options, why).await {
-            // A conflict means that another secret has taken the name.
-            Err(error) if !error.is_not_found() && !error.is_conflict() => {
+            // A conflict as well: if another secret has taken the name, the cache will show it.
+            Err(error) if !error.is_not_found() => {
                 Err(SyncError::api(format!("deleting token secret {key}"))(error))
             }
             _ => Ok(()),
@@ -108,8 +108,7 @@ impl Controller {
             .map_err(|error| SyncError::other(format!("writing token secret {key}"), error))?;
         let why = "it must hold a token, the namespace and the cluster's CA";
         match self.cx.writer(&key).update::<Secret>(&key, None, &body, why).await {
-            // Somebody else wrote it, so that a change will come; or it is gone.
-            Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
             written => written.map(drop).map_err(SyncError::api(format!("updating token secret {key}"))),
         }
     }
