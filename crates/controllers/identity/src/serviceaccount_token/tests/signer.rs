@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use flyball_api::{Secret, ServiceAccount};
 use p256::ecdsa::signature::Verifier as _;
 use p256::pkcs8::DecodePrivateKey as _;
 use ring::signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RsaKeyPair, UnparsedPublicKey};
@@ -9,6 +10,7 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
+use crate::serviceaccount_token::plan::claims;
 use crate::serviceaccount_token::signer::Signer;
 
 macro_rules! key {
@@ -43,6 +45,16 @@ fn the_key_chooses_algorithm_and_id() {
         assert_eq!(header, json!({"alg": algorithm, "kid": id}), "{case}");
         assert_eq!(signature.len(), length, "{case}");
     }
+}
+
+#[test]
+fn a_token_is_byte_for_byte_what_upstream_makes_of_the_same_account() {
+    let made: Secret = serde_json::from_value(json!({"metadata": {"name": "t", "namespace": "n"}})).unwrap();
+    let account: ServiceAccount =
+        serde_json::from_value(json!({"metadata": {"name": "robot", "namespace": "n", "uid": "u1"}}))
+            .unwrap();
+    let token = Signer::from_pem(key!("rsa-pkcs1")).unwrap().sign(&claims(&made, &account)).unwrap();
+    assert_eq!(token, include_str!("keys/rsa-upstream.jwt"));
 }
 
 #[test]
