@@ -37,7 +37,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Lease, Node};
 use flyball_common::index::by_node;
-use flyball_runtime::{Context, StartError, Tasks, priority};
+use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name under which the controller runs.
 pub const NAME: &str = "node-lifecycle-controller";
@@ -55,22 +55,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     pods.index(&by_node());
     // A lease is renewed every few seconds by each node: nobody listens, the monitor looks them up.
     tasks.needs(&leases);
-    tasks.on(&nodes, {
-        let queue = node_queue.clone();
-        move |change| {
-            if triggers::node_changed(change) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
-    tasks.on(&pods, {
-        let queue = pod_queue.clone();
-        move |change| {
-            if triggers::pod_changed(change) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&nodes, &node_queue, |change| triggers::node_changed(change).then(|| change.key()));
+    tasks.feed(&pods, &pod_queue, |change| triggers::pod_changed(change).then(|| change.key()));
     let events = cx.events.with_source(EVENT_SOURCE);
     let hands = Arc::new(writes::Hands { cx: cx.clone(), events, pods });
     let tainter = Arc::new(tainter::Tainter::new(hands.clone(), nodes.clone()));

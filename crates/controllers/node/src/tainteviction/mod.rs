@@ -36,14 +36,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (pods, nodes) = (cx.informer::<Pod>(), cx.informer::<Node>());
     pods.index(&by_node());
     let book = Arc::new(book::Book::default());
-    tasks.on(&nodes, {
-        let queue = node_queue.clone();
-        move |change| {
-            if triggers::node_changed(change) {
-                queue.add(change.key(), priority(change.origin));
-            }
-        }
-    });
+    tasks.feed(&nodes, &node_queue, |change| triggers::node_changed(change).then(|| change.key()));
     tasks.on(&pods, {
         let (queue, nodes, book) = (pod_queue.clone(), nodes.clone(), book.clone());
         move |change| {

@@ -51,10 +51,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (budgets, pods) = (cx.informer::<PodDisruptionBudget>(), cx.informer::<Pod>());
     budgets.index(&BUDGETS_BY_SELECTOR);
     pods.index(&PODS_BY_LABEL);
-    tasks.on(&budgets, {
-        let queue = queue.clone();
-        move |change| queue.add(change.key(), priority(change.origin))
-    });
+    tasks.feed(&budgets, &queue, |change| [change.key()]);
     tasks.on(&pods, {
         let (queue, noted, budgets) = (queue.clone(), noted.clone(), budgets.clone());
         move |change| {
