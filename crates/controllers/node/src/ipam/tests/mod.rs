@@ -1,6 +1,7 @@
 //! Words for ranges and nodes, so that tables read as such.
 
 mod blocks;
+mod metrics;
 mod pool;
 mod properties;
 mod settings;
