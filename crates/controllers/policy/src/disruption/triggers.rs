@@ -6,6 +6,7 @@ use flyball_api::pod::{Pod, PodConditionType};
 use flyball_api::{Key, Object, PodDisruptionBudget, Resource};
 use flyball_cache::{Change, Origin, Store};
 
+use super::demand::Demand;
 use super::owners::Scaled;
 use super::selection::budgets_selecting;
 use super::stale;
@@ -77,9 +78,5 @@ pub(super) fn owner_changed<T: Scaled + Resource>(
     };
     let Some(labels) = owner.pod_labels().filter(|_| was_scaled) else { return BTreeSet::new() };
     let found = budgets_selecting(budgets, &owner.meta().namespace, labels);
-    found
-        .iter()
-        .filter(|budget| super::demand::Demand::of(&budget.spec).needs_scale())
-        .map(|b| b.key())
-        .collect()
+    found.iter().filter(|budget| Demand::of(&budget.spec).needs_scale()).map(|b| b.key()).collect()
 }
