@@ -119,9 +119,11 @@ impl Context {
     pub(crate) fn decide(&self, decision: Decision) {
         let Decision { controller, action, target, subresource, why, owner, .. } = &decision;
         match &decision.outcome {
-            Outcome::Done => tracing::info!(controller, %owner, action, %target, %subresource, why, "wrote"),
+            Outcome::Done => {
+                tracing::info!(controller, %owner, action, %target, %subresource, why = why.as_str(), "wrote")
+            }
             Outcome::Refused(error) | Outcome::Unknown(error) | Outcome::NotSent(error) => {
-                tracing::info!(controller, %owner, action, %target, %subresource, why, error, "write failed");
+                tracing::info!(controller, %owner, action, %target, %subresource, why = why.as_str(), error, "write failed");
             }
         }
         self.decisions.record(decision);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::intern::shared_str;
 use flyball_api::{Key, Timestamp};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -80,7 +81,7 @@ pub struct Decision {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub subresource: SmolStr,
     /// Why the controller did it.
-    pub why: Box<str>,
+    pub why: SmolStr,
     /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -122,7 +123,9 @@ struct Inner {
 #[derive(Default)]
 struct Ring {
     next: u64,
-    kept: VecDeque<Arc<Decision>>,
+    /// In place, with texts that are shared: thousands of small pieces that live long would hold on to the memory
+    /// of everything short-lived around them.
+    kept: VecDeque<Decision>,
 }
 
 impl Default for DecisionLog {
@@ -135,23 +138,22 @@ impl Default for DecisionLog {
 impl DecisionLog {
     /// Writes one line. The id is given by the log.
     pub fn record(&self, mut decision: Decision) {
-        let decision = {
-            let mut ring = self.inner.ring.lock();
-            decision.id = ring.next;
-            ring.next += 1;
-            if ring.kept.len() == REMEMBERED {
-                ring.kept.pop_front();
-            }
-            let decision = Arc::new(decision);
-            ring.kept.push_back(decision.clone());
-            decision
-        };
-        // Nobody listening is the normal case, not a failure.
-        let _ = self.inner.live.send(decision);
+        decision.why = shared_str(&decision.why);
+        let mut ring = self.inner.ring.lock();
+        decision.id = ring.next;
+        ring.next += 1;
+        // Nobody listening is the normal case. Told under the lock, so that all hear it in the order of the log.
+        if self.inner.live.receiver_count() > 0 {
+            let _ = self.inner.live.send(Arc::new(decision.clone()));
+        }
+        if ring.kept.len() == REMEMBERED {
+            ring.kept.pop_front();
+        }
+        ring.kept.push_back(decision);
     }
 
     /// The remembered decisions that `wanted` accepts, oldest first, at most the `limit` latest.
-    pub fn recent(&self, limit: usize, wanted: impl Fn(&Decision) -> bool) -> Vec<Arc<Decision>> {
+    pub fn recent(&self, limit: usize, wanted: impl Fn(&Decision) -> bool) -> Vec<Decision> {
         let ring = self.inner.ring.lock();
         let mut found: Vec<_> = ring.kept.iter().rev().filter(|d| wanted(d)).take(limit).cloned().collect();
         found.reverse();

@@ -6,7 +6,7 @@ use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType
 use flyball_client::{Accept, DeleteOptions, Error, ListParams, Patch, Request, Verb};
 use serde::Serialize;
 use serde_json::Value;
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
 use crate::barrier::Awaited;
@@ -262,11 +262,11 @@ impl<'a> Writer<'a> {
             id: 0,
             time: cx.clock.now(),
             controller: cx.name,
-            owner: smol_str::format_smolstr!("{}", self.owner),
+            owner: format_smolstr!("{}", self.owner),
             action: verb.as_str(),
             target: Subject::new(target.resource.kind.clone(), &named),
             subresource: target.subresource.map(SmolStr::new).unwrap_or_default(),
-            why: why.to_string().into(),
+            why: format_smolstr!("{why}"),
             outcome: outcome(answer.as_ref().err()),
             took_ms: started.elapsed(),
         });

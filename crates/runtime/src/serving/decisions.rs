@@ -8,7 +8,7 @@ use crate::decisions::{Decision, DecisionLog};
 impl DecisionSource for DecisionLog {
     fn recent(&self, filter: &DecisionFilter) -> Vec<Value> {
         let found = DecisionLog::recent(self, filter.limit, |decision| matches(filter, decision));
-        found.iter().filter_map(|decision| serde_json::to_value(&**decision).ok()).collect()
+        found.iter().filter_map(|decision| serde_json::to_value(decision).ok()).collect()
     }
 }
 
