@@ -261,9 +261,11 @@ impl Monitor {
         self.numbers.zones(&tallies);
     }
 
+    /// Does what follows for each node; first for all of them what takes no request, so that no taint waits for
+    /// the pods of other nodes to be marked.
     async fn follow_up(&mut self, findings: Vec<Finding>) {
         let dark = self.memory.dark;
-        let mut work: Vec<(Arc<Node>, SmolStr, Vec<Action>, Duration)> = vec![];
+        let mut work: Vec<(Arc<Node>, Vec<Action>, Duration)> = vec![];
         for finding in findings {
             let name = &finding.node.metadata.name;
             let node = self.nodes.store().get(&finding.node.key()).unwrap_or(finding.node.clone());
@@ -277,20 +279,21 @@ impl Monitor {
                 waits: self.tainter.waits(name),
                 dark,
             };
-            let actions = plan(&view);
+            let mut actions = plan(&view);
             if !actions.contains(&Action::MarkPods) {
                 self.memory.owed.remove(name);
             }
+            actions.retain(|action| !self.execute_at_once(&node, &finding.zone, *action));
             match actions.is_empty() {
                 true => self.numbers.one_node.observe(finding.took.as_secs_f64()),
-                false => work.push((node, finding.zone, actions, finding.took)),
+                false => work.push((node, actions, finding.took)),
             }
         }
         let this = &*self;
         let done: Vec<(SmolStr, bool)> = stream::iter(work)
-            .map(|(node, zone, actions, took)| async move {
+            .map(|(node, actions, took)| async move {
                 let started = Instant::now();
-                let marked = this.execute(&node, &zone, &actions).await;
+                let marked = this.execute(&node, &actions).await;
                 this.numbers.one_node.observe((took + started.elapsed()).as_secs_f64());
                 (node.metadata.name.clone(), marked)
             })
@@ -305,8 +308,22 @@ impl Monitor {
         }
     }
 
-    /// Carries out what follows for one node; says whether its pods are as they should be.
-    async fn execute(&self, node: &Node, zone: &SmolStr, actions: &[Action]) -> bool {
+    /// Carries out an action that takes no request; says whether it was one.
+    fn execute_at_once(&self, node: &Node, zone: &SmolStr, action: Action) -> bool {
+        let name = &node.metadata.name;
+        match action {
+            Action::AwaitTaint => self.tainter.enter(zone, name),
+            Action::Tell => {
+                let message = format!("Node {name} status is now: NodeNotReady");
+                self.hands.tell(name, node.uid(), "NodeNotReady", message);
+            }
+            Action::Welcome | Action::SwapTaint | Action::MarkPods => return false,
+        }
+        true
+    }
+
+    /// Carries out the other actions for one node; says whether its pods are as they should be.
+    async fn execute(&self, node: &Node, actions: &[Action]) -> bool {
         let name = &node.metadata.name;
         let mut marked = true;
         for action in actions {
@@ -320,18 +337,14 @@ impl Monitor {
                     };
                     self.lift_taints(node, why).await;
                 }
-                Action::AwaitTaint => self.tainter.enter(zone, name),
                 Action::SwapTaint => {
                     let why = "it fares differently, and its pods are being evicted already";
                     if let Err(error) = self.hands.swap_taints_now(node, no_execute, why).await {
                         tracing::warn!(node = %name, error = %Chain(&error), "cannot swap taints; trying again");
                     }
                 }
-                Action::Tell => {
-                    let message = format!("Node {name} status is now: NodeNotReady");
-                    self.hands.tell(name, node.uid(), "NodeNotReady", message);
-                }
                 Action::MarkPods => marked = self.hands.mark_pods(name).await,
+                Action::AwaitTaint | Action::Tell => {}
             }
         }
         marked
