@@ -11,6 +11,18 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// `#[serde(deserialize_with = "list")]`: the same for a list that is cached in large numbers. Read without knowing its
+/// length, a list of ten would keep the room for sixteen.
+pub fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let mut list: Vec<T> = null_default(deserializer)?;
+    list.shrink_to_fit();
+    Ok(list)
+}
+
 /// Predicates for `skip_serializing_if`, mirroring Go's `omitempty`.
 pub(crate) mod skip {
     /// Whether it is the default of its type.

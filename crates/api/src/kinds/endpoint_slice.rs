@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use crate::de::null_default;
+use crate::de::list;
 use crate::object_reference::ObjectReference;
 use crate::{Labels, ObjectMeta, resource};
 
@@ -16,10 +16,10 @@ pub struct EndpointSlice {
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: SmolStr,
     /// The addresses.
-    #[serde(deserialize_with = "null_default")]
+    #[serde(deserialize_with = "list")]
     pub endpoints: Vec<Endpoint>,
     /// The ports all of them have.
-    #[serde(deserialize_with = "null_default")]
+    #[serde(deserialize_with = "list")]
     pub ports: Vec<EndpointPort>,
 }
 
@@ -28,7 +28,7 @@ pub struct EndpointSlice {
 #[serde(default, rename_all = "camelCase")]
 pub struct Endpoint {
     /// Its addresses, of which the first counts.
-    #[serde(deserialize_with = "null_default")]
+    #[serde(deserialize_with = "list")]
     pub addresses: Vec<SmolStr>,
     /// Whether it can be used.
     pub conditions: EndpointConditions,
@@ -72,10 +72,10 @@ pub struct EndpointConditions {
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointHints {
     /// Clients in these zones.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub for_zones: Vec<ForZone>,
     /// Clients on these nodes.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub for_nodes: Vec<ForNode>,
 }
 

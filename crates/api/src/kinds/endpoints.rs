@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use crate::de::null_default;
+use crate::de::list;
 use crate::object_reference::ObjectReference;
 use crate::{ObjectMeta, resource};
 
@@ -14,7 +14,7 @@ pub struct Endpoints {
     /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Addresses by the ports they have.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub subsets: Vec<EndpointSubset>,
 }
 
@@ -23,13 +23,13 @@ pub struct Endpoints {
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointSubset {
     /// Those that are ready.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<EndpointAddress>,
     /// Those that are not.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub not_ready_addresses: Vec<EndpointAddress>,
     /// Their ports.
-    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<EndpointPort>,
 }
 
