@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::error::{Chain, Retry, SyncError};
 use crate::metrics::stale_skips;
 use crate::quarantine::{Quarantine, panic_text};
+use crate::signal::Signal;
 
 /// What is to happen to a key after a sync that did not fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,11 +56,14 @@ pub struct Tasks {
     synced: Vec<BoxFuture<'static, ()>>,
     running: Vec<(String, BoxFuture<'static, ()>)>,
     closers: Vec<Box<dyn Fn() + Send + Sync>>,
+    closing: Signal,
 }
 
 impl Tasks {
     pub(crate) fn new(cx: Arc<Context>, quarantine: Quarantine) -> Self {
-        Self { cx, quarantine, subscriptions: vec![], synced: vec![], running: vec![], closers: vec![] }
+        let (close, closing) = Signal::new();
+        let closers: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(move || close.give())];
+        Self { cx, quarantine, subscriptions: vec![], synced: vec![], running: vec![], closers, closing }
     }
 
     /// A queue under the name that its metrics have upstream.
@@ -136,13 +140,20 @@ impl Tasks {
     ) {
         for n in 0..count.max(1) {
             let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), self.quarantine.clone());
-            self.spawn(format!("worker {n}"), work);
+            self.running.push((format!("worker {n}"), work.boxed()));
         }
     }
 
     /// Runs a loop of the controller's own beside its workers, once the caches are filled. It must end by
-    /// itself only when it has nothing left to do.
+    /// itself only when it has nothing left to do. At the end it is left where it waits; workers finish their keys.
     pub fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        let closing = self.closing.given();
+        let task = async move {
+            tokio::select! {
+                () = task => {}
+                () = closing => {}
+            }
+        };
         self.running.push((name.into(), task.boxed()));
     }
 

@@ -13,11 +13,14 @@ use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{
     Clock, Context, Health, Metrics, Next, Orders, Reconcile, Shared, Signal, Start, StartError, SyncError,
-    Tasks, priority,
+    Tasks,
 };
 use flyball_sim::embedded::Embedded;
 use parking_lot::Mutex;
 use serde_json::json;
+
+/// How long keys in hand may take at the end.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What a controller of this test has been through.
 struct Diary {
@@ -41,10 +44,8 @@ impl Diary {
     fn start(&'static self, cx: &Context, tasks: &mut Tasks) {
         self.starts.fetch_add(1, Ordering::Relaxed);
         let (queue, maps) = (tasks.queue("test"), cx.informer::<ConfigMap>());
-        tasks.on(&maps, {
-            let queue = queue.clone();
-            move |change| queue.add(change.key(), priority(change.origin))
-        });
+        tasks.feed(&maps, &queue, |change| [change.key()]);
+        tasks.spawn("endless loop", std::future::pending());
         tasks.workers(&queue, 2, Arc::new(self));
     }
 
@@ -116,12 +117,7 @@ async fn a_panic_restarts_one_controller_and_one_object_waits() -> anyhow::Resul
     let (shared, identities) = shared(&cluster);
     let (metrics, health) = (shared.metrics.clone(), Health::default());
     let (stop, shutdown) = Signal::new();
-    let orders = Orders {
-        leading: Signal::already(),
-        shutdown,
-        grace: Duration::from_secs(1),
-        health: health.clone(),
-    };
+    let orders = Orders { leading: Signal::already(), shutdown, grace: GRACE, health: health.clone() };
     let engine = Engine::new(shared, identities.clone());
     let running = tokio::spawn(async move { engine.run(&CONTROLLERS, &orders).await });
 
@@ -151,7 +147,11 @@ async fn a_panic_restarts_one_controller_and_one_object_waits() -> anyhow::Resul
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let starts = FRAGILE.starts.load(Ordering::Relaxed);
     assert!((5..40).contains(&starts), "{starts} starts in an hour");
+
+    // Workers are done with their keys and loops only wait: nobody needs the grace.
+    let asked = tokio::time::Instant::now();
     stop.give();
     running.await?;
+    assert!(asked.elapsed() < GRACE, "it took {:?} to stop", asked.elapsed());
     Ok(())
 }
