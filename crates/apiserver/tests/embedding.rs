@@ -53,7 +53,7 @@ async fn one_seed_gives_one_history() {
 #[tokio::test(start_paused = true)]
 async fn watches_live_in_virtual_time() {
     let server = ApiServer::new(options()).unwrap();
-    let path = "/api/v1/configmaps?watch=1&allowWatchBookmarks=true&timeoutSeconds=150";
+    let path = "/api/v1/secrets?watch=1&allowWatchBookmarks=true&timeoutSeconds=150";
     let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
     let started = tokio::time::Instant::now();
     let response = server.clone().oneshot(request).await.unwrap();
