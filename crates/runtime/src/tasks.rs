@@ -29,6 +29,16 @@ pub enum Next {
     After(Duration),
 }
 
+impl Next {
+    /// The same, but no later than after `limit`.
+    pub fn within(self, limit: Duration) -> Self {
+        match self {
+            Self::Settled => Self::After(limit),
+            Self::After(delay) => Self::After(delay.min(limit)),
+        }
+    }
+}
+
 /// What a queue of work may hold: something that names an object.
 pub trait WorkKey: QueueKey + Display + Sync {
     /// The object, for the barrier and the log.

@@ -1,6 +1,7 @@
 //! The shell: look up, clear up, plan, start, write the status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::object_reference::ObjectReference;
@@ -28,6 +29,9 @@ const SKEW: Family = Family::histogram(
     "Time between when a Job was due and when it was made.",
 );
 
+/// When Jobs beyond the history limits that could not be deleted are tried again.
+const HISTORY_AGAIN: Duration = Duration::from_secs(60);
+
 /// The controller of CronJobs.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -50,16 +54,18 @@ impl Reconcile for Controller {
         let mut jobs = owned(self.jobs.store(), &read.metadata.uid);
         jobs.sort_by(|one, two| one.metadata.name.cmp(&two.metadata.name));
         let mut case = Case { about: ObjectRef::of(&*read), key: key.clone(), cron: CronJob::clone(&read) };
+        let mut all_gone = true;
         for job in surplus(&read, &jobs) {
-            // One that cannot be deleted is told of, and tried again with the next look.
+            // One that cannot be deleted is told of, and keeps nothing else from being done.
             let why = "more Jobs have ended than are to be kept";
-            let _ = self.delete(&mut case, job, why).await;
+            all_gone &= self.delete(&mut case, job, why).await.is_ok();
         }
-        let result = self.reconcile(&mut case, &jobs).await;
+        let next = self.reconcile(&mut case, &jobs).await;
         if case.cron.status != read.status {
             self.write_status(&case).await?;
         }
-        result
+        // The next start may be far away, or never: the rest of the history does not wait for it.
+        Ok(if all_gone { next? } else { next?.within(HISTORY_AGAIN) })
     }
 }
 
