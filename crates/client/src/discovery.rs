@@ -48,6 +48,28 @@ impl DiscoveredResource {
     }
 }
 
+impl Discovery {
+    /// Whether a group version could not be discovered this time.
+    pub fn has_failed(&self, group_version: &str) -> bool {
+        self.failures.iter().any(|failure| failure.group_version == group_version)
+    }
+
+    /// What serves all of `verbs`, in the version that the server prefers, and of the group versions that could not be
+    /// discovered this time those that are `followed` already.
+    pub fn followable(
+        &self,
+        verbs: &[&str],
+        followed: impl Iterator<Item = ResourceType>,
+    ) -> impl Iterator<Item = ResourceType> {
+        let served = self
+            .resources
+            .iter()
+            .filter(|found| found.preferred && verbs.iter().all(|verb| found.has_verb(verb)))
+            .map(|found| found.resource.clone());
+        served.chain(followed.filter(|resource| self.has_failed(&resource.api_version())))
+    }
+}
+
 /// A group version that could not be discovered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveryFailure {

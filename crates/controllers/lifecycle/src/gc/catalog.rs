@@ -37,7 +37,7 @@ impl Catalog {
     /// Keeps what was known about group versions that could not be discovered this time.
     pub fn keep_failed(&mut self, before: &Self, discovery: &Discovery) {
         for (key, resource) in &before.by_kind {
-            if discovery.failures.iter().any(|failure| failure.group_version == key.0) {
+            if discovery.has_failed(&key.0) {
                 self.by_kind.entry(key.clone()).or_insert_with(|| resource.clone());
             }
         }
@@ -51,14 +51,5 @@ pub fn deletable(
     ignored: impl Fn(&ResourceType) -> bool,
     working: impl Iterator<Item = ResourceType>,
 ) -> BTreeSet<ResourceType> {
-    let wanted = discovery
-        .resources
-        .iter()
-        .filter(|found| found.preferred && NEEDED.iter().all(|verb| found.has_verb(verb)))
-        .map(|found| found.resource.clone());
-    let has_failed = |resource: &ResourceType| {
-        let version = resource.api_version();
-        discovery.failures.iter().any(|failure| failure.group_version == version)
-    };
-    wanted.chain(working.filter(has_failed)).filter(|resource| !ignored(resource)).collect()
+    discovery.followable(&NEEDED, working).filter(|resource| !ignored(resource)).collect()
 }

@@ -14,16 +14,7 @@ pub fn quotable(
     discovery: &Discovery,
     followed: impl Iterator<Item = ResourceType>,
 ) -> BTreeSet<ResourceType> {
-    let served = discovery
-        .resources
-        .iter()
-        .filter(|found| found.preferred && NEEDED.iter().all(|verb| found.has_verb(verb)))
-        .map(|found| found.resource.clone());
-    let has_failed = |resource: &ResourceType| {
-        let version = resource.api_version();
-        discovery.failures.iter().any(|failure| failure.group_version == version)
-    };
-    let wanted = served.chain(followed.filter(has_failed));
+    let wanted = discovery.followable(&NEEDED, followed);
     wanted.filter(|resource| resource.namespaced && !is_ignored(resource)).collect()
 }
 
