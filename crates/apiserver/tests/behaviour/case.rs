@@ -7,16 +7,20 @@
 //! ```
 //!
 //! PATCH is followed by `json`, `merge`, `strategic` or `apply`; `as TOKEN` and `accept TYPE` may follow the path.
+//! `SOON` before a request repeats it until its status is the expected one: the real server's admission learns of
+//! objects through watches of its own, a moment after they were answered.
 //! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace, `$1`, `$2`, …
 //! are uid and resourceVersion of earlier answers (`$1.uid`, `$1.rv`, `$1.token`).
 //! In an expectation, objects may have more fields, lists must have as many items; `"<any>"` is anything that is
 //! there, `"<absent>"` must not be there, `"~text"` contains a text.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::backend::Backend;
+use crate::backend::{Answer, Backend};
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -64,10 +68,13 @@ impl Case {
         let (mut checks, mut faults) = (0, Vec::new());
         for step in &self.steps {
             let fill = |text: &str| substitute(text, namespace, &answers);
-            let answer = backend.send(request(&fill(&step.line))).await;
-            let body = read(&answer.body, step.line.starts_with("WATCH") && answer.code == 200);
             let expect = fill(&step.expect);
             let (code, wanted) = expect.split_once(' ').unwrap_or((&expect, ""));
+            let answer = match step.line.strip_prefix("SOON ") {
+                Some(line) => soon(backend, &fill(line), code).await,
+                None => backend.send(request(&fill(&step.line))).await,
+            };
+            let body = read(&answer.body, step.line.starts_with("WATCH") && answer.code == 200);
             if !code.is_empty() {
                 checks += 1;
                 if code != answer.code.to_string() {
@@ -94,6 +101,19 @@ impl Case {
         }
         (checks, faults)
     }
+}
+
+/// The answer with the wanted status, or the last one of about ten seconds.
+async fn soon(backend: &Backend, line: &str, code: &str) -> Answer {
+    let mut answer = backend.send(request(line)).await;
+    for _ in 0..100 {
+        if answer.code.to_string() == code {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        answer = backend.send(request(line)).await;
+    }
+    answer
 }
 
 fn substitute(text: &str, namespace: &str, answers: &[Value]) -> String {
