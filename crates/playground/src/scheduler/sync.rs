@@ -138,8 +138,9 @@ impl Scheduler {
     /// Goes once through all pods that wait. False if some write failed.
     async fn round(&self, memory: &mut Memory) -> bool {
         let room = self.changes.room.load(Ordering::Relaxed);
-        let all = self.pods.store().list();
+        // In this order: what is forgotten because the cache shows it must be shown by the list, too.
         memory.forget(&self.pods);
+        let all = self.pods.store().list();
         let mut waiting: Vec<&Arc<Pod>> =
             all.iter().filter(|pod| is_ours(pod) && !memory.has_settled(pod, room)).collect();
         if waiting.is_empty() {
