@@ -79,36 +79,32 @@ async fn a_standby_of_upstreams_takes_over_from_ours() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn no_range_is_given_twice_when_ours_takes_over_from_ours() -> anyhow::Result<()> {
-    let _turn = ALONE.lock().await;
     let test = "no_range_is_given_twice_when_ours_takes_over_from_ours";
-    let Some(mut cluster) = stage(test, &NODE_RANGES).await? else { return Ok(()) };
-    let result = give_ranges(&cluster, Side::Ours, Side::Ours).await;
-    result.inspect_err(|_| cluster.keep_logs())
+    stage(test, &NODE_RANGES, async |cluster| give_ranges(cluster, Side::Ours, Side::Ours).await).await
 }
 
 #[tokio::test]
 async fn no_range_is_given_twice_when_ours_takes_over_from_upstreams() -> anyhow::Result<()> {
-    let _turn = ALONE.lock().await;
     let test = "no_range_is_given_twice_when_ours_takes_over_from_upstreams";
-    let Some(mut cluster) = stage(test, &NODE_RANGES).await? else { return Ok(()) };
-    let result = give_ranges(&cluster, Side::Upstreams, Side::Ours).await;
-    result.inspect_err(|_| cluster.keep_logs())
+    stage(test, &NODE_RANGES, async |cluster| give_ranges(cluster, Side::Upstreams, Side::Ours).await).await
 }
 
 async fn fails_over(test: &str, leader: Side, standby: Side) -> anyhow::Result<()> {
-    let _turn = ALONE.lock().await;
-    let Some(mut cluster) = stage(test, &SETS_OF_PODS).await? else { return Ok(()) };
-    let result = make_pods(&cluster, leader, standby).await;
-    result.inspect_err(|_| cluster.keep_logs())
+    stage(test, &SETS_OF_PODS, async |cluster| make_pods(cluster, leader, standby).await).await
 }
 
-/// A cluster for the play, if there can be one here.
-async fn stage(test: &str, play: &Play) -> anyhow::Result<Option<Cluster>> {
+/// Plays on a cluster while no other play is on, if there can be one here.
+async fn stage(
+    test: &str,
+    play: &Play,
+    acts: impl AsyncFnOnce(&mut Cluster) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let _turn = ALONE.lock().await;
     if let Some(skip) = ours::lacks(&[play.controller]) {
         skip.announce(test);
-        return Ok(None);
+        return Ok(());
     }
-    Cluster::for_test(test).await
+    Cluster::play(test, acts).await
 }
 
 /// Kills the leader while it gives ranges to nodes; more nodes come while nobody leads.

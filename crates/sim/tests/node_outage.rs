@@ -19,14 +19,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 
 #[tokio::test]
 async fn an_outage_of_the_server_makes_no_node_lost() -> anyhow::Result<()> {
-    let Some(mut cluster) = Cluster::for_test("an_outage_of_the_server_makes_no_node_lost").await? else {
-        return Ok(());
-    };
-    let result = play(&mut cluster).await;
-    if result.is_err() {
-        cluster.keep_logs();
-    }
-    result
+    Cluster::play("an_outage_of_the_server_makes_no_node_lost", play).await
 }
 
 async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {

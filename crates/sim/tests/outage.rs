@@ -24,12 +24,7 @@ async fn an_outage_with_lost_history_is_survived() -> anyhow::Result<()> {
         skip.announce(test);
         return Ok(());
     }
-    let Some(mut cluster) = Cluster::for_test(test).await? else { return Ok(()) };
-    let result = play(&mut cluster).await;
-    if result.is_err() {
-        cluster.keep_logs();
-    }
-    result
+    Cluster::play(test, play).await
 }
 
 async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {

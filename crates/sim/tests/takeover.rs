@@ -157,19 +157,14 @@ async fn nothing_moves_when_the_controller_manager_changes() -> anyhow::Result<(
         ours::lacks(&["replicaset-controller"]).iter().for_each(|skip| skip.announce(test));
         return Ok(());
     }
-    let Some(mut cluster) = Cluster::for_test(test).await? else { return Ok(()) };
-    let upstream = match cluster.assets().upstream_manager() {
-        Ok(program) => program,
+    Cluster::play(test, async |cluster| match cluster.assets().upstream_manager() {
+        Ok(upstream) => play(cluster, &upstream, &here).await,
         Err(skip) => {
             skip.announce(test);
-            return Ok(());
+            Ok(())
         }
-    };
-    let result = play(&cluster, &upstream, &here).await;
-    if result.is_err() {
-        cluster.keep_logs();
-    }
-    result
+    })
+    .await
 }
 
 async fn play(cluster: &Cluster, upstream: &Path, parts: &[Part]) -> anyhow::Result<()> {

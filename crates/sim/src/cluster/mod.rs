@@ -80,6 +80,17 @@ impl Cluster {
         }
     }
 
+    /// Plays a test on a cluster of its own, whose logs are kept if the test fails. Without assets it says on the
+    /// terminal that the test called `name` is skipped.
+    pub async fn play(
+        name: &str,
+        test: impl AsyncFnOnce(&mut Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let Some(mut cluster) = Self::for_test(name).await? else { return Ok(()) };
+        let result = test(&mut cluster).await;
+        result.inspect_err(|_| cluster.keep_logs())
+    }
+
     /// Starts etcd and kube-apiserver and waits until the cluster's bootstrap objects are there.
     pub async fn real(options: Options) -> Result<Self, Unavailable> {
         let assets = Assets::find()?;
