@@ -23,6 +23,11 @@ impl Family {
         }
     }
 
+    /// The family of that spelling.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Family::V4, Family::V6].into_iter().find(|family| family.as_str() == name)
+    }
+
     fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Family::V4 } else { Family::V6 }
     }

@@ -8,6 +8,7 @@
 //!   a deletion is asked for only if there is something to delete, and ports and subsets are sorted by their
 //!   contents instead of by a hash.
 
+pub mod invariants;
 pub mod plan;
 pub mod subsets;
 mod sync;

@@ -41,6 +41,8 @@ pub enum Action {
 pub fn plan(view: &View<'_>) -> Action {
     let mut subsets = pack(offers(view));
     let truncated = truncate(&mut subsets);
+    // Upstream leaves a subset that was cut down to nothing in its place, which the server refuses.
+    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
     let labels = labels(view.service);
     let Some(current) = view.current else {
         let metadata = ObjectMeta {

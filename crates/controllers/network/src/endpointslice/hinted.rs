@@ -1,7 +1,7 @@
 //! What is remembered about Services with shared-out endpoints: how many endpoints each zone was given, so that a
 //! change of the nodes wakes those Services for which it matters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,11 +13,25 @@ use super::topology::{self, Allocated, Ratios, is_overloaded};
 use crate::addresses::Family;
 
 /// The zones' sizes and what each Service made of them.
-#[derive(Default)]
 pub(super) struct Hinted {
     stale: AtomicBool,
+    /// Of no zones, as long as no node was seen.
     ratios: Mutex<Option<Arc<Ratios>>>,
-    services: Mutex<BTreeMap<Key, BTreeMap<Family, Allocated>>>,
+    services: Mutex<Services>,
+}
+
+#[derive(Default)]
+struct Services {
+    allocated: BTreeMap<Key, BTreeMap<Family, Allocated>>,
+    /// Those that were told that they have hints, and not since that some were taken away.
+    told: BTreeSet<Key>,
+}
+
+impl Default for Hinted {
+    fn default() -> Self {
+        let ratios = Mutex::new(Some(Arc::default()));
+        Self { stale: AtomicBool::default(), ratios, services: Mutex::default() }
+    }
 }
 
 impl Hinted {
@@ -36,28 +50,30 @@ impl Hinted {
         ratios.clone()
     }
 
-    /// Notes hints that were given; says whether the Service had none before.
+    /// Notes hints that were given; says whether the Service must be told of it.
     pub(super) fn given(&self, service: &Key, family: Family, allocated: Allocated) -> bool {
         let mut services = self.services.lock();
-        let is_new = !services.contains_key(service);
-        services.entry(service.clone()).or_default().insert(family, allocated);
-        is_new
+        services.allocated.entry(service.clone()).or_default().insert(family, allocated);
+        services.told.insert(service.clone())
     }
 
-    /// Notes that a family has no hints any more; says whether it had any.
+    /// Notes that a family has no hints any more; says whether the Service was told that it has some.
     pub(super) fn taken(&self, service: &Key, family: Family) -> bool {
         let mut services = self.services.lock();
-        let Some(families) = services.get_mut(service) else { return false };
-        let had = families.remove(&family).is_some();
-        if families.is_empty() {
-            services.remove(service);
+        if let Some(families) = services.allocated.get_mut(service) {
+            families.remove(&family);
+            if families.is_empty() {
+                services.allocated.remove(service);
+            }
         }
-        had
+        services.told.remove(service)
     }
 
     /// Forgets a Service that is gone.
     pub(super) fn forget(&self, service: &Key) {
-        self.services.lock().remove(service);
+        let mut services = self.services.lock();
+        services.allocated.remove(service);
+        services.told.remove(service);
     }
 
     /// The Services whose hints no longer fit the zones.
@@ -67,6 +83,11 @@ impl Hinted {
         let is_off = |families: &BTreeMap<Family, Allocated>| {
             families.values().any(|allocated| is_overloaded(allocated, ratios.as_deref()))
         };
-        services.iter().filter(|(_, families)| is_off(families)).map(|(key, _)| key.clone()).collect()
+        services
+            .allocated
+            .iter()
+            .filter(|(_, families)| is_off(families))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 }

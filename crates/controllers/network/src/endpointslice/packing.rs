@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use flyball_api::endpoint_slice::Endpoint;
-use flyball_api::{EndpointSlice, Labels};
+use flyball_api::{EndpointSlice, Labels, ObjectMeta};
 
 use super::plan::is_reserved;
 use crate::slices::{Identity, says_the_same};
@@ -58,9 +58,9 @@ impl<'a> Changes<'a> {
         for slice in std::mem::take(&mut self.delete) {
             match is_ours(slice).then(|| self.create.pop()).flatten() {
                 Some(mut new) => {
-                    let labels = std::mem::take(&mut new.metadata.labels);
-                    new.metadata = slice.metadata.clone();
-                    new.metadata.labels = labels;
+                    let ObjectMeta { labels, annotations, owner_references, .. } = new.metadata;
+                    let old = slice.metadata.clone();
+                    new.metadata = ObjectMeta { labels, annotations, owner_references, ..old };
                     self.update.push(new);
                 }
                 None => kept.push(slice),

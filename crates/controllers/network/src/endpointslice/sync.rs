@@ -144,6 +144,9 @@ impl Controller {
         }
         self.numbers.tally(key, Some(tally));
         for slice in plan.outdated {
+            if let Some(family) = Family::named(&slice.address_type) {
+                self.hinted.taken(key, family);
+            }
             if let Err(Failure { told: text, error }) =
                 self.delete(key, slice, "the Service no longer has this family").await
             {

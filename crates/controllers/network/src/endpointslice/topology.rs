@@ -19,7 +19,7 @@ const OVERLOAD: f64 = 0.2;
 /// Nodes that carry no ordinary load.
 const EXCLUDED: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
-/// Each zone's part of all CPUs; at least two zones.
+/// Each zone's part of all CPUs: at least two zones, or none as long as no node was seen.
 pub type Ratios = BTreeMap<SmolStr, f64>;
 
 /// How many endpoints are hinted to each zone.
@@ -32,6 +32,8 @@ pub enum Disabled {
     ByUser,
     /// A node says nothing about its CPUs or its zone, or there is only one zone.
     NodeInfo,
+    /// No node was seen.
+    NoNodes,
     /// Fewer endpoints than zones.
     FewEndpoints(usize, usize),
     /// Not enough endpoints to give each zone its part.
@@ -49,6 +51,8 @@ impl fmt::Display for Disabled {
             Disabled::NodeInfo => f.write_str(
                 "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes",
             ),
+            // Upstream's words, which it has for hardly any other case.
+            Disabled::NoNodes => f.write_str("Nodes only ready in one zone"),
             Disabled::FewEndpoints(endpoints, zones) => {
                 write!(f, "Insufficient number of endpoints ({endpoints} endpoints, {zones} zones)")
             }
@@ -91,7 +95,7 @@ pub fn is_overloaded(allocated: &Allocated, ratios: Option<&Ratios>) -> bool {
     if allocated.is_empty() {
         return false;
     }
-    let Some(ratios) = ratios else { return true };
+    let Some(ratios) = ratios.filter(|ratios| !ratios.is_empty()) else { return true };
     let total: usize = allocated.values().sum();
     ratios
         .iter()
@@ -109,6 +113,9 @@ struct Allocation {
 }
 
 fn allocations(ratios: &Ratios, endpoints: usize) -> Result<BTreeMap<&SmolStr, Allocation>, Disabled> {
+    if ratios.is_empty() {
+        return Err(Disabled::NoNodes);
+    }
     if ratios.len() > endpoints {
         return Err(Disabled::FewEndpoints(endpoints, ratios.len()));
     }

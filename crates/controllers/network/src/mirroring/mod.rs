@@ -8,6 +8,7 @@
 //! - Upstream: `pkg/controller/endpointslicemirroring`. What differs: the write barrier stands for tracked
 //!   versions.
 
+pub mod invariants;
 mod metrics;
 pub mod plan;
 mod sync;

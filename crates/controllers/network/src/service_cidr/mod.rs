@@ -6,6 +6,7 @@
 //!   nothing else.
 //! - Upstream: `pkg/controller/servicecidrs`.
 
+pub mod invariants;
 pub mod plan;
 mod ranges;
 mod sync;

@@ -4,9 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{IPAddress, ServiceCIDR, Timestamp};
+use proptest::prelude::*;
 use serde_json::json;
 
+use super::invariants::broken;
 use super::plan::{Action, FINALIZER, READY, TERMINATING, View, plan};
+
+/// Ranges that lie around, in, beside and across the judged one.
+const RANGES: &[&str] =
+    &["10.0.0.0/24", "10.0.0.0/26", "10.0.0.32/27 fd00::/64", "10.0.0.64/26", "10.0.0.16/28", "fd00::/112"];
 
 fn cidr(name: &str, ranges: &str) -> ServiceCIDR {
     let ranges: Vec<_> = ranges.split_whitespace().collect();
@@ -60,4 +66,32 @@ fn a_new_range_is_protected_and_ready() {
     let new = cidr("new", "10.0.0.0/24 fd00::/112");
     let view = View { cidr: &new, all: &[], addresses: &[], now: time(0) };
     assert_eq!(plan(&view), [Action::Protect, Action::Say(READY)]);
+}
+
+proptest! {
+    /// Whatever ranges and addresses there are, no address loses its last range, and a range that is let go stays
+    /// let go.
+    #[test]
+    fn every_plan_keeps_the_invariants(
+        going: bool,
+        protected: bool,
+        others in prop::collection::vec(prop::sample::select(RANGES), 0..3),
+        addresses in prop::collection::vec(0_u8..=255, 0..5),
+        age in 0_i64..20,
+    ) {
+        let mut judged = cidr("judged", "10.0.0.0/26 fd00::/120");
+        judged.metadata.deletion_timestamp = going.then(|| time(100));
+        judged.metadata.finalizers = protected.then(|| FINALIZER.into()).into_iter().collect();
+        let others = others.iter().enumerate().map(|(at, ranges)| cidr(&format!("other-{at}"), ranges));
+        let all: Vec<_> = std::iter::once(judged.clone()).chain(others).map(Arc::new).collect();
+        let addresses: Vec<_> = addresses.iter().map(|last| address(&format!("10.0.0.{last}"))).collect();
+        let view = View { cidr: &judged, all: &all, addresses: &addresses, now: time(100 + age) };
+        let actions = plan(&view);
+        prop_assert_eq!(broken(&view, &actions), Vec::<String>::new());
+        if actions.contains(&Action::Release) {
+            let mut released = judged.clone();
+            released.metadata.finalizers = Box::new([]);
+            prop_assert_eq!(plan(&View { cidr: &released, ..view }), vec![]);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Tables for subsets, truncation and the decision to write.
 
+mod properties;
+
 use std::sync::Arc;
 
 use flyball_api::endpoints::{EndpointAddress, EndpointPort, EndpointSubset};

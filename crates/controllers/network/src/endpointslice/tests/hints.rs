@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
-use flyball_api::Node;
+use flyball_api::{Key, Node};
 use serde_json::json;
 
+use super::super::hinted::Hinted;
 use super::super::hints::{Wish, clear, stay_close};
 use super::super::packing::Changes;
-use super::super::topology::{Allocated, Disabled, assign, is_overloaded, ratios};
+use super::super::topology::{Allocated, Disabled, Ratios, assign, is_overloaded, ratios};
 use super::world::{service, slices, told};
+use crate::addresses::Family;
 
 fn changes<'a>(unchanged: &'a [flyball_api::EndpointSlice], update: &str) -> Changes<'a> {
     Changes { unchanged: unchanged.iter().collect(), update: slices(update), ..Changes::default() }
@@ -133,6 +135,34 @@ fn no_hints_where_they_would_do_harm() {
     for (zones, update, want) in table {
         let got = assign(&mut changes(&[], update), ratios(&nodes(zones)).as_ref());
         assert_eq!(got, Err(want), "{zones} {update}");
+    }
+}
+
+#[test]
+fn as_long_as_no_node_was_seen_there_is_no_zone() {
+    let got = assign(&mut changes(&[], "x: 1@a 2@b"), Some(&Ratios::new()));
+    assert_eq!(got, Err(Disabled::NoNodes));
+}
+
+#[test]
+fn a_service_is_told_of_its_hints_once_for_all_families() {
+    let (hinted, service) = (Hinted::default(), Key::new("ns", "web"));
+    #[rustfmt::skip]
+    let steps = [
+        // what happens            told
+        ("given", Family::V4,      true),
+        ("given", Family::V6,      false),
+        ("given", Family::V4,      false),
+        ("taken", Family::V6,      true),
+        ("taken", Family::V4,      false),
+        ("given", Family::V6,      true),
+    ];
+    for (step, (what, family, want)) in steps.into_iter().enumerate() {
+        let told = match what {
+            "given" => hinted.given(&service, family, Allocated::new()),
+            _ => hinted.taken(&service, family),
+        };
+        assert_eq!(told, want, "step {step}: {what} {family:?}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Tables for mirrors.
 
+mod properties;
+
 use std::sync::Arc;
 
 use flyball_api::{EndpointSlice, Endpoints};
