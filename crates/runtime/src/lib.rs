@@ -33,7 +33,7 @@ pub use context::{Context, Shared};
 pub use debug::{DebugPage, DebugPages, ShowDebug};
 pub use descriptor::{Start, StartError};
 pub use error::{Chain, Retry, SyncError};
-pub use health::Health;
+pub use health::{Complaint, Health};
 pub use metrics::Metrics;
 pub use nearest::nearest;
 pub use signal::{Giver, Signal};

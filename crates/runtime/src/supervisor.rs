@@ -49,7 +49,7 @@ pub async fn supervise(name: &'static str, start: Start, context: impl Fn() -> A
     loop {
         let cx = context();
         let began = Instant::now();
-        let mut tasks = Tasks::new(cx.clone(), quarantine.clone());
+        let mut tasks = Tasks::new(cx.clone(), quarantine.clone(), health.complaint(name));
         match std::panic::catch_unwind(AssertUnwindSafe(|| start(cx.clone(), &mut tasks))) {
             Ok(Ok(())) => {}
             Ok(Err(StartError::NotNeeded(why))) => {

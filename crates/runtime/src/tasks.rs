@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use crate::context::Context;
 use crate::error::{Chain, Retry, SyncError};
+use crate::health::Complaint;
 use crate::metrics::stale_skips;
 use crate::quarantine::{Quarantine, panic_text};
 use crate::signal::Signal;
@@ -67,13 +68,28 @@ pub struct Tasks {
     running: Vec<(String, BoxFuture<'static, ()>)>,
     closers: Vec<Box<dyn Fn() + Send + Sync>>,
     closing: Signal,
+    complaint: Complaint,
 }
 
 impl Tasks {
-    pub(crate) fn new(cx: Arc<Context>, quarantine: Quarantine) -> Self {
+    pub(crate) fn new(cx: Arc<Context>, quarantine: Quarantine, complaint: Complaint) -> Self {
         let (close, closing) = Signal::new();
         let closers: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(move || close.give())];
-        Self { cx, quarantine, subscriptions: vec![], synced: vec![], running: vec![], closers, closing }
+        Self {
+            cx,
+            quarantine,
+            subscriptions: vec![],
+            synced: vec![],
+            running: vec![],
+            closers,
+            closing,
+            complaint,
+        }
+    }
+
+    /// The way to say that the controller runs and yet cannot do its work.
+    pub fn complaint(&self) -> Complaint {
+        self.complaint.clone()
     }
 
     /// A queue under the name that its metrics have upstream.

@@ -6,8 +6,9 @@
 //! - **Watches** Nodes. **Writes** their `spec.podCIDR` and `spec.podCIDRs`, nothing else, and only while
 //!   `--allocate-node-cidrs` is on.
 //! - Upstream: `pkg/controller/nodeipam`, its range allocator, the only one there is. What differs: who waits for a
-//!   free block is told when there is one, a block whose assignment failed stays with its node, and a cluster whose
-//!   nodes do not fit `--cluster-cidr` stops the handing out of blocks, not the process.
+//!   free block is told when there is one, a block whose assignment failed stays with its node, and nodes that do
+//!   not fit `--cluster-cidr` when it starts do not end the process: no block is handed out and `/healthz` fails,
+//!   both until they fit or are gone.
 
 pub mod blocks;
 pub mod invariants;
@@ -43,11 +44,16 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let books = Arc::new(Books::new(&settings, &cx.metrics));
     let queue = tasks.queue("cidrallocator_node");
     let nodes = cx.informer::<Node>();
+    let complaint = tasks.complaint();
     // The books follow the cache, on standby as well; keys are taken up once they are known to be complete.
     tasks.on(&nodes, {
-        let (books, queue, nodes) = (books.clone(), queue.clone(), nodes.clone());
+        let (books, queue, nodes, complaint) =
+            (books.clone(), queue.clone(), nodes.clone(), complaint.clone());
         move |change| {
             let wake = books.with(|pool| pool.follow(change.old.map(|n| &**n), change.new.map(|n| &**n)));
+            if wake == Wake::Everybody {
+                complaint.withdraw();
+            }
             wake_up(wake, &nodes, &queue);
             if concerned(change) {
                 queue.add(change.key(), priority(change.origin));
@@ -60,6 +66,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         cx,
         nodes,
         books,
+        complaint,
         queue: queue.clone(),
     });
     tasks.spawn("opening the books", {

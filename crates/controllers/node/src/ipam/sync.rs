@@ -8,16 +8,18 @@ use flyball_cache::Informer;
 use flyball_client::{Error, ListParams, Patch};
 use flyball_queue::Queue;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Chain, Complaint, Context, Next, Reconcile, SyncError};
 use ipnet::IpNet;
 use serde_json::json;
 
 use super::metrics::{Books, Running};
-use super::pool::{Refusal, Wake};
+use super::pool::{Misfit, Refusal, Wake};
 use super::wake_up;
 
 /// How often a patch that is refused is tried at once.
 const ATTEMPTS: usize = 3;
+/// How many nodes are named when something is wrong with many.
+const LISTED: usize = 5;
 /// Between questions to a server that does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -26,6 +28,7 @@ pub(super) struct Controller {
     pub(super) events: Recorder,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) books: Arc<Books>,
+    pub(super) complaint: Complaint,
     pub(super) queue: Queue<Key>,
     pub(super) running: Running,
 }
@@ -51,10 +54,15 @@ impl Controller {
                 }
             }
         }
-        if let Err(misfits) = self.books.with(|pool| pool.open()) {
-            for misfit in misfits {
-                tracing::error!(%misfit, "no pod ranges are assigned while a node does not fit --cluster-cidr");
-            }
+        // Nobody follows a change between the verdict and what is said of it.
+        let verdict = self.books.with(|pool| {
+            pool.open().inspect_err(|misfits| {
+                self.complaint.raise(format!("no pod ranges are assigned: {}", listed(misfits)));
+            })
+        });
+        if let Err(misfits) = verdict {
+            let nodes = listed(&misfits);
+            tracing::error!(%nodes, "no pod ranges are assigned while nodes do not fit --cluster-cidr");
             return;
         }
         wake_up(Wake::Everybody, &self.nodes, &self.queue);
@@ -84,6 +92,15 @@ impl Controller {
         self.tell(node, "CIDRAssignmentFailed");
         refused.map_or(Ok(()), |error| Err(failed(&key, error)))
     }
+}
+
+/// The first few of the nodes that do not fit, and how many more there are.
+fn listed(misfits: &[Misfit]) -> String {
+    let mut text = misfits.iter().take(LISTED).map(Misfit::to_string).collect::<Vec<_>>().join("; ");
+    if misfits.len() > LISTED {
+        text += &format!("; and {} more", misfits.len() - LISTED);
+    }
+    text
 }
 
 fn failed(key: &Key, error: Error) -> SyncError {
