@@ -143,11 +143,10 @@ fn leave_one(changes: &mut Changes<'_>, empty: EndpointSlice) {
     if !create.is_empty() || !update.is_empty() || !unchanged.is_empty() {
         return;
     }
+    // Upstream: endpointslice/reconciler.go, placeholderSliceCompare: whose it is does not count. One of an earlier
+    // Service stays until the garbage collector takes it.
     let is_it = |slice: &EndpointSlice| {
-        slice.endpoints.is_empty()
-            && slice.ports.is_empty()
-            && slice.metadata.labels == empty.metadata.labels
-            && slice.metadata.owner_references == empty.metadata.owner_references
+        slice.endpoints.is_empty() && slice.ports.is_empty() && slice.metadata.labels == empty.metadata.labels
     };
     match delete.as_slice() {
         [slice] if is_it(slice) => unchanged.extend(delete.pop()),

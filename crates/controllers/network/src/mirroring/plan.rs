@@ -116,7 +116,9 @@ fn mirror<'a>(
     plan.totals.added += totals.added;
     plan.totals.updated += totals.updated;
     plan.totals.removed += totals.removed;
-    let wanted = new_slice(endpoints, family, ports, desired);
+    let mut wanted = new_slice(endpoints, family, ports, desired);
+    // Upstream writes it under its name alone, and the server does not keep what it was made from.
+    wanted.metadata.generate_name = Default::default();
     let is_settled = totals == Totals::default()
         && first.metadata.labels == wanted.metadata.labels
         && first.metadata.annotations == wanted.metadata.annotations
@@ -157,8 +159,9 @@ fn recycle(plan: &mut Plan<'_>) {
 }
 
 fn under_name_of(slice: &EndpointSlice, mut wanted: EndpointSlice) -> EndpointSlice {
-    let ObjectMeta { labels, annotations, owner_references, .. } = wanted.metadata;
-    wanted.metadata = ObjectMeta { labels, annotations, owner_references, ..slice.metadata.clone() };
+    let ObjectMeta { generate_name, labels, annotations, owner_references, .. } = wanted.metadata;
+    wanted.metadata =
+        ObjectMeta { generate_name, labels, annotations, owner_references, ..slice.metadata.clone() };
     wanted
 }
 

@@ -27,7 +27,7 @@ fn pod(number: u8, state: &str) -> Arc<Pod> {
     let going = (state == "terminating").then_some("2026-01-01T00:00:00Z");
     let ip = match state {
         "other family" => format!("fd00::{number}"),
-        _ if number % 3 == 0 => "10.0.0.1".to_owned(),
+        _ if number.is_multiple_of(3) => "10.0.0.1".to_owned(),
         _ => format!("10.0.1.{number}"),
     };
     let ips = if state == "addressless" { json!([]) } else { json!([{ "ip": ip }]) };

@@ -101,6 +101,10 @@ fn without_endpoints_one_empty_slice_stays() {
     let slices = applied(&none.families[0].1, 0);
     assert_eq!(told(&planned(&service, &[], &zones, &slices).families[0].1), "");
 
+    let mut again = service.clone();
+    again.metadata.uid = "1b0f3a52-93ab-4c1e-8d0f-0123456789ab".into();
+    assert_eq!(told(&planned(&again, &[], &zones, &slices).families[0].1), "", "of an earlier Service");
+
     let pods = pods("a");
     let mut filled = planned(&service, &pods, &zones, &slices);
     filled.families[0].1.recycle(|_| true);
