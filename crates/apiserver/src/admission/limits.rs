@@ -107,7 +107,7 @@ pub(super) fn pod_total(pod: &Value, field: &str) -> Amounts {
     for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
         add(&mut total, &amounts(&container["resources"][field]));
     }
-    let mut sidecars = Amounts::new();
+    let (mut sidecars, mut peaks) = (Amounts::new(), Amounts::new());
     for container in pod["spec"]["initContainers"].as_array().into_iter().flatten() {
         let own = amounts(&container["resources"][field]);
         if container["restartPolicy"] == "Always" {
@@ -115,20 +115,27 @@ pub(super) fn pod_total(pod: &Value, field: &str) -> Amounts {
             add(&mut sidecars, &own);
             continue;
         }
+        // Only the sidecars before it run beside it.
         let mut peak = sidecars.clone();
         add(&mut peak, &own);
-        for (name, value) in peak {
-            let entry = total.entry(name).or_insert(value);
-            if value.compare(*entry).is_gt() {
-                *entry = value;
-            }
-        }
+        raise(&mut peaks, peak);
     }
+    raise(&mut total, peaks);
     add(&mut total, &amounts(&pod["spec"]["overhead"]));
     for (name, value) in amounts(&pod["spec"]["resources"][field]) {
         total.insert(name, value);
     }
     total
+}
+
+/// Raises what is below.
+fn raise(total: &mut Amounts, to: Amounts) {
+    for (name, value) in to {
+        let entry = total.entry(name).or_insert(value);
+        if value.compare(*entry).is_gt() {
+            *entry = value;
+        }
+    }
 }
 
 pub(super) fn add(total: &mut Amounts, more: &Amounts) {
@@ -209,4 +216,31 @@ fn ratio_fault(
     };
     let ratio = limit / request;
     (ratio > bound.as_f64()).then(|| format!("{text}, but provided ratio is {ratio:.6}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pod_total;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn only_the_sidecars_before_an_init_container_run_beside_it() {
+        let container = |cpu: &str, policy: Option<&str>| -> Value {
+            json!({"resources": {"limits": {"cpu": cpu}}, "restartPolicy": policy})
+        };
+        #[rustfmt::skip]
+        let table = [
+            // init containers                                                  total
+            (vec![],                                                            "1"),
+            (vec![container("3", None)],                                        "3"),
+            (vec![container("3", None), container("500m", Some("Always"))],     "3"),
+            (vec![container("500m", Some("Always")), container("3", None)],     "3500m"),
+            (vec![container("4", Some("Always")), container("3", None)],        "7"),
+            (vec![container("4", Some("Always"))],                              "5"),
+        ];
+        for (init, want) in table {
+            let pod = json!({"spec": {"containers": [container("1", None)], "initContainers": init}});
+            assert_eq!(pod_total(&pod, "limits")["cpu"].canonical(), want, "{init:?}");
+        }
+    }
 }

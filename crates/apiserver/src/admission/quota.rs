@@ -13,6 +13,11 @@ use crate::meta;
 use crate::registry::Subresource;
 use crate::store::{Key, ShelfId};
 
+/// Under this a quota counts the devices of a class.
+const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
+/// What a claim for all devices counts as: it cannot be given more.
+const ALL_DEVICES: usize = 32;
+
 type Amounts = BTreeMap<String, Quantity>;
 
 /// Checks and books what a write would use.
@@ -167,6 +172,7 @@ fn concerns(request: &Request<'_>, key: &str) -> bool {
                 || key.contains(".storageclass.storage.k8s.io/")
         }
         ("", plural @ ("configmaps" | "secrets" | "replicationcontrollers")) => key == plural,
+        ("resource.k8s.io", "resourceclaims") => key.ends_with(DEVICES),
         _ => false,
     }
 }
@@ -258,9 +264,37 @@ fn usage(request: &Request<'_>, object: &Value) -> Amounts {
             }
         }
         ("", plural @ ("configmaps" | "secrets" | "replicationcontrollers")) => count(&mut usage, plural, 1),
+        ("resource.k8s.io", "resourceclaims") => {
+            for (class, devices) in devices(spec) {
+                count(&mut usage, format!("{class}{DEVICES}"), devices);
+            }
+        }
         _ => {}
     }
     usage
+}
+
+/// The most devices of each class that a claim can be given. Of alternatives the worst counts, class by class.
+fn devices(spec: &Value) -> BTreeMap<&str, usize> {
+    let mut sums = BTreeMap::new();
+    for request in spec["devices"]["requests"].as_array().into_iter().flatten() {
+        let alternatives = request["firstAvailable"].as_array().into_iter().flatten();
+        let mut most = BTreeMap::new();
+        for wish in request.get("exactly").into_iter().chain(alternatives) {
+            let number = match wish["allocationMode"].as_str() {
+                Some("All") => ALL_DEVICES,
+                _ => wish["count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or_default(),
+            };
+            let held: &mut usize =
+                most.entry(wish["deviceClassName"].as_str().unwrap_or_default()).or_default();
+            *held = number.max(*held);
+        }
+        for (class, number) in most {
+            let sum: &mut usize = sums.entry(class).or_default();
+            *sum = sum.saturating_add(number);
+        }
+    }
+    sums
 }
 
 /// The containers that do not say how much of something they need.
@@ -332,5 +366,23 @@ fn scope_matches(scope: &Value, pod: &Value) -> bool {
         }
         Some("CrossNamespacePodAffinity") => pod["spec"]["affinity"].to_string().contains("\"namespace"),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::devices;
+    use serde_json::json;
+
+    #[test]
+    fn a_claim_counts_the_most_devices_that_it_can_be_given() {
+        let wish = |class: &str, count: u64| json!({"deviceClassName": class, "allocationMode": "ExactCount", "count": count});
+        let spec = json!({"devices": {"requests": [
+            {"exactly": wish("gpu", 2)},
+            {"exactly": {"deviceClassName": "nic", "allocationMode": "All"}},
+            {"firstAvailable": [wish("gpu", 4), wish("gpu", 3), wish("tpu", 5)]},
+        ]}});
+        let counted: Vec<_> = devices(&spec).into_iter().collect();
+        assert_eq!(counted, [("gpu", 6), ("nic", 32), ("tpu", 5)]);
     }
 }

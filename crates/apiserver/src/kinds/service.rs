@@ -182,6 +182,15 @@ fn keep_addresses(new: &mut Value, old: &Value) {
                 new.put(path, old.at(path).clone());
             }
         }
+        // Who asks for one family and leaves the lists alone means the first.
+        if new.text("spec.ipFamilyPolicy") == "SingleStack" {
+            for path in ["spec.clusterIPs", "spec.ipFamilies"] {
+                if new.at(path) == old.at(path) && new.items(path).len() > 1 {
+                    let first = new.items(path)[..1].to_vec();
+                    new.put(path, first);
+                }
+            }
+        }
     }
     if wants_node_ports(new) && wants_node_ports(old) {
         let mut used: Vec<i64> =
@@ -244,5 +253,23 @@ fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     }
     if new.text("spec.type") != "LoadBalancer" {
         new.put("status.loadBalancer", json!({}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_one_family_keeps_the_first() {
+        let both = json!({"spec": {
+            "type": "ClusterIP", "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"],
+            "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
+        }});
+        let mut one = both.clone();
+        one.put("spec.ipFamilyPolicy", "SingleStack");
+        keep_addresses(&mut one, &both);
+        assert_eq!(one.at("spec.ipFamilies"), &json!(["IPv4"]));
+        assert_eq!(one.at("spec.clusterIPs"), &json!(["10.0.0.1"]));
     }
 }

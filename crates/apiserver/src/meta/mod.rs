@@ -88,12 +88,10 @@ pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
             }
         }
     }
-    for field in ["namespace", "generateName"] {
-        if meta.get(field).is_none_or(Value::is_null)
-            && let Some(value) = old["metadata"].get(field)
-        {
-            meta.insert(field.to_owned(), value.clone());
-        }
+    if meta.get("namespace").is_none_or(Value::is_null)
+        && let Some(value) = old["metadata"].get("namespace")
+    {
+        meta.insert("namespace".to_owned(), value.clone());
     }
 }
 

@@ -184,8 +184,9 @@ pub(in crate::kinds) fn resource_quota(object: &Value, old: Option<&Value>) -> V
     let mut faults = Vec::new();
     let spec = At::root(object).child("spec");
     for (name, amount) in spec.entries("hard") {
+        let plain = name.strip_prefix("requests.").unwrap_or(name);
         let standard =
-            QUOTA_RESOURCES.contains(&name) || name.starts_with("hugepages-") || name.contains('/');
+            QUOTA_RESOURCES.contains(&name) || plain.starts_with("hugepages-") || name.contains('/');
         if !standard {
             for detail in [
                 "must be a standard resource type or fully qualified",
