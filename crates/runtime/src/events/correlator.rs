@@ -125,9 +125,12 @@ impl Correlator {
         allowed
     }
 
-    /// A name in upstream's form. The suffix always grows, as two events of one instant would collide.
+    /// A name in upstream's form. Two events of one instant must not collide: the suffix always grows, and below a
+    /// microsecond it says who tells, as other controllers tell of objects of the same name.
     fn name_for(&mut self, report: &Report) -> SmolStr {
-        self.last_suffix = report.at.as_nanosecond().max(self.last_suffix + 1);
+        let teller = i128::try_from(digest(&report.source) % 1000).unwrap_or_default();
+        let nanosecond = i128::from(report.at.as_microsecond()) * 1000 + teller;
+        self.last_suffix = nanosecond.max(self.last_suffix + 1);
         let suffix = format_smolstr!(".{:x}", self.last_suffix);
         let room = 253 - suffix.len();
         let name = &report.about.name;
@@ -229,5 +232,8 @@ mod tests {
         let second = correlator.correlate(&long).unwrap().name;
         assert_ne!(first, second);
         assert!(first.len() <= 253);
+        long.source = "somebody else".into();
+        let third = Correlator::default().correlate(&long).unwrap().name;
+        assert_ne!(first, third, "told by another controller");
     }
 }
