@@ -8,6 +8,7 @@ pub mod audit;
 pub mod cluster;
 pub mod door;
 pub mod embedded;
+mod end_state;
 pub mod faults;
 pub mod golden;
 pub mod load;

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use serde_json::Value;
 
+use crate::end_state::end_state;
 use crate::faults::Faults;
 use crate::golden::compare::{Counts, differences};
 use crate::golden::embedded::InProcess;
@@ -90,38 +90,13 @@ impl Trial {
 
     /// Tells how two outcomes differ, if they do.
     pub fn compare(calm: &Outcome, other: &Outcome) -> Result<(), String> {
-        let differences = differences(&[end_state(calm)], &[end_state(other)], Counts::Relaxed);
+        let differences =
+            differences(&[end_state(&calm.healed)], &[end_state(&other.healed)], Counts::Relaxed);
         if differences.is_empty() { Ok(()) } else { Err(explain(&differences)) }
     }
 
     /// How often the scenario itself starts the controller manager; the start after that ends the faults.
     fn starts(&self) -> usize {
         self.scenario.manager_starts() - 2
-    }
-}
-
-/// What must be equal at the end: the objects, but not how many steps it took to get there.
-fn end_state(outcome: &Outcome) -> Snapshot {
-    let mut snapshot = outcome.healed.clone();
-    snapshot.events.clear();
-    snapshot.requests.clear();
-    snapshot.objects.values_mut().for_each(forget_steps);
-    snapshot
-}
-
-fn forget_steps(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for field in ["generation", "observedGeneration", "restartCount"] {
-                fields.remove(field);
-            }
-            // A condition keeps its words while status and reason stay the same, so they tell of the way, too.
-            if fields.contains_key("lastTransitionTime") {
-                fields.remove("message");
-            }
-            fields.values_mut().for_each(forget_steps);
-        }
-        Value::Array(items) => items.iter_mut().for_each(forget_steps),
-        _ => {}
     }
 }

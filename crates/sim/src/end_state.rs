@@ -1,0 +1,124 @@
+//! What must be equal at the end of trials: the state that was reached, and not the way that led there.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::golden::expected::Snapshot;
+
+/// Says when the change happened that led to the last write. A write that answers no change of a pod's readiness has
+/// none: a repair, a second try, the first look after a restart. So after faults its presence is chance.
+const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// The objects, but not how many steps it took to get there.
+pub(crate) fn end_state(healed: &Snapshot) -> Snapshot {
+    let mut snapshot = healed.clone();
+    snapshot.events.clear();
+    snapshot.requests.clear();
+    snapshot.objects.values_mut().for_each(forget_steps);
+    snapshot.objects = merge_slices(snapshot.objects);
+    snapshot
+}
+
+fn forget_steps(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for field in ["generation", "observedGeneration", "restartCount"] {
+                fields.remove(field);
+            }
+            // A condition keeps its words while status and reason stay the same, so they tell of the way, too.
+            if fields.contains_key("lastTransitionTime") {
+                fields.remove("message");
+            }
+            if let Some(Value::Object(annotations)) = fields.get_mut("annotations")
+                && annotations.remove(TRIGGER_TIME).is_some()
+                && annotations.is_empty()
+            {
+                fields.remove("annotations");
+            }
+            fields.values_mut().for_each(forget_steps);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_steps),
+        _ => {}
+    }
+}
+
+/// Puts the slices of a Service that differ in nothing but their endpoints together: slices are filled as endpoints
+/// come and are never packed anew, so which endpoint is in which is the way. Slices of a Service that is gone are left
+/// out: nobody keeps them any longer, and they say what was so at some moment before it went.
+fn merge_slices(objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    let services: Vec<String> =
+        objects.keys().filter_map(|key| key.strip_prefix("Service/")).map(str::to_owned).collect();
+    let mut merged: BTreeMap<String, Value> = BTreeMap::new();
+    for (key, mut object) in objects {
+        if !key.starts_with("EndpointSlice/") {
+            merged.insert(key, object);
+            continue;
+        }
+        let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        let mut services_of = owners.filter(|owner| owner["kind"] == "Service");
+        if services_of.any(|owner| !services.iter().any(|service| owner["name"] == **service)) {
+            continue;
+        }
+        let endpoints = object["endpoints"].take();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("generateName"); // it goes when a mirror is written again
+        }
+        let frame = object.to_string();
+        let whole = merged.entry(format!("EndpointSlices {frame}")).or_insert_with(|| {
+            object["endpoints"] = json!([]);
+            object["empty"] = json!(0);
+            object
+        });
+        let mut endpoints: Vec<Value> = endpoints.as_array().cloned().unwrap_or_default();
+        if endpoints.is_empty() {
+            whole["empty"] = json!(whole["empty"].as_u64().unwrap_or_default() + 1);
+        }
+        if let Some(all) = whole["endpoints"].as_array_mut() {
+            all.append(&mut endpoints);
+            all.sort_by_cached_key(Value::to_string);
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slices `NAME SERVICE ADDRESS…` beside a Service `web`.
+    fn state(slices: &[&str]) -> Snapshot {
+        let slice = |text: &&str| {
+            let mut words = text.split(' ');
+            let (name, service) = (words.next().unwrap(), words.next().unwrap());
+            let endpoints: Vec<Value> = words.map(|address| json!({"addresses": [address]})).collect();
+            let annotations = json!({(TRIGGER_TIME): format!("<{name}>")});
+            let owners = json!([{"kind": "Service", "name": service}]);
+            let metadata = json!({"annotations": annotations, "ownerReferences": owners});
+            (format!("EndpointSlice/{name}"), json!({"metadata": metadata, "endpoints": endpoints}))
+        };
+        let mut objects: BTreeMap<String, Value> = slices.iter().map(slice).collect();
+        objects.insert("Service/web".into(), json!({}));
+        end_state(&Snapshot {
+            label: "healed".into(),
+            objects,
+            events: BTreeMap::new(),
+            requests: BTreeMap::new(),
+        })
+    }
+
+    #[test]
+    fn endpoints_count_and_not_in_which_slice_they_are() {
+        #[rustfmt::skip]
+        let table: [(&str, &[&str], &[&str], bool); 5] = [
+            ("packed otherwise",           &["x web a b", "y web c"],  &["x web a", "y web c b"],   true),
+            ("one is missing",             &["x web a b", "y web c"],  &["x web a", "y web c"],     false),
+            ("one is there twice",         &["x web a b"],             &["x web a", "y web b a"],   false),
+            ("an empty one beside",        &["x web a"],               &["x web a", "y web"],       false),
+            ("left behind by another",     &["x web a", "z gone a"],   &["x web a", "z gone b"],    true),
+        ];
+        for (case, one, other, same) in table {
+            assert_eq!(state(one) == state(other), same, "{case}");
+        }
+    }
+}
