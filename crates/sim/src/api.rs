@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flyball_api::ResourceType;
 use futures::StreamExt as _;
 use http::Method;
 use parking_lot::RwLock;
@@ -156,6 +157,18 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// The same as caches know it.
+    pub fn as_type(&self) -> ResourceType {
+        let (_, version) = self.group_version.rsplit_once('/').unwrap_or(("", &self.group_version));
+        ResourceType {
+            group: self.group.as_str().into(),
+            version: version.into(),
+            plural: self.name.as_str().into(),
+            kind: self.kind.as_str().into(),
+            namespaced: self.namespaced,
+        }
+    }
+
     /// The path of a collection, an object or a subresource.
     pub fn url(&self, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> String {
         let mut url = self.path.clone();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use flyball_api::{ResourceType, ResourceVersion};
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Identities, user_agent};
 use flyball_manager::Prepared;
@@ -13,6 +14,7 @@ use flyball_manager::flags::{self, Invocation};
 use flyball_manager::options::Options;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::{DebugPages, Giver, Health, Metrics, Orders, Shared, Signal, version};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::Embedded;
@@ -26,12 +28,24 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub struct RunningManager {
     stop: Giver,
     task: JoinHandle<()>,
+    caches: Caches,
 }
+
+/// The caches of the life that a controller manager is in.
+type Caches = Arc<Mutex<Option<Informers>>>;
 
 impl RunningManager {
     /// Whether it has ended by itself.
     pub fn has_ended(&self) -> bool {
         self.task.is_finished()
+    }
+
+    /// Completes when its cache of a resource shows `version`; at once if it does not watch that.
+    pub async fn seen(&self, resource: &ResourceType, version: ResourceVersion) {
+        let progress = self.caches.lock().as_ref().and_then(|informers| informers.progress(resource));
+        if let Some(progress) = progress {
+            progress.reached(version).await;
+        }
     }
 
     /// Ends it as a signal would, and insists after `patience`.
@@ -57,18 +71,20 @@ pub(super) fn start(
     further: &[String],
 ) -> anyhow::Result<RunningManager> {
     let begin = prepare(cluster, controllers, further)?;
-    let Some(faults) = cluster.faults.clone() else { return Ok(begin()) };
+    let caches = Caches::default();
+    let Some(faults) = cluster.faults.clone() else { return Ok(begin(&caches)) };
     let (stop, shutdown) = Signal::new();
+    let shown = Arc::clone(&caches);
     let task = tokio::spawn(async move {
         loop {
-            let running = begin();
+            let running = begin(&shown);
             tokio::select! {
                 () = faults.crashed() => drop(running),
                 () = shutdown.given() => return running.stop(LAST_WORDS).await,
             }
         }
     });
-    Ok(RunningManager { stop, task })
+    Ok(RunningManager { stop, task, caches })
 }
 
 /// Everything that can fail, before the first of any number of lives.
@@ -76,23 +92,25 @@ fn prepare(
     cluster: &Embedded,
     controllers: &[String],
     further: &[String],
-) -> anyhow::Result<impl Fn() -> RunningManager + Send + 'static> {
+) -> anyhow::Result<impl Fn(&Caches) -> RunningManager + Send + 'static> {
     let Prepared { options, gates, controllers: chosen, .. } = plan(cluster, controllers, further)?;
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
-    Ok(move || {
+    Ok(move |caches: &Caches| {
         let agent = agent();
         let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
         let identities = Identities::per_account(client, Arc::clone(&bearer), agent.clone());
         let unlimited =
             ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
         let watches = Client::with_watches(Arc::clone(&main), Arc::clone(&main), unlimited);
+        let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
+        *caches.lock() = Some(informers.clone());
         let shared = Shared {
             clock: flyball_runtime::Clock::virtual_from(time.now()),
             config: Arc::new(options.config.clone()),
             gates: gates.clone(),
-            informers: Informers::new(watches, InformerOptions { resync, seed: SEED }),
+            informers,
             decisions: DecisionLog::default(),
             debug: DebugPages::default(),
             metrics: Metrics::default(),
@@ -107,7 +125,7 @@ fn prepare(
             // Without any controller there is still a manager, until it is told to end.
             orders.shutdown.given().await;
         });
-        RunningManager { stop, task }
+        RunningManager { stop, task, caches: Arc::clone(caches) }
     })
 }
 

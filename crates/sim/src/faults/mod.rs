@@ -78,6 +78,7 @@ pub struct Faults {
     mix: Mix,
     rng: Mutex<StdRng>,
     on: AtomicBool,
+    struck: AtomicBool,
     writes: AtomicU64,
     crash_after: Option<u64>,
     crashed: Notify,
@@ -101,6 +102,7 @@ impl Faults {
             mix,
             rng: Mutex::new(rng),
             on: AtomicBool::new(true),
+            struck: AtomicBool::new(false),
             writes: AtomicU64::new(0),
             crash_after,
             crashed: Notify::new(),
@@ -115,6 +117,12 @@ impl Faults {
     /// How likely each kind of fault is.
     pub fn mix(&self) -> &Mix {
         &self.mix
+    }
+
+    /// Whether a request was struck, or the controller manager died. From then on events may be missing: they are
+    /// told at most once, and only by who heard that what they tell of was done.
+    pub fn have_struck(&self) -> bool {
+        self.struck.load(Ordering::Relaxed)
     }
 
     /// Writes so far that reached the server.
@@ -137,6 +145,13 @@ impl Faults {
         chance > 0.0 && self.on.load(Ordering::Relaxed) && self.rng.lock().random_bool(chance.min(1.0))
     }
 
+    /// Rolls the die for a request, and remembers a strike.
+    fn strikes_request(&self, chance: f64) -> bool {
+        let strikes = self.strikes(chance);
+        self.struck.fetch_or(strikes, Ordering::Relaxed);
+        strikes
+    }
+
     /// How late the next event of a watch is.
     fn lag(&self) -> Duration {
         match self.on.load(Ordering::Relaxed) && !self.mix.watch_lag.is_zero() {
@@ -150,6 +165,7 @@ impl Faults {
         let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let dies = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
         if dies {
+            self.struck.store(true, Ordering::Relaxed);
             self.crashed.notify_one();
         }
         dies

@@ -22,22 +22,22 @@ pub(super) async fn send(
         return inner.send(request).await;
     }
     let mix = &faults.mix;
-    if faults.strikes(mix.not_sent) {
+    if faults.strikes_request(mix.not_sent) {
         return Err(TransportError::NotSent("a fault: not sent".into()));
     }
-    if faults.strikes(mix.throttled) {
+    if faults.strikes_request(mix.throttled) {
         return Ok(refusal(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"));
     }
-    if faults.strikes(mix.server_error) {
+    if faults.strikes_request(mix.server_error) {
         return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"));
     }
     if is_read {
         return inner.send(request).await;
     }
-    if request.method() == Method::PUT && faults.strikes(mix.conflict) {
+    if request.method() == Method::PUT && faults.strikes_request(mix.conflict) {
         return Ok(refusal(StatusCode::CONFLICT, "Conflict"));
     }
-    if faults.strikes(mix.lost_request) {
+    if faults.strikes_request(mix.lost_request) {
         return Err(TransportError::Lost("a fault: the request was lost".into()));
     }
     let is_event = request.uri().path().contains("/events");
@@ -46,7 +46,7 @@ pub(super) async fn send(
     if done && !is_event && faults.wrote() {
         std::future::pending::<()>().await;
     }
-    if faults.strikes(mix.lost_answer) {
+    if faults.strikes_request(mix.lost_answer) {
         return Err(TransportError::Lost("a fault: the answer was lost".into()));
     }
     answer

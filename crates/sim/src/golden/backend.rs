@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use flyball_api::ResourceVersion;
+
 use super::StepError;
 use super::clock::Clock;
-use crate::api::{Api, Error};
+use crate::api::{Api, Error, Resource};
 use crate::audit::Entry;
 
 /// A cluster-scoped object: the path of its group, its resource, its name.
@@ -38,6 +40,18 @@ pub trait Backend {
 
     /// What was asked of the API server since the last call.
     fn audit(&mut self) -> Vec<Entry>;
+
+    /// Waits until the controller manager has seen an object as of `version`. Without faults it takes milliseconds,
+    /// and nothing is waited for. Where each watch is late by its own, what was made first might be seen last, and a
+    /// controller may rightly end elsewhere then.
+    fn seen(&self, _resource: &Resource, _version: ResourceVersion) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
+    /// Whether events that ought to have been told may never come.
+    fn may_lose_events(&self) -> bool {
+        false
+    }
 
     /// Makes room for the next scenario. `tracked` are the paths of objects made outside of the scenario's namespace.
     fn clean(&mut self, tracked: &[String]) -> impl Future<Output = Result<(), Error>>;

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::ResourceVersion;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::StepError;
 use super::backend::{Backend, ClusterObject, cluster_objects};
 use super::clock::Clock;
-use crate::api::{Api, Error};
+use crate::api::{Api, Error, Resource};
 use crate::audit::Entry;
 use crate::embedded::{Embedded, RunningManager};
 use crate::faults::Faults;
@@ -21,6 +22,8 @@ const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
 /// Faults may keep it from that for long; in virtual time waiting costs nothing.
 const STARTED_WITHIN: Duration = Duration::from_secs(3600);
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// Late and broken watches included.
+const SEEN_WITHIN: Duration = Duration::from_secs(120);
 /// Every run begins at the same time, so that a run can be repeated.
 const START: &str = "2026-06-01T12:00:00Z";
 const SEED: u64 = 7;
@@ -110,6 +113,17 @@ impl Backend for InProcess {
     fn kcm_ended(&mut self) -> Option<String> {
         let ended = self.kcm.as_ref().is_some_and(RunningManager::has_ended);
         ended.then(|| "the controller manager ended".to_owned())
+    }
+
+    async fn seen(&self, resource: &Resource, version: ResourceVersion) {
+        if let (Some(kcm), Some(_)) = (&self.kcm, &self.ordeal) {
+            // One that dies meanwhile does not see it; the next one will with its first list.
+            let _ = tokio::time::timeout(SEEN_WITHIN, kcm.seen(&resource.as_type(), version)).await;
+        }
+    }
+
+    fn may_lose_events(&self) -> bool {
+        self.ordeal.as_ref().is_some_and(|ordeal| ordeal.faults.have_struck())
     }
 
     fn audit(&mut self) -> Vec<Entry> {

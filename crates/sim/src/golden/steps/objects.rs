@@ -23,7 +23,12 @@ const CONFLICT_ATTEMPTS: usize = 5;
 pub(super) async fn apply<B: Backend>(run: &mut Run<'_, B>, manifests: &OneOrMany) -> Result<(), StepError> {
     for manifest in manifests.iter() {
         let object = run.fill(manifest);
-        apply_one(run, object).await?;
+        let resource = run.api.resource_of(&object).await?;
+        let applied = apply_one(run, object).await?;
+        // The order in which a scenario makes things is part of what it says.
+        if let Ok(version) = text(&applied["metadata"]["resourceVersion"]).parse() {
+            run.backend.seen(&resource, version).await;
+        }
     }
     Ok(())
 }
@@ -51,8 +56,9 @@ pub(super) async fn refused<B: Backend>(run: &mut Run<'_, B>, step: &Refused) ->
     Err(StepError::failed(format!("create {kind}: expected {}, got {code} {said}", step.code)))
 }
 
-/// Creates an object, or merges it into the one that is there; its status goes through the subresource.
-pub(super) async fn apply_one<B: Backend>(run: &mut Run<'_, B>, object: Value) -> Result<(), StepError> {
+/// Creates an object, or merges it into the one that is there; its status goes through the subresource. Answers with
+/// what there is then.
+pub(super) async fn apply_one<B: Backend>(run: &mut Run<'_, B>, object: Value) -> Result<Value, StepError> {
     let (mut object, url, elsewhere) = locate(run, object).await?;
     let status = take_status(&mut object);
     let mut attempt = 1;
@@ -79,12 +85,12 @@ pub(super) async fn apply_one<B: Backend>(run: &mut Run<'_, B>, object: Value) -
     if let Some(status) = status {
         let path = format!("{path}/status");
         let body = json!({"status": status});
-        run.api.send(Call::new(Method::PATCH, &path).body(&body, Content::MergePatch)).await?;
+        answer = run.api.send(Call::new(Method::PATCH, &path).body(&body, Content::MergePatch)).await?.1;
     }
     if object["kind"] == "CustomResourceDefinition" {
         until_established(run, &path).await?;
     }
-    Ok(())
+    Ok(answer)
 }
 
 /// The object with its namespace, the URL of its collection, and whether that is outside of the scenario's namespace.

@@ -19,6 +19,8 @@ use crate::golden::snapshot;
 const LOOK: Duration = Duration::from_millis(100);
 /// At rest means: nothing written for this long.
 const QUIET: f64 = 1.3;
+/// The patience for an event that faults may have swallowed.
+const LOST: f64 = 4.0;
 /// A controller manager that does not come to rest is recorded as it is after this long.
 const RESTLESS: f64 = 20.0;
 
@@ -54,7 +56,6 @@ pub(super) async fn snapshot<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotSt
 }
 
 pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<(), StepError> {
-    let limit = step.timeout * run.patience;
     let start = Instant::now();
     loop {
         let seen = match holds(run, &step.what).await {
@@ -65,8 +66,10 @@ pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<()
             Err(StepError::Failed(why)) => why,
             Err(e) => return Err(e),
         };
+        let may_be_lost = matches!(step.what, Awaited::Event { .. }) && run.backend.may_lose_events();
+        let limit = step.timeout * if may_be_lost { run.patience.min(LOST) } else { run.patience };
         if start.elapsed().as_secs_f64() > limit {
-            if step.optional {
+            if step.optional || may_be_lost {
                 return Ok(());
             }
             let what = &step.shown;
