@@ -121,17 +121,24 @@ impl Control<'_> {
         // The cache holds only parts of a pod, and a PUT takes all of it.
         let live = self.cx.client.get_dynamic(&<Pod as flyball_api::Resource>::TYPE, &key).await;
         let mut live: Value = live.map_err(Failure::api(doing.clone(), Error::to_string))?;
-        if !is_itself(set, pod) {
+        // What is repaired is the pod as the plan saw it, and no later one.
+        live["metadata"]["resourceVersion"] = pod.metadata.resource_version.to_string().into();
+        let (is_itself, has_its_storage) = (is_itself(set, pod), has_its_storage(set, pod));
+        if !is_itself {
             manifests::identify(set, &mut live, ordinal);
         }
-        if !has_its_storage(set, pod) {
+        if !has_its_storage {
             manifests::equip(set, &mut live, ordinal);
             self.make_claims(ordinal, &key.name).await?;
         }
         self.settle_owners(ordinal, Some(pod)).await?;
         let why = "its identity, its storage or the owners of its claims were not as they should be";
         let written = self.cx.writer(self.key).update::<Pod>(&key, None, &live, why).await;
-        written.map(drop).map_err(Failure::api(doing, Error::to_string))
+        match written {
+            // Only its claims were wrong, and they are right by now.
+            Err(error) if error.is_conflict() && is_itself && has_its_storage => Ok(()),
+            other => other.map(drop).map_err(Failure::api(doing, Error::to_string)),
+        }
     }
 
     async fn provide_claims(&self, ordinal: i32, pod: &Pod) -> Result<(), SyncError> {

@@ -5,8 +5,7 @@
 //!   never has a pod made, deleted or updated while one before it is not available. Claims are owned as the
 //!   retention policy says, so that the garbage collector takes or leaves them.
 //! - **Watches** StatefulSets, Pods, PersistentVolumeClaims and ControllerRevisions. **Writes** pods, claims (their
-//!   making and their owner references), revisions, and the whole `status` of its sets but for `conditions`, which
-//!   it leaves to others.
+//!   making and their owner references), revisions, and the whole `status` of its sets.
 //! - **Beyond upstream**: with the annotation [`plan::REPLACE_STUCK_PODS`] an unready pod of an outdated revision
 //!   does not hold up a rollout for ever; a claim that goes away wakes the set that waited for it.
 //! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier stands for expectations, and a pod is

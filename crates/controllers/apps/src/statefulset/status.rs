@@ -30,7 +30,8 @@ pub fn status(view: &View<'_>, collisions: i32, outdated: i32) -> StatefulSetSta
         current_revision: view.current.into(),
         update_revision: view.update.into(),
         collision_count: Some(collisions),
-        conditions: view.set.status.conditions.clone(),
+        // Upstream: updateStatefulSet: starts from an empty status, so that conditions of others go with each write.
+        conditions: vec![],
     };
     completed(view, status)
 }
@@ -46,7 +47,8 @@ fn completed(view: &View<'_>, mut status: StatefulSetStatus) -> StatefulSetStatu
     status
 }
 
-/// Whether the status says anything that was not said before. The number of collisions alone is not worth a write.
+/// Whether the status says anything that was not said before. The number of collisions alone is not worth a write, nor
+/// are conditions.
 pub fn is_news(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
     let old = &set.status;
     let said = StatefulSetStatus {

@@ -61,9 +61,11 @@ fn only_news_is_written() {
 }
 
 #[test]
-fn conditions_of_others_survive() {
+fn conditions_of_others_go_with_the_next_news_and_are_no_news_themselves() {
     let (mut set, pods, claims) = (set("2"), pods(""), claims(""));
-    set.status =
-        serde_json::from_value(json!({"conditions": [{"type": "Theirs", "status": "True"}]})).unwrap();
-    assert_eq!(status(&view(&set, &pods, &claims), 0, 0).conditions[0].type_, "Theirs");
+    let fresh = status(&view(&set, &pods, &claims), 0, 0);
+    let theirs = serde_json::from_value(json!([{"type": "Theirs", "status": "True"}])).unwrap();
+    set.status = flyball_api::stateful_set::StatefulSetStatus { conditions: theirs, ..fresh };
+    let later = status(&view(&set, &pods, &claims), 0, 0);
+    assert!(later.conditions.is_empty() && !is_news(&set, &later));
 }
