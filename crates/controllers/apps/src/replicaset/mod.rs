@@ -33,7 +33,7 @@ pub const NAME: &str = "replicaset-controller";
 pub trait Replicated: Resource {
     /// Where its events come from.
     const EVENT_SOURCE: &'static str;
-    /// Whether its status counts pods that are being deleted.
+    /// Whether its status has room for the number of pods that are being deleted.
     const COUNTS_TERMINATING: bool;
 
     /// Which pods.
@@ -95,7 +95,10 @@ pub(crate) fn start_for<T: Replicated>(
         let sets = sets.clone();
         move |change| triggers::pod_changed(change, sets.store())
     });
-    let controller = sync::Controller { events: cx.events.with_source(T::EVENT_SOURCE), cx, sets, pods };
+    let counts_terminating =
+        T::COUNTS_TERMINATING && cx.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
+    let events = cx.events.with_source(T::EVENT_SOURCE);
+    let controller = sync::Controller { events, cx, sets, pods, counts_terminating };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())
 }

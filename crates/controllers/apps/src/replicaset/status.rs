@@ -1,7 +1,5 @@
 //! What to say about a set. Pure.
 
-use std::sync::Arc;
-
 use flyball_api::condition::{self, Condition};
 use flyball_api::pod::Pod;
 use flyball_api::replica_set::ReplicaSetStatus;
@@ -15,10 +13,10 @@ use super::plan::View;
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The status after a sync: the numbers before its actions, as their effect is seen only later, and what went
-/// wrong in them. `terminating` are the set's own pods that are being deleted.
+/// wrong in them. `terminating` is the number of the set's own pods that are being deleted, if that is counted.
 pub fn status<T: Replicated>(
     view: &View<'_, T>,
-    terminating: &[Arc<Pod>],
+    terminating: Option<usize>,
     failure: Option<&str>,
 ) -> ReplicaSetStatus {
     let count = |wanted: &dyn Fn(&Pod) -> bool| number(view.pods.iter().filter(|pod| wanted(pod)).count());
@@ -33,7 +31,7 @@ pub fn status<T: Replicated>(
         fully_labeled_replicas: count(&fully_labeled),
         ready_replicas: count(&Pod::is_ready),
         available_replicas: count(&|pod| pod.is_available(view.set.min_ready_seconds(), view.now)),
-        terminating_replicas: T::COUNTS_TERMINATING.then(|| number(terminating.len())),
+        terminating_replicas: terminating.map(number),
         observed_generation: view.set.meta().generation,
         conditions: conditions(view, failure),
     }

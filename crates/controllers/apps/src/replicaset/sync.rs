@@ -24,6 +24,7 @@ pub(super) struct Controller<T> {
     pub(super) events: Recorder,
     pub(super) sets: Arc<Informer<T>>,
     pub(super) pods: Arc<Informer<Pod>>,
+    pub(super) counts_terminating: bool,
 }
 
 impl<T: Replicated> Reconcile for Controller<T> {
@@ -38,18 +39,18 @@ impl<T: Replicated> Reconcile for Controller<T> {
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let (active, inactive): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| pod.is_active());
         let active = claim(&self.cx, &*set, &selector, active, &[]).await?;
-        let terminating: Vec<_> = inactive
-            .into_iter()
-            .filter(|pod| pod.is_terminating() && pod.metadata.is_controlled_by(set.uid()))
-            .filter(|pod| selector.matches(&pod.metadata.labels))
-            .collect();
+        let is_own = |pod: &Pod| {
+            pod.metadata.is_controlled_by(set.uid()) && selector.matches(&pod.metadata.labels)
+        };
+        let terminating = || inactive.iter().filter(|pod| pod.is_terminating() && is_own(pod)).count();
+        let terminating = self.counts_terminating.then(terminating);
         let family = self.family(&set);
         let now = self.cx.clock.now();
         let view = View { set: &*set, pods: &active, family: &family, now };
 
         let failure = self.execute(&view, plan(&view)).await;
         let told = failure.as_ref().map(|failure| failure.to_string());
-        self.write_status(&set, status(&view, &terminating, told.as_deref())).await?;
+        self.write_status(&set, status(&view, terminating, told.as_deref())).await?;
         match failure {
             Some(failure) => Err(failed(key, failure)),
             None => Ok(self.next(&view)),
