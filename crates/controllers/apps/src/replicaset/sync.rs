@@ -39,9 +39,8 @@ impl<T: Replicated> Reconcile for Controller<T> {
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let (active, inactive): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| pod.is_active());
         let active = claim(&self.cx, &*set, &selector, active, &[]).await?;
-        let is_own = |pod: &Pod| {
-            pod.metadata.is_controlled_by(set.uid()) && selector.matches(&pod.metadata.labels)
-        };
+        let is_own =
+            |pod: &Pod| pod.metadata.is_controlled_by(set.uid()) && selector.matches(&pod.metadata.labels);
         let terminating = || inactive.iter().filter(|pod| pod.is_terminating() && is_own(pod)).count();
         let terminating = self.counts_terminating.then(terminating);
         let family = self.family(&set);
