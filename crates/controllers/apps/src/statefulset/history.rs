@@ -44,6 +44,13 @@ pub fn revision(set: &StatefulSet, data: RawJson, number: i64, collisions: i32) 
     }
 }
 
+/// The same revision under the name that it gets after `collisions`. The label keeps the hash that was first thought of.
+pub fn renamed(set: &StatefulSet, revision: ControllerRevision, collisions: i32) -> ControllerRevision {
+    let hash = revisions::hash_of(&revision.data, collisions);
+    let name = revisions::name(&set.metadata.name, &hash).as_str().into();
+    ControllerRevision { metadata: ObjectMeta { name, ..revision.metadata }, ..revision }
+}
+
 /// Finds the revision of the set's template in its sorted history, or makes it: by a new number for an old one,
 /// or as a new one. `by_meaning` spares a template whose latest revision only looks different.
 pub(super) async fn of_template(
@@ -82,11 +89,14 @@ async fn create(
     collisions: &mut i32,
 ) -> Result<Arc<ControllerRevision>, SyncError> {
     let key = set.metadata.key();
+    let mut new = revision(set, data.clone(), number, *collisions);
     loop {
-        let new = revision(set, data.clone(), number, *collisions);
         match revisions::create(cx, &key, &new, "the template is new").await? {
             Created::There(revision) => return Ok(Arc::from(revision)),
-            Created::NameTaken if *collisions < MOST_COLLISIONS => *collisions += 1,
+            Created::NameTaken if *collisions < MOST_COLLISIONS => {
+                *collisions += 1;
+                new = renamed(set, new, *collisions);
+            }
             Created::NameTaken => {
                 let doing = format!("naming the revision of {key}");
                 return Err(SyncError::other(doing, "too many names are taken by other revisions"));

@@ -5,7 +5,7 @@ use flyball_common::revisions;
 use serde_json::json;
 
 use super::world::{claims, pods, set, view};
-use crate::statefulset::history::{obsolete, revision};
+use crate::statefulset::history::{obsolete, renamed, revision};
 
 /// A template as the server serves it, with all its defaults.
 fn template(image: &str, args: Option<&str>) -> RawJson {
@@ -45,6 +45,15 @@ fn a_revision_carries_labels_and_annotations() {
     assert_eq!(made.metadata.labels.get("app"), Some("db"));
     assert_eq!(made.metadata.annotations.get("note"), Some("kept"));
     assert_eq!(made.revision, 4);
+}
+
+#[test]
+fn a_collision_changes_the_name_and_not_the_label() {
+    let first = revision(&set("1"), revisions::data_of(&template("reg.example/v1", None)), 4, 0);
+    let second = renamed(&set("1"), first.clone(), 1);
+    assert_eq!(second.metadata.name, revision(&set("1"), first.data.clone(), 4, 1).metadata.name);
+    assert_ne!(second.metadata.name, first.metadata.name);
+    assert_eq!((second.metadata.labels, second.revision), (first.metadata.labels, 4));
 }
 
 #[test]
