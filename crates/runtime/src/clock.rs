@@ -18,6 +18,9 @@ pub enum Clock {
         /// The moment on tokio's clock at which it was started.
         origin: Instant,
     },
+    /// A clock that stands still, while tokio's goes on: nothing ever becomes due, and whatever is done is not done
+    /// because of the time.
+    Stopped(Timestamp),
 }
 
 impl Clock {
@@ -31,12 +34,18 @@ impl Clock {
         Self::Virtual { epoch, origin: Instant::now() }
     }
 
+    /// A clock that shows `moment` for ever.
+    pub fn stopped_at(moment: Timestamp) -> Self {
+        Self::Stopped(moment)
+    }
+
     /// The time.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp::now(),
             // A simulation that outlives the calendar stays at its end.
             Self::Virtual { epoch, origin } => epoch.checked_add(origin.elapsed()).unwrap_or(Timestamp::MAX),
+            Self::Stopped(moment) => *moment,
         }
     }
 

@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
         };
         let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::of::<T>());
         let request = self.cx.client.send_body::<T>(request, body);
-        self.write(Verb::Create, target, why, unknown, request, identity).await
+        self.write(Verb::Create, target, why, unknown, request, metadata).await
     }
 
     /// Creates an object that is sent exactly as it serialises, raw JSON inside it included.
@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
         let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let whole = Whole::of(object);
         let request = self.cx.client.create_as::<T>(&resource, namespace, &whole);
-        self.write(Verb::Create, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+        self.write(Verb::Create, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
     /// Replaces an object by one that is sent exactly as it serialises, raw JSON inside it included.
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         let target = Target { resource: &resource, key: key.clone(), subresource: None };
         let whole = Whole::of(object);
         let request = self.cx.client.update_as::<T>(&resource, &key, None, &whole);
-        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
     /// Replaces an object, or one of its subresources, by `body`.
@@ -158,7 +158,7 @@ impl<'a> Writer<'a> {
         let target = Target { resource, key: key.clone(), subresource };
         let request = Request::object(Verb::Update, resource, key, subresource).accept(Accept::of::<T>());
         let request = self.cx.client.send_body::<T>(request, body);
-        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+        self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
     /// Changes parts of an object, or of one of its subresources.
@@ -184,7 +184,7 @@ impl<'a> Writer<'a> {
         let target = Target { resource, key: key.clone(), subresource };
         let request = Request::patch(resource, key, subresource, &patch).accept(Accept::of::<T>());
         let request = self.cx.client.send_body::<T>(request, patch.document());
-        self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, identity).await
+        self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
     /// Deletes an object. Give the uid that was looked at: another object of that name is left alone.
@@ -243,21 +243,25 @@ impl<'a> Writer<'a> {
         why: impl Display,
         unknown: Awaited,
         request: impl Future<Output = Result<A, Error>>,
-        seen: impl Fn(&A) -> Option<(Key, ResourceVersion)>,
+        seen: impl Fn(&A) -> Option<&ObjectMeta>,
     ) -> Result<A, Error> {
         let (cx, started) = (self.cx, Instant::now());
+        let held = (verb != Verb::Create).then(|| cx.barrier.held(target.resource, &target.key)).flatten();
         let answer = request.await;
         let written = answer.as_ref().ok().and_then(seen);
-        match &answer {
-            Ok(_) => {
-                if let Some((_, version)) = &written {
-                    self.raise(target.resource, Awaited::Version(*version));
+        match (&answer, written) {
+            (Ok(_), Some(meta)) => self.raise(target.resource, Awaited::after(target.resource, meta)),
+            (Ok(_), None) => {}
+            (Err(error), _) if error.outcome_unknown() => self.raise(target.resource, unknown),
+            (Err(error), _) if lacks(error, &target.key) => {
+                // The cache is behind: it showed the object before the server was asked.
+                if let Some(uid) = held {
+                    self.raise(target.resource, Awaited::Vanished(target.key.clone(), uid));
                 }
             }
-            Err(error) if error.outcome_unknown() => self.raise(target.resource, unknown),
-            Err(_) => {}
+            (Err(_), _) => {}
         }
-        let named = written.map(|(key, _)| key).filter(|_| verb == Verb::Create).unwrap_or(target.key);
+        let named = written.filter(|_| verb == Verb::Create).map_or(target.key, ObjectMeta::key);
         cx.decide(Decision {
             id: 0,
             time: cx.clock.now(),
@@ -284,8 +288,13 @@ fn outcome(error: Option<&Error>) -> Outcome {
 }
 
 /// What the answer to a write shows of the object.
-fn identity<T: Object>(object: &T) -> Option<(Key, ResourceVersion)> {
-    Some((object.key(), object.meta().resource_version))
+fn metadata<T: Object>(object: &T) -> Option<&ObjectMeta> {
+    Some(object.meta())
+}
+
+/// Whether the answer is that there is no such object, and not that there is no such resource.
+fn lacks(error: &Error, key: &Key) -> bool {
+    error.is_not_found() && error.status().is_some_and(|status| status.details.name == key.name)
 }
 
 /// Options by which [`Writer::delete`] deletes exactly the object that was looked at.

@@ -1,7 +1,8 @@
 //! Trials: a golden scenario under faults must end as it does without, and then be at rest.
 //!
 //! The claim under test is *eventually stable reconciliation*: whatever happened, once faults stop the cluster comes
-//! to the same final state, and a controller manager that starts on it writes nothing.
+//! to the same final state, and a controller manager that starts on it writes nothing. The clock of that one stands
+//! still: what a schedule asks for in the next minute is no sign of unrest.
 
 use std::path::Path;
 
@@ -16,8 +17,8 @@ use crate::golden::report::explain;
 use crate::golden::run::{Run, Settings};
 use crate::golden::scenario::Scenario;
 
-/// Appended to every scenario: a fresh controller manager without faults heals what is broken; another one finds
-/// nothing to do.
+/// Appended to every scenario: a fresh controller manager without faults heals what is broken; another one, for which
+/// no time passes, finds nothing to do.
 const EPILOGUE: &str = "\n- kcm: restart\n- snapshot: {label: healed, quiet: 30}\n- kcm: restart\n- snapshot: {label: at rest, quiet: 30}\n";
 /// Steps wait this much longer than usual: faults cost time, and virtual time costs nothing.
 const PATIENCE: f64 = 60.0;

@@ -95,7 +95,7 @@ fn prepare(
 ) -> anyhow::Result<impl Fn(&Caches) -> RunningManager + Send + 'static> {
     let Prepared { options, gates, controllers: chosen, .. } = plan(cluster, controllers, further)?;
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
-    let time = cluster.clock();
+    let time = cluster.clock_of_manager();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
     Ok(move |caches: &Caches| {
         let agent = agent();
@@ -107,7 +107,7 @@ fn prepare(
         let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
         *caches.lock() = Some(informers.clone());
         let shared = Shared {
-            clock: flyball_runtime::Clock::virtual_from(time.now()),
+            clock: time(),
             config: Arc::new(options.config.clone()),
             gates: gates.clone(),
             informers,

@@ -32,6 +32,7 @@ pub struct Embedded {
     pki: Pki,
     read: u64,
     faults: Option<Arc<Faults>>,
+    time_stands: bool,
     _folder: tempfile::TempDir,
 }
 
@@ -60,7 +61,7 @@ impl Embedded {
             audit_entries: AUDIT_ENTRIES,
             ..Options::default()
         })?;
-        Ok(Self { server, clock, pki, read: 0, faults: None, _folder: folder })
+        Ok(Self { server, clock, pki, read: 0, faults: None, time_stands: false, _folder: folder })
     }
 
     /// The time in the cluster.
@@ -85,6 +86,21 @@ impl Embedded {
     /// Puts faults between the server and controller managers that are started from now on.
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
         self.faults = Some(faults);
+    }
+
+    /// Stops the clocks of controller managers that are started from now on, though not their patience: what they
+    /// do is not due to the time.
+    pub fn stop_managers_clocks(&mut self) {
+        self.time_stands = true;
+    }
+
+    /// The time for a controller manager that is started now.
+    fn clock_of_manager(&self) -> impl Fn() -> flyball_runtime::Clock + Send + 'static {
+        let (clock, stands) = (self.clock, self.time_stands);
+        move || match stands {
+            true => flyball_runtime::Clock::stopped_at(clock.now()),
+            false => flyball_runtime::Clock::virtual_from(clock.now()),
+        }
     }
 
     /// A controller manager's way in.

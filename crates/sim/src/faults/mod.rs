@@ -114,6 +114,11 @@ impl Faults {
         self.on.store(false, Ordering::Relaxed);
     }
 
+    /// Whether everything works.
+    pub fn have_ended(&self) -> bool {
+        !self.on.load(Ordering::Relaxed)
+    }
+
     /// How likely each kind of fault is.
     pub fn mix(&self) -> &Mix {
         &self.mix

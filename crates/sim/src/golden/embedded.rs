@@ -53,7 +53,8 @@ impl InProcess {
         Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), ordeal: None })
     }
 
-    /// A new cluster with faults, which end with the start of the controller manager after `starts` others.
+    /// A new cluster with faults, which end with the start of the controller manager after `starts` others. One that
+    /// is started after that finds its clock stopped.
     pub async fn start_under(faults: Arc<Faults>, starts: usize) -> anyhow::Result<Self> {
         let mut new = Self::start().await?;
         new.cluster.put_faults(faults.clone());
@@ -80,6 +81,7 @@ impl Backend for InProcess {
         if let Some(ordeal) = &mut self.ordeal {
             match ordeal.starts_left.checked_sub(1) {
                 Some(left) => ordeal.starts_left = left,
+                None if ordeal.faults.have_ended() => self.cluster.stop_managers_clocks(),
                 None => ordeal.faults.end(),
             }
         }

@@ -8,7 +8,7 @@ use flyball_api::{CronJob, Timestamp};
 use super::schedule::Schedule;
 
 /// Woken a little late, so that clocks that differ a little agree that it is time.
-const MARGIN: SignedDuration = SignedDuration::from_millis(100);
+pub(super) const MARGIN: SignedDuration = SignedDuration::from_millis(100);
 /// More missed starts than this are worth a warning.
 const MANY: i64 = 100;
 

@@ -7,10 +7,12 @@
 //! - In reading order: [`schedule`] reads what users write, [`next`] says when that is, [`missed`] what is due,
 //!   [`plan`] decides; [`active`] and [`history`] look after the Jobs that were started.
 //! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by their controller's identity and not by
-//!   its name, and a Job is deleted by its identity, too.
+//!   its name, and a Job is deleted by its identity, too. A Job that was made and not noted before a crash is
+//!   noted afterwards; upstream means to do so, but looks for it in no namespace and tries again for ever.
 
 pub mod active;
 pub mod history;
+pub mod invariants;
 pub mod missed;
 pub mod next;
 pub mod plan;

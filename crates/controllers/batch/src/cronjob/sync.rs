@@ -54,18 +54,21 @@ impl Reconcile for Controller {
         let mut jobs = owned(self.jobs.store(), &read.metadata.uid);
         jobs.sort_by(|one, two| one.metadata.name.cmp(&two.metadata.name));
         let mut case = Case { about: ObjectRef::of(&*read), key: key.clone(), cron: CronJob::clone(&read) };
-        let mut all_gone = true;
+        let (mut gone, mut left) = (0, 0);
         for job in surplus(&read, &jobs) {
             // One that cannot be deleted is told of, and keeps nothing else from being done.
-            let why = "more Jobs have ended than are to be kept";
-            all_gone &= self.delete(&mut case, job, why).await.is_ok();
+            match self.delete(&mut case, job, "more Jobs have ended than are to be kept").await {
+                Ok(()) => gone += 1,
+                Err(_) => left += 1,
+            }
         }
         let next = self.reconcile(&mut case, &jobs).await;
-        if case.cron.status != read.status {
+        // Upstream: cronjob_controllerv2.go, sync: after a deletion the status is written, changed or not.
+        if case.cron.status != read.status || gone > 0 {
             self.write_status(&case).await?;
         }
         // The next start may be far away, or never: the rest of the history does not wait for it.
-        Ok(if all_gone { next? } else { next?.within(HISTORY_AGAIN) })
+        Ok(if left == 0 { next? } else { next?.within(HISTORY_AGAIN) })
     }
 }
 

@@ -105,8 +105,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
     let liberator = orphans::Liberator { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone() };
     tasks.workers(&orphans, workers, Arc::new(liberator));
-    let controller =
-        sync::Controller { cx, jobs, pods, backoffs: Default::default(), freed: Default::default() };
+    let controller = sync::Controller { cx, jobs, pods, backoffs: Default::default() };
     tasks.workers(&queue, workers, Arc::new(controller));
     Ok(())
 }

@@ -46,7 +46,8 @@ pub(super) fn is_lost(pod: &Pod, jobs: &Store<Job>) -> bool {
     job.is_none_or(|job| job.is_finished() && managed_elsewhere(&job).is_none())
 }
 
-/// Removes the tracking finalizer of a pod. One that is gone needs no more freeing.
+/// Removes the tracking finalizer of a pod. One that is gone needs no more freeing; where another pod has taken its
+/// name, the server says so by a conflict, and the cache will, too.
 pub(super) async fn release(cx: &Context, owner: &Key, pod: &Pod, why: &str) -> Result<(), SyncError> {
     let meta = &pod.metadata;
     let patch = json!({"metadata": {
@@ -55,8 +56,7 @@ pub(super) async fn release(cx: &Context, owner: &Key, pod: &Pod, why: &str) -> 
     let (key, patch) = (meta.key(), Patch::Strategic(patch));
     match cx.writer(owner).patch_dynamic(&Pod::TYPE, &key, None, patch, why).await {
         Ok(PartialObject { .. }) => Ok(()),
-        // A conflict says that another pod has taken its name.
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(SyncError::api(format!("removing the finalizer of pod {key}"))(error)),
     }
 }

@@ -189,12 +189,7 @@ pub fn conclude(status: &mut JobStatus, end: &End, now: Timestamp) -> bool {
 
 /// Tells whether the Job is suspended, if that is news. A Job that never was has no such condition.
 fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Switch> {
-    let told = status.conditions.iter_mut().find(|condition| condition.type_ == SUSPENDED);
-    let (is_suspended, told_so) = (view.job.spec.is_suspended(), told.as_ref().map(|told| told.is_true()));
-    match (is_suspended, told_so) {
-        (true, Some(true)) | (false, None | Some(false)) => return None,
-        _ => {}
-    }
+    let is_suspended = view.job.spec.is_suspended();
     let new = match is_suspended {
         true => holds(SUSPENDED, "JobSuspended", "Job suspended", view.now),
         false => Condition {
@@ -202,9 +197,12 @@ fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Switch> {
             ..holds(SUSPENDED, "JobResumed", "Job resumed", view.now)
         },
     };
-    match told {
+    let words = |told: &Condition| (told.status.clone(), told.reason.clone(), told.message.clone());
+    match status.conditions.iter_mut().find(|condition| condition.type_ == SUSPENDED) {
+        Some(told) if words(told) == words(&new) => return None,
         Some(told) => *told = new,
-        None => status.conditions.push(new),
+        None if is_suspended => status.conditions.push(new),
+        None => return None,
     }
     if !is_suspended {
         // The deadline is about being active without a break.

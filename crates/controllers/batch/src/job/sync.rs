@@ -23,7 +23,7 @@ use super::plan::{NewPod, Step, plan};
 use super::status::{Outcome, Report, Switch, conclude, report, settle, still_tracked};
 use super::tally::Tally;
 use super::verdict::{self, End, completed, time_to_deadline, verdict};
-use super::view::{Freed, TRACKING_FINALIZER, View, has_finalizer, in_order, number};
+use super::view::{TRACKING_FINALIZER, View, in_order, number};
 use super::{BATCH_PERIOD, managed_elsewhere, metrics, template};
 
 /// The controller of Jobs.
@@ -33,8 +33,6 @@ pub(super) struct Controller {
     pub(super) pods: Arc<Informer<Pod>>,
     /// Failures in a row by Job, while it runs.
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
-    /// Pods that were freed and that the cache still shows as they were, by Job.
-    pub(super) freed: Mutex<FxHashMap<Key, Freed>>,
 }
 
 /// A Job in hand, with what its events are about.
@@ -55,7 +53,6 @@ impl Reconcile for Controller {
         let job = self.jobs.store().get(key).filter(|job| !job.is_finished());
         let Some(job) = job.filter(|job| managed_elsewhere(job).is_none()) else {
             self.backoffs.lock().remove(key);
-            self.freed.lock().remove(key);
             return Ok(Next::Settled);
         };
         let case = Case { about: ObjectRef::of(&*job), key: key.clone(), job: &job };
@@ -76,11 +73,9 @@ impl Reconcile for Controller {
 impl Controller {
     async fn reconcile(&self, case: &Case<'_>, action: &mut &'static str) -> Result<Next, SyncError> {
         let pods = self.claimed(case).await?;
-        let freed = self.still_shown(case, &pods);
         let view = View {
             job: case.job,
             pods: &pods,
-            freed: &freed,
             backoff: self.backoffs.lock().get(&case.key).copied().unwrap_or_default(),
             suspension_clears_start: self.cx.gates.enabled("MutableSchedulingDirectivesForSuspendedJobs"),
             now: self.cx.clock.now(),
@@ -103,15 +98,6 @@ impl Controller {
             Some(failure) => Err(failure),
             None => Ok(next(&view, &step, end.as_ref())),
         }
-    }
-
-    /// The freed pods that the cache still shows with the finalizer; the others are forgotten.
-    fn still_shown(&self, case: &Case<'_>, pods: &[Arc<Pod>]) -> Freed {
-        let mut all = self.freed.lock();
-        let Some(freed) = all.get_mut(&case.key) else { return Freed::default() };
-        let shown = pods.iter().filter(|pod| has_finalizer(pod)).map(|pod| &pod.metadata.uid);
-        *freed = shown.filter(|uid| freed.contains(*uid)).cloned().collect();
-        if freed.is_empty() { all.remove(&case.key).unwrap_or_default() } else { freed.clone() }
     }
 
     /// The Job's own pods.
@@ -145,7 +131,7 @@ impl Controller {
                 removed(outcome, pods, gather(deleted).await)
             }
             Step::Discard(pods) => {
-                let discarded = pods.iter().map(|pod| self.discard(case, pod, &why));
+                let discarded = pods.iter().map(|pod| self.discard(case, view, pod, &why));
                 removed(outcome, pods, gather(discarded).await)
             }
             Step::Create(new) => self.create(case, tally, outcome, new, &why).await,
@@ -157,9 +143,15 @@ impl Controller {
         deleted.map_err(|failure| failed(&case.key, failure))
     }
 
-    /// Deletes a pod so that it does not count: its finalizer goes first.
-    async fn discard(&self, case: &Case<'_>, pod: &Pod, why: &str) -> Result<(), SyncError> {
-        if has_finalizer(pod) {
+    /// Deletes a pod so that it does not count: its finalizer goes first, also one that came with adoption just now.
+    async fn discard(
+        &self,
+        case: &Case<'_>,
+        view: &View<'_>,
+        pod: &Pod,
+        why: &str,
+    ) -> Result<(), SyncError> {
+        if view.is_tracked(pod) {
             release(&self.cx, &case.key, pod, why).await?;
         }
         self.delete(case, pod, why).await
@@ -220,7 +212,6 @@ impl Controller {
         let mut tracked: FxHashSet<&Uid> = still_tracked(view);
         for (pod, _) in report.release.iter().zip(&freed).filter(|(_, freed)| freed.is_ok()) {
             tracked.remove(&pod.metadata.uid);
-            self.freed.lock().entry(case.key.clone()).or_default().insert(pod.metadata.uid.clone());
         }
         let mut status = report.status.clone();
         let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
-use flyball_api::{Job, Timestamp, Uid};
-use rustc_hash::FxHashSet;
+use flyball_api::{Job, Timestamp};
 
 use super::backoff::Backoff;
 use super::failure_policy::{self, Meaning};
@@ -18,10 +17,6 @@ pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 /// The same for failures that the policy ignores.
 pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// The pods of a Job that were freed and that the cache still shows with the finalizer. The write barrier does not
-/// cover these: what the server answers about an object that goes with its last finalizer is its version *before*.
-pub type Freed = FxHashSet<Uid>;
-
 /// Everything the decisions may look at, borrowed from one snapshot.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
@@ -29,8 +24,6 @@ pub struct View<'a> {
     pub job: &'a Job,
     /// Its own pods in the order of [`in_order`], with those that were adopted just now.
     pub pods: &'a [Arc<Pod>],
-    /// Pods that have lost the finalizer already, whatever the cache shows.
-    pub freed: &'a Freed,
     /// Its failures in a row.
     pub backoff: Backoff,
     /// Whether suspending forgets when it began, so that its scheduling directives can be changed
@@ -43,8 +36,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Whether the pod is still to be counted: it carries the finalizer, or got it by being adopted just now.
     pub fn is_tracked(&self, pod: &Pod) -> bool {
-        let is_tracked = has_finalizer(pod) || !pod.metadata.is_controlled_by(&self.job.metadata.uid);
-        is_tracked && !self.freed.contains(&pod.metadata.uid)
+        has_finalizer(pod) || !pod.metadata.is_controlled_by(&self.job.metadata.uid)
     }
 
     /// Whether the pod has failed. One that is being deleted has, too, unless only pods that really ended are

@@ -4,6 +4,7 @@
 mod active;
 mod missed;
 mod plan;
+mod properties;
 mod schedule;
 mod triggers;
 mod world;

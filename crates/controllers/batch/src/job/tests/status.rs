@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::world::{ago, indexed, job, now, pods, reported, view};
 use crate::job::status::{MOST_UNCOUNTED, Switch, conclude, settle};
-use crate::job::view::Freed;
 
 /// `succeeded uids / failed uids -> pods to free`.
 fn counted(job: &flyball_api::Job, own: &str) -> String {
@@ -54,16 +53,6 @@ fn indexes_need_no_uids_to_be_counted_once() {
     assert_eq!((uncounted.succeeded.len(), uncounted.failed), (0, vec!["uid-c".into()]));
     assert_eq!(report.release.len(), 4, "those without a proper index go, too");
     assert_eq!(report.status.failed_indexes, None, "no limits, no failed indexes");
-}
-
-#[test]
-fn a_freed_pod_is_not_counted_again_although_the_cache_shows_its_finalizer() {
-    let (job, own) = (job(json!({"status": {"failed": 1}})), pods("a:failed b c"));
-    let freed = Freed::from_iter(["uid-a".into()]);
-    let view = crate::job::view::View { freed: &freed, ..view(&job, &own) };
-    let (report, _) = reported(&view);
-    assert_eq!((report.status.failed, report.release.len()), (1, 0));
-    assert_eq!(report.status.uncounted_terminated_pods, Some(UncountedTerminatedPods::default()));
 }
 
 #[test]
@@ -127,17 +116,22 @@ fn types(status: &JobStatus) -> Vec<&str> {
 
 #[test]
 fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
-    let told = |status: &str| json!([{"type": "Suspended", "status": status}]);
+    let told = |status: &str, word: &str| {
+        json!([{"type": "Suspended", "status": status, "reason": format!("Job{word}"), "message": format!("Job {}", word.to_lowercase())}])
+    };
+    let on = || told("True", "Suspended");
+    let off = || told("False", "Resumed");
     let began: Option<Timestamp> = ago(100).parse().ok();
     #[rustfmt::skip]
     let table = [
-        // case                 suspend  told           switched                  began
-        ("never was",           false,   json!([]),     None,                     began),
-        ("suspended",           true,    json!([]),     Some(Switch::Suspended),  None),
-        ("still suspended",     true,    told("True"),  None,                     began),
-        ("resumed",             false,   told("True"),  Some(Switch::Resumed),    Some(now())),
-        ("goes on",             false,   told("False"), None,                     began),
-        ("suspended again",     true,    told("False"), Some(Switch::Suspended),  None),
+        // case                      suspend  told                    switched                  began
+        ("never was",                false,   json!([]),              None,                     began),
+        ("suspended",                true,    json!([]),              Some(Switch::Suspended),  None),
+        ("still suspended",          true,    on(),                   None,                     began),
+        ("said in somebody's words", true,    told("True", "Paused"), Some(Switch::Suspended),  None),
+        ("resumed",                  false,   on(),                   Some(Switch::Resumed),    Some(now())),
+        ("goes on",                  false,   off(),                  None,                     began),
+        ("suspended again",          true,    off(),                  Some(Switch::Suspended),  None),
     ];
     for (case, suspend, conditions, switched, began) in table {
         let job = job(json!({"suspend": suspend, "status": {"conditions": conditions}}));

@@ -1,6 +1,6 @@
 //! A snapshot from a line of text.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Job, Timestamp};
@@ -12,7 +12,7 @@ use crate::job::plan::{Step, plan};
 use crate::job::status::{Outcome, Report, report};
 use crate::job::tally::Tally;
 use crate::job::verdict::{End, completed, verdict};
-use crate::job::view::{self, Freed, View, in_order};
+use crate::job::view::{self, View, in_order};
 
 /// When all of this happens: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
@@ -121,8 +121,7 @@ pub(super) fn indexed(spec: Value) -> Job {
 }
 
 pub(super) fn view<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> View<'a> {
-    static NONE: LazyLock<Freed> = LazyLock::new(Freed::default);
-    View { job, pods, freed: &NONE, backoff: Backoff::default(), suspension_clears_start: true, now: now() }
+    View { job, pods, backoff: Backoff::default(), suspension_clears_start: true, now: now() }
 }
 
 /// The verdict and the step, in words.

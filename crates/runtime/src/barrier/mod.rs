@@ -4,10 +4,13 @@
 //! sync; a key that has to wait is woken by the cache, not by a timer. This one mechanism stands where
 //! upstream has expectations in every controller.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, PartialObject, ResourceType, ResourceVersion, Uid};
+use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid};
 use flyball_cache::{Informers, Progress};
 use flyball_client::{Client, Error, ListParams};
 use parking_lot::Mutex;
@@ -26,6 +29,8 @@ pub(crate) enum Awaited {
     Version(ResourceVersion),
     /// This object gone, or marked as being deleted, or replaced by another of its name.
     Gone(Key, Uid),
+    /// This object gone or replaced by another of its name: the server has it no more.
+    Vanished(Key, Uid),
     /// A write to this object got no answer: ask the server what became of it.
     UnknownObject(Key),
     /// A creation under a name that the server would choose got no answer: ask for all there is.
@@ -41,6 +46,22 @@ pub struct Barrier {
 }
 
 type Wait = (ResourceType, Awaited);
+
+impl Awaited {
+    /// What a cache must come to show after a write that was answered with this metadata. What is being deleted
+    /// goes with its last finalizer, and then the answer has the version from *before*, which every cache has reached.
+    pub(crate) fn after(resource: &ResourceType, meta: &ObjectMeta) -> Self {
+        // A shadow has written nothing.
+        let was_written = meta.resource_version != ResourceVersion(0);
+        let has_time_left = meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+        // A namespace has finalizers in its spec, too, of which its metadata says nothing.
+        let is_held = !meta.finalizers.is_empty() || has_time_left || resource.kind == "Namespace";
+        match meta.is_deleting() && !is_held && was_written {
+            true => Self::Vanished(meta.key(), meta.uid.clone()),
+            false => Self::Version(meta.resource_version),
+        }
+    }
+}
 
 impl Barrier {
     /// A barrier that asks the server through `reader`, which needs no more rights than the caches do: a
@@ -70,6 +91,11 @@ impl Barrier {
             }
         }
         of_owner.push((resource.clone(), awaited));
+    }
+
+    /// The identity under which the cache of `resource` holds `key`.
+    pub(crate) fn held(&self, resource: &ResourceType, key: &Key) -> Option<Uid> {
+        self.informers.progress(resource)?.holds(key).map(|(uid, ..)| uid)
     }
 
     /// Whether `owner` has to wait.
@@ -110,7 +136,7 @@ impl Barrier {
     /// Turns a write of unknown outcome into something the cache can be asked for, by reading the server.
     async fn settle(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) -> Awaited {
         let known = match &awaited {
-            Awaited::Version(_) | Awaited::Gone(..) => return awaited,
+            Awaited::Version(_) | Awaited::Gone(..) | Awaited::Vanished(..) => return awaited,
             Awaited::UnknownObject(key) => self.live_object(resource, key).await,
             Awaited::UnknownCreation(namespace) => self.live_latest(resource, namespace.as_deref()).await,
         };
@@ -134,13 +160,14 @@ impl Barrier {
 
     /// What became of one object. Read by a list, as that is what the caches' identity may do with everything.
     async fn live_object(&self, resource: &ResourceType, key: &Key) -> Result<Awaited, Error> {
+        // First the cache, then the server: what the cache held and the server lacks after that will not come back.
+        let held = self.held(resource, key);
         let only = smol_str::format_smolstr!("metadata.name={}", key.name);
         let found = self.live(resource, Some(&key.namespace), Some(only)).await?;
         if let Some(version) = found {
             return Ok(Awaited::Version(version));
         }
-        let held = self.informers.progress(resource).and_then(|progress| progress.holds(key));
-        Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |(uid, ..)| Awaited::Gone(key.clone(), uid)))
+        Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |uid| Awaited::Vanished(key.clone(), uid)))
     }
 
     async fn live_latest(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Awaited, Error> {
@@ -168,6 +195,7 @@ fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
         Awaited::Gone(key, uid) => {
             cache.holds(key).is_none_or(|(held, deleting, _)| held != *uid || deleting)
         }
+        Awaited::Vanished(key, uid) => cache.holds(key).is_none_or(|(held, ..)| held != *uid),
         Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => false,
     }
 }
@@ -176,7 +204,7 @@ fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
 async fn shown(cache: &dyn Progress, awaited: &Awaited) {
     match awaited {
         Awaited::Version(version) => cache.reached(*version).await,
-        Awaited::Gone(..) => {
+        Awaited::Gone(..) | Awaited::Vanished(..) => {
             let mut version = cache.version_reached();
             while !shows(cache, awaited) {
                 version = ResourceVersion(version.0 + 1);

@@ -1,0 +1,215 @@
+//! Writes against a server whose watch is held back, so that every moment between a write and its event can be
+//! looked at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_api::{Resource, resource};
+use flyball_cache::InformerOptions;
+use flyball_client::{Body, ClientOptions, DeleteOptions, Patch, Transport, TransportError};
+use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
+use http::Method;
+use hyper::body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::*;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::debug::DebugPages;
+use crate::decisions::DecisionLog;
+use crate::events::Recorder;
+use crate::gates::Gates;
+use crate::metrics::Metrics;
+use crate::{Context, Shared};
+
+#[derive(Debug, Deserialize)]
+struct Thing {
+    metadata: ObjectMeta,
+}
+
+resource!(Thing, "example.com", "v1", "things", "Thing", namespaced);
+
+fn meta(fields: Value) -> ObjectMeta {
+    let mut meta = json!({"name": "t", "namespace": "ns", "uid": "uid-1", "resourceVersion": "5"});
+    for (field, value) in fields.as_object().unwrap() {
+        meta[field] = value.clone();
+    }
+    serde_json::from_value(meta).unwrap()
+}
+
+#[test]
+fn what_goes_with_its_last_finalizer_is_waited_for_until_it_is_gone() {
+    let deleted = "2026-01-01T00:00:00Z";
+    let namespaces = ResourceType::new("", "v1", "namespaces", "Namespace", false);
+    #[rustfmt::skip]
+    let table = [
+        // case                              kind          metadata                                                                    vanishes
+        ("nothing special",                  Thing::TYPE,  json!({}),                                                                  false),
+        ("being deleted, and held",          Thing::TYPE,  json!({"deletionTimestamp": deleted, "finalizers": ["example.com/mine"]}),  false),
+        ("nothing holds it any more",        Thing::TYPE,  json!({"deletionTimestamp": deleted}),                                      true),
+        ("it was given no time to end",      Thing::TYPE,  json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0}),     true),
+        ("a pod whose kubelet still works",  Thing::TYPE,  json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30}),    false),
+        ("a shadow that has not written",    Thing::TYPE,  json!({"deletionTimestamp": deleted, "resourceVersion": "0"}),              false),
+        ("a namespace held by its spec",     namespaces,   json!({"deletionTimestamp": deleted}),                                      false),
+    ];
+    for (case, kind, fields, vanishes) in table {
+        let meta = meta(fields);
+        let want = match vanishes {
+            true => Awaited::Vanished(meta.key(), meta.uid.clone()),
+            false => Awaited::Version(meta.resource_version),
+        };
+        assert_eq!(Awaited::after(&kind, &meta), want, "{case}");
+    }
+}
+
+/// A server with one object, which answers every write as prepared.
+struct Server {
+    answer: (u16, Value),
+    /// Whether a list still finds the object.
+    lists: bool,
+    watches: parking_lot::Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
+}
+
+impl Server {
+    fn answering(code: u16, answer: Value) -> Arc<Self> {
+        Arc::new(Self { answer: (code, answer), lists: true, watches: Default::default() })
+    }
+
+    fn object(version: &str, finalizers: Value) -> Value {
+        json!({"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"name": "t", "namespace": "ns",
+            "uid": "uid-1", "resourceVersion": version, "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": finalizers}})
+    }
+
+    fn held() -> Value {
+        Self::object("5", json!(["example.com/mine"]))
+    }
+
+    /// Tells all watches of an event.
+    fn tell(&self, kind: &str, object: &Value) {
+        let line = Bytes::from(json!({"type": kind, "object": object}).to_string() + "\n");
+        self.watches.lock().retain(|watch| watch.send(line.clone()).is_ok());
+    }
+
+    fn watch(&self) -> Body {
+        let (told, heard) = mpsc::unbounded_channel();
+        self.watches.lock().push(told);
+        let end = json!({"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "6",
+            "annotations": {"k8s.io/initial-events-end": "true"}}});
+        self.tell("ADDED", &Self::held());
+        self.tell("BOOKMARK", &end);
+        let lines = stream::unfold(heard, |mut heard| async { heard.recv().await.map(|line| (line, heard)) });
+        StreamBody::new(lines.map(|line| Ok(Frame::data(line)))).boxed_unsync()
+    }
+}
+
+struct Wire(Arc<Server>);
+
+impl Transport for Wire {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let server = self.0.clone();
+        Box::pin(async move {
+            let whole = |value: &Value| {
+                Full::from(value.to_string()).map_err(|never| match never {}).boxed_unsync()
+            };
+            let query = request.uri().query().unwrap_or_default();
+            let (code, body) = match *request.method() {
+                Method::GET if query.contains("watch=") => (200, server.watch()),
+                Method::GET => {
+                    let items = if server.lists { vec![Server::held()] } else { vec![] };
+                    (200, whole(&json!({"metadata": {"resourceVersion": "9"}, "items": items})))
+                }
+                _ if server.answer.0 == 0 => return Err(TransportError::Lost("no answer".into())),
+                _ => (server.answer.0, whole(&server.answer.1)),
+            };
+            Ok(http::Response::builder().status(code).body(body).unwrap())
+        })
+    }
+}
+
+fn context(server: &Arc<Server>) -> Context {
+    let client = Client::new(Arc::new(Wire(server.clone())), ClientOptions::default());
+    let clock = Clock::system();
+    let shared = Shared {
+        clock,
+        config: Arc::new(Config::default()),
+        gates: Gates::default(),
+        informers: Informers::new(client.clone(), InformerOptions::default()),
+        decisions: DecisionLog::default(),
+        debug: DebugPages::default(),
+        metrics: Metrics::default(),
+        server_ca: None,
+    };
+    let (events, _) = Recorder::new("test", clock, client.clone());
+    Context::new("test", &shared, client.clone(), client, events)
+}
+
+/// The owner must wait now, and no more once the cache has heard that the object is gone.
+async fn waits_until_it_is_gone(cx: &Context, server: &Server, owner: &Key) {
+    let lowered = cx.barrier.lowered(owner);
+    tokio::pin!(lowered);
+    assert!(timeout(Duration::from_secs(5), &mut lowered).await.is_err(), "the cache still shows it");
+    server.tell("DELETED", &Server::object("7", json!([])));
+    timeout(Duration::from_secs(1), lowered).await.expect("the cache has let go of it");
+    assert!(!cx.barrier.is_raised(owner));
+}
+
+fn not_found(name: &str) -> Value {
+    json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": "not found",
+        "details": {"name": name, "group": "example.com", "kind": "things"}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_its_last_finalizer_an_object_is_waited_for_until_the_cache_lets_go() {
+    let server = Server::answering(200, Server::object("5", json!([])));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it is done with").await.unwrap();
+    waits_until_it_is_gone(&cx, &server, &owner).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_lacks_is_waited_for_until_the_cache_lacks_it_too() {
+    let server = Server::answering(404, not_found("t"));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let gone = cx.writer(&owner).delete::<Thing>(&key, DeleteOptions::default(), "it is in the way").await;
+    assert!(gone.unwrap_err().is_not_found());
+    waits_until_it_is_gone(&cx, &server, &owner).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_resource_says_nothing_about_the_object() {
+    let server = Server::answering(404, not_found(""));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, Some("scale"), patch, "it should grow").await.unwrap_err();
+    assert!(!cx.barrier.is_raised(&owner));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_asked_for_and_a_deletion_then_waited_for() {
+    let server = Arc::new(Server { answer: (0, Value::Null), lists: false, watches: Default::default() });
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let lost = cx.writer(&owner).patch::<Thing>(&key, None, patch, "it is done with").await;
+    assert!(lost.unwrap_err().outcome_unknown());
+    // That the cache shows it as being deleted is not enough: the server has it no more.
+    waits_until_it_is_gone(&cx, &server, &owner).await;
+}
