@@ -11,8 +11,8 @@ use flyball_client::{Body, ClientOptions, DeleteOptions, Patch, Transport, Trans
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use http::Method;
-use hyper::body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -118,9 +118,8 @@ impl Transport for Wire {
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
         let server = self.0.clone();
         Box::pin(async move {
-            let whole = |value: &Value| {
-                Full::from(value.to_string()).map_err(|never| match never {}).boxed_unsync()
-            };
+            let whole =
+                |value: &Value| Full::from(value.to_string()).map_err(|never| match never {}).boxed_unsync();
             let query = request.uri().query().unwrap_or_default();
             let (code, body) = match *request.method() {
                 Method::GET if query.contains("watch=") => (200, server.watch()),

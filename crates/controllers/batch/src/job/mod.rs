@@ -75,7 +75,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
                 Urgency::Batched => queue.add_after(change.key(), BATCH_PERIOD),
                 Urgency::Orphans => {}
             }
-            if job.is_finished() || change.new.is_none() {
+            if triggers::may_leave_orphans(change) {
                 orphans.add(Orphans::OfJob(change.key(), job.metadata.uid.clone()), urgent);
             }
             if let (None, Some(controller)) = (change.old, managed_elsewhere(job)) {

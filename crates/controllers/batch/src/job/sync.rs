@@ -144,13 +144,7 @@ impl Controller {
     }
 
     /// Deletes a pod so that it does not count: its finalizer goes first, also one that came with adoption just now.
-    async fn discard(
-        &self,
-        case: &Case<'_>,
-        view: &View<'_>,
-        pod: &Pod,
-        why: &str,
-    ) -> Result<(), SyncError> {
+    async fn discard(&self, case: &Case<'_>, view: &View<'_>, pod: &Pod, why: &str) -> Result<(), SyncError> {
         if view.is_tracked(pod) {
             release(&self.cx, &case.key, pod, why).await?;
         }

@@ -96,6 +96,12 @@ pub fn job_changed(change: &Change<'_, Job>) -> Urgency {
     }
 }
 
+/// Whether a change of a Job may leave pods with a finalizer that nobody will remove. A Job is not over before its
+/// pods are free; so one that is only being listed leaves none.
+pub fn may_leave_orphans(change: &Change<'_, Job>) -> bool {
+    change.old.is_some() && change.new.is_none_or(|job| job.is_finished())
+}
+
 /// The Job a reference points to, unless another one has taken its name.
 pub fn resolve(jobs: &Store<Job>, namespace: &str, owner: &OwnerReference) -> Option<Arc<Job>> {
     if owner.kind != "Job" {

@@ -116,9 +116,7 @@ fn types(status: &JobStatus) -> Vec<&str> {
 
 #[test]
 fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
-    let told = |status: &str, word: &str| {
-        json!([{"type": "Suspended", "status": status, "reason": format!("Job{word}"), "message": format!("Job {}", word.to_lowercase())}])
-    };
+    let told = |status: &str, word: &str| json!([{"type": "Suspended", "status": status, "reason": format!("Job{word}"), "message": format!("Job {}", word.to_lowercase())}]);
     let on = || told("True", "Suspended");
     let off = || told("False", "Resumed");
     let began: Option<Timestamp> = ago(100).parse().ok();

@@ -2,7 +2,7 @@ use flyball_cache::{Change, Origin, Store};
 use serde_json::json;
 
 use super::world::{job, pod};
-use crate::job::triggers::{Orphans, Urgency, job_changed, pod_changed};
+use crate::job::triggers::{Orphans, Urgency, job_changed, may_leave_orphans, pod_changed};
 
 /// The Jobs woken by a change of a pod, and `!` if the pod is to be freed. `j` is at work, `done` has ended.
 fn woken(old: &str, new: &str) -> String {
@@ -63,4 +63,16 @@ fn a_new_spec_is_urgent_and_our_own_status_is_not() {
     assert_eq!(urgency(Some(&plain), Some(&changed)), Urgency::Now);
     assert_eq!(urgency(Some(&plain), Some(&ended)), Urgency::Orphans);
     assert_eq!(urgency(Some(&plain), None), Urgency::Now);
+}
+
+#[test]
+fn only_a_job_that_ends_or_goes_may_leave_orphans() {
+    let plain = job(json!({})).into();
+    let ended = job(json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}})).into();
+    let leaves = |old, new| may_leave_orphans(&Change { old, new, origin: Origin::Watch });
+    assert!(!leaves(None, Some(&ended)), "its pods were free before it ended");
+    assert!(!leaves(Some(&plain), Some(&plain)));
+    assert!(leaves(Some(&plain), Some(&ended)));
+    assert!(leaves(Some(&ended), Some(&ended)), "somebody may have added one");
+    assert!(leaves(Some(&plain), None));
 }
