@@ -13,6 +13,7 @@ use crate::http::respond;
 use crate::registry::{Subresource, Verbs};
 use crate::resource::Resource;
 use crate::server::Inner;
+use crate::store::{Entry, ShelfId};
 use crate::verbs::Answer;
 
 /// Upstream's order of groups in discovery; others follow in the order in which they came.
@@ -67,7 +68,7 @@ pub(crate) fn answer(
         }),
         "/apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(server)}),
         "" => json!({"paths": paths(server)}),
-        _ => match group_or_version(server, info) {
+        _ => match group_or_version(server, info)? {
             Some(value) => value,
             None => match crate::openapi::answer(server, path) {
                 Some(value) => value,
@@ -121,8 +122,27 @@ fn by_group(server: &Inner) -> Vec<(String, Versions)> {
         });
         out[place].1.entry(resource.version.to_string()).or_default().push(resource);
     }
+    for (group, version) in delegated(server) {
+        let place = out.iter().position(|(known, _)| *known == group).unwrap_or_else(|| {
+            out.push((group, BTreeMap::new()));
+            out.len() - 1
+        });
+        out[place].1.entry(version).or_default();
+    }
     out.sort_by_key(|(group, _)| GROUP_ORDER.iter().position(|known| known == group).unwrap_or(usize::MAX));
     out
+}
+
+/// Versions of groups that an APIService leaves to another server. None is ever asked, so they are known to be there
+/// and nothing is known of them.
+fn delegated(server: &Inner) -> Vec<(String, String)> {
+    let services = server.store.all(&ShelfId::new("apiregistration.k8s.io", "apiservices"), None);
+    let named = |entry: &Arc<Entry>| {
+        let spec = &entry.value()["spec"];
+        let text = |field: &str| spec[field].as_str().map(str::to_owned);
+        spec["service"].is_object().then_some((text("group")?, text("version")?))
+    };
+    services.iter().filter_map(named).collect()
 }
 
 /// Versions, the preferred one first: stable before beta before alpha, higher before lower.
@@ -157,26 +177,31 @@ fn groups(server: &Inner) -> Vec<Value> {
         .collect()
 }
 
-fn group_or_version(server: &Inner, info: &RequestInfo) -> Option<Value> {
+fn group_or_version(server: &Inner, info: &RequestInfo) -> Result<Option<Value>, ApiError> {
     if !(info.path.starts_with("/api/") || info.path.starts_with("/apis/")) {
-        return None;
+        return Ok(None);
     }
     let all = by_group(server);
-    let (group, versions) = all.iter().find(|(group, _)| *group == info.group.as_str())?;
+    let Some((group, versions)) = all.iter().find(|(group, _)| *group == info.group.as_str()) else {
+        return Ok(None);
+    };
     if info.version.is_empty() {
         let mut value = group_value(group, versions);
         value["kind"] = json!("APIGroup");
         value["apiVersion"] = json!("v1");
-        return Some(value);
+        return Ok(Some(value));
     }
-    let resources = versions.get(info.version.as_str())?;
+    let Some(resources) = versions.get(info.version.as_str()) else { return Ok(None) };
+    if resources.is_empty() {
+        return Err(ApiError::unavailable("service unavailable"));
+    }
     let list: Vec<Value> = resources.iter().flat_map(|resource| plain(resource)).collect();
     let group_version = crate::resource::join(group, &info.version);
     let mut out = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": list});
     if !group.is_empty() {
         out["apiVersion"] = json!("v1");
     }
-    Some(out)
+    Ok(Some(out))
 }
 
 /// A resource and its subresources in plain discovery.
@@ -258,7 +283,8 @@ fn aggregated(server: &Inner, core: bool) -> Answer {
                 .map(|version| {
                     let resources: Vec<Value> =
                         versions[*version].iter().map(|r| aggregated_resource(r)).collect();
-                    json!({"version": version, "resources": resources, "freshness": "Current"})
+                    let freshness = if resources.is_empty() { "Stale" } else { "Current" };
+                    json!({"version": version, "resources": resources, "freshness": freshness})
                 })
                 .collect();
             let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };

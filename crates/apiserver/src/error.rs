@@ -192,6 +192,11 @@ impl ApiError {
         Self { details: Some(cause), ..Self::new(500, "InternalError", text) }
     }
 
+    /// 503: who would have to answer is not there.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+    }
+
     /// 500 without a reason, as the real server answers a malformed resourceVersion of a watch.
     pub fn unexplained(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
