@@ -45,6 +45,7 @@ impl Tls {
         config.read_timeout = Some(Duration::from_secs(60));
         config.auth_info.token = Some(token.to_owned().into());
         config.disable_compression = true;
+        config.default_retry = false; // who refuses for now is heard, as a budget that allows no eviction
         let client = kube::Client::try_from(config).with_context(|| format!("make a client for {server}"))?;
         Ok(Self { client })
     }
