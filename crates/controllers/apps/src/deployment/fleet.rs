@@ -57,6 +57,12 @@ pub fn replicas(set: &ReplicaSet) -> i64 {
     i64::from(set.spec.replicas.unwrap_or(1))
 }
 
+/// Whether a set reports more available pods than it ought to have: its controller has not looked at it since it was
+/// scaled down.
+pub fn is_behind(set: &ReplicaSet) -> bool {
+    i64::from(set.status.available_replicas) > replicas(set)
+}
+
 /// How many of them are available for sure. A set that was scaled down a moment ago still reports the pods
 /// that it is about to delete; they do not count.
 pub fn available(set: &ReplicaSet) -> i64 {

@@ -61,6 +61,16 @@ pub enum Action<'a> {
     RollBack(Rollback<'a>),
 }
 
+impl Action<'_> {
+    /// By how many pods a ReplicaSet becomes smaller.
+    pub fn taken(&self) -> i64 {
+        match self {
+            Self::Scale { from, to, .. } => (from - to).max(0),
+            _ => 0,
+        }
+    }
+}
+
 /// What the status is to tell after the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {

@@ -94,8 +94,15 @@ pub fn note_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
 }
 
 /// Says in `status` how the rollout goes. `before` is the status as it was, with the notes of this sync; `new`
-/// is the name of the ReplicaSet of the present template.
-pub fn judge(view: &View<'_>, before: &DeploymentStatus, status: &mut DeploymentStatus, new: Option<&str>) {
+/// is the name of the ReplicaSet of the present template, and `is_untold` says that the Deployment has not noted its
+/// revision yet.
+pub fn judge(
+    view: &View<'_>,
+    before: &DeploymentStatus,
+    status: &mut DeploymentStatus,
+    new: Option<&str>,
+    is_untold: bool,
+) {
     let Some(deadline) = deadline(&view.deployment.spec) else {
         condition::remove(&mut status.conditions, PROGRESSING);
         return;
@@ -103,7 +110,12 @@ pub fn judge(view: &View<'_>, before: &DeploymentStatus, status: &mut Deployment
     let current = condition::find(&before.conditions, PROGRESSING);
     let was_complete = current.is_some_and(|current| current.reason == reason::COMPLETE);
     if was_complete && status.replicas == status.updated_replicas {
-        // No rollout is under way: pods that come and go now are no progress of one.
+        // No rollout is under way: pods that come and go now are no progress of one. Unless whoever began one died
+        // before it could say so; what was complete is the one before, then.
+        if let Some(new) = new.filter(|_| is_untold && !is_complete(view.deployment, status)) {
+            let message = format!("Found new replica set {new:?}");
+            set(&mut status.conditions, condition(condition::TRUE, reason::FOUND, message, view.now));
+        }
         return;
     }
     let about = new.map_or_else(

@@ -3,7 +3,7 @@
 
 use flyball_api::ReplicaSet;
 
-use super::fleet::{Fleet, available, replicas};
+use super::fleet::{Fleet, available, is_behind, replicas};
 use super::limits::Limits;
 use super::new_replica_set::ensure;
 use super::plan::{Action, View, finish};
@@ -67,7 +67,13 @@ fn shrink_old<'a>(
     }
     // Pods that are of no use go first, otherwise they could block the rollout for good
     // (kubernetes/kubernetes#16737). A set deletes such pods before any others.
-    let mut actions = take(&mut old, spare, |size| size.replicas - size.available);
+    let known = old.iter().position(|size| is_behind(size.set)).unwrap_or(old.len());
+    let mut actions = take(&mut old[..known], spare, |size| size.replicas - size.available);
+    let left = spare - actions.iter().map(Action::taken).sum::<i64>();
+    if known < old.len() && left > 0 {
+        // How many pods of the next set are of no use is yet to be seen.
+        return actions;
+    }
     let available = old.iter().map(|size| size.available).sum::<i64>() + new_available;
     actions.extend(take(&mut old, available - limits.least_available(), |size| size.replicas));
     actions

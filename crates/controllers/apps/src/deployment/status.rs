@@ -100,7 +100,10 @@ fn told(
     let mut status = counts(view, &all, new, &before);
     set_available(view, &mut status);
     if plan.report == Report::Rollout {
-        progress::judge(view, &before, &mut status, new.map(|new| new.metadata.name.as_str()));
+        let noted = view.deployment.metadata.annotations.get(REVISION);
+        let is_untold = noted.is_some() && noted != plan.revision();
+        let name = new.map(|new| new.metadata.name.as_str());
+        progress::judge(view, &before, &mut status, name, is_untold);
         // The new set's trouble is of more interest than that of old ones.
         match new.into_iter().chain(all).find_map(failure) {
             Some(failure) => progress::set(&mut status.conditions, failure),
