@@ -82,6 +82,17 @@ pub trait Kubelet: Send + Sync {
     }
 }
 
+/// How uids are drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Uids {
+    /// By chance alone.
+    #[default]
+    Random,
+    /// Each sorts before all that were drawn earlier. Where a uid breaks the tie between things of about the same age,
+    /// as when a ReplicaSet has a pod too many, the youngest goes, as it does when ages tell.
+    Falling,
+}
+
 /// The options of a server.
 #[derive(Clone)]
 pub struct Options {
@@ -89,6 +100,8 @@ pub struct Options {
     pub clock: Clock,
     /// Seed of names, uids and timeouts.
     pub seed: u64,
+    /// How uids are drawn.
+    pub uids: Uids,
     /// Bounds of the history.
     pub history: Limits,
     /// Keep objects in this directory; in memory if absent.
@@ -136,6 +149,7 @@ impl Default for Options {
         Self {
             clock: Arc::new(Timestamp::now),
             seed: 0,
+            uids: Uids::default(),
             history: Limits::default(),
             data_dir: None,
             authorization: Authorization::Rbac,

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -64,6 +65,8 @@ pub struct Inner {
     pub options: Options,
     /// The one source of randomness.
     pub rng: Mutex<StdRng>,
+    /// How many falling uids were drawn.
+    pub drawn_uids: AtomicU32,
     /// Who is who.
     pub authn: Authenticator,
     /// Who may do what.
@@ -123,6 +126,7 @@ impl ApiServer {
             expiry: Expiry::default(),
             authz: Authorizer::new(options.authorization),
             rng: Mutex::new(StdRng::seed_from_u64(options.seed)),
+            drawn_uids: AtomicU32::new(0),
             store,
             catalog,
             authn,

@@ -1,6 +1,7 @@
 //! How an object comes into being.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use super::Ops;
 use crate::admission::{self, Operation};
 use crate::error::ApiError;
 use crate::meta;
+use crate::options::Uids;
 use crate::registry::Subresource;
 use crate::store::{Entry, Key, Refused};
 
@@ -83,7 +85,12 @@ impl Ops<'_> {
 
     fn fill_metadata(&self, object: &mut Value, generated: bool) {
         let mut rng = self.server.rng.lock();
-        let uid = meta::uuid(&mut *rng);
+        let uid = match self.server.options.uids {
+            Uids::Random => meta::uuid(&mut *rng),
+            Uids::Falling => {
+                meta::falling_uuid(&mut *rng, self.server.drawn_uids.fetch_add(1, Ordering::Relaxed))
+            }
+        };
         if generated {
             let name = meta::generate_name(&mut *rng, meta::text(object, "generateName"));
             meta::of(object).insert("name".to_owned(), json!(name));

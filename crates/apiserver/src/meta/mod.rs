@@ -70,6 +70,13 @@ pub(crate) fn uuid(rng: &mut impl Rng) -> String {
     uuid::Builder::from_random_bytes(rng.random()).into_uuid().to_string()
 }
 
+/// The `n`-th of a row of UUIDs each of which sorts before those that came earlier.
+pub(crate) fn falling_uuid(rng: &mut impl Rng, n: u32) -> String {
+    let mut bytes: [u8; 16] = rng.random();
+    bytes[..4].copy_from_slice(&(u32::MAX - n).to_be_bytes());
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+}
+
 /// Fields of the metadata that only the server writes, taken over from the stored object.
 const KEPT: [&str; 5] =
     ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
@@ -99,6 +106,14 @@ pub(crate) fn keep_server_fields(new: &mut Value, old: &Value) {
 mod tests {
     use super::*;
     use rand::SeedableRng as _;
+
+    #[test]
+    fn falling_uids_sort_before_earlier_ones() {
+        let mut rng = rand::rngs::StdRng::seed_from_u64(1);
+        let drawn: Vec<String> = (0..300).map(|n| falling_uuid(&mut rng, n)).collect();
+        assert!(drawn.is_sorted_by(|earlier, later| later < earlier));
+        assert!(drawn.iter().all(|uid| uuid::Uuid::parse_str(uid).is_ok()));
+    }
 
     #[test]
     fn generated_names_fit_a_label() {

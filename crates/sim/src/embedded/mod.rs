@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use flyball_apiserver::{ApiServer, Options, StaticToken};
+use flyball_apiserver::{ApiServer, Options, StaticToken, Uids};
 use flyball_client::{ServiceTransport, Transport};
 use jiff::Timestamp;
 
@@ -50,6 +50,8 @@ impl Embedded {
             feature_gates: ["MaxUnavailableStatefulSet".to_owned()].into(),
             clock: Arc::new(move || clock.now()),
             seed,
+            // Chance should not decide how a run ends.
+            uids: Uids::Falling,
             tokens: vec![
                 StaticToken::new("admin-token", "admin", &["system:masters"]),
                 StaticToken::new("kcm-token", "system:kube-controller-manager", &[]),
