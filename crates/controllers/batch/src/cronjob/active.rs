@@ -3,15 +3,17 @@
 
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::object_reference::ObjectReference;
-use flyball_api::{Job, Resource, Uid};
+use flyball_api::{CronJob, Job, Resource, Uid};
 use std::sync::Arc;
 
 use super::plan::Notice;
+use super::template::start_of;
 
 /// The list after a look at the Jobs, and what is open.
 #[derive(Debug, Default, PartialEq)]
 pub struct Review<'a> {
-    /// The status without Jobs that have ended, and with the time of the latest success.
+    /// The status without Jobs that have ended, with those that were made and not noted before a crash, and with the
+    /// times of the latest start and the latest success.
     pub status: CronJobStatus,
     /// What to tell.
     pub notices: Vec<Notice>,
@@ -22,13 +24,19 @@ pub struct Review<'a> {
 }
 
 /// Looks at all Jobs of a CronJob.
-pub fn review<'a>(before: &CronJobStatus, jobs: &'a [Arc<Job>]) -> Review<'a> {
-    let mut review = Review { status: before.clone(), ..Review::default() };
+pub fn review<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Review<'a> {
+    let mut review = Review { status: cron.status.clone(), ..Review::default() };
     for job in jobs {
         let is_listed = is_listed(&review.status, &job.metadata.uid);
+        // A Job that is there says that its start was made, whatever became of the note of it.
+        let start = start_of(cron, job);
+        let latest = &mut review.status.last_schedule_time;
+        *latest = (*latest).max(start);
         let Some(end) = job.end() else {
-            if !is_listed {
-                review.unlisted.push(job);
+            match start {
+                _ if is_listed => {}
+                Some(_) => review.status.active.push(entry(job)),
+                None => review.unlisted.push(job),
             }
             continue;
         };

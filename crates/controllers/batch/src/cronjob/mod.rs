@@ -8,7 +8,7 @@
 //!   [`plan`] decides; [`active`] and [`history`] look after the Jobs that were started.
 //! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by their controller's identity and not by
 //!   its name, and a Job is deleted by its identity, too. A Job that was made and not noted before a crash is
-//!   noted afterwards; upstream means to do so, but looks for it in no namespace and tries again for ever.
+//!   noted afterwards, by its own name; upstream calls it unexpected, and may start another beside it.
 
 pub mod active;
 pub mod history;

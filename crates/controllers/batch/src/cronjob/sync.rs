@@ -74,7 +74,7 @@ impl Reconcile for Controller {
 
 impl Controller {
     async fn reconcile(&self, case: &mut Case, jobs: &[Arc<Job>]) -> Result<Next, SyncError> {
-        let review = review(&case.cron.status, jobs);
+        let review = review(&case.cron, jobs);
         case.cron.status = review.status;
         self.tell(case, review.notices);
         for job in review.unlisted {

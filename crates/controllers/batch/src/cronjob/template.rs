@@ -1,6 +1,6 @@
 //! The Job that a CronJob starts, as it is sent to the server. Pure.
 
-use flyball_api::{CronJob, Timestamp};
+use flyball_api::{CronJob, Job, Timestamp};
 use flyball_common::claim::controller_reference;
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,12 @@ const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// The name of the Job of one start. It follows from the start, so that no start can be made twice.
 pub fn job_name(cron: &CronJob, start: Timestamp) -> String {
     format!("{}-{}", cron.metadata.name, start.as_second() / 60)
+}
+
+/// The start that a Job of this CronJob was made for, if it says so and has the name of that start.
+pub fn start_of(cron: &CronJob, job: &Job) -> Option<Timestamp> {
+    let start: Timestamp = job.metadata.annotations.get(SCHEDULED)?.parse().ok()?;
+    (job.metadata.name == job_name(cron, start)).then_some(start)
 }
 
 /// The Job of one start.

@@ -17,8 +17,8 @@ use super::view::{View, number};
 /// What the API server gives a Job that does not say.
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 
-/// The reason of an end by success policy.
-const SUCCESS_POLICY: &str = "SuccessPolicy";
+/// The reason of an end by reaching all completions.
+const COMPLETIONS_REACHED: &str = "CompletionsReached";
 
 /// Well or badly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl End {
 
     /// Whether it ends pods that have not failed: those of a Job that has succeeded early.
     pub fn spares_the_stopped(&self) -> bool {
-        self.result == Result::Success && self.reason == SUCCESS_POLICY
+        self.result == Result::Success && self.reason != COMPLETIONS_REACHED
     }
 
     /// The condition while pods are still ending.
@@ -90,7 +90,7 @@ pub fn verdict(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
 pub fn completed(view: &View<'_>, tally: &Tally<'_>, active: i32) -> Option<End> {
     let wanted = view.job.spec.completions.unwrap_or(1);
     (tally.succeeded >= wanted && active == 0)
-        .then(|| End::new(Result::Success, "CompletionsReached", "Reached expected number of succeeded pods"))
+        .then(|| End::new(Result::Success, COMPLETIONS_REACHED, "Reached expected number of succeeded pods"))
 }
 
 /// When the Job began; now, unless it is suspended.
@@ -166,5 +166,5 @@ fn by_indexes(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
 fn by_success_policy(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     let policy = view.job.spec.success_policy.as_ref();
     let message = success_policy::met(policy, &tally.indexes.as_ref()?.succeeded, view.completions())?;
-    Some(End::new(Result::Success, SUCCESS_POLICY, message))
+    Some(End::new(Result::Success, "SuccessPolicy", message))
 }

@@ -19,7 +19,7 @@ fn the_list_follows_the_jobs_there_are() {
     for (case, before, present, list, told, unlisted, missing) in table {
         let cron = cron(json!({"status": {"active": listed(before)}}));
         let present = jobs(present);
-        let review = review(&cron.status, &present);
+        let review = review(&cron, &present);
         let names = |names: Vec<&str>| names.join(" ");
         let got = (
             names(review.status.active.iter().map(|job| job.name.as_str()).collect()),
@@ -38,7 +38,7 @@ fn the_list_follows_the_jobs_there_are() {
 #[test]
 fn the_latest_success_is_remembered() {
     let present = jobs("a:complete,ended=02:00:00 b:complete,ended=01:00:00 c:failed,ended=03:00:00");
-    let review = review(&cron(json!({})).status, &present);
+    let review = review(&cron(json!({})), &present);
     assert_eq!(review.status.last_successful_time, Some(at("02:00:00")));
 }
 
@@ -59,5 +59,31 @@ fn the_oldest_jobs_beyond_the_limits_go() {
         let cron = cron(limits.clone());
         let gone: Vec<_> = surplus(&cron, &present).iter().map(|job| job.metadata.name.as_str()).collect();
         assert_eq!(gone.join(" "), want, "{limits}");
+    }
+}
+
+#[test]
+fn a_job_that_was_made_and_not_noted_is_noted() {
+    let scheduled = |name: &str, time: &str| {
+        let mut job = jobs(name).remove(0);
+        let annotation = ("batch.kubernetes.io/cronjob-scheduled-timestamp", time);
+        std::sync::Arc::make_mut(&mut job).metadata.annotations = [annotation].into_iter().collect();
+        job
+    };
+    let cron = cron(json!({"status": {"lastScheduleTime": "2026-01-01T00:00:00Z"}}));
+    #[rustfmt::skip]
+    let table = [
+        // case                 job           its time                     listed  last start  unlisted
+        ("ours",                "c-29453770", "2026-01-01T01:10:00+01:00", 1,      "00:10:00", 0),
+        ("ours, and ended",     "c-29453770:complete", "2026-01-01T00:10:00Z", 0,  "00:10:00", 0),
+        ("an older one",        "c-29453700", "2025-12-31T23:00:00Z",      1,      "00:00:00", 0),
+        ("of another name",     "c-1",        "2026-01-01T00:10:00Z",      0,      "00:00:00", 1),
+        ("of no time",          "c-29453770", "soon",                      0,      "00:00:00", 1),
+    ];
+    for (case, name, time, listed, last, unlisted) in table {
+        let present = [scheduled(name, time)];
+        let review = review(&cron, &present);
+        let got = (review.status.active.len(), review.status.last_schedule_time, review.unlisted.len());
+        assert_eq!(got, (listed, Some(at(last)), unlisted), "{case}");
     }
 }
