@@ -55,6 +55,11 @@ pub fn review<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Review<'a> {
     review
 }
 
+/// The status with the times that the Jobs tell of, and nothing else new.
+pub fn times_noted(cron: &CronJob, jobs: &[Arc<Job>]) -> CronJobStatus {
+    CronJobStatus { active: cron.status.active.clone(), ..review(cron, jobs).status }
+}
+
 /// Whether the list has the Job with this identity.
 pub fn is_listed(status: &CronJobStatus, uid: &Uid) -> bool {
     status.active.iter().any(|listed| listed.uid == *uid)

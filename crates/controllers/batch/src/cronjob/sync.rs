@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::object_reference::ObjectReference;
-use flyball_api::{CronJob, Job, Key, Timestamp, manifest_with_status};
+use flyball_api::{CronJob, Job, Key, ObjectMeta, Timestamp, manifest_with_status};
 use flyball_cache::Informer;
 use flyball_client::Propagation;
 use flyball_common::index::owned;
@@ -14,7 +14,7 @@ use flyball_runtime::events::ObjectRef;
 use flyball_runtime::metrics::{Family, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 
-use super::active::{delist, entry, is_listed, review};
+use super::active::{delist, entry, is_listed, review, times_noted};
 use super::history::surplus;
 use super::missed::wait;
 use super::plan::{Decision, Notice, plan, schedule};
@@ -54,8 +54,12 @@ impl Reconcile for Controller {
         let mut jobs = owned(self.jobs.store(), &read.metadata.uid);
         jobs.sort_by(|one, two| one.metadata.name.cmp(&two.metadata.name));
         let mut case = Case { about: ObjectRef::of(&*read), key: key.clone(), cron: CronJob::clone(&read) };
+        let surplus = surplus(&read, &jobs);
+        if !surplus.is_empty() {
+            self.note_times(&mut case, &jobs).await?;
+        }
         let (mut gone, mut left) = (0, 0);
-        for job in surplus(&read, &jobs) {
+        for job in surplus {
             // One that cannot be deleted is told of, and keeps nothing else from being done.
             match self.delete(&mut case, job, "more Jobs have ended than are to be kept").await {
                 Ok(()) => gone += 1,
@@ -73,6 +77,17 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
+    /// Notes when Jobs were started and when they succeeded, before those go that say so: a crash after that could
+    /// not make up for it.
+    async fn note_times(&self, case: &mut Case, jobs: &[Arc<Job>]) -> Result<(), SyncError> {
+        let noted = times_noted(&case.cron, jobs);
+        if noted != case.cron.status {
+            case.cron.status = noted;
+            case.cron.metadata = self.write_status(case).await?;
+        }
+        Ok(())
+    }
+
     async fn reconcile(&self, case: &mut Case, jobs: &[Arc<Job>]) -> Result<Next, SyncError> {
         let review = review(&case.cron, jobs);
         case.cron.status = review.status;
@@ -204,13 +219,13 @@ impl Controller {
         }
     }
 
-    async fn write_status(&self, case: &Case) -> Result<(), SyncError> {
+    async fn write_status(&self, case: &Case) -> Result<ObjectMeta, SyncError> {
         let CronJobStatus { active, last_schedule_time: last, .. } = &case.cron.status;
         let last = last.map_or("never".to_owned(), |last| last.to_string());
         let why = format!("{} Jobs at work, the last start {last}", active.len());
         let body = manifest_with_status(&case.cron, &case.cron.status);
         match self.cx.writer(&case.key).update_status::<CronJob>(&case.key, &body, why).await {
-            Ok(_) => Ok(()),
+            Ok(written) => Ok(written.metadata),
             Err(error) => Err(SyncError::api(format!("writing the status of {}", case.key))(error)),
         }
     }

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{at, cron, jobs};
-use crate::cronjob::active::{delist, entry, is_listed, review};
+use crate::cronjob::active::{delist, entry, is_listed, review, times_noted};
 use crate::cronjob::history::surplus;
 use crate::cronjob::invariants::{check_decision, check_status, check_surplus};
 use crate::cronjob::plan::{Decision, plan, schedule};
@@ -121,6 +121,13 @@ impl Model {
         let mut cron = read.clone();
         let gone = surplus(&read, &seen);
         check_surplus(&read, &seen, &gone).unwrap();
+        if !gone.is_empty() && times_noted(&read, &seen) != read.status {
+            if !spend() {
+                return;
+            }
+            cron.status = times_noted(&read, &seen);
+            self.note(cron.clone());
+        }
         for job in gone {
             if !spend() {
                 return;
@@ -150,9 +157,14 @@ impl Model {
         }
         check_status(&read.status, &cron.status).unwrap();
         if cron.status != read.status && spend() {
-            self.noted.extend(cron.status.last_schedule_time);
-            self.cron = cron;
+            self.note(cron);
         }
+    }
+
+    fn note(&mut self, cron: CronJob) {
+        check_status(&self.cron.status, &cron.status).unwrap();
+        self.noted.extend(cron.status.last_schedule_time);
+        self.cron = cron;
     }
 
     /// Makes a Job, or finds the one that a sync made before it crashed.
@@ -225,7 +237,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn policies_and_limits_hold_whatever_happens(cron in crons(), events in events(false)) {
