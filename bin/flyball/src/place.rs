@@ -1,5 +1,7 @@
 //! Where the kubeconfig is.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -15,20 +17,52 @@ pub(crate) fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Writes a file that only its owner may read, all of it or nothing.
-pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let write = || -> std::io::Result<()> {
+/// A file that only its owner may read, to be written all at once. Opened before there is anything to write, so that
+/// a place that cannot be written is known at once; dropped unwritten, it leaves no trace.
+pub(crate) struct Draft {
+    path: PathBuf,
+    beside: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    pub(crate) fn of(path: &Path) -> anyhow::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}", std::process::id()));
+        let beside = PathBuf::from(beside);
         let mut options = std::fs::OpenOptions::new();
-        let mut out = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        out.write_all(text.as_bytes())?;
-        std::fs::rename(&beside, path)
-    };
-    write().with_context(|| format!("write {}", path.display()))
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let open = || -> std::io::Result<File> {
+            if path.is_dir() {
+                return Err(std::io::ErrorKind::IsADirectory.into());
+            }
+            match (options.open(&beside), path.parent()) {
+                (Err(error), Some(folder)) if error.kind() == std::io::ErrorKind::NotFound => {
+                    std::fs::create_dir_all(folder)?;
+                    options.open(&beside)
+                }
+                (opened, _) => opened,
+            }
+        };
+        let file = open().with_context(|| {
+            format!("cannot write the kubeconfig {}; name another file with --kubeconfig", path.display())
+        })?;
+        Ok(Self { path: path.to_owned(), beside, file })
+    }
+
+    pub(crate) fn write(mut self, text: &str) -> anyhow::Result<()> {
+        let mut write = || {
+            self.file.write_all(text.as_bytes())?;
+            std::fs::rename(&self.beside, &self.path)
+        };
+        write().with_context(|| format!("cannot write the kubeconfig {}", self.path.display()))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Gone already where it was written.
+        let _ = std::fs::remove_file(&self.beside);
+    }
 }

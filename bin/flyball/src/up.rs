@@ -25,6 +25,7 @@ const SHORT_GRACE: &str = "10s";
 pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     log();
     let kubeconfig = place::kubeconfig(args.kubeconfig.as_deref())?;
+    let draft = place::Draft::of(&kubeconfig)?;
     let begun = std::time::Instant::now();
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
@@ -39,7 +40,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     })
     .await?;
     let text = cluster.kubeconfig()?.context("the cluster does not serve")?;
-    place::write(&kubeconfig, &text)?;
+    draft.write(&text)?;
     let style = Style { format: args.log_format, colour: std::io::stdout().is_terminal() };
     match style.format {
         LogFormat::Text => greet(&args, &cluster, &kubeconfig, begun.elapsed()),

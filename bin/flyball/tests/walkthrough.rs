@@ -193,19 +193,38 @@ async fn a_second_up_goes_on_where_the_first_was() -> anyhow::Result<()> {
 
 #[test]
 fn what_cannot_work_is_said() -> anyhow::Result<()> {
-    let up = Up::start(&[])?;
-    let port = up.port()?;
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (used, damaged, file) = (path("used"), path("damaged"), path("file"));
+    std::fs::write(&file, "no folder")?;
+    std::fs::create_dir_all(folder.path().join("damaged/objects"))?;
+    std::fs::write(folder.path().join("damaged/objects/objects.redb"), "no database")?;
+    let up = Up::start(&["--data-dir", &used])?;
+    let (port, pid) = (up.port()?, up.pid());
+    let (inside, config) = (format!("{file}/data"), format!("{file}/config"));
+    let new = |more: &[&'static str]| [&["up", "--port", "0"], more].concat();
     #[rustfmt::skip]
-    let table = [
-        (vec!["up", "--port", &port],              format!("port {port} is taken; choose another one with --port, or any free one with --port 0")),
-        (vec!["up", "--port", "0", "--controllers", "deploment"], "there is no controller \"deploment\"; did you mean deployment?".to_owned()),
-        (vec!["why", "web"],                       "\"web\" is not of the form KIND/NAME".to_owned()),
-        (vec!["why", "dog/web"],                   "the cluster has no kind \"dog\"".to_owned()),
-        (vec!["node", "stop", "node-9"],           "there is no node \"node-9\"; there are: node-1, node-2, node-3".to_owned()),
+    let table: [(Vec<&str>, i32, String); 14] = [
+        (vec!["up", "--port", &port],                     1, format!("port {port} is taken; choose another one with --port, or any free one with --port 0")),
+        (vec!["up", "--port", "0", "--data-dir", &used],  1, format!("the data directory {used} is in use by another process ({pid}): stop that one first, or choose another directory with --data-dir")),
+        (vec!["up", "--port", "0", "--data-dir", &damaged], 1, format!("{damaged}/objects/objects.redb is damaged")),
+        (vec!["up", "--port", "0", "--data-dir", &inside], 1, format!("cannot use {inside}/pki: Not a directory")),
+        (vec!["up", "--port", "0", "--kubeconfig", &config], 1, format!("cannot write the kubeconfig {config}; name another file with --kubeconfig: Not a directory")),
+        (new(&["--controllers", "deploment"]),            1, "there is no controller \"deploment\"; did you mean deployment?".to_owned()),
+        (new(&["--nodes", "many"]),                       2, "invalid value 'many' for '--nodes <NODES>'".to_owned()),
+        (new(&["--nodes", "1001"]),                       2, "1001 is not in 0..=1000".to_owned()),
+        (new(&["--nodes=-1"]),                            2, "invalid value '-1' for '--nodes <NODES>'".to_owned()),
+        (new(&["--log-format", "xml"]),                   2, "[possible values: text, json]".to_owned()),
+        (new(&["--", "--node-monitor-period=soon"]),      1, "--node-monitor-period".to_owned()),
+        (vec!["why", "web"],                              1, "\"web\" is not of the form KIND/NAME".to_owned()),
+        (vec!["why", "dog/web"],                          1, "the cluster has no kind \"dog\"".to_owned()),
+        (vec!["node", "stop", "node-9"],                  1, "there is no node \"node-9\"; there are: node-1, node-2, node-3".to_owned()),
     ];
-    for (arguments, want) in table {
-        let said = up.fails(&arguments)?;
+    for (arguments, code, want) in table {
+        let (ended, said) = up.fails(&arguments)?;
         ensure!(said.contains(&want), "{arguments:?} said {said:?}, not {want:?}");
+        ensure!(ended == Some(code), "{arguments:?} ended with {ended:?}, not {code}");
+        ensure!(!said.contains("panicked"), "{arguments:?} panicked: {said:?}");
     }
     up.stop()
 }

@@ -109,12 +109,9 @@ impl Authorizer {
     }
 
     fn grants(&self, server: &Inner) -> Arc<Grants> {
-        if let Some(grants) = &*self.grants.lock() {
-            return Arc::clone(grants);
-        }
-        let fresh = Arc::new(compile(server));
-        *self.grants.lock() = Some(Arc::clone(&fresh));
-        fresh
+        // Held while compiling: a change that comes meanwhile must not be forgotten by what was read before it.
+        let mut grants = self.grants.lock();
+        Arc::clone(grants.get_or_insert_with(|| Arc::new(compile(server))))
     }
 
     /// Whether a user may do something.

@@ -34,6 +34,6 @@ mod verbs;
 
 pub use crate::audit::{Audit, Record, Stage};
 pub use crate::http::respond::{Body, BoxError};
-pub use crate::options::{Authorization, Clock, InPod, Kubelet, Options, Page, Ran, StaticToken, Uids};
+pub use crate::options::{Authorization, Clock, InPod, Kubelet, Log, Options, Page, Ran, StaticToken, Uids};
 pub use crate::serve::{TlsError, serve, tls};
 pub use crate::server::{ApiServer, Inner, StartError};

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use ipnet::IpNet;
 use jiff::Timestamp;
 
@@ -66,10 +67,19 @@ pub struct Ran {
     pub code: i32,
 }
 
+/// What a container has written.
+pub struct Log {
+    /// Its lines, with the times at which they were written.
+    pub lines: Vec<(Timestamp, String)>,
+    /// Resolves when nothing more can come.
+    pub end: BoxFuture<'static, ()>,
+}
+
 /// What stands in for the kubelets: answers what only a node could.
 pub trait Kubelet: Send + Sync {
-    /// The log of a container (of the only one, if none is named), or why there is none.
-    fn logs(&self, pod: &InPod<'_>) -> Result<String, String>;
+    /// The log of a container (of the only one, if none is named), or of the one that ran before it was restarted;
+    /// or why there is none.
+    fn logs(&self, pod: &InPod<'_>, previous: bool) -> Result<Log, String>;
 
     /// Runs a command in a container, or attaches to it if there is none; `Err` says why that cannot be.
     fn exec(&self, pod: &InPod<'_>, _command: &[&str]) -> Result<Ran, String> {

@@ -14,7 +14,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
         return Ok(None);
     }
     let mut ops = call.ops()?;
-    let mut review = ops.decode(call.json_body(&call.resource.kind)?)?;
+    let mut review = call.object(&mut ops)?;
     match call.resource.kind.as_str() {
         "TokenReview" => token_review(call, &mut review),
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {

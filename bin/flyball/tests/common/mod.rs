@@ -1,5 +1,7 @@
 //! A `flyball up` in a folder of its own, on a port of its own.
 
+#![allow(dead_code)] // each test program needs another part of it
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -67,20 +69,19 @@ impl Up {
             Some(&"up") => self.folder.path().join("another"),
             _ => self.kubeconfig(),
         };
-        command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
+        // What follows a bare `--` is for others.
+        let own = arguments.split(|argument| *argument == "--").next().unwrap_or_default();
+        command.args(own);
+        if !own.contains(&"--kubeconfig") {
+            command.arg("--kubeconfig").arg(kubeconfig);
+        }
+        command.args(&arguments[own.len()..]);
         command
     }
 
     /// Runs another flyball command; what it printed.
     pub(crate) fn flyball(&self, arguments: &[&str]) -> anyhow::Result<String> {
         output(self.command(arguments))
-    }
-
-    /// Runs a flyball command that must fail; what it complained about.
-    pub(crate) fn fails(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = self.command(arguments).output()?;
-        ensure!(!output.status.success(), "{arguments:?} succeeded");
-        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     /// Runs a kubectl command; what it printed.
@@ -106,6 +107,24 @@ impl Up {
             std::thread::sleep(Duration::from_millis(20));
         }
         bail!("flyball up did not end within {ENDS_WITHIN:?}")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Runs a flyball command that must fail; its exit code and what it complained about.
+    pub(crate) fn fails(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+        let output = self.command(arguments).output()?;
+        ensure!(!output.status.success(), "{arguments:?} succeeded");
+        Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+
+    /// Ends the cluster as `kill -9` does.
+    pub(crate) fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill().context("kill")?;
+        self.child.wait().context("wait")?;
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod quota;
+mod security;
 mod service_account;
 mod storage;
 
@@ -121,6 +122,9 @@ pub(crate) fn validate(
     }
     if enabled(ops, "PersistentVolumeClaimResize") {
         storage::check_resize(ops, &request, new, old)?;
+    }
+    if enabled(ops, "PodSecurity") {
+        security::check(ops, &request, new, old)?;
     }
     if enabled(ops, "ResourceQuota") && resource.namespaced {
         quota::charge(ops, &request, new, old)?;

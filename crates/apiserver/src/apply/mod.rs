@@ -4,7 +4,7 @@ mod managed;
 mod set;
 mod typed;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 use crate::invalid::Cause;
@@ -272,20 +272,33 @@ fn empty_of(resource: &crate::resource::Resource) -> Value {
 
 /// Whether a write would change nothing.
 pub(crate) fn same_but_for_times(new: &Value, old: &Value) -> bool {
-    if new == old {
-        return true;
-    }
-    let without_times = |object: &Value| {
-        let mut object = object.clone();
-        for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-            if let Some(map) = entry.as_object_mut() {
-                map.remove("time");
-            }
-        }
-        object
-    };
-    new["metadata"]["managedFields"] != old["metadata"]["managedFields"]
-        && without_times(new) == without_times(old)
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+    same_fields(new, old, "metadata", |new, old| {
+        let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+        same_fields(new, old, "managedFields", |new, old| {
+            let entries = |list: &Value| list.as_array().map_or(0, Vec::len);
+            let pairs = new.as_array().into_iter().flatten().zip(old.as_array().into_iter().flatten());
+            let same = |new: &Value, old: &Value| match (new.as_object(), old.as_object()) {
+                (Some(new), Some(old)) => same_fields(new, old, "time", |_, _| true),
+                _ => new == old,
+            };
+            entries(new) == entries(old) && pairs.into_iter().all(|(new, old)| same(new, old))
+        })
+    })
+}
+
+/// Whether two maps are the same, where one field has a rule of its own. That field is looked at last: it is the
+/// largest, and most changes show elsewhere.
+fn same_fields(
+    new: &Map<String, Value>,
+    old: &Map<String, Value>,
+    field: &str,
+    rule: impl FnOnce(&Value, &Value) -> bool,
+) -> bool {
+    let others = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(field));
+    others(new) == others(old)
+        && new.iter().all(|(name, value)| name == field || old.get(name) == Some(value))
+        && rule(new.get(field).unwrap_or(&Value::Null), old.get(field).unwrap_or(&Value::Null))
 }
 
 /// What is wrong with the options of an apply.

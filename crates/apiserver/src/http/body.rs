@@ -4,8 +4,8 @@ use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
 
-use super::protobuf;
 use super::respond::BoxError;
+use super::{json, protobuf};
 use crate::error::ApiError;
 
 /// The largest body that is accepted; upstream's limit.
@@ -36,8 +36,8 @@ pub(crate) fn media_type(headers: &http::HeaderMap) -> &str {
     }
 }
 
-/// Parses an object that should be of `kind`.
-pub(crate) fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<Value, ApiError> {
+/// Parses an object that should be of `kind`; with it, the paths of keys that it gives more than once.
+pub(crate) fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<(Value, Vec<String>), ApiError> {
     let unrecognised = |error: String| {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(120)]).into_owned();
         ApiError::bad_request(format!(
@@ -46,9 +46,11 @@ pub(crate) fn object(media: &str, bytes: &Bytes, kind: &str) -> Result<Value, Ap
         ))
     };
     match media {
-        "application/json" => serde_json::from_slice(bytes).map_err(|error| unrecognised(error.to_string())),
-        "application/yaml" => serde_yaml::from_slice(bytes).map_err(|error| unrecognised(error.to_string())),
-        protobuf::MEDIA_TYPE => protobuf::decode(bytes).map_err(|error| {
+        "application/json" => json::parse(bytes).map_err(|error| unrecognised(error.to_string())),
+        "application/yaml" => serde_yaml::from_slice(bytes)
+            .map(|object| (object, Vec::new()))
+            .map_err(|error| unrecognised(error.to_string())),
+        protobuf::MEDIA_TYPE => protobuf::decode(bytes).map(|object| (object, Vec::new())).map_err(|error| {
             ApiError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): {error}"
             ))

@@ -1,6 +1,7 @@
 //! The HTTP side: what a request asks for, and how an answer is written.
 
 pub(crate) mod body;
+mod json;
 pub(crate) mod negotiate;
 pub(crate) mod path;
 pub(crate) mod protobuf;

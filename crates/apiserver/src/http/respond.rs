@@ -5,9 +5,11 @@ use std::io::Write as _;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::stream::{self, StreamExt as _};
 use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use serde_json::Value;
 
 use super::negotiate::Accept;
@@ -41,12 +43,46 @@ pub(crate) fn json(code: u16, bytes: Bytes, accept: Accept) -> Response<Body> {
             && let Ok(packed) = encoder.finish()
         {
             let mut response = with_type(code, Bytes::from(packed), "application/json");
-            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            say_gzip(&mut response);
             return response;
         }
     }
     with_type(code, bytes, "application/json")
+}
+
+/// JSON that comes piece by piece as an answer.
+pub(crate) fn pieces(
+    code: u16,
+    pieces: impl Iterator<Item = Bytes> + Send + 'static,
+    accept: Accept,
+) -> Response<Body> {
+    let frames = |pieces| {
+        let frame = |piece: std::io::Result<Bytes>| piece.map(Frame::data).map_err(BoxError::from);
+        StreamBody::new(stream::iter(pieces).map(frame)).boxed_unsync()
+    };
+    let mut response = with_type(code, Bytes::new(), "application/json");
+    if accept.gzip {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(1));
+        let packed = pieces.map(Some).chain([None]).map(move |piece| {
+            match piece {
+                Some(piece) => encoder.write_all(&piece)?,
+                None => encoder.try_finish()?,
+            }
+            Ok(Bytes::from(std::mem::take(encoder.get_mut())))
+        });
+        let packed: Box<dyn Iterator<Item = _> + Send> = Box::new(packed);
+        *response.body_mut() = frames(packed);
+        say_gzip(&mut response);
+    } else {
+        let plain: Box<dyn Iterator<Item = _> + Send> = Box::new(pieces.map(Ok));
+        *response.body_mut() = frames(plain);
+    }
+    response
+}
+
+fn say_gzip(response: &mut Response<Body>) {
+    response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 /// A JSON value as an answer.

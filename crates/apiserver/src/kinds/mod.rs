@@ -31,7 +31,7 @@ use serde_json::Value;
 pub use bootstrap::bootstrap;
 pub use catalog::catalog;
 pub use defaults::apply as default;
-use json::Json;
+pub(crate) use json::Json;
 pub(crate) use quantity::Quantity;
 pub use shape::shape;
 

@@ -49,6 +49,8 @@ pub struct Ops<'a> {
     pub manager: &'a str,
     /// How unknown fields are treated.
     pub field_validation: FieldValidation,
+    /// Keys that the request body gives more than once.
+    pub repeated: Vec<String>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
     /// The last version written, which must be durable before the answer is sent.
@@ -68,6 +70,7 @@ impl<'a> Ops<'a> {
             dry_run: false,
             manager: "apiserver",
             field_validation: FieldValidation::Ignore,
+            repeated: Vec::new(),
             warnings: Vec::new(),
             written: 0,
             applying: false,
@@ -84,6 +87,7 @@ impl<'a> Ops<'a> {
             dry_run: self.dry_run,
             manager: self.manager,
             field_validation: FieldValidation::Ignore,
+            repeated: Vec::new(),
             warnings: Vec::new(),
             written: 0,
             applying: false,
@@ -146,14 +150,17 @@ impl<'a> Ops<'a> {
             (None, Some(custom)) => custom.prune(object),
             (None, None) => Vec::new(),
         };
-        self.report_unknown(unknown)
+        let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+        let repeated = std::mem::take(&mut self.repeated);
+        let repeated = repeated.iter().map(|path| format!("duplicate field {path:?}"));
+        self.report(unknown.chain(repeated).collect())
     }
 
-    fn report_unknown(&mut self, unknown: Vec<String>) -> Result<(), ApiError> {
-        if unknown.is_empty() {
+    /// Says what is odd about a body, as loudly as the request wants to hear it.
+    fn report(&mut self, texts: Vec<String>) -> Result<(), ApiError> {
+        if texts.is_empty() {
             return Ok(());
         }
-        let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
         match self.field_validation {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => self.warnings.extend(texts),

@@ -9,22 +9,13 @@ pub(crate) use strategic::strategic;
 use crate::error::ApiError;
 
 /// RFC 6902. A patch that does not fit the object is 422, one that is no patch 400.
-pub(crate) fn json_patch(object: &Value, patch: &Value) -> Result<Value, ApiError> {
+pub(crate) fn json_patch(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
     let patch: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
-    let mut object = object.clone();
-    json_patch::patch(&mut object, &patch).map_err(|error| ApiError {
+    json_patch::patch(object, &patch).map_err(|error| ApiError {
         code: 422,
         reason: "Invalid",
         message: format!("the server rejected our request due to an error in our request: {error}"),
         details: Some(serde_json::json!({})),
-    })?;
-    Ok(object)
-}
-
-/// RFC 7386.
-pub(crate) fn merge_patch(object: &Value, patch: &Value) -> Value {
-    let mut object = object.clone();
-    json_patch::merge(&mut object, patch);
-    object
+    })
 }

@@ -17,16 +17,16 @@ const REMOVE: &str = "$deleteFromPrimitiveList/";
 pub(crate) fn strategic(
     schema: &Schema,
     kind: &Type,
-    object: &Value,
+    object: &mut Value,
     patch: &Value,
-) -> Result<Value, ApiError> {
+) -> Result<(), ApiError> {
     let Value::Object(patch) = patch else {
         return Err(ApiError::bad_request("error decoding patch: a strategic merge patch must be an object"));
     };
-    let mut target = object.as_object().cloned().unwrap_or_default();
-    let merge = Merge { schema };
-    merge.object(&mut target, patch, Some(kind))?;
-    Ok(Value::Object(target))
+    match object {
+        Value::Object(target) => Merge { schema }.object(target, patch, Some(kind)),
+        _ => Err(ApiError::bad_request("error decoding patch: only an object can be patched")),
+    }
 }
 
 struct Merge<'a> {
@@ -239,9 +239,10 @@ mod tests {
     use super::*;
     use crate::kinds::schema::builtin;
 
-    fn pod(object: Value, patch: Value) -> Value {
+    fn pod(mut object: Value, patch: Value) -> Value {
         let kind = builtin().kind("v1", "Pod").unwrap();
-        strategic(builtin(), kind, &object, &patch).unwrap()
+        strategic(builtin(), kind, &mut object, &patch).unwrap();
+        object
     }
 
     #[test]

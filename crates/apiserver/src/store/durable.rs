@@ -1,7 +1,8 @@
 //! Keeps the store's objects in an embedded database. Writes are handed to one thread that commits whatever has
 //! gathered as one transaction, so that many requests share one flush; a request is answered after its commit.
 
-use std::path::Path;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -14,8 +15,14 @@ use super::{Key, ShelfId};
 
 /// `group/plural/namespace/name` → JSON.
 const OBJECTS: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("objects");
-/// `version` → the last version committed.
+/// `version` → the last version committed; `format` → how the objects are kept.
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+/// How this program keeps objects; a database of a higher number is not touched.
+const FORMAT: u64 = 1;
+
+const FILE: &str = "objects.redb";
+/// Who has the database open, for whom finds it locked.
+const OWNER: &str = "owner";
 
 /// Versions that may have been seen by watchers but were not yet committed when the process died are never given
 /// out again: a new process skips so many.
@@ -25,19 +32,42 @@ const VERSION_GAP: u64 = 100_000;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum OpenError {
     /// The directory cannot be made or read.
-    #[error("cannot use the data directory {path}: {reason}")]
+    #[error("cannot use the data directory {path}")]
     Directory {
         /// Which directory.
         path: String,
         /// What the system says.
-        reason: String,
+        source: Arc<std::io::Error>,
+    },
+    /// Another process has it open.
+    #[error("the data directory {path} is in use by another process{}", pid.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    InUse {
+        /// Which directory.
+        path: String,
+        /// Which process, if it said so.
+        pid: Option<u32>,
+    },
+    /// A later version of this program has written it.
+    #[error(
+        "{path} was written by a newer version: it has format {found}, and this version knows {FORMAT} at most"
+    )]
+    Newer {
+        /// Which file.
+        path: String,
+        /// Its format.
+        found: u64,
+    },
+    /// What is stored is not what this program wrote.
+    #[error("{path} is damaged ({why}); restore it from a copy, or move it away to begin with nothing")]
+    Damaged {
+        /// Which file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// The database refuses.
-    #[error("cannot use the database in the data directory: {0}")]
+    #[error("the database refuses: {0}")]
     Database(Arc<redb::Error>),
-    /// What is stored is not what this program wrote.
-    #[error("the database holds a damaged object under {0}")]
-    Damaged(String),
     /// The writing thread has stopped; the reason is in the log.
     #[error("the database stopped accepting writes")]
     Stopped,
@@ -69,21 +99,25 @@ pub struct Durable {
 
 impl Durable {
     pub(super) fn open(directory: &Path) -> Result<(Self, Saved), OpenError> {
-        std::fs::create_dir_all(directory).map_err(|error| OpenError::Directory {
-            path: directory.display().to_string(),
-            reason: error.to_string(),
-        })?;
-        let database = Database::create(directory.join("objects.redb"))?;
-        let saved = load(&database)?;
+        let place = Place(directory.to_owned());
+        std::fs::create_dir_all(directory).map_err(|error| place.unusable(error))?;
+        // The library asserts what a damaged file does not keep to.
+        let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            let database = Database::create(place.file()).map_err(OpenError::from)?;
+            let saved = load(&database, &place)?;
+            Ok((database, saved))
+        }));
+        let (database, saved) = match opened {
+            Ok(opened) => opened.map_err(|error| place.explain(error))?,
+            Err(_) => return Err(place.damaged("its pages contradict each other")),
+        };
+        place.claim();
         let (queue, records) = mpsc::sync_channel(65_536);
         let (progress, committed) = watch::channel(saved.version);
         std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || write_all(&database, &records, &progress))
-            .map_err(|error| OpenError::Directory {
-                path: directory.display().to_string(),
-                reason: error.to_string(),
-            })?;
+            .map_err(|error| place.unusable(error))?;
         Ok((Self { queue, committed }, saved))
     }
 
@@ -100,10 +134,70 @@ impl Durable {
     }
 }
 
-fn load(database: &Database) -> Result<Saved, OpenError> {
+/// Where a database is, and what is wrong with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn file(&self) -> PathBuf {
+        self.0.join(FILE)
+    }
+
+    /// Says whose the database is; only a help, so nothing is made of a failure.
+    fn claim(&self) {
+        let _ = std::fs::write(self.0.join(OWNER), std::process::id().to_string());
+    }
+
+    fn in_use(&self) -> OpenError {
+        let pid = std::fs::read_to_string(self.0.join(OWNER)).ok().and_then(|text| text.trim().parse().ok());
+        OpenError::InUse { path: self.0.display().to_string(), pid }
+    }
+
+    fn unusable(&self, error: std::io::Error) -> OpenError {
+        OpenError::Directory { path: self.0.display().to_string(), source: Arc::new(error) }
+    }
+
+    fn damaged(&self, why: &str) -> OpenError {
+        OpenError::Damaged { path: self.file().display().to_string(), why: why.to_owned() }
+    }
+
+    fn explain(&self, error: OpenError) -> OpenError {
+        let OpenError::Database(inner) = &error else { return error };
+        match &**inner {
+            redb::Error::DatabaseAlreadyOpen => self.in_use(),
+            redb::Error::Corrupted(why) => self.damaged(why),
+            redb::Error::UpgradeRequired(format) => {
+                self.damaged(&format!("it is in the old format {format}"))
+            }
+            // What is no database at all, or only the beginning of one.
+            redb::Error::Io(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::InvalidData | std::io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                self.damaged(&error.to_string())
+            }
+            _ => error,
+        }
+    }
+}
+
+fn load(database: &Database, place: &Place) -> Result<Saved, OpenError> {
     let setup = database.begin_write()?;
-    setup.open_table(OBJECTS)?;
-    setup.open_table(META)?;
+    {
+        setup.open_table(OBJECTS)?;
+        let mut meta = setup.open_table(META)?;
+        let found = meta.get("format")?.map(|found| found.value());
+        match found {
+            Some(found) if found > FORMAT => {
+                return Err(OpenError::Newer { path: place.file().display().to_string(), found });
+            }
+            Some(_) => {}
+            None => {
+                meta.insert("format", FORMAT)?;
+            }
+        }
+    }
     setup.commit()?;
 
     let read = database.begin_read()?;
@@ -111,10 +205,11 @@ fn load(database: &Database) -> Result<Saved, OpenError> {
     let mut objects = Vec::new();
     for row in read.open_table(OBJECTS)?.iter()? {
         let (path, json) = row?;
-        let path = path.value().to_owned();
+        let path = path.value();
+        let damaged = || place.damaged(&format!("what it holds under {path:?} is no object"));
         let parts: Vec<&str> = path.splitn(4, '/').collect();
-        let [group, plural, namespace, name] = parts[..] else { return Err(OpenError::Damaged(path)) };
-        let object = serde_json::from_slice(json.value()).map_err(|_| OpenError::Damaged(path.clone()))?;
+        let [group, plural, namespace, name] = parts[..] else { return Err(damaged()) };
+        let object = serde_json::from_slice(json.value()).map_err(|_| damaged())?;
         objects.push((ShelfId::new(group, plural), Key::new(namespace, name), object));
     }
     Ok(Saved { version: last.map_or(1, |v| v + VERSION_GAP), objects })

@@ -112,3 +112,78 @@ async fn a_reopened_store_has_every_acknowledged_write_and_never_reuses_a_versio
     assert!(put(&store, "c", 1) > last);
     assert!(store.follow(&pods(), last).is_err(), "history does not survive");
 }
+
+fn open(directory: &std::path::Path) -> Result<Store, OpenError> {
+    Store::open(directory, Limits::default(), |_, _| Facets::default())
+}
+
+/// A directory with some objects in it, closed.
+async fn filled() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path()).unwrap();
+    let last = (0..200).map(|n| put(&store, &format!("pod-{n}"), n)).max().unwrap();
+    store.durable(last).await.unwrap();
+    drop(store);
+    // The writer lets go of the file once its queue is closed.
+    while redb::Database::open(directory.path().join("objects.redb")).is_err() {
+        tokio::task::yield_now().await;
+    }
+    directory
+}
+
+#[tokio::test]
+async fn a_directory_that_is_in_use_is_not_opened_twice() {
+    let directory = tempfile::tempdir().unwrap();
+    let _first = open(directory.path()).unwrap();
+    let refused = open(directory.path()).err().unwrap();
+    let want = format!(
+        "the data directory {} is in use by another process ({})",
+        directory.path().display(),
+        std::process::id()
+    );
+    assert_eq!(refused.to_string(), want);
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_format_is_left_alone() {
+    let directory = filled().await;
+    let file = directory.path().join("objects.redb");
+    let table = redb::TableDefinition::<&str, u64>::new("meta");
+    let database = redb::Database::open(&file).unwrap();
+    let write = database.begin_write().unwrap();
+    write.open_table(table).unwrap().insert("format", 7).unwrap();
+    write.commit().unwrap();
+    drop(database);
+    let refused = open(directory.path()).err().unwrap().to_string();
+    let want = "was written by a newer version: it has format 7, and this version knows 1 at most";
+    assert!(refused.ends_with(want) && refused.contains("objects.redb"), "{refused}");
+}
+
+/// Whatever has happened to the file, opening it gives a store or a reason that names the file.
+#[tokio::test]
+async fn a_damaged_database_is_told_so() {
+    let directory = filled().await;
+    let file = directory.path().join("objects.redb");
+    let whole = std::fs::read(&file).unwrap();
+    let short = whole[..whole.len() / 2].to_vec();
+    let mut worn = Vec::new();
+    for at in (0..whole.len()).step_by(whole.len() / 40) {
+        let mut bytes = whole.clone();
+        let end = (at + 512).min(bytes.len());
+        bytes[at..end].fill(0xa5);
+        worn.push(bytes);
+    }
+    let certain = [b"no database".to_vec(), short];
+    for (case, bytes) in certain.iter().chain(&worn).enumerate() {
+        std::fs::write(&file, bytes).unwrap();
+        match open(directory.path()) {
+            Ok(store) => assert!(case >= certain.len(), "case {case} has {} objects", store.len(&pods())),
+            Err(error) => {
+                let told = error.to_string();
+                assert!(told.contains("objects.redb is damaged"), "case {case}: {told}");
+            }
+        }
+        // The writer lets go of the file once its queue is closed; a copy has no such past.
+        std::fs::remove_file(&file).unwrap();
+    }
+}

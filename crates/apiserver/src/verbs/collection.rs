@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::write::{body_dry_run, delete_options};
 use super::{Answer, Call, list};
 use crate::error::ApiError;
-use crate::http::respond;
 use crate::store::{Entry, Range};
 
 pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
@@ -30,6 +29,5 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
         }
     }
     let metadata = serde_json::json!({"resourceVersion": page.version.to_string()});
-    let bytes = list::render_list(call, &deleted, &metadata);
-    Ok(call.done(respond::json(200, bytes, call.accept), &ops))
+    Ok(call.done(list::answer(call, deleted, &metadata), &ops))
 }

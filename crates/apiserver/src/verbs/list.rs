@@ -6,17 +6,24 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::{BufMut as _, Bytes, BytesMut};
+use http::Response;
 use serde_json::{Value, json};
 
 use super::{Answer, Call, render};
 use crate::error::{ApiError, Named};
 use crate::http::negotiate::View;
-use crate::http::respond;
+use crate::http::respond::{self, Body};
 use crate::invalid::Cause;
+use crate::resource::Resource;
 use crate::store::{Entry, Key, Range};
 
 /// How long a list waits for a version that lies in the future; upstream's.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Longer lists are sent in pieces …
+const PIECES_FROM: usize = 1 << 20;
+/// … of about this size.
+const PIECE: usize = 128 * 1024;
 
 const TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. \
@@ -60,43 +67,99 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
             metadata["remainingItemCount"] = json!(matching.len() + 1);
         }
     }
-    Ok(respond::json(200, render_list(call, &entries, &metadata), call.accept).into())
+    Ok(answer(call, entries, &metadata).into())
 }
 
-/// The list in the representation that was asked for.
-pub(super) fn render_list(call: &Call<'_>, entries: &[Arc<Entry>], metadata: &Value) -> Bytes {
-    let resource = &call.resource;
-    let (kind, api_version) = match call.accept.view {
-        View::Table => {
-            let rows = entries.iter().map(|entry| render::row(call, entry)).collect();
-            return render::table(call, rows, metadata).to_string().into();
-        }
-        View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".into()),
-        View::Whole => (resource.list_kind.as_str(), resource.api_version()),
-    };
+/// A list in the representation that was asked for.
+pub(super) fn answer(call: &Call<'_>, entries: Vec<Arc<Entry>>, metadata: &Value) -> Response<Body> {
+    if call.accept.view == View::Table {
+        let rows = entries.iter().map(|entry| render::row(call, entry)).collect();
+        return respond::value(200, &render::table(call, rows, metadata), call.accept);
+    }
     let size: usize = entries.iter().map(|entry| entry.size()).sum();
-    let mut out = BytesMut::with_capacity(size + 256);
-    out.put_slice(
-        format!("{{\"kind\":{kind:?},\"apiVersion\":{api_version:?},\"metadata\":{metadata},\"items\":[")
-            .as_bytes(),
-    );
-    for (at, entry) in entries.iter().enumerate() {
-        if at > 0 {
-            out.put_u8(b',');
-        }
-        match call.accept.view {
-            View::Metadata => out.put_slice(&entry.partial()),
-            _ if resource.converts() => out.put_slice(&render::whole(resource, entry)),
-            // Built-in kinds leave kind and apiVersion to the list, as the real server does.
-            _ if resource.custom.is_none() => {
-                out.put_u8(b'{');
-                out.put_slice(&entry.json_without_kind());
-            }
-            _ => out.put_slice(&entry.json()),
+    let pieces = Pieces::new(call, entries, metadata);
+    match size > PIECES_FROM && !call.accept.yaml {
+        true => respond::pieces(200, pieces, call.accept),
+        false => respond::json(200, pieces.together(size), call.accept),
+    }
+}
+
+/// The text of a list, piece by piece, so that a long one is never in memory as a whole.
+struct Pieces {
+    resource: Arc<Resource>,
+    view: View,
+    head: String,
+    entries: std::vec::IntoIter<Arc<Entry>>,
+    begun: bool,
+    ended: bool,
+}
+
+impl Pieces {
+    fn new(call: &Call<'_>, entries: Vec<Arc<Entry>>, metadata: &Value) -> Self {
+        let resource = &call.resource;
+        let (kind, api_version) = match call.accept.view {
+            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".into()),
+            _ => (resource.list_kind.as_str(), resource.api_version()),
+        };
+        let head =
+            format!("{{\"kind\":{kind:?},\"apiVersion\":{api_version:?},\"metadata\":{metadata},\"items\":[");
+        Self {
+            resource: Arc::clone(resource),
+            view: call.accept.view,
+            head,
+            entries: entries.into_iter(),
+            begun: false,
+            ended: false,
         }
     }
-    out.put_slice(b"]}\n");
-    out.freeze()
+
+    fn together(mut self, size: usize) -> Bytes {
+        let mut out = BytesMut::with_capacity(size + 256);
+        while !self.ended {
+            self.write(&mut out, usize::MAX);
+        }
+        out.freeze()
+    }
+
+    /// Goes on until there are so many bytes, or to the end.
+    fn write(&mut self, out: &mut BytesMut, until: usize) {
+        if !self.begun {
+            out.put_slice(self.head.as_bytes());
+        }
+        for entry in self.entries.by_ref() {
+            if std::mem::replace(&mut self.begun, true) {
+                out.put_u8(b',');
+            }
+            match self.view {
+                View::Metadata => out.put_slice(&entry.partial()),
+                _ if self.resource.converts() => out.put_slice(&render::whole(&self.resource, &entry)),
+                // Built-in kinds leave kind and apiVersion to the list, as the real server does.
+                _ if self.resource.custom.is_none() => {
+                    out.put_u8(b'{');
+                    out.put_slice(&entry.json_without_kind());
+                }
+                _ => out.put_slice(&entry.json()),
+            }
+            if out.len() >= until {
+                return;
+            }
+        }
+        out.put_slice(b"]}\n");
+        self.ended = true;
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(PIECE + PIECE / 4);
+        self.write(&mut out, PIECE);
+        Some(out.freeze())
+    }
 }
 
 async fn wanted(call: &Call<'_>) -> Result<Wanted, ApiError> {

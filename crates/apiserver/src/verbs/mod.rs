@@ -2,6 +2,7 @@
 
 mod collection;
 mod list;
+mod logs;
 mod patch;
 mod read;
 mod render;
@@ -152,6 +153,7 @@ impl Call<'_> {
                 agent
             }),
             field_validation,
+            repeated: Vec::new(),
             warnings: Vec::new(),
             written: 0,
             applying: false,
@@ -160,7 +162,14 @@ impl Call<'_> {
 
     /// The body as JSON.
     pub(crate) fn json_body(&self, kind: &str) -> Result<Value, ApiError> {
-        body::object(self.media, &self.body, kind)
+        body::object(self.media, &self.body, kind).map(|(object, _)| object)
+    }
+
+    /// The body as an object of the resource, in storage form, with defaults.
+    pub(crate) fn object(&self, ops: &mut Ops<'_>) -> Result<Value, ApiError> {
+        let (object, repeated) = body::object(self.media, &self.body, &self.resource.kind)?;
+        ops.repeated = repeated;
+        ops.decode(object)
     }
 
     /// The selectors of the query.

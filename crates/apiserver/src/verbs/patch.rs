@@ -49,16 +49,22 @@ impl Change {
     }
 
     /// The object after the patch. `kind` is its OpenAPI type, for strategic merges.
-    pub(super) fn on(&self, object: &Value, kind: Option<&'static schema::Type>) -> Result<Value, ApiError> {
-        match self {
-            Self::Json(patch) => patching::json_patch(object, patch),
-            Self::Merge(patch) => Ok(patching::merge_patch(object, patch)),
-            Self::Strategic(patch) => match kind {
-                Some(kind) => patching::strategic(schema::builtin(), kind, object, patch),
-                None => Ok(patching::merge_patch(object, patch)),
-            },
-            Self::Apply(_) => Err(ApiError::bad_request("server-side apply is not supported here")),
+    pub(super) fn on(
+        &self,
+        mut object: Value,
+        kind: Option<&'static schema::Type>,
+    ) -> Result<Value, ApiError> {
+        match (self, kind) {
+            (Self::Json(patch), _) => patching::json_patch(&mut object, patch)?,
+            (Self::Strategic(patch), Some(kind)) => {
+                patching::strategic(schema::builtin(), kind, &mut object, patch)?;
+            }
+            (Self::Merge(patch) | Self::Strategic(patch), _) => json_patch::merge(&mut object, patch),
+            (Self::Apply(_), _) => {
+                return Err(ApiError::bad_request("server-side apply is not supported here"));
+            }
         }
+        Ok(object)
     }
 }
 
@@ -85,6 +91,6 @@ fn patched(ops: &mut Ops<'_>, change: &Change, old: Option<&Value>) -> Result<Va
     let resource = ops.resource;
     let old = old.cloned().unwrap_or_default();
     let served = if resource.converts() { resource.strategy.serve(old) } else { old };
-    let new = change.on(&served, resource.shape)?;
+    let new = change.on(served, resource.shape)?;
     ops.decode(new)
 }

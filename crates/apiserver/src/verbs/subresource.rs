@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::patch::Change;
-use super::{Answer, Call, patch, read, subresource_of, write};
+use super::{Answer, Call, logs, patch, read, subresource_of, write};
 use crate::error::ApiError;
 use crate::http::respond;
 use crate::http::websocket::Channel;
@@ -51,10 +51,7 @@ fn logs(call: &Call<'_>) -> Result<Answer, ApiError> {
     let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, "log") };
     let key = call.key();
     call.ops()?.get(&key)?;
-    match kubelet.logs(&in_pod(call, &key)) {
-        Ok(text) => Ok(respond::text(200, text).into()),
-        Err(why) => Err(ApiError::bad_request(why)),
-    }
+    logs::answer(call, &**kubelet, &in_pod(call, &key))
 }
 
 fn in_pod<'a>(call: &'a Call<'_>, key: &'a Key) -> InPod<'a> {
@@ -182,14 +179,14 @@ fn patch_scale(call: &Call<'_>) -> Result<Answer, ApiError> {
 
 fn change_scale(
     call: &Call<'_>,
-    mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
+    mut change: impl FnMut(Value) -> Result<Value, ApiError>,
 ) -> Result<Answer, ApiError> {
     let mut ops = call.ops()?;
     let target = Target { sub: Some(Subresource::Scale), repeatable: true, ..Target::default() };
     let resource = &call.resource;
     let updated = ops.update(&call.key(), target, |_, old| {
         let mut object = old.cloned().unwrap_or_default();
-        let wanted = change(&scale_of(resource, &object))?;
+        let wanted = change(scale_of(resource, &object))?;
         let replicas = wanted["spec"]["replicas"].as_i64().unwrap_or(0);
         let name = meta::text(&object, "name").to_owned();
         if replicas < 0 {

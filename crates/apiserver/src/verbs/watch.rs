@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
@@ -68,15 +68,13 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let shelf = &call.resource.shelf;
     // With no version, or when the client asks for it, the present state comes first.
     let from_state = initial == Some(true) || (version.is_none() && initial != Some(false));
-    let mut lines = VecDeque::new();
+    let mut state = State::default();
     let start = if from_state {
         let namespace = scope.namespace();
         let page = store.list(shelf, &Range { namespace, ..Range::default() });
         let page = page.map_err(|_| ApiError::expired("the history has just been compacted"))?;
-        scope.state(&page.entries, &mut lines);
-        if initial == Some(true) {
-            lines.push_back(scope.bookmark(page.version, true));
-        }
+        state.entries = page.entries.into_iter();
+        state.end = (initial == Some(true)).then(|| scope.bookmark(page.version, true));
         page.version
     } else {
         version.unwrap_or_else(|| store.version())
@@ -84,19 +82,28 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let timeout = Instant::now() + Duration::from_secs(seconds);
     let bookmarks = query.flag("allowWatchBookmarks") == Some(true);
     let every = call.server.options.bookmark_every;
-    let state = match store.follow(shelf, start) {
+    let watch = match store.follow(shelf, start) {
         Ok(follower) => {
             let next_bookmark = bookmarks.then(|| Instant::now() + every);
-            Stream { scope, follower: Some(follower), lines, timeout, every, next_bookmark }
+            let lines = VecDeque::new();
+            Stream { scope, state, follower: Some(follower), lines, timeout, every, next_bookmark }
         }
         Err(gone) => {
             let lines = VecDeque::from([error_line(&too_old(start, gone.oldest))]);
-            Stream { scope, follower: None, lines, timeout, every, next_bookmark: None }
+            Stream {
+                scope,
+                state: State::default(),
+                follower: None,
+                lines,
+                timeout,
+                every,
+                next_bookmark: None,
+            }
         }
     };
-    let frames = stream::unfold(state, |mut state| async move {
-        let bytes = state.next().await?;
-        Some((Ok::<_, BoxError>(Frame::data(bytes)), state))
+    let frames = stream::unfold(watch, |mut watch| async move {
+        let bytes = watch.next().await?;
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), watch))
     });
     let mut response = respond::with_type(200, Bytes::new(), "application/json");
     *response.body_mut() = StreamBody::new(frames).boxed_unsync();
@@ -167,19 +174,20 @@ impl Scope {
         self.labels.matches(&entry.facets.labels) && self.fields.matches(entry)
     }
 
-    /// The present state as additions, in chunks.
-    fn state(&self, entries: &[Arc<Entry>], lines: &mut VecDeque<Bytes>) {
+    /// The next part of the state that the watch begins with, as additions.
+    fn state(&self, state: &mut State) -> Option<Bytes> {
         let call = self.call();
-        let mut chunk = Vec::new();
-        for entry in entries.iter().filter(|entry| self.selects(entry)) {
-            chunk.extend_from_slice(&render::line(&call, Happened::Added, entry));
+        let mut chunk = BytesMut::new();
+        for entry in state.entries.by_ref().filter(|entry| self.selects(entry)) {
+            chunk.extend_from_slice(&render::line(&call, Happened::Added, &entry));
             if chunk.len() >= CHUNK {
-                lines.push_back(Bytes::from(std::mem::take(&mut chunk)));
+                return Some(chunk.freeze());
             }
         }
         if !chunk.is_empty() {
-            lines.push_back(Bytes::from(chunk));
+            return Some(chunk.freeze());
         }
+        state.end.take()
     }
 
     /// What an event is to this watcher: an object that begins or ceases to match comes or goes.
@@ -232,8 +240,23 @@ impl Scope {
     }
 }
 
+/// What is left to tell of the state that a watch begins with. Written out as it is read, since twenty watchers of
+/// many objects would otherwise hold each of them twenty times.
+#[derive(Default)]
+struct State {
+    entries: std::vec::IntoIter<Arc<Entry>>,
+    end: Option<Bytes>,
+}
+
+impl State {
+    fn is_told(&self) -> bool {
+        self.entries.len() == 0 && self.end.is_none()
+    }
+}
+
 struct Stream {
     scope: Scope,
+    state: State,
     follower: Option<Follower>,
     lines: VecDeque<Bytes>,
     timeout: Instant,
@@ -247,6 +270,12 @@ impl Stream {
         loop {
             if let Some(line) = self.lines.pop_front() {
                 return Some(line);
+            }
+            if !self.state.is_told() {
+                match self.scope.state(&mut self.state) {
+                    Some(bytes) => return Some(bytes),
+                    None => continue,
+                }
             }
             let follower = self.follower.as_mut()?;
             match self.scope.server.store.next(follower, BATCH) {

@@ -10,7 +10,7 @@ use crate::registry::Subresource;
 
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut ops = call.ops()?;
-    let object = ops.decode(call.json_body(&call.resource.kind)?)?;
+    let object = call.object(&mut ops)?;
     if call.resource.namespaced && call.info.namespace.is_none() {
         return Err(ApiError::method_not_allowed());
     }
@@ -20,7 +20,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
 
 pub(super) fn update(call: &Call<'_>, sub: Option<Subresource>) -> Result<Answer, ApiError> {
     let mut ops = call.ops()?;
-    let object = ops.decode(call.json_body(&call.resource.kind)?)?;
+    let object = call.object(&mut ops)?;
     let key = call.key();
     if meta::text(&object, "name").is_empty() {
         // Upstream asks for the name in the body as well.

@@ -3,11 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use flyball_api::Key;
-use flyball_apiserver::{InPod, Kubelet, Ran};
+use flyball_apiserver::{InPod, Kubelet, Log, Ran};
 use flyball_cache::Informer;
+use futures::FutureExt as _;
+use tokio::sync::Notify;
 
 use crate::nodes::script::{self, Script};
-use crate::objects::{Container, Pod};
+use crate::objects::{Container, ContainerStatus, Pod};
 
 /// The exit code by which shells say that a command was found but not run.
 const CANNOT_RUN: i32 = 126;
@@ -34,17 +36,35 @@ impl Simulated {
 }
 
 impl Kubelet for Simulated {
-    fn logs(&self, wanted: &InPod<'_>) -> Result<String, String> {
+    fn logs(&self, wanted: &InPod<'_>, previous: bool) -> Result<Log, String> {
         let pod = self.pod(wanted)?;
-        let container = started(&pod, wanted.container)?;
-        Ok(logs(&pod, container))
+        let (container, status) = started(&pod, wanted.container)?;
+        let ended = match (previous, &status.last_state.terminated) {
+            (false, _) => status.state.terminated.as_ref(),
+            (true, Some(ended)) => Some(ended),
+            (true, None) => {
+                let (container, pod) = (&container.name, &pod.metadata.name);
+                return Err(format!("previous terminated container {container:?} in pod {pod:?} not found"));
+            }
+        };
+        let since = match (ended, &status.state.running) {
+            (Some(ended), _) => ended.started_at,
+            (None, running) => running.as_ref().and_then(|running| running.started_at),
+        };
+        let at = since.or(pod.status.start_time).unwrap_or_default();
+        let lines = logs(&pod, container).into_iter().map(|line| (at, line)).collect();
+        let end = match (&self.pods.get(), ended) {
+            (Some(pods), None) => over(Arc::clone(pods), pod.metadata.key(), status.clone()).boxed(),
+            _ => std::future::ready(()).boxed(),
+        };
+        Ok(Log { lines, end })
     }
 
     fn exec(&self, wanted: &InPod<'_>, command: &[&str]) -> Result<Ran, String> {
         let pod = self.pod(wanted)?;
-        let container = started(&pod, wanted.container)?;
+        let (container, _) = started(&pod, wanted.container)?;
         if command.is_empty() {
-            return Ok(Ran { stdout: logs(&pod, container), ..Ran::default() });
+            return Ok(Ran { stdout: lines(logs(&pod, container)), ..Ran::default() });
         }
         Ok(run(&pod, container, command))
     }
@@ -54,8 +74,27 @@ impl Kubelet for Simulated {
     }
 }
 
+/// Resolves when a container no longer runs as it did.
+async fn over(pods: Arc<Informer<Pod>>, key: Key, then: ContainerStatus) {
+    let changed = Arc::new(Notify::new());
+    let _subscription = pods.subscribe({
+        let changed = Arc::clone(&changed);
+        Box::new(move |_| changed.notify_one())
+    });
+    let runs = |pod: &Pod| {
+        let mut all = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+        all.any(|status| status.container_id == then.container_id && status.state.running.is_some())
+    };
+    while pods.store().get(&key).is_some_and(|pod| runs(&pod)) {
+        changed.notified().await;
+    }
+}
+
 /// The container of that name, or the only one, if it has started.
-fn started<'a>(pod: &'a Pod, container: Option<&str>) -> Result<&'a Container, String> {
+fn started<'a>(
+    pod: &'a Pod,
+    container: Option<&str>,
+) -> Result<(&'a Container, &'a ContainerStatus), String> {
     let name = &pod.metadata.name;
     let all = || pod.spec.init_containers.iter().chain(&pod.spec.containers);
     let spec = match (container, &pod.spec.containers[..]) {
@@ -73,21 +112,23 @@ fn started<'a>(pod: &'a Pod, container: Option<&str>) -> Result<&'a Container, S
     };
     let mut statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
     let status = statuses.find(|status| status.name == spec.name);
-    if status.is_none_or(|status| status.container_id.is_empty()) {
-        let waits = status.and_then(|status| status.state.waiting.as_ref());
-        let reason = waits.map_or("ContainerCreating", |waits| waits.reason.as_str());
-        return Err(format!("container {:?} in pod {name:?} is waiting to start: {reason}", spec.name));
+    match status.filter(|status| !status.container_id.is_empty()) {
+        Some(status) => Ok((spec, status)),
+        None => {
+            let waits = status.and_then(|status| status.state.waiting.as_ref());
+            let reason = waits.map_or("ContainerCreating", |waits| waits.reason.as_str());
+            Err(format!("container {:?} in pod {name:?} is waiting to start: {reason}", spec.name))
+        }
     }
-    Ok(spec)
 }
 
 fn simulated(pod: &Pod, container: &Container) -> String {
     format!("[flyball] {} ({}) is simulated on {}", container.name, container.image, pod.spec.node_name)
 }
 
-fn logs(pod: &Pod, container: &Container) -> String {
+fn logs(pod: &Pod, container: &Container) -> Vec<String> {
     let note = format!("{}: nothing runs, so it writes nothing of its own.", simulated(pod, container));
-    lines(std::iter::once(note).chain(script::output(container)))
+    std::iter::once(note).chain(script::output(container)).collect()
 }
 
 /// What a command would say and how it would end, if that can be told; what cannot fails, as nothing was run.

@@ -8,10 +8,11 @@ mod manager;
 mod pages;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_apiserver::store::OpenError;
 use flyball_apiserver::{ApiServer, pki};
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Transport};
@@ -76,8 +77,20 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+    /// The data directory is another cluster's.
+    #[error(
+        "the data directory {} is in use by another process{}: stop that one first, or choose another directory with --data-dir",
+        path.display(),
+        pid.map(|pid| format!(" ({pid})")).unwrap_or_default()
+    )]
+    InUse {
+        /// Which.
+        path: PathBuf,
+        /// Which process, if it said so.
+        pid: Option<u32>,
+    },
     /// A file cannot be read or written.
-    #[error("{path}")]
+    #[error("cannot use {path}")]
     File {
         /// Which.
         path: String,
@@ -147,7 +160,7 @@ impl Cluster {
             toleration: options.toleration,
             ..flyball_apiserver::Options::default()
         })
-        .map_err(StartError::Server)?;
+        .map_err(|error| not_started(error, options.data_dir.as_deref()))?;
 
         let (stop_serving, serving_stops) = Signal::new();
         let serving = match listening {
@@ -220,6 +233,16 @@ impl Cluster {
         {
             tracing::warn!("the API server did not end in time");
         }
+    }
+}
+
+/// Names the directory that was asked for, where the server knows only its own part of it.
+fn not_started(error: flyball_apiserver::StartError, data_dir: Option<&Path>) -> StartError {
+    match (error, data_dir) {
+        (flyball_apiserver::StartError::Store(OpenError::InUse { pid, .. }), Some(path)) => {
+            StartError::InUse { path: path.to_owned(), pid }
+        }
+        (other, _) => StartError::Server(other),
     }
 }
 
