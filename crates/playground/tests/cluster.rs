@@ -100,8 +100,8 @@ async fn a_pod_that_fits_nowhere_waits_and_says_why_until_there_is_room() -> any
     world.make("picky", json!({"nodeSelector": {"disk": "fast"}})).await?;
     let waiting = world.until("picky", |pod| pod.status.condition("PodScheduled").is_some()).await?;
     let condition = waiting.status.condition("PodScheduled").context("no condition")?;
-    let want = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: \
-                0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+    let want = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, \
+                preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
     ensure!(condition.status == "False" && condition.reason.as_deref() == Some("Unschedulable"));
     ensure!(condition.message.as_deref() == Some(want), "{condition:?}");
 

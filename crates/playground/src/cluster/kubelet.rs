@@ -82,8 +82,9 @@ async fn over(pods: Arc<Informer<Pod>>, key: Key, then: ContainerStatus) {
         Box::new(move |_| changed.notify_one())
     });
     let runs = |pod: &Pod| {
-        let mut all = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-        all.any(|status| status.container_id == then.container_id && status.state.running.is_some())
+        pod.status
+            .all_containers()
+            .any(|status| status.container_id == then.container_id && status.state.running.is_some())
     };
     while pods.store().get(&key).is_some_and(|pod| runs(&pod)) {
         changed.notified().await;
@@ -96,7 +97,8 @@ fn started<'a>(
     container: Option<&str>,
 ) -> Result<(&'a Container, &'a ContainerStatus), String> {
     let name = &pod.metadata.name;
-    let all = || pod.spec.init_containers.iter().chain(&pod.spec.containers);
+    let spec = &pod.spec;
+    let all = || spec.init_containers.iter().chain(&spec.containers).chain(&spec.ephemeral_containers);
     let spec = match (container, &pod.spec.containers[..]) {
         (Some(wanted), _) => all()
             .find(|spec| spec.name == wanted)
@@ -110,8 +112,7 @@ fn started<'a>(
             ));
         }
     };
-    let mut statuses = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-    let status = statuses.find(|status| status.name == spec.name);
+    let status = pod.status.all_containers().find(|status| status.name == spec.name);
     match status.filter(|status| !status.container_id.is_empty()) {
         Some(status) => Ok((spec, status)),
         None => {

@@ -73,6 +73,23 @@ impl Turn<'_> {
         specs.map(|spec| self.container(spec, old(spec), Stage::Main, initialized, clock)).collect()
     }
 
+    /// Those that were added to look around run once, as their command says, whatever the pod is told to play.
+    pub(super) fn ephemeral_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
+        let all = &self.pod.status.ephemeral_container_statuses;
+        let statuses = self.pod.spec.ephemeral_containers.iter().map(|spec| {
+            let old = all.iter().find(|old| old.name == spec.name).cloned();
+            let mut status = old
+                .unwrap_or_else(|| ContainerStatus { name: spec.name.clone(), ..ContainerStatus::default() });
+            status.image = spec.image.clone();
+            if !status_is_settled(&status) {
+                status.state = self.running(&mut status, spec, clock.now);
+            }
+            self.maybe_end(&mut status, spec, Stage::Ephemeral, clock);
+            status
+        });
+        statuses.collect()
+    }
+
     fn container(
         &self,
         spec: &Container,
@@ -134,6 +151,10 @@ impl Turn<'_> {
                 super::script::Script::Forever => None,
                 super::script::Script::Unknown => Some((self.steering.delay, 0)),
             },
+            Stage::Ephemeral => match super::script::read(spec) {
+                super::script::Script::Ends { after, code } => Some((after, code)),
+                super::script::Script::Forever | super::script::Script::Unknown => None,
+            },
             Stage::Main => self.steering.end_of(self.pod, spec),
         };
         let Some((after, code)) = end else { return };
@@ -165,6 +186,7 @@ impl Turn<'_> {
         let restarted = match stage {
             Stage::Main => is_restarted(policy, &ended),
             Stage::Init => spec.is_sidecar() || (ended.exit_code != 0 && *policy != RestartPolicy::Never),
+            Stage::Ephemeral => false,
         };
         if !restarted {
             return;
@@ -213,11 +235,12 @@ impl Turn<'_> {
     }
 }
 
-/// Before the others, or one of them.
+/// Before the others, one of them, or only to look around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Init,
     Main,
+    Ephemeral,
 }
 
 /// Whether a container has had its first run.

@@ -72,6 +72,9 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
     status.init_container_statuses = turn.init_containers(&mut clock);
     let initialized = container::are_done(&pod.spec.init_containers, &status.init_container_statuses);
     status.container_statuses = turn.containers(initialized, &mut clock);
+    if initialized {
+        status.ephemeral_container_statuses = turn.ephemeral_containers(&mut clock);
+    }
     let begun = status.init_container_statuses.iter().chain(&status.container_statuses).any(has_begun);
     if begun && status.pod_ip.is_empty() {
         status.pod_ip = place.pod_ip.clone();
@@ -162,8 +165,7 @@ fn exceed_deadline(status: &mut PodStatus, now: Timestamp) {
 /// Brings a pod that is asked to go to its end.
 fn stop(pod: &Pod, now: Timestamp) -> Step {
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0);
-    let statuses = || pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-    let runs = statuses().any(|container| container.state.running.is_some());
+    let runs = pod.status.all_containers().any(|container| container.state.running.is_some());
     if !runs {
         // With a grace period of zero the removal was asked for; what still holds the pod are finalizers.
         return if grace == 0 && pod.is_finished() { Step::Rest(None) } else { report_end(pod, now) };
@@ -203,7 +205,8 @@ fn report_end(pod: &Pod, now: Timestamp) -> Step {
 }
 
 fn end_containers(status: &mut PodStatus, code: i32, now: Timestamp) {
-    let all = status.init_container_statuses.iter_mut().chain(&mut status.container_statuses);
+    let first = status.init_container_statuses.iter_mut();
+    let all = first.chain(&mut status.container_statuses).chain(&mut status.ephemeral_container_statuses);
     for container in all {
         (container.ready, container.started) = (false, Some(false));
         if container.state.terminated.is_some() {

@@ -38,6 +38,9 @@ pub struct PodSpec {
     /// Containers that run before the others, or beside them as sidecars.
     #[serde(deserialize_with = "null_default")]
     pub init_containers: Vec<Container>,
+    /// Containers that were added to look around.
+    #[serde(deserialize_with = "null_default")]
+    pub ephemeral_containers: Vec<Container>,
     /// What happens to containers that exit.
     pub restart_policy: RestartPolicy,
     /// Labels its node must have.

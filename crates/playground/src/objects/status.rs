@@ -48,6 +48,9 @@ pub struct PodStatus {
     /// Containers.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub container_statuses: Vec<ContainerStatus>,
+    /// Containers that were added to look around.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub ephemeral_container_statuses: Vec<ContainerStatus>,
 }
 
 /// An address in a list.
@@ -160,6 +163,12 @@ pub struct Terminated {
 }
 
 impl PodStatus {
+    /// All containers, whatever they are for.
+    pub fn all_containers(&self) -> impl Iterator<Item = &ContainerStatus> {
+        let first = self.init_container_statuses.iter();
+        first.chain(&self.container_statuses).chain(&self.ephemeral_container_statuses)
+    }
+
     /// The condition of this type.
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.type_ == type_)

@@ -45,9 +45,8 @@ pub fn decide(pod: &Pod, world: &World) -> Verdict {
     }
     let all = world.nodes.len();
     if let Some(obstacle) = world.volumes.obstacle(pod) {
-        let hopeless = summary(all, &BTreeMap::from([("Preemption is not helpful for scheduling", all)]));
-        let message = format!("0/{all} nodes are available: {obstacle}. preemption: {hopeless}");
-        return unschedulable(message);
+        // Upstream: the plugin that would look for claims to deallocate misses what an earlier step has not written.
+        return unschedulable(format!("0/{all} nodes are available: {obstacle}. not found"));
     }
     let filters = Filters::new(pod, world);
     let mut fitting: Vec<&Seat> = Vec::new();
@@ -80,7 +79,11 @@ fn nowhere(pod: &Pod, world: &World, refusals: &BTreeMap<SmolStr, Refusal>) -> V
     let message = summary(world.nodes.len(), &counts);
     match preempt(pod, world, refusals) {
         Ok(preemption) => Verdict::Unschedulable { message, preemption: Some(preemption) },
-        Err(why) => Verdict::Unschedulable { message: format!("{message} {why}"), preemption: None },
+        // Upstream: pkg/scheduler/framework/plugins/dynamicresources: says so of pods without claims, too.
+        Err(why) => {
+            let message = format!("{message} no new claims to deallocate, {why}");
+            Verdict::Unschedulable { message, preemption: None }
+        }
     }
 }
 

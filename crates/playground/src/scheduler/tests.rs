@@ -74,7 +74,7 @@ fn verdict(pod: &Pod, world: &World) -> String {
 /// The message for a pod that no preemption could help.
 fn hopeless(message: &str, nodes: usize) -> String {
     format!(
-        "0/{nodes} nodes are available: {message}. preemption: 0/{nodes} nodes are available: \
+        "0/{nodes} nodes are available: {message}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: \
          {nodes} Preemption is not helpful for scheduling."
     )
 }
@@ -82,7 +82,7 @@ fn hopeless(message: &str, nodes: usize) -> String {
 /// The message for a pod that preemption could help, if there were less important ones.
 fn no_victims(message: &str, nodes: usize) -> String {
     format!(
-        "0/{nodes} nodes are available: {message}. preemption: 0/{nodes} nodes are available: \
+        "0/{nodes} nodes are available: {message}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: \
          {nodes} No preemption victims found for incoming pod."
     )
 }
@@ -303,8 +303,8 @@ fn important_pods_push_others_aside() {
     let table = [
         ("a lesser pod goes",      one(ranked(1, "2")),            ranked(10, "2"), format!("{full} evict x from a")),
         ("an equal stays",         one(ranked(10, "2")),           ranked(10, "2"), no_victims("1 Insufficient cpu", 1)),
-        ("a peaceful pod waits",   one(ranked(1, "2")),            peaceful,        format!("{full} preemption: not eligible due to preemptionPolicy=Never.")),
-        ("one is leaving already", one(and(ranked(1, "2"), gone)), nominated,       format!("{full} preemption: not eligible due to a terminating pod on the nominated node.")),
+        ("a peaceful pod waits",   one(ranked(1, "2")),            peaceful,        format!("{full} no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.")),
+        ("one is leaving already", one(and(ranked(1, "2"), gone)), nominated,       format!("{full} no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.")),
         ("only as many as needed", two,                            ranked(10, "1"), format!("{full} evict x from a")),
     ];
     for (case, others, extra, want) in table {
@@ -365,15 +365,16 @@ fn volumes_tie_pods_to_nodes() {
     let owned_by = |claim: &str| json!({"spec": {"claimRef": {"namespace": "default", "name": claim}}});
     let small = json!({"spec": {"capacity": {"storage": "1Mi"}}});
     let selected = claim(json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "b"}}}));
+    let early = |message: &str| format!("0/2 nodes are available: {message}. not found");
     let none = || hopeless("2 node(s) didn't find available persistent volumes to bind", 2);
     let lost = hopeless("2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", 2);
     #[rustfmt::skip]
     let table = [
-        ("no such claim",       None,      None,                            by_hand(), hopeless("persistentvolumeclaim \"data\" not found", 2)),
+        ("no such claim",       None,      None,                            by_hand(), early("persistentvolumeclaim \"data\" not found")),
         ("where its volume is", bound(),   volume("b", json!({})),          by_hand(), "-> b".to_owned()),
         ("its volume is gone",  bound(),   None,                            by_hand(), lost),
         ("out of reach",        bound(),   volume("c", json!({})),          by_hand(), hopeless("2 node(s) didn't match PersistentVolume's node affinity", 2)),
-        ("not yet bound",       unbound(), None,                            class("x", "Immediate"), hopeless("pod has unbound immediate PersistentVolumeClaims", 2)),
+        ("not yet bound",       unbound(), None,                            class("x", "Immediate"), early("pod has unbound immediate PersistentVolumeClaims")),
         ("one is free",         unbound(), volume("b", json!({})),          by_hand(), "b: promise pv to data".to_owned()),
         ("one is promised",     unbound(), volume("b", owned_by("data")),   by_hand(), "b: wait".to_owned()),
         ("none is free",        unbound(), volume("b", owned_by("other")),  by_hand(), none()),

@@ -338,14 +338,14 @@ fn selinux(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     let mut is_bad = |context: &Value| {
         let options = &context["seLinuxOptions"];
         let kind = options.text("type");
-        let bad_type = !TYPES.contains(&kind) && !(minor >= 31 && kind == "container_engine_t");
-        if bad_type {
+        let good_type = TYPES.contains(&kind) || (minor >= 31 && kind == "container_engine_t");
+        if !good_type {
             types.insert(kind.to_owned());
         }
         let (has_user, has_role) = (!options.text("user").is_empty(), !options.text("role").is_empty());
         user |= has_user;
         role |= has_role;
-        bad_type || has_user || has_role
+        !good_type || has_user || has_role
     };
     let of_pod = is_bad(pod.context());
     let containers = pod.containers_with(&mut is_bad);

@@ -121,6 +121,20 @@ fn init_containers_run_one_after_the_other() {
 }
 
 #[test]
+fn a_container_that_is_added_to_look_around_runs_once_and_changes_nothing_else() {
+    let mut watched = pod("Always", json!({"flyball.dev/fail": "image"}), json!({}));
+    live_until(&mut watched, 0, 1_000);
+    let look = |name: &str, command: Value| json!({"name": name, "image": "busybox", "command": command});
+    let added = json!([look("shell", json!(["sh"])), look("short", json!(["sh", "-c", "sleep 2; exit 3"]))]);
+    watched.spec.ephemeral_containers = serde_json::from_value(added).unwrap();
+    let story = live_until(&mut watched, 1_250, 10_000);
+    assert_eq!(story, ["1.25 Pending (ImagePullBackOff)", "3.00 Pending (ImagePullBackOff)"]);
+    let states = &watched.status.ephemeral_container_statuses;
+    assert!(states[0].state.running.is_some() && states[0].restart_count == 0, "{states:?}");
+    assert_eq!(states[1].state.terminated.as_ref().map(|ended| ended.exit_code), Some(3), "{states:?}");
+}
+
+#[test]
 fn readiness_gates_are_waited_for() {
     let gates = json!({"readinessGates": [{"conditionType": "example.com/gate"}]});
     let mut gated = pod("Always", json!({}), gates);
