@@ -59,6 +59,7 @@ pub(crate) fn answer(
     }
     let value = match path {
         "/healthz" | "/livez" | "/readyz" => return Ok(respond::text(200, health(path, parts)).into()),
+        "/metrics" => return Ok(respond::text(200, crate::metrics::page(server)).into()),
         "/version" => version(),
         "/api" if wants_aggregated(text) => return Ok(aggregated(server, true)),
         "/apis" if wants_aggregated(text) => return Ok(aggregated(server, false)),

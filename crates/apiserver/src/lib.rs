@@ -17,6 +17,7 @@ pub mod invalid;
 pub mod kinds;
 mod life;
 mod meta;
+mod metrics;
 mod openapi;
 mod options;
 mod patching;

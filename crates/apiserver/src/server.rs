@@ -27,6 +27,7 @@ use crate::http::query::Query;
 use crate::http::respond::{self, Body, BoxError};
 use crate::http::websocket::Handshake;
 use crate::kinds;
+use crate::metrics::Requests;
 use crate::options::Options;
 use crate::registry::User;
 use crate::resource::{Catalog, Resource};
@@ -77,6 +78,8 @@ pub struct Inner {
     pub addresses: Addresses,
     /// When events end.
     pub(crate) expiry: Expiry,
+    /// How many requests there were.
+    pub(crate) requests: Requests,
 }
 
 impl Inner {
@@ -124,6 +127,7 @@ impl ApiServer {
         let inner = Arc::new(Inner {
             addresses: Addresses::new(&options),
             expiry: Expiry::default(),
+            requests: Requests::default(),
             authz: Authorizer::new(options.authorization),
             rng: Mutex::new(StdRng::seed_from_u64(options.seed)),
             drawn_uids: AtomicU32::new(0),
@@ -189,6 +193,10 @@ impl ApiServer {
             Err(error) => respond::refusal(&ApiError::internal(error), Accept::JSON).into(),
         };
         record.code = answer.response.status().as_u16();
+        let served = server.catalog.get(&info.group, &info.version, &info.resource).is_some_and(|resource| {
+            info.subresource.is_empty() || verbs::subresource_of(&resource, &info.subresource).is_some()
+        });
+        server.requests.count(&info, served, record.code);
         record.stage = if info.verb == "watch" { Stage::ResponseStarted } else { Stage::ResponseComplete };
         server.audit.record(record);
         answer.response

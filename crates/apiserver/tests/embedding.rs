@@ -163,3 +163,24 @@ async fn acknowledged_writes_survive_sigkill() {
             .await;
     assert_eq!(code, 201, "and life goes on");
 }
+
+#[tokio::test]
+async fn metrics_count_what_is_served_and_nothing_else() {
+    let server = ApiServer::new(options()).unwrap();
+    let map = json!({"metadata": {"name": "a"}});
+    let (code, _) = send(&server, "POST", "/api/v1/namespaces/default/configmaps", map).await;
+    assert_eq!(code, 201);
+    for made_up in 0..100 {
+        send(&server, "GET", &format!("/apis/x{made_up}/v1/things"), Value::Null).await;
+    }
+    let request = Request::get("/metrics");
+    let response = server.clone().oneshot(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
+    let page = response.into_body().collect().await.unwrap().to_bytes();
+    let page = String::from_utf8_lossy(&page);
+    let posted = "apiserver_request_total{code=\"201\",component=\"apiserver\",dry_run=\"\",group=\"\",\
+                  resource=\"configmaps\",scope=\"namespace\",subresource=\"\",verb=\"POST\",version=\"v1\"} 1\n";
+    assert!(page.contains(posted), "{page}");
+    assert!(page.contains("apiserver_resource_objects{group=\"\",resource=\"configmaps\"} "), "{page}");
+    let unknown: Vec<&str> = page.lines().filter(|line| line.contains("code=\"404\"")).collect();
+    assert!(unknown.len() == 1 && unknown[0].ends_with(" 100"), "{unknown:?}");
+}

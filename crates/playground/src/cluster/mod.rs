@@ -26,6 +26,8 @@ pub use listen::Port;
 use crate::hand::Hand;
 use crate::{nodes, scheduler};
 
+/// Requests that are remembered; nobody here asks for more.
+const AUDITED: usize = 1000;
 /// How long the parts have to end in order.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -158,6 +160,7 @@ impl Cluster {
             pages: pages::pages(&decisions),
             kubelet: Some(kubelet.clone()),
             toleration: options.toleration,
+            audit_entries: AUDITED,
             ..flyball_apiserver::Options::default()
         })
         .map_err(|error| not_started(error, options.data_dir.as_deref()))?;
