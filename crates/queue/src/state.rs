@@ -10,6 +10,9 @@ use tokio::time::Instant;
 use crate::backoff::Bucket;
 use crate::{Backoff, Priority, QueueKey};
 
+/// Below this size the queue keeps its memory: giving it back would save less than it costs.
+const SHRINK_ABOVE: usize = 64;
+
 /// Where one key stands. A key with no entry is neither wanted, nor worked on, nor failing.
 #[derive(Default)]
 struct Entry {
@@ -194,6 +197,12 @@ impl<K: QueueKey> State<K> {
         self.later.len()
     }
 
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        let lanes: usize = self.lanes.iter().map(VecDeque::capacity).sum();
+        self.entries.capacity() + lanes + self.later.capacity()
+    }
+
     pub(crate) fn started(&self) -> impl Iterator<Item = Instant> {
         self.entries.values().filter_map(|entry| entry.running)
     }
@@ -214,6 +223,19 @@ impl<K: QueueKey> State<K> {
     fn drop_if_blank(&mut self, key: &K) {
         if self.entries.get(key).is_some_and(Entry::is_blank) {
             self.entries.remove(key);
+            self.give_back();
+        }
+    }
+
+    /// The room that a wave of keys has taken goes with the wave.
+    fn give_back(&mut self) {
+        let known = self.entries.len();
+        if self.entries.capacity() > SHRINK_ABOVE && known < self.entries.capacity() / 8 {
+            self.entries.shrink_to(known * 2);
+            for lane in &mut self.lanes {
+                lane.shrink_to(known * 2);
+            }
+            self.later.shrink_to(known * 2);
         }
     }
 }

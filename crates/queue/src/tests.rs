@@ -83,6 +83,18 @@ async fn overtaken_alarms_do_not_pile_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_room_of_a_wave_is_given_back() {
+    let queue: Queue<u32> = Queue::default();
+    for key in 0..10_000 {
+        queue.add(key, Priority::Sweep);
+    }
+    for _ in 0..10_000 {
+        drop(queue.next().await);
+    }
+    assert!(queue.shared.state.lock().room() < 500);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_earlier_delay_wakes_a_worker_that_sleeps_for_a_later_one() {
     let queue = queue();
     queue.add_after("late", MS(10_000));

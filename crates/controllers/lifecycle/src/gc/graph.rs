@@ -15,6 +15,9 @@ use smol_str::SmolStr;
 use super::identity::{Fit, Identity, Item, Kind, alternative, fit};
 use super::{FOREGROUND, ORPHAN};
 
+/// Below this size the graph keeps its memory: giving it back would save less than it costs.
+const SHRINK_ABOVE: usize = 64;
+
 /// What a change calls for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -326,6 +329,9 @@ impl Graph {
 
     fn remove(&mut self, uid: &Uid, effects: &mut Vec<Effect>) {
         let Some(node) = self.nodes.remove(uid) else { return };
+        if self.nodes.capacity() > SHRINK_ABOVE && self.nodes.len() < self.nodes.capacity() / 8 {
+            self.nodes.shrink_to(self.nodes.len() * 2);
+        }
         self.unlink(uid, node.owners.iter(), effects);
         let dependents = node.dependents.iter().filter_map(|dependent| self.nodes.get(dependent));
         effects.extend(dependents.map(Node::examine));
