@@ -15,6 +15,10 @@ use clap::Parser as _;
 
 use crate::args::{Args, Command};
 
+/// Gives memory back after a wave of objects, which the system's allocator keeps (see `.cargo/config.toml`).
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
