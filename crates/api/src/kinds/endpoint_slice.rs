@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
 use crate::de::list;
-use crate::object_reference::ObjectReference;
+use crate::object_reference::SharedReference;
 use crate::{Labels, ObjectMeta, resource};
 
 /// A discovery.k8s.io/v1 EndpointSlice.
@@ -37,7 +37,7 @@ pub struct Endpoint {
     pub hostname: Option<SmolStr>,
     /// The pod behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_ref: Option<ObjectReference>,
+    pub target_ref: Option<SharedReference>,
     /// Topology of v1beta1; no longer written.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub deprecated_topology: Labels,

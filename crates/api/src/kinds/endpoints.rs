@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
 use crate::de::list;
-use crate::object_reference::ObjectReference;
+use crate::object_reference::SharedReference;
 use crate::{ObjectMeta, resource};
 
 /// A v1 Endpoints.
@@ -47,7 +47,7 @@ pub struct EndpointAddress {
     pub node_name: Option<SmolStr>,
     /// The pod behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub target_ref: Option<ObjectReference>,
+    pub target_ref: Option<SharedReference>,
 }
 
 /// One port.

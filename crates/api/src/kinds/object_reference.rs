@@ -1,9 +1,13 @@
 //! References to objects of any kind, as events, endpoints and volumes hold them.
 
-use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
 use smol_str::SmolStr;
 
-use crate::{Uid, intern};
+use crate::Uid;
+use crate::intern::{self, Interner};
 
 /// A reference whose every part may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -30,4 +34,41 @@ pub struct ObjectReference {
     /// The part of the object that is meant.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub field_path: SmolStr,
+}
+
+/// A reference that shares its storage with all equal ones: a pod is in the Endpoints and in the slices of every
+/// Service that selects it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "ObjectReference")]
+pub struct SharedReference(Arc<ObjectReference>);
+
+static REFERENCES: Interner<ObjectReference> = Interner::new();
+
+impl SharedReference {
+    /// The same without the version that was seen, which old releases noted.
+    pub fn unversioned(&self) -> Self {
+        if self.resource_version.is_empty() {
+            return self.clone();
+        }
+        ObjectReference { resource_version: SmolStr::default(), ..ObjectReference::clone(self) }.into()
+    }
+}
+
+impl From<ObjectReference> for SharedReference {
+    fn from(reference: ObjectReference) -> Self {
+        Self(REFERENCES.share(reference))
+    }
+}
+
+impl Deref for SharedReference {
+    type Target = ObjectReference;
+    fn deref(&self) -> &ObjectReference {
+        &self.0
+    }
+}
+
+impl Serialize for SharedReference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ObjectReference::serialize(self, serializer)
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use flyball_api::object_reference::{ObjectReference, SharedReference};
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Labels, Object, Service};
 use flyball_cache::{Change, Index, Origin, Store};
@@ -70,4 +71,16 @@ pub(crate) fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a SmolSt
 /// Whether a Service's addresses are found by selecting pods.
 pub(crate) fn selector(service: &Service) -> Option<&Labels> {
     service.spec.selector.as_ref().filter(|_| service.spec.type_ != "ExternalName")
+}
+
+/// How an address refers to the pod behind it.
+pub(crate) fn reference(pod: &Pod) -> SharedReference {
+    let reference = ObjectReference {
+        kind: SmolStr::new_static("Pod"),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        uid: pod.metadata.uid.clone(),
+        ..ObjectReference::default()
+    };
+    reference.into()
 }

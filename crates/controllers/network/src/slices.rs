@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flyball_api::endpoint_slice::{Endpoint, EndpointPort};
-use flyball_api::object_reference::ObjectReference;
+use flyball_api::object_reference::SharedReference;
 use flyball_api::{EndpointSlice, Key};
 use flyball_cache::{Change, Index, Store};
 use smol_str::{SmolStr, format_smolstr};
@@ -91,13 +91,7 @@ impl Identity {
 /// Whether an endpoint that is the same one also says the same. Hints are another matter, and the version of the
 /// pod that old releases noted means nothing.
 pub(crate) fn says_the_same(one: &Endpoint, other: &Endpoint) -> bool {
-    let target = |endpoint: &Endpoint| {
-        let unversioned = |target: &ObjectReference| ObjectReference {
-            resource_version: SmolStr::default(),
-            ..target.clone()
-        };
-        endpoint.target_ref.as_ref().map(unversioned)
-    };
+    let target = |endpoint: &Endpoint| endpoint.target_ref.as_ref().map(SharedReference::unversioned);
     one.node_name == other.node_name
         && one.zone == other.zone
         && one.conditions == other.conditions

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use flyball_api::endpoints::{EndpointAddress, EndpointPort};
-use flyball_api::object_reference::ObjectReference;
 use flyball_api::pod::Pod;
 use flyball_api::{Endpoints, Labels, ObjectMeta, Service, Timestamp};
-use smol_str::SmolStr;
 
 use super::MANAGER;
 use super::subsets::{Offer, pack, truncate, unpack};
@@ -113,18 +111,11 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     };
     let mut parsed = pod.status.pod_ips.iter().filter_map(|ip| addresses::parse(ip));
     let (_, ip) = parsed.find(|(of, _)| *of == family)?;
-    let target = ObjectReference {
-        kind: SmolStr::new_static("Pod"),
-        namespace: pod.metadata.namespace.clone(),
-        name: pod.metadata.name.clone(),
-        uid: pod.metadata.uid.clone(),
-        ..ObjectReference::default()
-    };
     Some(EndpointAddress {
         ip,
         hostname: members::hostname(pod, service).cloned().unwrap_or_default(),
         node_name: Some(pod.spec.node_name.clone()).filter(|node| !node.is_empty()),
-        target_ref: Some(target),
+        target_ref: Some(members::reference(pod)),
     })
 }
 

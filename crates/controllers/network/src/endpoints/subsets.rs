@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use flyball_api::endpoints::{EndpointAddress, EndpointPort, EndpointSubset};
-use flyball_api::object_reference::ObjectReference;
+use flyball_api::object_reference::SharedReference;
 use smol_str::SmolStr;
 
 /// Addresses in one Endpoints object, at most.
@@ -76,10 +76,7 @@ pub fn unpack(subsets: &[EndpointSubset]) -> Vec<Offer> {
 
 /// Old releases noted the version of the pod, which says nothing about the address.
 fn unversioned(address: &EndpointAddress) -> EndpointAddress {
-    let target_ref = address
-        .target_ref
-        .as_ref()
-        .map(|target| ObjectReference { resource_version: SmolStr::default(), ..target.clone() });
+    let target_ref = address.target_ref.as_ref().map(SharedReference::unversioned);
     EndpointAddress { target_ref, ..address.clone() }
 }
 

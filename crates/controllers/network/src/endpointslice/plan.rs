@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use flyball_api::endpoint_slice::{Endpoint, EndpointConditions, EndpointPort};
-use flyball_api::object_reference::ObjectReference;
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Labels, Object, ObjectMeta, Service};
 use flyball_common::claim::controller_reference;
@@ -174,13 +173,7 @@ fn endpoint(view: &View<'_>, pod: &Pod, family: Family) -> Option<Endpoint> {
             terminating: Some(terminating),
         },
         hostname: members::hostname(pod, view.service).cloned(),
-        target_ref: Some(ObjectReference {
-            kind: SmolStr::new_static("Pod"),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(members::reference(pod)),
         node_name: Some(node.clone()).filter(|node| !node.is_empty()),
         zone: view.zones.get(node).cloned().flatten(),
         ..Endpoint::default()
