@@ -6,26 +6,11 @@ use flyball_sim::golden::run::Settings;
 use flyball_sim::golden::suite::{Corpus, Plan, Purpose, run_embedded};
 use flyball_sim::ours;
 
-/// What the embedded server cannot show: there a request takes no time, so that two changes may be seen as one. These
-/// are held to the recording on the real control plane only.
-const TOO_QUICK: [(&str, &str); 1] =
-    [("cronjob-fire", "a finished Job's two status updates are seen at once, without a sync between them")];
-
 #[test]
 fn what_upstream_did_happens_again() -> anyhow::Result<()> {
     let corpus = Corpus::in_folder(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden"));
     let (able, unable): (Vec<_>, Vec<_>) =
         corpus.select(&[])?.into_iter().partition(|scenario| ours::lacks(&scenario.controllers).is_none());
-    let able: Vec<_> = able
-        .into_iter()
-        .filter(|scenario| match TOO_QUICK.iter().find(|(name, _)| scenario.name == *name) {
-            Some((name, why)) => {
-                println!("SKIPPED {name}: {why}");
-                false
-            }
-            None => true,
-        })
-        .collect();
     println!("{} scenarios, {} left out until their controllers are here", able.len(), unable.len());
     let plan = Plan {
         corpus,

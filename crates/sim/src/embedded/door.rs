@@ -38,6 +38,35 @@ impl<T: Transport> Transport for WithToken<T> {
     }
 }
 
+/// A way on which writes take time, so that a controller can see the first of two before the second is made.
+pub(super) struct Distant {
+    inner: Arc<dyn Transport>,
+}
+
+/// How long a controller's write is under way.
+const WRITE: Duration = Duration::from_millis(2);
+
+impl Distant {
+    pub(super) fn new(inner: Arc<dyn Transport>) -> Self {
+        Self { inner }
+    }
+}
+
+impl Transport for Distant {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            if request.method() != http::Method::GET {
+                tokio::time::sleep(WRITE).await;
+            }
+            inner.send(request).await
+        })
+    }
+}
+
 /// A request takes time in virtual time, too. Else all that the simulated kubelets do in one pass would happen in one
 /// instant, and controllers could not react to one pod before the next.
 const ROUND_TRIP: Duration = Duration::from_millis(5);

@@ -107,7 +107,7 @@ impl Embedded {
 
     /// A controller manager's way in.
     fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
-        let way = self.transport(token);
+        let way: Arc<dyn Transport> = Arc::new(door::Distant::new(self.transport(token)));
         match &self.faults {
             Some(faults) => faults.over(way),
             None => way,
