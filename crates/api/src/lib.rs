@@ -29,6 +29,7 @@ pub mod quantity;
 mod raw;
 mod resource;
 mod resources;
+pub mod room;
 pub mod selector;
 mod text_enum;
 pub mod time;

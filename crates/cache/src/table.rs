@@ -3,14 +3,11 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use flyball_api::Object;
+use flyball_api::{Object, room};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smol_str::SmolStr;
-
-/// Below this size a table keeps its memory: shrinking it would save less than it costs.
-const SHRINK_ABOVE: usize = 64;
 
 /// Objects, at most one for each namespace and name. Iteration order depends on what was done, never on chance.
 pub(crate) struct Table<T> {
@@ -61,8 +58,8 @@ impl<T: Object> Table<T> {
     pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
         let same = |object: &Arc<T>| is_named(object, namespace, name);
         let (object, _) = self.entries.find_entry(hash(namespace, name), same).ok()?.remove();
-        if self.entries.capacity() > SHRINK_ABOVE && self.entries.len() < self.entries.capacity() / 8 {
-            self.entries.shrink_to(self.entries.len() * 2, hash_of);
+        if let Some(room) = room::to_keep(self.entries.len(), self.entries.capacity()) {
+            self.entries.shrink_to(room, hash_of);
         }
         Some(object)
     }
@@ -134,8 +131,8 @@ impl<T: Object> Postings<T> {
         };
         if empty {
             self.keys.remove(key);
-            if self.keys.capacity() > SHRINK_ABOVE && self.keys.len() < self.keys.capacity() / 8 {
-                self.keys.shrink_to(self.keys.len() * 2);
+            if let Some(room) = room::to_keep(self.keys.len(), self.keys.capacity()) {
+                self.keys.shrink_to(room);
             }
         }
     }

@@ -4,14 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+use flyball_api::room;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
 use crate::backoff::Bucket;
 use crate::{Backoff, Priority, QueueKey};
-
-/// Below this size the queue keeps its memory: giving it back would save less than it costs.
-const SHRINK_ABOVE: usize = 64;
 
 /// Where one key stands. A key with no entry is neither wanted, nor worked on, nor failing.
 #[derive(Default)]
@@ -229,13 +227,12 @@ impl<K: QueueKey> State<K> {
 
     /// The room that a wave of keys has taken goes with the wave.
     fn give_back(&mut self) {
-        let known = self.entries.len();
-        if self.entries.capacity() > SHRINK_ABOVE && known < self.entries.capacity() / 8 {
-            self.entries.shrink_to(known * 2);
+        if let Some(room) = room::to_keep(self.entries.len(), self.entries.capacity()) {
+            self.entries.shrink_to(room);
             for lane in &mut self.lanes {
-                lane.shrink_to(known * 2);
+                lane.shrink_to(room);
             }
-            self.later.shrink_to(known * 2);
+            self.later.shrink_to(room);
         }
     }
 }

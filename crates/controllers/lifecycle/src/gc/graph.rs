@@ -7,16 +7,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use flyball_api::{ObjectMeta, OwnerReference, Uid};
+use flyball_api::{ObjectMeta, OwnerReference, Uid, room};
 use flyball_cache::MetaChange;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
 use super::identity::{Fit, Identity, Item, Kind, alternative, fit};
 use super::{FOREGROUND, ORPHAN};
-
-/// Below this size the graph keeps its memory: giving it back would save less than it costs.
-const SHRINK_ABOVE: usize = 64;
 
 /// What a change calls for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -329,8 +326,8 @@ impl Graph {
 
     fn remove(&mut self, uid: &Uid, effects: &mut Vec<Effect>) {
         let Some(node) = self.nodes.remove(uid) else { return };
-        if self.nodes.capacity() > SHRINK_ABOVE && self.nodes.len() < self.nodes.capacity() / 8 {
-            self.nodes.shrink_to(self.nodes.len() * 2);
+        if let Some(room) = room::to_keep(self.nodes.len(), self.nodes.capacity()) {
+            self.nodes.shrink_to(room);
         }
         self.unlink(uid, node.owners.iter(), effects);
         let dependents = node.dependents.iter().filter_map(|dependent| self.nodes.get(dependent));
