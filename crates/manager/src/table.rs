@@ -306,6 +306,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "persistentvolumeclaim-protection-controller", aliases: &["pvc-protection"], identity: Some("pvc-protection-controller"),
         watches: "persistentvolumeclaims; pods",
         writes: "persistentvolumeclaims(update); persistentvolumeclaims/status(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::pvc_protection::start),
         ..DEFAULT
     },
     Controller { name: "persistentvolume-protection-controller", aliases: &["pv-protection"], identity: Some("pv-protection-controller"),

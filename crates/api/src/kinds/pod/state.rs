@@ -2,7 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::{ConditionStatus, Phase, Pod, PodCondition, PodConditionType};
+use super::{
+    ConditionStatus, ContainerState, ContainerStatus, Phase, Pod, PodCondition, PodConditionType,
+};
 use crate::time::Timestamp;
 
 impl Pod {
@@ -19,6 +21,21 @@ impl Pod {
     /// Whether it is being deleted and has not ended yet.
     pub fn is_terminating(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether nothing of it runs any more and nothing will: it has ended, or is being deleted and no container runs.
+    pub fn has_stopped(&self) -> bool {
+        let status = &self.status;
+        let all = [
+            &status.init_container_statuses,
+            &status.container_statuses,
+            &status.rare().ephemeral_container_statuses,
+        ];
+        let is_idle = |container: &ContainerStatus| {
+            matches!(container.state, ContainerState::Waiting { .. } | ContainerState::Terminated(_))
+        };
+        let is_idle = || all.into_iter().flatten().all(is_idle);
+        self.is_finished() || (self.metadata.deletion_timestamp.is_some() && is_idle())
     }
 
     /// Whether it takes traffic.

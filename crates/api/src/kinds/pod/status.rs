@@ -89,6 +89,8 @@ pub struct RareStatus {
     pub resource_claim_statuses: Box<[PodResourceClaimStatus]>,
     /// The claim made for its extended resources.
     pub extended_resource_claim: SmolStr,
+    /// How the containers fare that were added to look into it.
+    pub ephemeral_container_statuses: Box<[ContainerStatus]>,
 }
 
 /// Which ResourceClaim was made for an entry of the pod.

@@ -257,6 +257,8 @@ struct StatusWire {
     #[serde(deserialize_with = "null_default")]
     resource_claim_statuses: Box<[PodResourceClaimStatus]>,
     extended_resource_claim_status: Option<ExtendedClaimWire>,
+    #[serde(deserialize_with = "null_default")]
+    ephemeral_container_statuses: Box<[ContainerStatus]>,
 }
 
 #[derive(Default, Deserialize)]
@@ -291,6 +293,7 @@ impl<'de> Deserialize<'de> for PodStatus {
                 .extended_resource_claim_status
                 .unwrap_or_default()
                 .resource_claim_name,
+            ephemeral_container_statuses: wire.ephemeral_container_statuses,
         };
         Ok(Self {
             phase: wire.phase,

@@ -1,0 +1,131 @@
+//! Tables for who keeps a claim, who looks at it again, and what it says.
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{PersistentVolumeClaim, Timestamp, condition};
+use flyball_cache::{Change, Origin};
+use serde_json::{Value, json};
+
+use super::plan::{UNUSED, conditions, keeps, refers};
+use super::triggers::{claim_changed, pod_changed};
+use crate::usage::Uses;
+
+/// A pod in words: `node`, `ended`, `running`, `going` (asked to leave), `down` (its node is done with it),
+/// `uid=…`, `claim=…`, `scratch` (an ephemeral volume of that name).
+fn pod(words: &str) -> Pod {
+    let mut object = json!({
+        "metadata": {"namespace": "ns", "name": "p", "uid": "u1"}, "spec": {"volumes": []}, "status": {},
+    });
+    let mut volumes: Vec<Value> = vec![json!({"name": "tmp", "emptyDir": {}})];
+    for word in words.split_whitespace() {
+        match word.split_once('=') {
+            Some(("uid", uid)) => object["metadata"]["uid"] = json!(uid),
+            Some(("claim", name)) => {
+                volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+            }
+            _ => match word {
+                "node" => object["spec"]["nodeName"] = json!("n"),
+                "ended" => object["status"]["phase"] = json!("Succeeded"),
+                "running" => {
+                    object["status"]["containerStatuses"] = json!([{"name": "c", "state": {"running": {}}}]);
+                }
+                "debugged" => {
+                    object["status"]["ephemeralContainerStatuses"] =
+                        json!([{"name": "d", "state": {"running": {}}}]);
+                }
+                "going" | "down" => {
+                    object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
+                    let grace = if word == "down" { 0 } else { 30 };
+                    object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
+                }
+                "scratch" => {
+                    volumes.push(json!({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}))
+                }
+                other => panic!("{other}"),
+            },
+        }
+    }
+    object["spec"]["volumes"] = json!(volumes);
+    serde_json::from_value(object).unwrap()
+}
+
+fn claim(name: &str, owner: &str) -> PersistentVolumeClaim {
+    let owners = match owner {
+        "" => json!([]),
+        uid => json!([{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true}]),
+    };
+    let meta = json!({"namespace": "ns", "name": name, "ownerReferences": owners});
+    serde_json::from_value(json!({ "metadata": meta })).unwrap()
+}
+
+#[test]
+fn pods_on_nodes_keep_their_claims() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                  claim        owner  pod                        kept   referred to
+        ("waits for a node",                     "data",      "",    "claim=data",              false, true),
+        ("on a node",                            "data",      "",    "node claim=data",         true,  true),
+        ("another claim",                        "data",      "",    "node claim=other",        false, false),
+        ("ended, but still there",               "data",      "",    "node ended claim=data",   true,  false),
+        ("asked to leave, running",              "data",      "",    "node going running claim=data", true, true),
+        ("asked to leave, a debugger runs",      "data",      "",    "node going debugged claim=data", true, true),
+        ("asked to leave, stopped",              "data",      "",    "node going claim=data",   true,  false),
+        ("its node is done with it",             "data",      "",    "node down claim=data",    true,  false),
+        ("made for the pod",                     "p-scratch", "u1",  "node scratch",            true,  true),
+        ("made for a pod of that name before",   "p-scratch", "u0",  "node scratch",            false, false),
+        ("somebody's own claim of that name",    "p-scratch", "",    "node scratch",            false, false),
+        ("made for a pod that ended",            "p-scratch", "u1",  "node ended scratch",      true,  false),
+        ("made for a pod that is done with",     "p-scratch", "u1",  "node down scratch",       false, false),
+    ];
+    for (case, name, owner, words, kept, referred) in table {
+        let (claim, pod) = (claim(name, owner), pod(words));
+        assert_eq!(Uses::of([&pod], keeps).contains(&claim), kept, "{case}: kept");
+        assert_eq!(Uses::of([&pod], refers).contains(&claim), referred, "{case}: referred to");
+    }
+}
+
+#[test]
+fn claims_are_looked_at_when_a_pod_may_have_given_them_up() {
+    #[rustfmt::skip]
+    let table = [
+        // case                             before                    after                        claims
+        ("new, without a node",             None,                     Some("claim=a scratch"),     "ns/a ns/p-scratch"),
+        ("new, on a node",                  None,                     Some("node claim=a"),        ""),
+        ("runs",                            Some("node claim=a"),     Some("node claim=a running"), ""),
+        ("ended",                           Some("node claim=a"),     Some("node ended claim=a"),  "ns/a"),
+        ("asked to leave",                  Some("node claim=a"),     Some("node going claim=a"),  "ns/a"),
+        ("gone",                            Some("node claim=a"),     None,                        "ns/a"),
+        ("another one of its name",         Some("node claim=a"),     Some("uid=u2 node claim=b"), "ns/a"),
+    ];
+    for (case, before, after, want) in table {
+        let side = |words: Option<&str>| words.map(|words| Arc::new(pod(words)));
+        let (old, new) = (side(before), side(after));
+        let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
+        let keys: Vec<_> = pod_changed(&change, false).iter().map(ToString::to_string).collect();
+        assert_eq!(keys.join(" "), want, "{case}");
+    }
+    let new = Arc::new(pod("node claim=a"));
+    let change = Change { old: None, new: Some(&new), origin: Origin::Watch };
+    assert_eq!(
+        pod_changed(&change, true).len(),
+        1,
+        "where claims say that they are unused, every pod matters"
+    );
+}
+
+#[test]
+fn a_claim_says_once_whether_it_is_unused() {
+    let now = Timestamp::from_second(100).unwrap();
+    let mut claim = claim("data", "");
+    let arc = Arc::new(claim.clone());
+    let change = Change { old: None, new: Some(&arc), origin: Origin::Watch };
+    assert!(claim_changed(&change, true).is_some());
+    let said = conditions(&claim, false, now).unwrap();
+    assert_eq!(condition::find(&said, UNUSED).unwrap().reason, "NoPodsUsingPVC");
+    claim.status.conditions = said;
+    assert_eq!(conditions(&claim, false, now), None);
+    let said = conditions(&claim, true, Timestamp::from_second(200).unwrap()).unwrap();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].is_false() && said[0].last_transition_time.unwrap().as_second() == 200);
+}
