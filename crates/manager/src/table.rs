@@ -312,12 +312,14 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "persistentvolume-protection-controller", aliases: &["pv-protection"], identity: Some("pv-protection-controller"),
         watches: "persistentvolumes",
         writes: "persistentvolumes(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::pv_protection::start),
         ..DEFAULT
     },
     Controller { name: "volumeattributesclass-protection-controller", aliases: &[], identity: Some("volumeattributesclass-protection-controller"),
         gates: &["VolumeAttributesClass"],
         watches: "persistentvolumeclaims; persistentvolumes; volumeattributesclasses.storage.k8s.io",
         writes: "volumeattributesclasses.storage.k8s.io(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::vac_protection::start),
         ..DEFAULT
     },
     Controller { name: "ttl-after-finished-controller", aliases: &["ttl-after-finished"], identity: Some("ttl-after-finished-controller"),
@@ -343,6 +345,7 @@ pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "ephemeral-volume-controller", aliases: &["ephemeral-volume"], identity: Some("ephemeral-volume-controller"),
         watches: "pods; persistentvolumeclaims",
         writes: "pods/finalizers(update); persistentvolumeclaims(create); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::ephemeral_volume::start),
         ..DEFAULT
     },
     Controller { name: "storageversion-garbage-collector-controller", aliases: &["storage-version-gc"], identity: Some("storage-version-garbage-collector"),

@@ -1,4 +1,4 @@
-//! Words that users and other components see: annotations, phases, finalizers.
+//! Words that users and other components see: phases, annotations, finalizers.
 
-/// A volume or claim that is bound.
+/// A volume or a claim that has the other.
 pub(crate) const BOUND: &str = "Bound";

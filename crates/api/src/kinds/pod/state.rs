@@ -2,9 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{
-    ConditionStatus, ContainerState, ContainerStatus, Phase, Pod, PodCondition, PodConditionType,
-};
+use super::{ConditionStatus, ContainerState, ContainerStatus, Phase, Pod, PodCondition, PodConditionType};
 use crate::time::Timestamp;
 
 impl Pod {

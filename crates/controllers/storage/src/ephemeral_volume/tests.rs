@@ -24,7 +24,8 @@ fn scratch() -> Value {
 }
 
 fn claim(owner: &str) -> PersistentVolumeClaim {
-    let owners = json!([{"apiVersion": "v1", "kind": "Pod", "name": "app", "uid": owner, "controller": true}]);
+    let owners =
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "app", "uid": owner, "controller": true}]);
     let meta = json!({"namespace": "ns", "name": "app-scratch", "ownerReferences": owners});
     serde_json::from_value(json!({ "metadata": meta })).unwrap()
 }

@@ -38,8 +38,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.feed(&classes, &queue, |change| {
         change.new.filter(|class| need(&***class) != Need::Nothing).map(|_| change.key())
     });
-    tasks.feed(&claims, &queue, |change| triggers::given_up(change, |claim| triggers::of_claim(claim)));
-    tasks.feed(&volumes, &queue, |change| triggers::given_up(change, |volume| triggers::of_volume(volume)));
+    tasks.feed(&claims, &queue, |change| triggers::given_up(change, triggers::of_claim));
+    tasks.feed(&volumes, &queue, |change| triggers::given_up(change, triggers::of_volume));
     tasks.workers(&queue, 1, Arc::new(sync::Controller { cx, classes, claims, volumes }));
     Ok(())
 }

@@ -38,7 +38,7 @@ fn classes_are_looked_at_when_a_claim_gives_them_up() {
     for (case, before, after, want) in table {
         let (old, new) = (claim(before), claim(after));
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
-        let keys: Vec<_> = given_up(&change, |claim| of_claim(claim)).iter().map(ToString::to_string).collect();
+        let keys: Vec<_> = given_up(&change, of_claim).iter().map(ToString::to_string).collect();
         assert_eq!(keys.join(" "), want, "{case}");
     }
 }
