@@ -164,7 +164,7 @@ impl Client {
         let http = request
             .to_http(&self.inner.user_agent)
             .map_err(|source| Error::Invalid { what: what(&request), source })?;
-        self.call(http, request.verb, &request).await
+        self.call(http, request.verb, &request).await.map_err(|error| error.about(&request))
     }
 
     /// GETs any path, such as `/version`.

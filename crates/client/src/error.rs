@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use smol_str::SmolStr;
 
+use crate::request::Request;
 use crate::transport::BoxError;
 
 /// Why a request has no usable answer. A text never repeats its source: print the chain.
@@ -77,6 +78,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, saying what was asked for if the server did not say it itself.
+    pub(crate) fn about(self, request: &Request) -> Self {
+        match self {
+            Self::Status(status) => Self::Status(Box::new(status.about(request))),
+            other => other,
+        }
+    }
+
     /// The server's answer, if it gave one.
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
@@ -244,6 +253,9 @@ struct WireStatus {
 /// Longest piece of a foreign error page that is quoted.
 const QUOTED: usize = 300;
 
+/// The cause that marks an answer without a `Status`; its message is what the server said instead.
+const UNEXPECTED: SmolStr = SmolStr::new_static("UnexpectedServerResponse");
+
 impl ApiStatus {
     /// Reads the answer to a failed request. `creating` tells a 409 on POST (the name is taken) from the others.
     pub(crate) fn from_answer(code: u16, creating: bool, retry_after: Option<Duration>, body: &[u8]) -> Self {
@@ -256,14 +268,30 @@ impl ApiStatus {
                 }
                 status
             }
-            _ => Self {
-                code,
-                reason: generic_reason(code, creating),
-                message: generic_message(code, body),
-                details: StatusDetails::default(),
-                retry_after,
-            },
+            _ => {
+                let said = quoted(body);
+                Self {
+                    code,
+                    reason: generic_reason(code, creating),
+                    message: generic_message(code, &said),
+                    details: StatusDetails {
+                        causes: vec![StatusCause { reason: UNEXPECTED, message: said, field: String::new() }],
+                        ..StatusDetails::default()
+                    },
+                    retry_after,
+                }
+            }
         }
+    }
+
+    /// The same, saying what was asked for if the server did not say it itself.
+    pub(crate) fn about(mut self, request: &Request) -> Self {
+        if self.details.causes.iter().any(|cause| cause.reason == UNEXPECTED) {
+            let method = request.verb.method().as_str().to_lowercase();
+            let name = request.name.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+            self.message = format!("{} ({method} {}{name})", self.message, request.resource);
+        }
+        self
     }
 
     /// Reads a `Status` object that came inside another answer (an ERROR frame of a watch).
@@ -302,19 +330,49 @@ fn generic_reason(code: u16, creating: bool) -> SmolStr {
     })
 }
 
-fn generic_message(code: u16, body: &[u8]) -> String {
+/// In client-go's words, as controllers quote them in events and conditions.
+///
+/// Upstream: apimachinery `errors.NewGenericServerResponse`.
+fn generic_message(code: u16, said: &str) -> String {
+    let fixed = match code {
+        400 => "the server rejected our request for an unknown reason",
+        401 => "the server has asked for the client to provide credentials",
+        403 | 406 | 415 if !said.is_empty() => said,
+        404 => "the server could not find the requested resource",
+        405 => "the server does not allow this method on the requested resource",
+        406 => "the server was unable to respond with a content type that the client supports",
+        409 => "the server reported a conflict",
+        422 => "the server rejected our request due to an error in our request",
+        429 => "the server has received too many requests and has asked us to try again later",
+        503 => "the server is currently unable to handle the request",
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the \
+             request"
+        }
+        500.. => {
+            return format!("an error on the server ({said:?}) has prevented the request from succeeding");
+        }
+        _ => {
+            return format!(
+                "the server responded with the status code {code} but did not return more information"
+            );
+        }
+    };
+    fixed.to_owned()
+}
+
+/// The beginning of a foreign error page, on one line.
+fn quoted(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    let text = text.trim();
-    if text.is_empty() {
-        return format!("the server answered {code} without saying why");
-    }
-    let quoted: String = text.chars().take(QUOTED).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("the server answered {code}: {quoted}")
+    text.trim().chars().take(QUOTED).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use flyball_api::{Key, ResourceType};
+
     use super::*;
+    use crate::request::Verb;
 
     fn error(code: u16, creating: bool, body: &str) -> Error {
         Error::Status(Box::new(ApiStatus::from_answer(code, creating, None, body.as_bytes())))
@@ -379,9 +437,28 @@ mod tests {
     fn foreign_error_pages_are_quoted_briefly() {
         let page = format!("<html>\n{}", "x".repeat(5000));
         let text = error(502, false, &page).to_string();
-        assert!(text.starts_with("the server answered 502: <html> xxx"), "{text}");
+        assert!(text.starts_with("an error on the server (\"<html> xxx"), "{text}");
         assert!(text.len() < 400);
-        assert_eq!(error(502, false, "").to_string(), "the server answered 502 without saying why");
+    }
+
+    #[test]
+    fn answers_without_a_status_say_what_was_asked_for() {
+        let pods = ResourceType::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
+        let list = Request::collection(Verb::List, &pods, Some("ns"));
+        let put = Request::object(Verb::Update, &pods, &Key::new("ns", "a"), None);
+        let status = r#"{"kind":"Status","message":"no","code":404}"#;
+        #[rustfmt::skip]
+        let table = [
+            (404, &list, "404 page not found",  "the server could not find the requested resource (get pods.metrics.k8s.io)"),
+            (503, &list, "service unavailable", "the server is currently unable to handle the request (get pods.metrics.k8s.io)"),
+            (403, &put,  "not you",             "not you (put pods.metrics.k8s.io a)"),
+            (302, &put,  "",                    "the server responded with the status code 302 but did not return more information (put pods.metrics.k8s.io a)"),
+            (404, &list, status,                "no"),
+        ];
+        for (code, request, body, want) in table {
+            let answer = ApiStatus::from_answer(code, false, None, body.as_bytes());
+            assert_eq!(answer.about(request).message, want);
+        }
     }
 
     proptest::proptest! {
