@@ -218,6 +218,23 @@ impl Selector {
         }
     }
 
+    /// The labels that whatever it matches has with exactly this value: enough to look candidates up by.
+    pub fn required(&self) -> impl Iterator<Item = (&str, &str)> {
+        let requirements: &[Requirement] = match &self.0 {
+            Match::Nothing => &[],
+            Match::All(requirements) => requirements,
+        };
+        requirements.iter().filter_map(|requirement| match &requirement.test {
+            Test::Is(value) | Test::IsDouble(value) => Some((requirement.key.as_str(), value.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Whether it matches nothing whatsoever.
+    pub fn is_nothing(&self) -> bool {
+        matches!(self.0, Match::Nothing)
+    }
+
     /// Whether it asks for nothing, and so matches everything. Upstream treats such selectors with care.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Match::All(requirements) if requirements.is_empty())

@@ -4,8 +4,8 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use flyball_api::Labels;
 use flyball_api::pod::Pod;
+use flyball_api::{Labels, Selector};
 use flyball_cache::{Index, Store};
 use rustc_hash::FxHasher;
 use smol_str::{SmolStr, format_smolstr};
@@ -37,13 +37,31 @@ pub fn has_all(labels: &Labels, wanted: &Labels) -> bool {
 
 /// The pods of a namespace that have all of these labels, by name. Needs [`PODS_BY_LABEL`].
 pub fn pods_with(pods: &Store<Pod>, namespace: &str, wanted: &Labels) -> Vec<Arc<Pod>> {
-    let keys = wanted.iter().map(|label| digest(namespace, Some(label)));
+    found_by(pods, namespace, wanted.iter(), |labels| has_all(labels, wanted))
+}
+
+/// The pods of a namespace that a selector matches, by name. Needs [`PODS_BY_LABEL`].
+pub fn pods_selected(pods: &Store<Pod>, namespace: &str, selector: &Selector) -> Vec<Arc<Pod>> {
+    if selector.is_nothing() {
+        return vec![];
+    }
+    found_by(pods, namespace, selector.required(), |labels| selector.matches(labels))
+}
+
+/// Those that match among the pods with the rarest of the labels that all of them have.
+fn found_by<'a>(
+    pods: &Store<Pod>,
+    namespace: &str,
+    required: impl Iterator<Item = (&'a str, &'a str)>,
+    matches: impl Fn(&Labels) -> bool,
+) -> Vec<Arc<Pod>> {
+    let keys = required.map(|label| digest(namespace, Some(label)));
     let rarest = keys.min_by_key(|key| pods.count_by(&PODS_BY_LABEL, key));
     let mut found = match rarest {
         Some(key) => pods.by(&PODS_BY_LABEL, &key),
         None => pods.in_namespace(namespace),
     };
-    found.retain(|pod| pod.metadata.namespace == namespace && has_all(&pod.metadata.labels, wanted));
+    found.retain(|pod| pod.metadata.namespace == namespace && matches(&pod.metadata.labels));
     found.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     found
 }

@@ -4,11 +4,13 @@
 pub mod claim;
 pub mod disruption;
 pub mod gather;
+pub mod go_text;
 pub mod index;
 pub mod labelled;
 pub mod nodeaffinity;
 pub mod pods;
 pub mod revisions;
+pub mod served;
 pub mod slow_start;
 pub mod spare;
 pub mod wake;

@@ -1,13 +1,11 @@
 //! How many pods an owner of any other kind wants: found by discovery, read from its `scale` subresource.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Key, OwnerReference, ResourceType, Uid};
 use flyball_client::{Client, DiscoveredResource, Discovery, Error, Request, Verb};
-use parking_lot::Mutex;
+use flyball_common::served::Served;
 use serde::Deserialize;
-use tokio::time::Instant;
 
 use super::owners::Scale;
 
@@ -47,7 +45,7 @@ pub(super) struct Answer {
 /// Asks the server for scales, and remembers what it serves.
 pub(super) struct Scales {
     client: Client,
-    served: Mutex<Option<(Instant, Arc<Discovery>)>>,
+    served: Served,
 }
 
 #[derive(Deserialize)]
@@ -70,13 +68,13 @@ struct Replicas {
 
 impl Scales {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, served: Mutex::default() }
+        Self { served: Served::new(client.clone()), client }
     }
 
     /// The scale of an owner.
     pub(super) async fn ask(&self, namespace: &str, owner: &OwnerReference) -> Answer {
         let settled = |scale| Answer { scale, ask_again: None };
-        let (served, age) = match self.served().await {
+        let (served, age) = match self.served.known().await {
             Ok(served) => served,
             Err(error) => return settled(Err(Unknown::Api(error))),
         };
@@ -86,7 +84,7 @@ impl Scales {
             Some(age) if !is_answer && age < ASKED_AT_MOST_EVERY => {
                 Answer { scale, ask_again: Some(ASKED_AT_MOST_EVERY - age) }
             }
-            Some(_) if !is_answer => match self.discover().await {
+            Some(_) if !is_answer => match self.served.discover().await {
                 Ok(served) => settled(self.ask_among(&served, namespace, owner).await),
                 Err(error) => settled(Err(Unknown::Api(error))),
             },
@@ -109,21 +107,6 @@ impl Scales {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(Unknown::Api(error)),
         }
-    }
-
-    /// What the server serves, and how old that knowledge is if it is not new.
-    async fn served(&self) -> Result<(Arc<Discovery>, Option<Duration>), Error> {
-        let known = self.served.lock().clone();
-        match known {
-            Some((when, served)) => Ok((served, Some(when.elapsed()))),
-            None => Ok((self.discover().await?, None)),
-        }
-    }
-
-    async fn discover(&self) -> Result<Arc<Discovery>, Error> {
-        let served = Arc::new(self.client.discover().await?);
-        *self.served.lock() = Some((Instant::now(), served.clone()));
-        Ok(served)
     }
 }
 

@@ -1,25 +1,8 @@
 //! What users are told, word for word as upstream tells it: their tools match on it.
 
-use std::fmt::Write;
-
 use flyball_api::LabelSelector;
 use flyball_api::pod::Pod;
-
-/// A selector as Go prints one.
-fn selector(selector: Option<&LabelSelector>) -> String {
-    let Some(LabelSelector { match_labels, match_expressions }) = selector else { return "nil".to_owned() };
-    let mut text = "&LabelSelector{MatchLabels:map[string]string{".to_owned();
-    for (key, value) in match_labels.iter() {
-        let _ = write!(text, "{key}: {value},");
-    }
-    text.push_str("},MatchExpressions:[]LabelSelectorRequirement{");
-    for wanted in match_expressions {
-        let (key, operator, values) = (&wanted.key, &wanted.operator, wanted.values.join(" "));
-        let _ = write!(text, "LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},");
-    }
-    text.push_str("},}");
-    text
-}
+use flyball_common::go_text::selector;
 
 /// Told of a budget some of whose pods nobody controls, although its numbers depend on who does.
 pub(super) fn unmanaged(of: Option<&LabelSelector>) -> String {
