@@ -173,6 +173,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "horizontalpodautoscalers.autoscaling v2; pods; live: */scale, metrics.k8s.io, custom.metrics.k8s.io, \
             external.metrics.k8s.io",
         writes: "horizontalpodautoscalers/status.autoscaling(update); */scale(update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_autoscaling::horizontal::start),
         ..DEFAULT
     },
     Controller { name: "disruption-controller", aliases: &["disruption"], identity: Some("disruption-controller"),

@@ -1,0 +1,62 @@
+//! What is remembered of an autoscaler between two looks: what was recommended, and what was done. Pure.
+
+use flyball_api::Timestamp;
+use jiff::SignedDuration;
+
+/// What is remembered of one autoscaler. It does not survive a restart, as upstream's does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct History {
+    /// Replicas as the measures would have them.
+    pub(super) recommended: Vec<Past>,
+    /// Replicas that were added.
+    pub(super) added: Vec<Past>,
+    /// Replicas that were removed.
+    pub(super) removed: Vec<Past>,
+}
+
+/// A number of replicas at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) replicas: i32,
+    pub(super) at: Timestamp,
+}
+
+impl History {
+    /// At the beginning, what is there is what was recommended.
+    pub fn begin(&mut self, replicas: i32, now: Timestamp) {
+        if self.recommended.is_empty() {
+            self.recommended.push(Past { replicas, at: now });
+        }
+    }
+
+    /// Notes a change of `from` replicas to `to`; those before the longest period of any policy make room.
+    pub fn note_change(&mut self, from: i32, to: i32, longest: SignedDuration, now: Timestamp) {
+        let past = Past { replicas: to.abs_diff(from).try_into().unwrap_or(i32::MAX), at: now };
+        let cutoff = before(now, longest);
+        let side = if to > from { &mut self.added } else { &mut self.removed };
+        remember(side, past, |past| past.at < cutoff);
+    }
+
+    /// How many replicas there were at the beginning of a period that ends now, given how many there are.
+    pub(super) fn at_start_of(&self, period: SignedDuration, replicas: i32, now: Timestamp) -> i32 {
+        let cutoff = before(now, period);
+        let within = |changes: &[Past]| {
+            let recent = changes.iter().filter(|past| past.at > cutoff);
+            recent.fold(0_i32, |sum, past| sum.saturating_add(past.replicas))
+        };
+        replicas.saturating_sub(within(&self.added)).saturating_add(within(&self.removed))
+    }
+}
+
+/// Puts `new` in the place of the last that is too old to matter, so that the list stays as long as what matters.
+pub(super) fn remember(list: &mut Vec<Past>, new: Past, is_old: impl Fn(&Past) -> bool) {
+    match list.iter().rposition(is_old) {
+        Some(place) => list[place] = new,
+        None => list.push(new),
+    }
+}
+
+/// So long before `now`.
+pub(super) fn before(now: Timestamp, period: SignedDuration) -> Timestamp {
+    now.checked_sub(period).unwrap_or(Timestamp::MIN)
+}

@@ -1,0 +1,154 @@
+//! The scale of a workload: found by discovery, read and written live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Key, Object, ObjectMeta, ResourceType};
+use flyball_client::{Client, Discovery, Error};
+use flyball_common::served::Served;
+use flyball_runtime::{Chain, Writer};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::mapping::{GroupKind, resources};
+
+/// What the server serves is not asked for more often than this, however many kinds are not found in it.
+const ASKED_AT_MOST_EVERY: Duration = Duration::from_secs(5);
+/// And never less often than this while there is something to look for.
+const ASKED_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+/// How often a step is tried when others change the workload at the same time, and how long to wait in between.
+const TRIES: u32 = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Finds and changes scales.
+pub(super) struct Scales {
+    client: Client,
+    served: Served,
+}
+
+/// A scale as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Scaled {
+    /// Whose it is.
+    pub(super) resource: ResourceType,
+    /// How many replicas are asked for.
+    pub(super) replicas: i32,
+    /// How many there are.
+    pub(super) present: i32,
+    /// Which pods are its own.
+    pub(super) selector: String,
+    /// All of it.
+    whole: Value,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Wire {
+    metadata: ObjectMeta,
+    spec: WireSpec,
+    status: WireStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireSpec {
+    replicas: i32,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireStatus {
+    replicas: i32,
+    selector: String,
+}
+
+impl Object for Wire {
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
+
+impl Scales {
+    pub(super) fn new(client: Client) -> Self {
+        Self { served: Served::new(client.clone()), client }
+    }
+
+    /// The resources that a kind may be.
+    pub(super) async fn resources(&self, wanted: GroupKind<'_>) -> Result<Vec<ResourceType>, String> {
+        let (mut served, age) = self.served.known().await.map_err(|error| Chain(&error).to_string())?;
+        let mut found = owned(&served, wanted);
+        let is_old = |limit| age.is_some_and(|age| age >= limit);
+        if is_old(ASKED_AT_LEAST_EVERY) || (found.is_err() && is_old(ASKED_AT_MOST_EVERY)) {
+            served = self.served.discover().await.map_err(|error| Chain(&error).to_string())?;
+            found = owned(&served, wanted);
+        }
+        found
+    }
+
+    /// The scale of an object of the first of these resources that has one of that name.
+    pub(super) async fn read(&self, resources: &[ResourceType], key: &Key) -> Result<Scaled, String> {
+        let mut first = None;
+        for resource in resources {
+            match self.read_one(resource, key).await {
+                Ok(scaled) => return Ok(scaled),
+                Err(error) => first = first.or(Some(words(&error, resource))),
+            }
+        }
+        Err(first.unwrap_or_else(|| "unrecognized resource".to_owned()))
+    }
+
+    async fn read_one(&self, resource: &ResourceType, key: &Key) -> Result<Scaled, Error> {
+        let whole: Value = self.client.get_as(resource, key, Some("scale")).await?;
+        let wire = Wire::deserialize(&whole)
+            .map_err(|source| Error::Decode { what: format!("get {resource}/scale {key}").into(), source })?;
+        Ok(Scaled {
+            resource: resource.clone(),
+            replicas: wire.spec.replicas,
+            present: wire.status.replicas,
+            selector: wire.status.selector,
+            whole,
+        })
+    }
+
+    /// Sets the number of replicas, whatever else others change at the same time.
+    pub(super) async fn set(
+        &self,
+        writer: &Writer<'_>,
+        scaled: &mut Scaled,
+        key: &Key,
+        replicas: i32,
+        why: &str,
+    ) -> Result<(), String> {
+        let mut tries = 1;
+        loop {
+            scaled.whole["spec"]["replicas"] = replicas.into();
+            let Scaled { resource, whole, .. } = &*scaled;
+            let answer = writer.update_dynamic::<Wire>(resource, key, Some("scale"), whole, why).await;
+            match answer {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_conflict() && tries < TRIES => {
+                    tokio::time::sleep(BETWEEN_TRIES).await;
+                    if let Ok(now) = self.read_one(&scaled.resource, key).await {
+                        scaled.whole = now.whole;
+                    }
+                    tries += 1;
+                }
+                Err(error) => return Err(words(&error, &scaled.resource)),
+            }
+        }
+    }
+}
+
+fn owned(served: &Arc<Discovery>, wanted: GroupKind<'_>) -> Result<Vec<ResourceType>, String> {
+    resources(served, wanted).map(|found| found.into_iter().cloned().collect())
+}
+
+/// As upstream's events quote it.
+fn words(error: &Error, resource: &ResourceType) -> String {
+    let text = Chain(error).to_string();
+    // Upstream: client-go's scale client is bound to no group, and so names none where the server gave no reason.
+    match error.has_cause("UnexpectedServerResponse") && !resource.group.is_empty() {
+        true => text.replace(&resource.to_string(), &resource.plural),
+        false => text,
+    }
+}

@@ -1,0 +1,3 @@
+//! Controllers of the autoscaling family: how many replicas a workload should have.
+
+pub mod horizontal;
