@@ -290,6 +290,7 @@ pub const CONTROLLERS: &[Controller] = &[
             volumeattachments.storage.k8s.io",
         writes: "nodes/status(patch,update); events(create,patch,update); \
             volumeattachments.storage.k8s.io(create,delete)",
+        state: State::Done, start: Some(flyball_storage::attach_detach::start),
         ..DEFAULT
     },
     Controller { name: "persistentvolume-expander-controller", aliases: &["persistentvolume-expander"], identity: Some("expand-controller"),

@@ -1,5 +1,6 @@
 //! Controllers of the storage family: claims find volumes, and nothing goes that is still in use.
 
+pub mod attach_detach;
 pub mod ephemeral_volume;
 mod finalizer;
 mod names;

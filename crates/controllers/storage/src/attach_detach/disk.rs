@@ -1,0 +1,142 @@
+//! What can be attached to a node: the disks behind volumes, and the names by which nodes and drivers know them.
+
+use flyball_api::PersistentVolume;
+use flyball_api::pod::{Volume, VolumeSource};
+use ring::digest::{SHA256, digest};
+use serde_json::Value;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::in_tree::{Origin, Sources};
+
+/// How the names of drivers' volumes begin.
+const DRIVERS: &str = "kubernetes.io/csi/";
+
+/// A disk that can be attached to nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Disk {
+    /// Its name in the status of nodes.
+    pub name: SmolStr,
+    /// The name by which users know it: that of the volume, mostly.
+    pub title: SmolStr,
+    /// Whether it may be on one node only.
+    pub is_exclusive: bool,
+    /// Who attaches it.
+    pub by: Attacher,
+}
+
+/// Who attaches a disk.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Attacher {
+    /// A driver, asked by a VolumeAttachment.
+    Driver {
+        /// The driver's volume.
+        volume: DriverVolume,
+        /// What the VolumeAttachment refers to.
+        source: Source,
+        /// Whether the volume was written for a plugin that the driver has replaced.
+        is_migrated: bool,
+    },
+    /// The node itself, as soon as its status says that it may (iSCSI, Fibre Channel).
+    Node,
+}
+
+/// What a VolumeAttachment refers to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A PersistentVolume.
+    Volume(SmolStr),
+    /// A volume of a pod, written out as the spec of a PersistentVolume.
+    Inline(Value),
+}
+
+/// A volume in the words of its driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DriverVolume {
+    /// The driver.
+    pub driver: SmolStr,
+    /// What the driver calls the volume.
+    pub handle: SmolStr,
+}
+
+impl DriverVolume {
+    /// The one of that name in the status of nodes; `None` if it is not a driver's.
+    pub fn named(name: &str) -> Option<Self> {
+        let (driver, handle) = name.strip_prefix(DRIVERS)?.split_once('^')?;
+        let is_whole = !driver.is_empty() && !handle.is_empty() && !handle.contains('^');
+        is_whole.then(|| Self { driver: driver.into(), handle: handle.into() })
+    }
+
+    /// Its name in the status of nodes.
+    pub fn name(&self) -> SmolStr {
+        format_smolstr!("{DRIVERS}{}^{}", self.driver, self.handle)
+    }
+
+    /// The name of the VolumeAttachment that asks to attach it to a node.
+    pub fn attachment(&self, node: &str) -> SmolStr {
+        let text = format!("{}{}{node}", self.handle, self.driver);
+        let sum = digest(&SHA256, text.as_bytes());
+        let hex: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format_smolstr!("csi-{hex}")
+    }
+}
+
+impl Disk {
+    /// The disk behind a PersistentVolume, if it has one that can be attached.
+    pub fn of_volume(volume: &PersistentVolume) -> Option<Self> {
+        let (title, spec) = (volume.metadata.name.clone(), &volume.spec);
+        if let Some(csi) = &spec.csi {
+            let behind = DriverVolume { driver: csi.driver.clone(), handle: csi.volume_handle.clone() };
+            let is_exclusive = is_exclusive(&spec.access_modes);
+            return Some(Self::of_driver(behind, Source::Volume(title.clone()), title, is_exclusive, false));
+        }
+        let sources = Sources::read(spec.raw().as_str())?;
+        if let Some(now) = sources.translate(&Origin::Volume(volume)) {
+            let is_exclusive = now.is_exclusive(Some(&spec.access_modes));
+            return Some(Self::of_driver(
+                now.volume,
+                Source::Volume(title.clone()),
+                title,
+                is_exclusive,
+                true,
+            ));
+        }
+        let name = sources.node_disk()?;
+        Some(Self { name, title, is_exclusive: is_exclusive(&spec.access_modes), by: Attacher::Node })
+    }
+
+    /// The disk that a pod names itself, if it can be attached. Volumes of drivers that a pod names itself cannot.
+    pub fn of_inline(namespace: &str, volume: &Volume) -> Option<Self> {
+        let VolumeSource::Inline(field, json) = &volume.source else { return None };
+        let sources = Sources::read(&format!("{{\"{field}\":{}}}", json.as_str()))?;
+        if let Some(now) = sources.translate(&Origin::Pod { namespace, volume: &volume.name }) {
+            let (is_exclusive, title, spec) = (now.is_exclusive(None), now.title.clone(), now.spec());
+            return Some(Self::of_driver(now.volume, Source::Inline(spec), title, is_exclusive, true));
+        }
+        let name = sources.node_disk()?;
+        Some(Self { name, title: volume.name.clone(), is_exclusive: false, by: Attacher::Node })
+    }
+
+    /// The driver that attaches it.
+    pub fn driver(&self) -> Option<&DriverVolume> {
+        match &self.by {
+            Attacher::Driver { volume, .. } => Some(volume),
+            Attacher::Node => None,
+        }
+    }
+
+    fn of_driver(
+        volume: DriverVolume,
+        source: Source,
+        title: SmolStr,
+        is_exclusive: bool,
+        is_migrated: bool,
+    ) -> Self {
+        let name = volume.name();
+        Self { name, title, is_exclusive, by: Attacher::Driver { volume, source, is_migrated } }
+    }
+}
+
+/// Whether a volume of these access modes may be on one node only. Without any, nobody knows: its driver decides.
+pub(super) fn is_exclusive(modes: &[SmolStr]) -> bool {
+    !modes.is_empty() && !modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany")
+}

@@ -1,0 +1,147 @@
+//! What only time tells: since when a disk is unwanted or being attached, and which tries have failed.
+
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+/// The wait after a first failure; each further one doubles it.
+const FIRST_REST: Duration = Duration::from_millis(500);
+const LONGEST_REST: Duration = Duration::from_secs(2 * 60 + 2);
+
+/// One disk on one node.
+#[derive(Debug, Default)]
+pub(super) struct Note {
+    unwanted_since: Option<Instant>,
+    attaching_since: Option<Instant>,
+    failures: u32,
+    rests_until: Option<Instant>,
+    /// Those who wait have been told that other nodes have the disk.
+    pub(super) is_told: bool,
+    /// The node was told that it may attach the disk by itself.
+    pub(super) is_admitted: bool,
+}
+
+/// The notes, for disks on their way; and what nodes had mounted when they went.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    notes: FxHashMap<SmolStr, FxHashMap<SmolStr, Note>>,
+    departed: FxHashMap<SmolStr, Box<[SmolStr]>>,
+}
+
+impl Ledger {
+    /// The note about a disk on a node.
+    pub(super) fn note(&mut self, disk: &str, node: &str) -> &mut Note {
+        self.notes.entry(disk.into()).or_default().entry(node.into()).or_default()
+    }
+
+    /// The note about a disk on a node, if there is one.
+    pub(super) fn find(&self, disk: &str, node: &str) -> Option<&Note> {
+        self.notes.get(disk)?.get(node)
+    }
+
+    /// Forgets a disk on all nodes but those.
+    pub(super) fn keep(&mut self, disk: &str, nodes: impl Fn(&str) -> bool) {
+        if let Some(notes) = self.notes.get_mut(disk) {
+            notes.retain(|node, _| nodes(node));
+            if notes.is_empty() {
+                self.notes.remove(disk);
+            }
+        }
+    }
+
+    /// A node has gone, with these disks mounted. That matters for as long as it has attachments.
+    pub(super) fn went(&mut self, node: &str, mounted: &[SmolStr], has_attachments: impl Fn(&str) -> bool) {
+        self.departed.retain(|node, _| has_attachments(node));
+        if has_attachments(node) {
+            self.departed.insert(node.into(), mounted.into());
+        }
+    }
+
+    /// A node is there.
+    pub(super) fn came(&mut self, node: &str) {
+        self.departed.remove(node);
+    }
+
+    /// Whether a node that has gone had the disk mounted, for all we know.
+    pub(super) fn was_mounted(&self, node: &str, disk: &str) -> bool {
+        self.departed.get(node).is_none_or(|mounted| mounted.iter().any(|name| name == disk))
+    }
+}
+
+impl Note {
+    /// For how long nobody has wanted the disk, which begins now at the latest.
+    pub(super) fn unwanted(&mut self, now: Instant) -> Duration {
+        now.duration_since(*self.unwanted_since.get_or_insert(now))
+    }
+
+    /// For how long nobody has wanted the disk, as far as that was noted.
+    pub(super) fn unwanted_for(&self, now: Instant) -> Duration {
+        self.unwanted_since.map_or(Duration::ZERO, |since| now.duration_since(since))
+    }
+
+    /// Somebody wants the disk.
+    pub(super) fn wanted(&mut self) {
+        self.unwanted_since = None;
+    }
+
+    /// For how long the disk has been on its way, which begins now at the latest.
+    pub(super) fn attaching(&mut self, now: Instant) -> Duration {
+        now.duration_since(*self.attaching_since.get_or_insert(now))
+    }
+
+    /// How long the disk was on its way, as far as that was noted.
+    pub(super) fn attaching_for(&self, now: Instant) -> Duration {
+        self.attaching_since.map_or(Duration::ZERO, |since| now.duration_since(since))
+    }
+
+    /// Whether a try has failed and the next one is not due.
+    pub(super) fn is_resting(&self, now: Instant) -> bool {
+        self.rests_until.is_some_and(|until| now < until)
+    }
+
+    /// When the next try is due.
+    pub(super) fn rest_left(&self, now: Instant) -> Option<Duration> {
+        self.rests_until.map(|until| until.duration_since(now)).filter(|left| !left.is_zero())
+    }
+
+    /// What was tried has been done.
+    pub(super) fn succeeded(&mut self) {
+        (self.failures, self.rests_until, self.attaching_since) = (0, None, None);
+    }
+
+    /// A try has failed: the next one is due after a while, which is returned.
+    pub(super) fn failed(&mut self, now: Instant) -> Duration {
+        let rest = FIRST_REST.saturating_mul(1 << self.failures.min(16)).min(LONGEST_REST);
+        self.failures = self.failures.saturating_add(1);
+        self.rests_until = Some(now + rest);
+        self.attaching_since = None;
+        rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_in_a_row_makes_the_next_try_later() {
+        let (mut note, now) = (Note::default(), Instant::now());
+        let rests: Vec<u128> = (0..10).map(|_| note.failed(now).as_millis()).collect();
+        assert_eq!(rests, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000]);
+        assert!(note.is_resting(now) && !note.is_resting(now + LONGEST_REST));
+    }
+
+    #[test]
+    fn a_node_that_went_had_mounted_what_it_said() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.was_mounted("unheard-of", "disk"), "nobody knows, so it may be mounted");
+        ledger.went("n1", &["disk".into()], |_| true);
+        assert!(ledger.was_mounted("n1", "disk") && !ledger.was_mounted("n1", "other"));
+        ledger.went("n2", &[], |node| node == "n2");
+        assert!(ledger.was_mounted("n1", "other"), "n1 has no attachments any more and is forgotten");
+        ledger.came("n2");
+        assert!(ledger.was_mounted("n2", "other"));
+    }
+}

@@ -1,0 +1,105 @@
+//! Numbers about disks, under upstream's names.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flyball_runtime::metrics::{Family, Metrics, Stability};
+use parking_lot::Mutex;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::disk::{Attacher, Disk, DriverVolume};
+use super::plan::Force;
+
+const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
+
+static FORCED: Family = Family::counter(
+    "attach_detach_controller_attachdetach_controller_forced_detaches",
+    Stability::Alpha,
+    &["reason"],
+    "Number of times a disk was taken from a node by force.",
+);
+static TOTAL: Family = Family::gauge(
+    "attachdetach_controller_total_volumes",
+    Stability::Alpha,
+    &["plugin_name", "state"],
+    "Number of disks on nodes, wanted and actual.",
+);
+static IN_USE: Family = Family::gauge(
+    "storage_count_attachable_volumes_in_use",
+    Stability::Alpha,
+    &["node", "volume_plugin"],
+    "Number of disks that pods of a node use.",
+);
+static TAKEN: Family = Family::histogram(
+    "storage_operation_duration_seconds",
+    Stability::Alpha,
+    &["volume_plugin", "operation_name", "status", "migrated"],
+    SECONDS,
+    "How long it takes to attach or detach a disk.",
+);
+
+/// How the numbers stand.
+pub(super) type Counts = BTreeMap<[SmolStr; 2], usize>;
+
+/// The controller's numbers.
+pub(super) struct Numbers {
+    metrics: Metrics,
+    /// What was said at the last scrape, so that what has gone can be unsaid.
+    said: Mutex<[Counts; 2]>,
+}
+
+impl Numbers {
+    pub(super) fn new(metrics: Metrics) -> Self {
+        Self { metrics, said: Mutex::default() }
+    }
+
+    /// A disk was taken without asking its node.
+    pub(super) fn forced(&self, why: Force) {
+        let why = match why {
+            Force::Timeout => "timeout",
+            Force::OutOfService => "out-of-service",
+        };
+        self.metrics.counter(&FORCED, &[why]).inc();
+    }
+
+    /// A disk was attached, or was not.
+    pub(super) fn attached(&self, disk: &Disk, took: Duration, is_well: bool) {
+        let is_migrated = matches!(disk.by, Attacher::Driver { is_migrated: true, .. });
+        self.took(&plugin(&disk.name), "volume_attach", took, is_well, is_migrated);
+    }
+
+    /// A disk's driver was asked to detach it, or could not be asked.
+    pub(super) fn detached(&self, disk: &str, took: Duration, is_well: bool) {
+        self.took(&plugin(disk), "volume_detach", took, is_well, false);
+    }
+
+    fn took(&self, plugin: &str, what: &str, took: Duration, is_well: bool, is_migrated: bool) {
+        let (status, migrated) =
+            (if is_well { "success" } else { "fail-unknown" }, if is_migrated { "true" } else { "false" });
+        self.metrics.histogram(&TAKEN, &[plugin, what, status, migrated]).observe(took.as_secs_f64());
+    }
+
+    /// How many disks there are: by plugin and state, and by node and plugin.
+    pub(super) fn count(&self, now: [Counts; 2]) {
+        let mut said = self.said.lock();
+        for (family, (said, now)) in [&TOTAL, &IN_USE].into_iter().zip(said.iter().zip(&now)) {
+            for labels in said.keys().filter(|labels| !now.contains_key(*labels)) {
+                self.metrics.forget(family, &[&labels[0], &labels[1]]);
+            }
+            for (labels, count) in now {
+                #[expect(clippy::cast_precision_loss, reason = "counts of objects")]
+                self.metrics.gauge(family, &[&labels[0], &labels[1]]).set(*count as f64);
+            }
+        }
+        *said = now;
+    }
+}
+
+/// The plugin of a disk; for a driver's, with the driver.
+pub(super) fn plugin(disk: &str) -> SmolStr {
+    if let Some(DriverVolume { driver, .. }) = DriverVolume::named(disk) {
+        return format_smolstr!("kubernetes.io/csi:{driver}");
+    }
+    let end = disk.match_indices('/').nth(1).map_or(disk.len(), |(at, _)| at);
+    disk[..end].into()
+}

@@ -1,0 +1,130 @@
+use flyball_api::pod::Pod;
+use serde_json::{Value, json};
+
+use super::super::disk::{Attacher, Disk, DriverVolume, Source};
+use super::super::metrics::plugin;
+use super::volume;
+
+#[test]
+fn a_driver_volume_has_names() {
+    let volume = DriverVolume { driver: "csi.example.com".into(), handle: "handle-1".into() };
+    assert_eq!(volume.name(), "kubernetes.io/csi/csi.example.com^handle-1");
+    assert_eq!(DriverVolume::named(&volume.name()), Some(volume.clone()));
+    // As recorded from upstream.
+    let name = "csi-082d7726858bfc5c29bd81a1cab468c6e36e3038241364bd5648f760fb60e108";
+    assert_eq!(volume.attachment("node-1"), name);
+    for other in
+        ["kubernetes.io/iscsi/x", "kubernetes.io/csi/d", "kubernetes.io/csi/d^", "kubernetes.io/csi/d^a^b"]
+    {
+        assert_eq!(DriverVolume::named(other), None, "{other}");
+    }
+    assert_eq!(plugin(&volume.name()), "kubernetes.io/csi:csi.example.com");
+    assert_eq!(plugin("kubernetes.io/iscsi/10.0.0.1:3260:iqn:0"), "kubernetes.io/iscsi");
+}
+
+#[test]
+fn volumes_of_old_plugins_are_read_as_those_of_drivers() {
+    let zoned = |zones: &str| {
+        let mut volume =
+            volume(json!({"gcePersistentDisk": {"pdName": "d"}, "accessModes": ["ReadOnlyMany"]}));
+        volume.metadata.labels = [("topology.kubernetes.io/zone", zones)].into_iter().collect();
+        volume
+    };
+    let plain = |source: Value| {
+        let mut spec = source;
+        spec["accessModes"] = json!(["ReadWriteOnce"]);
+        spec["claimRef"] = json!({"namespace": "team", "name": "claim"});
+        volume(spec)
+    };
+    #[rustfmt::skip]
+    let table = [
+        (plain(json!({"awsElasticBlockStore": {"volumeID": "vol-1"}})),                   Some("csi/ebs.csi.aws.com^vol-1")),
+        (plain(json!({"awsElasticBlockStore": {"volumeID": "aws://eu-west-1a/vol-2"}})),  Some("csi/ebs.csi.aws.com^vol-2")),
+        (plain(json!({"awsElasticBlockStore": {"volumeID": "aws://eu-west-1a/disk"}})),   None),
+        (plain(json!({"gcePersistentDisk": {"pdName": "d"}})),                            Some("csi/pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d")),
+        (zoned("europe-west1-b"),                                                         Some("csi/pd.csi.storage.gke.io^projects/UNSPECIFIED/zones/europe-west1-b/disks/d")),
+        (zoned("europe-west1-b__europe-west1-c"),                                         Some("csi/pd.csi.storage.gke.io^projects/UNSPECIFIED/regions/europe-west1/disks/d")),
+        (zoned("europe-west1-b__us-east1-c"),                                             None),
+        (zoned("here__there"),                                                            None),
+        (plain(json!({"cinder": {"volumeID": "c"}})),                                     Some("csi/cinder.csi.openstack.org^c")),
+        (plain(json!({"portworxVolume": {"volumeID": "p"}})),                             Some("csi/pxd.portworx.com^p")),
+        (plain(json!({"azureDisk": {"diskName": "n", "diskURI": "/subscriptions/x"}})),   Some("csi/disk.csi.azure.com^/subscriptions/x")),
+        (plain(json!({"azureDisk": {"diskURI": "/x", "kind": "Shared"}})),                None),
+        (plain(json!({"azureFile": {"secretName": "azure-storage-account-acc-secret", "shareName": "s"}})), Some("csi/file.csi.azure.com^#acc#s#pv#team")),
+        (plain(json!({"azureFile": {"secretName": "mine", "shareName": "s", "secretNamespace": "o"}})),     Some("csi/file.csi.azure.com^#mine#s#pv#o")),
+        (plain(json!({"vsphereVolume": {"volumePath": "[ds] v.vmdk"}})),                  Some("csi/csi.vsphere.vmware.com^[ds] v.vmdk")),
+        (plain(json!({"iscsi": {"targetPortal": "1.2.3.4:3260", "iqn": "iqn.a:b", "lun": 2}})), Some("iscsi/1.2.3.4:3260:iqn.a:b:2")),
+        (plain(json!({"fc": {"targetWWNs": ["5000", "5001"], "lun": 3}})),                Some("fc/[5000 5001]:3")),
+        (plain(json!({"fc": {"wwids": ["3600"]}})),                                       Some("fc/[3600]")),
+        (plain(json!({"fc": {"targetWWNs": ["5000"]}})),                                  None),
+        (plain(json!({"hostPath": {"path": "/data"}})),                                   None),
+        (plain(json!({"nfs": {"server": "s", "path": "/"}})),                             None),
+    ];
+    for (volume, want) in table {
+        let disk = Disk::of_volume(&volume);
+        let name = disk.as_ref().map(|disk| disk.name.as_str());
+        assert_eq!(name, want.map(|name| format!("kubernetes.io/{name}")).as_deref());
+        assert!(disk.is_none_or(|disk| disk.title == "pv"));
+    }
+}
+
+#[test]
+fn modes_say_whether_a_disk_can_be_shared() {
+    let csi = || json!({"csi": {"driver": "d", "volumeHandle": "h"}});
+    let pd = || json!({"gcePersistentDisk": {"pdName": "d"}});
+    #[rustfmt::skip]
+    let table = [
+        (csi(), json!([]),                                  false),
+        (csi(), json!(["ReadWriteOnce"]),                   true),
+        (csi(), json!(["ReadWriteOncePod"]),                true),
+        (csi(), json!(["ReadWriteOnce", "ReadOnlyMany"]),   false),
+        (csi(), json!(["ReadWriteMany"]),                   false),
+        (pd(),  json!(["ReadOnlyMany"]),                    false),
+        (pd(),  json!(["ReadWriteMany"]),                   true),
+        (pd(),  json!(["ReadWriteOnce", "ReadOnlyMany"]),   true),
+    ];
+    for (mut spec, modes, want) in table {
+        spec["accessModes"] = modes.clone();
+        assert_eq!(Disk::of_volume(&volume(spec)).unwrap().is_exclusive, want, "{modes}");
+    }
+}
+
+#[test]
+fn a_disk_that_a_pod_names_is_written_out_for_its_driver() {
+    let disk = |volume: Value| {
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {"namespace": "team"}, "spec": {"volumes": [volume]}}))
+                .unwrap();
+        Disk::of_inline("team", pod.spec.volumes.first()?)
+    };
+    let found = disk(
+        json!({"name": "v", "awsElasticBlockStore": {"volumeID": "vol-1", "fsType": "ext4", "partition": 2}}),
+    );
+    let found = found.unwrap();
+    assert_eq!((found.title.as_str(), found.is_exclusive), ("ebs.csi.aws.com-vol-1", true));
+    let Attacher::Driver { source: Source::Inline(spec), is_migrated: true, .. } = found.by else { panic!() };
+    assert_eq!(
+        spec,
+        json!({
+            "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1", "fsType": "ext4",
+                    "volumeAttributes": {"partition": "2"}},
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Filesystem",
+        })
+    );
+
+    let found =
+        disk(json!({"name": "v", "azureFile": {"secretName": "mine", "shareName": "s", "readOnly": true}}));
+    let found = found.unwrap();
+    assert_eq!((found.title.as_str(), found.is_exclusive), ("#mine#s#v#team", false));
+    let found = disk(json!({"name": "v", "gcePersistentDisk": {"pdName": "d", "readOnly": true}})).unwrap();
+    assert_eq!((found.title.as_str(), found.is_exclusive), ("pd.csi.storage.gke.io-d", false));
+    let found = disk(json!({"name": "v", "iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0}})).unwrap();
+    assert_eq!((found.title.as_str(), &found.by), ("v", &Attacher::Node));
+    assert_eq!(
+        disk(json!({"name": "v", "csi": {"driver": "inline.example"}})),
+        None,
+        "not attached, only mounted"
+    );
+    assert_eq!(disk(json!({"name": "v", "cinder": {"volumeID": 7}})), None, "not readable");
+}

@@ -1,0 +1,45 @@
+//! Tables for the pure parts.
+
+mod disk;
+mod plan;
+mod triggers;
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{PersistentVolume, VolumeAttachment};
+use serde_json::{Value, json};
+
+use super::disk::Disk;
+use super::wants::Want;
+
+fn volume(spec: Value) -> PersistentVolume {
+    serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap()
+}
+
+fn pod(namespace: &str, name: &str) -> Arc<Pod> {
+    Arc::new(serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap())
+}
+
+/// What a pod on `node` wants: a driver's disk, or one that the node attaches by itself.
+fn want(is_driven: bool, mode: &str) -> Want {
+    let spec = if is_driven {
+        json!({"csi": {"driver": "d.example", "volumeHandle": "h"}, "accessModes": [mode]})
+    } else {
+        json!({"iscsi": {"targetPortal": "p:3260", "iqn": "iqn.x", "lun": 1}, "accessModes": [mode]})
+    };
+    Want { disk: Disk::of_volume(&volume(spec)).unwrap(), pods: vec![pod("ns", "app")] }
+}
+
+fn attachment(is_attached: bool, is_deleting: bool, error: Option<&str>) -> VolumeAttachment {
+    let mut status = json!({"attached": is_attached});
+    if let Some(error) = error {
+        let kind = if is_deleting { "detachError" } else { "attachError" };
+        status[kind] = json!({"message": error});
+    }
+    let mut metadata = json!({"name": "csi-x", "uid": "u"});
+    if is_deleting {
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    }
+    serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+}

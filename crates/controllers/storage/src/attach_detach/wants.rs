@@ -1,0 +1,263 @@
+//! Who wants which disk on which node, as far as the caches tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use flyball_api::pod::{ContainerState, Pod, Volume, VolumeSource};
+use flyball_api::{CSIDriver, Key, Node, Object, PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
+use flyball_cache::{Index, Informer};
+use flyball_common::index::by_node;
+use serde::Deserialize;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::disk::{Disk, DriverVolume};
+use super::metrics::{Counts, plugin};
+use crate::names::BOUND;
+use crate::usage::{claim_name, is_made_for, pods_of};
+
+/// What tells that disks of a node are attached from here.
+const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+
+/// Pods by the disks that they name themselves.
+pub(super) const BY_INLINE_DISK: Index<Pod> = Index::new("inline-disk", |pod, emit| {
+    for volume in &pod.spec.volumes {
+        if let Some(disk) = Disk::of_inline(&pod.metadata.namespace, volume) {
+            emit(&disk.name);
+        }
+    }
+});
+/// Volumes by their disk.
+pub(super) const BY_DISK: Index<PersistentVolume> = Index::new("disk", |volume, emit| {
+    if let Some(disk) = Disk::of_volume(volume) {
+        emit(&disk.name);
+    }
+});
+/// Nodes by the disks that their status says are attached.
+pub(super) const BY_REPORTED: Index<Node> = Index::new("reported-disk", |node, emit| {
+    for volume in &node.status.volumes_attached {
+        emit(&volume.name);
+    }
+});
+/// VolumeAttachments by what they refer to: the name of a PersistentVolume, or that of a disk. The latter has slashes.
+pub(super) const BY_SOURCE: Index<VolumeAttachment> = Index::new("source", |attachment, emit| {
+    if let Some(volume) = &attachment.spec.source.persistent_volume_name {
+        emit(volume);
+    } else if let Some(volume) = inline_volume(attachment) {
+        emit(&volume.name());
+    }
+});
+
+/// VolumeAttachments by node.
+pub(super) const BY_TARGET: Index<VolumeAttachment> =
+    Index::new("target-node", |attachment, emit| emit(&attachment.spec.node_name));
+
+/// Pods of one node that want one disk there.
+#[derive(Debug, Clone)]
+pub struct Want {
+    /// The disk.
+    pub disk: Disk,
+    /// The pods, in the order of their names.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// The caches that tell.
+pub(super) struct Caches {
+    pub(super) pods: Arc<Informer<Pod>>,
+    pub(super) nodes: Arc<Informer<Node>>,
+    pub(super) claims: Arc<Informer<PersistentVolumeClaim>>,
+    pub(super) volumes: Arc<Informer<PersistentVolume>>,
+    pub(super) drivers: Arc<Informer<CSIDriver>>,
+    pub(super) attachments: Arc<Informer<VolumeAttachment>>,
+}
+
+impl Caches {
+    /// The node of that name.
+    pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
+        self.nodes.store().get(&Key::cluster(name))
+    }
+
+    /// The disks that are wanted on a node, by name.
+    pub(super) fn wanted_on(&self, node: &str) -> BTreeMap<SmolStr, Want> {
+        let mut wants = BTreeMap::new();
+        if !self.node(node).is_some_and(|node| is_managed(&node)) {
+            return wants;
+        }
+        for pod in sorted(self.pods.store().by(&by_node(), node)) {
+            for disk in self.disks_of(&pod) {
+                add(&mut wants, disk.name.clone(), disk, &pod);
+            }
+        }
+        wants
+    }
+
+    /// The nodes where a disk is wanted.
+    pub(super) fn wanting(&self, disk: &str) -> BTreeMap<SmolStr, Want> {
+        let mut candidates = self.pods.store().by(&BY_INLINE_DISK, disk);
+        for volume in self.volumes.store().by(&BY_DISK, disk) {
+            if let Some(claim) = &volume.spec.claim_ref {
+                let claim = Key::new(claim.namespace.as_str(), claim.name.as_str());
+                candidates.extend(pods_of(self.pods.store(), &claim));
+            }
+        }
+        let mut wants = BTreeMap::new();
+        for pod in sorted(candidates) {
+            let node = &pod.spec.node_name;
+            if let Some(found) = self.disks_of(&pod).find(|found| found.name == disk)
+                && self.node(node).is_some_and(|node| is_managed(&node))
+            {
+                add(&mut wants, node.clone(), found, &pod);
+            }
+        }
+        wants
+    }
+
+    /// The disks that a pod wants on its node.
+    fn disks_of(&self, pod: &Pod) -> impl Iterator<Item = Disk> {
+        let volumes = if wants_disks(pod) { &*pod.spec.volumes } else { &[] };
+        volumes.iter().filter_map(|volume| self.disk_of(pod, volume))
+    }
+
+    /// The names of the disks behind a pod's volumes, whether it wants them or not.
+    pub(super) fn disk_names(&self, pod: &Pod) -> Vec<SmolStr> {
+        let disks = pod.spec.volumes.iter().filter_map(|volume| self.disk_of(pod, volume));
+        disks.map(|disk| disk.name).collect()
+    }
+
+    fn disk_of(&self, pod: &Pod, volume: &Volume) -> Option<Disk> {
+        let disk = match claim_name(pod, volume) {
+            None => Disk::of_inline(&pod.metadata.namespace, volume)?,
+            Some(name) => {
+                let claim = self.claims.store().get(&Key::new(pod.metadata.namespace.as_str(), name))?;
+                let is_own = !matches!(volume.source, VolumeSource::Ephemeral(_)) || is_made_for(&claim, pod);
+                Disk::of_volume(&*self.bound_volume(&claim).filter(|_| is_own)?)?
+            }
+        };
+        let driver = disk.driver().and_then(|by| self.drivers.store().get(&Key::cluster(by.driver.as_str())));
+        let needs_attaching = driver.is_none_or(|driver| driver.spec.attach_required != Some(false));
+        needs_attaching.then_some(disk)
+    }
+
+    /// The volume that a claim is bound to, if the volume agrees.
+    pub(super) fn bound_volume(&self, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
+        if claim.status.phase != BOUND || claim.spec.volume_name.is_empty() {
+            return None;
+        }
+        let volume = self.volumes.store().get(&Key::cluster(claim.spec.volume_name.as_str()))?;
+        let is_mutual = volume.spec.claim_ref.as_ref().is_some_and(|owner| owner.uid == claim.metadata.uid);
+        is_mutual.then_some(volume)
+    }
+
+    /// The attachments of a driver's volume, by node. Those that somebody else has named are somebody else's.
+    pub(super) fn attachments_of(&self, volume: &DriverVolume) -> BTreeMap<SmolStr, Arc<VolumeAttachment>> {
+        let (disk, store) = (volume.name(), self.attachments.store());
+        let mut found = store.by(&BY_SOURCE, &disk);
+        for known in self.volumes.store().by(&BY_DISK, &disk) {
+            found.extend(store.by(&BY_SOURCE, &known.metadata.name));
+        }
+        for node in self.nodes.store().by(&BY_REPORTED, &disk) {
+            found.extend(store.get(&Key::cluster(volume.attachment(&node.metadata.name))));
+        }
+        let is_ours = |attachment: &Arc<VolumeAttachment>| {
+            attachment.metadata.name == volume.attachment(&attachment.spec.node_name)
+        };
+        let by_node = |attachment: Arc<VolumeAttachment>| (attachment.spec.node_name.clone(), attachment);
+        found.into_iter().filter(is_ours).map(by_node).collect()
+    }
+
+    /// The disks of all volumes of a driver.
+    pub(super) fn disks_of_driver(&self, driver: &str) -> Vec<SmolStr> {
+        let disks = self.volumes.store().list().into_iter().filter_map(|volume| Disk::of_volume(&volume));
+        let is_its = |disk: &Disk| disk.driver().is_some_and(|volume| volume.driver == driver);
+        disks.filter(is_its).map(|disk| disk.name).collect()
+    }
+
+    /// How many disks there are: by plugin, wanted and actual; and by node and plugin.
+    pub(super) fn count(&self) -> [Counts; 2] {
+        let (mut total, mut used) = (Counts::new(), Counts::new());
+        let mut wanted = BTreeSet::new();
+        for pod in self.pods.store().list().iter().filter(|pod| !pod.spec.node_name.is_empty()) {
+            let node = &pod.spec.node_name;
+            for volume in &pod.spec.volumes {
+                let plugin = match (&volume.source, self.disk_of(pod, volume)) {
+                    (VolumeSource::Csi { driver }, _) => format_smolstr!("kubernetes.io/csi:{driver}"),
+                    (_, Some(disk)) => {
+                        let plugin = plugin(&disk.name);
+                        if wants_disks(pod) && self.node(node).is_some_and(|node| is_managed(&node)) {
+                            wanted.insert((disk.name, node.clone()));
+                        }
+                        plugin
+                    }
+                    (_, None) => continue,
+                };
+                *used.entry([node.clone(), plugin]).or_default() += 1;
+            }
+        }
+        for (disk, _) in &wanted {
+            *total.entry([plugin(disk), "desired_state_of_world".into()]).or_default() += 1;
+        }
+        for node in self.nodes.store().list() {
+            for volume in &node.status.volumes_attached {
+                *total.entry([plugin(&volume.name), "actual_state_of_world".into()]).or_default() += 1;
+            }
+        }
+        [total, used]
+    }
+
+    /// The disk that an attachment is about, if that can still be told.
+    pub(super) fn disk_name_of(&self, attachment: &VolumeAttachment) -> Option<SmolStr> {
+        match &attachment.spec.source.persistent_volume_name {
+            Some(name) => {
+                let volume = self.volumes.store().get(&Key::cluster(name.as_str()))?;
+                Disk::of_volume(&volume).map(|disk| disk.name)
+            }
+            None => inline_volume(attachment).map(|volume| volume.name()),
+        }
+    }
+}
+
+/// Whether the disks of a node are attached from here.
+pub(super) fn is_managed(node: &Node) -> bool {
+    node.metadata.annotations.contains_key(MANAGED)
+}
+
+/// Whether a pod on a node needs its disks: until its containers have ended for good.
+pub(super) fn wants_disks(pod: &Pod) -> bool {
+    let statuses = || pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    let runs = || {
+        let ended =
+            |state: &_| matches!(state, ContainerState::Waiting { .. } | ContainerState::Terminated(_));
+        statuses().any(|status| !ended(&status.state))
+    };
+    !pod.spec.node_name.is_empty() && !pod.is_finished() && (!pod.is_deleting() || runs())
+}
+
+/// The volume that an attachment describes itself, instead of naming a PersistentVolume.
+fn inline_volume(attachment: &VolumeAttachment) -> Option<DriverVolume> {
+    #[derive(Deserialize)]
+    struct Spec {
+        csi: Csi,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Csi {
+        driver: SmolStr,
+        volume_handle: SmolStr,
+    }
+    let spec = attachment.spec.source.inline_volume_spec.as_ref()?;
+    let Spec { csi } = serde_json::from_str(spec.as_str()).ok()?;
+    Some(DriverVolume { driver: csi.driver, handle: csi.volume_handle })
+}
+
+fn sorted(mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+    pods.sort_by_cached_key(|pod| pod.key());
+    pods.dedup_by(|a, b| Arc::ptr_eq(a, b));
+    pods
+}
+
+fn add(wants: &mut BTreeMap<SmolStr, Want>, key: SmolStr, disk: Disk, pod: &Arc<Pod>) {
+    let want = wants.entry(key).or_insert_with(|| Want { disk, pods: vec![] });
+    // Two volumes of a pod may be the same disk.
+    if want.pods.last().is_none_or(|last| !Arc::ptr_eq(last, pod)) {
+        want.pods.push(pod.clone());
+    }
+}
