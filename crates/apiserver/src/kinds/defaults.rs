@@ -194,9 +194,6 @@ const CONSTANTS: &[(&str, Constants)] = &[
     ("core/v1.Secret", &[("type", Text("Opaque"))]),
     ("core/v1.EndpointPort", &[("protocol", Text("TCP"))]),
     ("core/v1.NamespaceStatus", &[("phase", Text("Active"))]),
-    ("core/v1.PersistentVolumeSpec", &[
-        ("persistentVolumeReclaimPolicy", Text("Retain")), ("volumeMode", Text("Filesystem")),
-    ]),
     ("core/v1.PersistentVolumeStatus", &[("phase", Text("Pending"))]),
     ("core/v1.PersistentVolumeClaimSpec", &[("volumeMode", Text("Filesystem"))]),
     ("core/v1.PersistentVolumeClaimStatus", &[("phase", Text("Pending"))]),
@@ -272,6 +269,7 @@ const COMPUTED: &[(&str, Compute)] = &[
     ("rbac/v1.Subject", various::default_subject),
     ("resource/v1.ExactDeviceRequest", various::default_device_request),
     ("resource/v1.DeviceSubRequest", various::default_device_request),
+    ("core/v1.PersistentVolume", storage::default_volume),
     ("storage/v1.CSIDriverSpec", storage::default_csi_driver_spec),
     ("apiextensions/v1.CustomResourceDefinition", extension::default_definition),
 ];

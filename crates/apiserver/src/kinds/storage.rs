@@ -18,6 +18,17 @@ pub(super) struct Claim;
 /// `storage.k8s.io/v1` VolumeAttributesClass.
 pub(super) struct AttributesClass;
 
+/// Only a volume of its own is completed: a VolumeAttachment may hold the same spec, which stays as it was written.
+pub(super) fn default_volume(volume: &mut Value) {
+    if !volume.at("spec").is_object() {
+        return;
+    }
+    if volume.text("spec.persistentVolumeReclaimPolicy").is_empty() {
+        volume.put("spec.persistentVolumeReclaimPolicy", "Retain");
+    }
+    volume.or_put("spec.volumeMode", "Filesystem");
+}
+
 /// A driver without lifecycle modes serves persistent volumes.
 pub(super) fn default_csi_driver_spec(spec: &mut Value) {
     spec.or_put("volumeLifecycleModes", json!(["Persistent"]));
