@@ -120,6 +120,13 @@ impl<T: DeserializeOwned> WithRaw<T> {
     pub fn new(raw: RawJson) -> Result<Self, serde_json::Error> {
         Ok(Self { parsed: raw.to()?, raw })
     }
+
+    /// The same with some fields changed, unknown ones kept.
+    pub fn edited(&self, change: impl FnOnce(&mut Value)) -> Result<Self, serde_json::Error> {
+        let mut value = self.raw.to_value();
+        change(&mut value);
+        Self::new(RawJson::from_value(&value))
+    }
 }
 
 impl<T> WithRaw<T> {

@@ -283,6 +283,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "persistentvolumes(create,delete,update); persistentvolumes/status(update); \
             persistentvolumeclaims(update); persistentvolumeclaims/status(update); pods(create,delete); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::binder::start),
         ..DEFAULT
     },
     Controller { name: "persistentvolume-attach-detach-controller", aliases: &["attachdetach"], identity: Some("attachdetach-controller"),
@@ -297,6 +298,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "persistentvolumeclaims",
         writes: "persistentvolumes(patch,update); persistentvolumeclaims/status(patch,update); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::expander::start),
         ..DEFAULT
     },
     Controller { name: "clusterrole-aggregation-controller", aliases: &["clusterrole-aggregation"], identity: Some("clusterrole-aggregation-controller"),

@@ -1,0 +1,79 @@
+//! Volumes that are directories of this machine, for trying things out on a single node: making and removing them.
+
+use std::io;
+use std::path::Path;
+
+use flyball_api::PersistentVolumeClaim;
+
+/// Directories are made and removed below this one only.
+const ROOT: &str = "/tmp/";
+
+/// Where the volume of a claim is. The claim's uid makes it the same each time.
+pub(super) fn path_for(claim: &PersistentVolumeClaim) -> String {
+    format!("{ROOT}hostpath_pv/{}", claim.metadata.uid)
+}
+
+/// Makes a directory.
+pub(super) async fn make(path: String) -> Result<(), String> {
+    use std::os::unix::fs::DirBuilderExt;
+    blocking(move || std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)).await
+}
+
+/// Removes the directory of a volume and all that is in it; one that is not there is removed.
+pub(super) async fn remove(volume: &str, path: Option<String>) -> Result<(), String> {
+    let Some(path) = path else {
+        let why = "spec.PersistentVolumeSource.HostPath is nil";
+        return Err(format!("failed to create deleter for volume {volume:?}: {why}"));
+    };
+    // Upstream: hostpath.Delete matches `/tmp/.+` anywhere; a path that only contains it is refused here.
+    if !is_below_root(&path) {
+        return Err(format!("host_path deleter only supports /tmp/.+ but received provided {path}"));
+    }
+    blocking(move || remove_all(Path::new(&path))).await
+}
+
+fn is_below_root(path: &str) -> bool {
+    let rest = path.strip_prefix(ROOT).unwrap_or_default();
+    !rest.is_empty() && !rest.split('/').any(|part| part == "..")
+}
+
+fn remove_all(path: &Path) -> io::Result<()> {
+    let removed = match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), String> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_lies_below_the_root_is_removed() {
+        #[rustfmt::skip]
+        let table = [
+            ("/tmp/a",              true),
+            ("/tmp/a/b..c",         true),
+            ("/tmp/",               false),
+            ("/tmp",                false),
+            ("/data/tmp/a",         false),
+            ("/tmp/../etc",         false),
+            ("/tmp/a/../../etc",    false),
+        ];
+        for (path, want) in table {
+            assert_eq!(is_below_root(path), want, "{path}");
+        }
+    }
+}

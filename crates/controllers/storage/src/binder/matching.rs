@@ -1,0 +1,104 @@
+//! Which volume suits a claim. Pure.
+
+use std::sync::Arc;
+
+use flyball_api::selector::InvalidSelector;
+use flyball_api::{PersistentVolume, PersistentVolumeClaim, Quantity, ResourceList, Selector};
+use smol_str::SmolStr;
+
+use crate::class;
+use crate::names::{AVAILABLE, STORAGE};
+
+/// Whether a volume is promised or bound to a claim: by name, and by uid if it says one.
+pub(crate) fn is_promised(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    volume.spec.claim_ref.as_ref().is_some_and(|to| {
+        let meta = &claim.metadata;
+        to.name == meta.name && to.namespace == meta.namespace && (to.uid.is_empty() || to.uid == meta.uid)
+    })
+}
+
+/// The best of `volumes` for a claim that names none. Fewer ways of access than others have come first, even before a
+/// promise; then a promised one, then the smallest. Volumes that are not promised are left to the scheduler if the
+/// claim `waits` for a pod.
+pub(crate) fn best<'a>(
+    claim: &PersistentVolumeClaim,
+    volumes: &'a [Arc<PersistentVolume>],
+    waits: bool,
+) -> Result<Option<&'a Arc<PersistentVolume>>, InvalidSelector> {
+    let selector = claim.spec.selector.as_ref().map(|selector| selector.compile()).transpose()?;
+    let suits = |volume: &&Arc<PersistentVolume>| {
+        let is_free = volume.spec.claim_ref.is_none() && !waits;
+        is_possible(volume, claim)
+            && (is_promised(volume, claim) || is_free && is_choice(volume, claim, selector.as_ref()))
+    };
+    Ok(volumes.iter().filter(suits).min_by_key(|volume| {
+        let modes = distinct(&volume.spec.access_modes);
+        let size = size(&volume.spec.capacity);
+        (modes.len(), modes, !is_promised(volume, claim), size, volume.metadata.name.clone())
+    }))
+}
+
+/// What every volume must have that a claim gets without naming it, promised or not.
+fn is_possible(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    size(&volume.spec.capacity) >= size(&claim.spec.resources.requests)
+        && same_mode(volume, claim)
+        && same_attributes(volume, claim)
+        && !volume.metadata.is_deleting()
+        && has_modes(volume, claim)
+}
+
+/// What a volume must have besides that is nobody's yet.
+fn is_choice(volume: &PersistentVolume, claim: &PersistentVolumeClaim, selector: Option<&Selector>) -> bool {
+    volume.status.phase == AVAILABLE
+        && selector.is_none_or(|selector| selector.matches(&volume.metadata.labels))
+        && class::of_volume(volume) == class::of_claim(claim)
+}
+
+/// Why a volume that a claim names will not do; nothing if it will.
+pub(crate) fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
+    let too_small = size(&volume.spec.capacity).value() < size(&claim.spec.resources.requests).value();
+    match () {
+        () if volume.metadata.is_deleting() => {
+            Some(format!("the volume is marked for deletion {:?}", volume.metadata.name))
+        }
+        () if too_small => Some("requested PV is too small".into()),
+        () if class::of_volume(volume) != class::of_claim(claim) => {
+            Some("storageClassName does not match".into())
+        }
+        () if !same_attributes(volume, claim) => Some("volumeAttributesClassName does not match".into()),
+        () if !same_mode(volume, claim) => Some("incompatible volumeMode".into()),
+        () if !has_modes(volume, claim) => Some("incompatible accessMode".into()),
+        () => None,
+    }
+}
+
+/// Whether volume and claim agree on files or blocks; files if they do not say.
+pub(crate) fn same_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    mode(volume.spec.volume_mode.as_ref()) == mode(claim.spec.volume_mode.as_ref())
+}
+
+/// Files or blocks; files if nothing is said.
+pub(crate) fn mode(said: Option<&SmolStr>) -> &str {
+    said.map_or("Filesystem", SmolStr::as_str)
+}
+
+fn same_attributes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let name = |said: &Option<SmolStr>| said.clone().unwrap_or_default();
+    name(&volume.spec.volume_attributes_class_name) == name(&claim.spec.volume_attributes_class_name)
+}
+
+fn has_modes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    claim.spec.access_modes.iter().all(|mode| volume.spec.access_modes.contains(mode))
+}
+
+fn distinct(modes: &[SmolStr]) -> Vec<SmolStr> {
+    let mut modes = modes.to_vec();
+    modes.sort_unstable();
+    modes.dedup();
+    modes
+}
+
+/// How much storage is listed.
+pub(crate) fn size(amounts: &ResourceList) -> Quantity {
+    amounts.get(STORAGE).unwrap_or(Quantity::ZERO)
+}

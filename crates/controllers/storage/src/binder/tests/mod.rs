@@ -1,0 +1,7 @@
+//! Tables for the binder, over volumes and claims in words.
+
+mod claims;
+mod edits;
+mod matching;
+mod volumes;
+mod world;

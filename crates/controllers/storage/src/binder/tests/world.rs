@@ -1,0 +1,243 @@
+//! Volumes and claims in words, and a property: whatever they are and in whatever order they are looked at, they end
+//! up bound one to one, as they suit each other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::binder::claim::{self, Step, View};
+use crate::binder::{edit, matching, volume as volumes};
+use crate::names::{AVAILABLE, BOUND_BY_CONTROLLER, LOST, PENDING, RELEASED};
+
+fn modes(text: &str) -> Value {
+    let long = |short: &str| match short {
+        "RWO" => "ReadWriteOnce",
+        "ROX" => "ReadOnlyMany",
+        "RWX" => "ReadWriteMany",
+        other => panic!("{other}"),
+    };
+    json!(text.split(',').map(long).collect::<Vec<_>>())
+}
+
+/// A volume in words: its name, `1Gi` (size), `RWO,ROX`, `class=`, `phase=`, `for=claim` (promised by name),
+/// `of=claim` (bound to it by uid), `ours` (chosen by a controller), `made=` (by whom), `policy=`, `label=`,
+/// `attributes=`, `block`, `going`.
+pub(super) fn volume(words: &str) -> PersistentVolume {
+    let mut words = words.split_whitespace();
+    let name = words.next().unwrap();
+    let mut object = json!({
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "annotations": {}, "labels": {}},
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "gold",
+            "persistentVolumeReclaimPolicy": "Retain"},
+        "status": {"phase": "Available"},
+    });
+    for word in words {
+        match word.split_once('=') {
+            Some(("class", class)) => object["spec"]["storageClassName"] = json!(class),
+            Some(("phase", phase)) => object["status"]["phase"] = json!(phase),
+            Some(("policy", policy)) => object["spec"]["persistentVolumeReclaimPolicy"] = json!(policy),
+            Some(("label", label)) => object["metadata"]["labels"][label] = json!("yes"),
+            Some(("attributes", class)) => object["spec"]["volumeAttributesClassName"] = json!(class),
+            Some(("made", by)) => {
+                object["metadata"]["annotations"]["pv.kubernetes.io/provisioned-by"] = json!(by);
+            }
+            Some(("was", size)) => {
+                object["metadata"]["annotations"]["volume.alpha.kubernetes.io/pre-resize-capacity"] =
+                    json!(size);
+            }
+            Some(("for", claim)) => object["spec"]["claimRef"] = json!({"namespace": "ns", "name": claim}),
+            Some(("of", claim)) => {
+                let uid = format!("uid-{claim}");
+                object["spec"]["claimRef"] = json!({"namespace": "ns", "name": claim, "uid": uid});
+            }
+            _ => match word {
+                "ours" => {
+                    object["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] = json!("yes");
+                }
+                "block" => object["spec"]["volumeMode"] = json!("Block"),
+                "going" => object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z"),
+                size if size.ends_with('i') => object["spec"]["capacity"]["storage"] = json!(size),
+                text => object["spec"]["accessModes"] = modes(text),
+            },
+        }
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+/// A claim in words: its name, `1Gi`, `RWO,ROX`, `class=` (`class=-` leaves it open), `phase=`, `names=volume`, `done`
+/// (it has had its volume), `ours`, `label=` (a selector), `attributes=`, `node` (the scheduler chose one), `block`.
+pub(super) fn claim(words: &str) -> PersistentVolumeClaim {
+    let mut words = words.split_whitespace();
+    let name = words.next().unwrap();
+    let mut object = json!({
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "annotations": {}},
+        "spec": {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "gold"},
+        "status": {"phase": "Pending"},
+    });
+    for word in words {
+        let mut note = |key: &str, value: &str| object["metadata"]["annotations"][key] = json!(value);
+        match word.split_once('=') {
+            Some(("class", "-")) => object["spec"]["storageClassName"] = Value::Null,
+            Some(("class", class)) => object["spec"]["storageClassName"] = json!(class),
+            Some(("phase", phase)) => object["status"]["phase"] = json!(phase),
+            Some(("names", volume)) => object["spec"]["volumeName"] = json!(volume),
+            Some(("label", label)) => object["spec"]["selector"] = json!({"matchLabels": {label: "yes"}}),
+            Some(("attributes", class)) => object["spec"]["volumeAttributesClassName"] = json!(class),
+            Some(("has", size)) => object["status"]["capacity"] = json!({"storage": size}),
+            _ => match word {
+                "done" => note("pv.kubernetes.io/bind-completed", "yes"),
+                "ours" => note("pv.kubernetes.io/bound-by-controller", "yes"),
+                "node" => note("volume.kubernetes.io/selected-node", "n"),
+                "block" => object["spec"]["volumeMode"] = json!("Block"),
+                size if size.ends_with('i') => {
+                    object["spec"]["resources"]["requests"]["storage"] = json!(size)
+                }
+                text => object["spec"]["accessModes"] = modes(text),
+            },
+        }
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+pub(super) fn class(name: &str, provisioner: &str, mode: &str) -> StorageClass {
+    serde_json::from_value(json!({
+        "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode,
+    }))
+    .unwrap()
+}
+
+/// A cluster of nothing but volumes and claims, whose writes are seen at once.
+#[derive(Clone, Default, PartialEq, Debug)]
+struct World {
+    volumes: BTreeMap<Key, Arc<PersistentVolume>>,
+    claims: BTreeMap<Key, Arc<PersistentVolumeClaim>>,
+}
+
+impl World {
+    fn sync_claim(&mut self, key: &Key) {
+        let Some(claim) = self.claims.get(key).cloned() else { return };
+        let all: Vec<_> = self.volumes.values().cloned().collect();
+        let named = all.iter().find(|volume| volume.metadata.name == claim.spec.volume_name);
+        let view = View {
+            claim: &claim,
+            named,
+            volumes: &all,
+            class: None,
+            default_class: None,
+            waiting: &[],
+            provisions: false,
+        };
+        let mut claim = PersistentVolumeClaim::clone(&claim);
+        match claim::plan(&view).unwrap() {
+            Step::Bind(volume) => {
+                let taken = edit::taken(volume, &claim).unwrap();
+                let mut volume = taken.unwrap_or_else(|| PersistentVolume::clone(volume));
+                volume.status.phase = "Bound".into();
+                claim = edit::given(&claim, &volume).unwrap().unwrap_or(claim);
+                claim.status = edit::status_with(&claim, &volume);
+                self.volumes.insert(volume.key(), Arc::new(volume));
+            }
+            Step::Pend(_) => claim.status = edit::status_without(&claim, PENDING),
+            Step::Lose(_) => claim.status = edit::status_without(&claim, LOST),
+            Step::Wait(_) | Step::Contest(_) | Step::Classify(_) | Step::Provision(_) => {}
+        }
+        self.claims.insert(key.clone(), Arc::new(claim));
+    }
+
+    fn sync_volume(&mut self, key: &Key) {
+        let Some(volume) = self.volumes.get(key).cloned() else { return };
+        let mut volume = PersistentVolume::clone(&volume);
+        let reference = volume.spec.claim_ref.clone().unwrap_or_default();
+        let claim = self.claims.values().find(|claim| claim.metadata.uid == reference.uid);
+        match volumes::plan(&volume, claim.map(|claim| &**claim)) {
+            volumes::Step::Be(phase) => volume.status.phase = phase.into(),
+            volumes::Step::Free => {
+                volume = edit::freed(&volume).unwrap();
+                volume.status.phase = AVAILABLE.into();
+            }
+            volumes::Step::Reclaim => volume.status.phase = RELEASED.into(),
+            volumes::Step::AskClaim | volumes::Step::Mismatch { .. } => {}
+        }
+        self.volumes.insert(key.clone(), Arc::new(volume));
+    }
+
+    fn sync_all(&mut self) {
+        self.claims.keys().cloned().collect::<Vec<_>>().iter().for_each(|key| self.sync_claim(key));
+        self.volumes.keys().cloned().collect::<Vec<_>>().iter().for_each(|key| self.sync_volume(key));
+    }
+
+    /// What is wrong; empty when nothing is.
+    fn broken(&self) -> Vec<String> {
+        let mut broken = vec![];
+        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+        for claim in self.claims.values().filter(|claim| claim.status.phase == "Bound") {
+            let (name, volume_name) = (claim.metadata.name.as_str(), claim.spec.volume_name.as_str());
+            if let Some(other) = owners.insert(volume_name, name) {
+                broken.push(format!("{name} and {other} both have {volume_name}"));
+            }
+            match self.volumes.get(&Key::cluster(volume_name)) {
+                None => broken.push(format!("{name} has {volume_name}, which is not there")),
+                Some(volume) if !matching::is_promised(volume, claim) => {
+                    broken.push(format!("{name} has {volume_name}, which is another's"));
+                }
+                Some(volume) if was_given(claim) && is_too_small(volume, claim) => {
+                    broken.push(format!("{name} has {volume_name}, which is too small"));
+                }
+                Some(_) => {}
+            }
+        }
+        broken
+    }
+}
+
+/// Whether a controller chose its volume: what users have tied together is left to them.
+fn was_given(claim: &PersistentVolumeClaim) -> bool {
+    claim.metadata.annotations.contains_key(BOUND_BY_CONTROLLER)
+}
+
+fn is_too_small(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    matching::size(&volume.spec.capacity) < matching::size(&claim.spec.resources.requests)
+}
+
+const SIZES: &[&str] = &["1Gi", "2Gi", "3Gi"];
+const MODES: &[&str] = &["RWO", "RWO,ROX", "RWX"];
+const TIES: &[&str] = &["", "", "", "for=c0", "for=c1", "of=c2", "of=gone", "of=c1 ours", "block"];
+const WISHES: &[&str] = &["", "", "", "names=v0", "names=v1", "names=nowhere", "block"];
+
+proptest! {
+    #[test]
+    fn claims_and_volumes_end_up_one_to_one(
+        volumes in prop::collection::vec((prop::sample::select(SIZES), prop::sample::select(MODES), prop::sample::select(TIES)), 0..5),
+        claims in prop::collection::vec((prop::sample::select(SIZES), prop::sample::select(MODES), prop::sample::select(WISHES)), 0..5),
+        order in prop::collection::vec((any::<bool>(), 0_usize..5), 0..12),
+    ) {
+        let mut world = World::default();
+        for (at, (size, modes, tie)) in volumes.iter().enumerate() {
+            let volume = volume(&format!("v{at} {size} {modes} {tie} phase=Pending"));
+            world.volumes.insert(volume.key(), Arc::new(volume));
+        }
+        for (at, (size, modes, wish)) in claims.iter().enumerate() {
+            let claim = claim(&format!("c{at} {size} {modes} {wish}"));
+            world.claims.insert(claim.key(), Arc::new(claim));
+        }
+        for (is_claim, at) in order {
+            match is_claim {
+                true => world.sync_claim(&Key::new("ns", format!("c{at}"))),
+                false => world.sync_volume(&Key::cluster(format!("v{at}"))),
+            }
+            prop_assert_eq!(world.broken(), Vec::<String>::new());
+        }
+        // A claim may take a volume only once that is available, and a volume see its claim only after that.
+        for _ in 0..4 {
+            world.sync_all();
+            prop_assert_eq!(world.broken(), Vec::<String>::new());
+        }
+        let settled = world.clone();
+        world.sync_all();
+        prop_assert_eq!(world, settled);
+    }
+}

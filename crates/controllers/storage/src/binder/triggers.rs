@@ -1,0 +1,65 @@
+//! Which claims and volumes to look at after a change, and by what volumes are found.
+
+use flyball_api::pod::Pod;
+use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim};
+use flyball_cache::{Change, Index, Store};
+use smol_str::format_smolstr;
+
+use super::recycler::volume_of;
+use crate::class;
+
+/// Volumes by the claim that they refer to, as `namespace/name`.
+pub(super) const PROMISED: Index<PersistentVolume> = Index::new("claim", |volume, emit| {
+    if let Some(claim) = claim_of(volume) {
+        emit(&format_smolstr!("{claim}"));
+    }
+});
+
+/// Volumes that refer to no claim, by their class.
+pub(super) const FREE: Index<PersistentVolume> = Index::new("free of class", |volume, emit| {
+    if volume.spec.claim_ref.is_none() {
+        emit(class::of_volume(volume));
+    }
+});
+
+/// The claim that a volume refers to.
+pub(super) fn claim_of(volume: &PersistentVolume) -> Option<Key> {
+    let reference = volume.spec.claim_ref.as_ref()?;
+    Some(Key::new(reference.namespace.as_str(), reference.name.as_str()))
+}
+
+/// A claim, whatever happened to it.
+pub(super) fn claim_changed(change: &Change<'_, PersistentVolumeClaim>) -> Option<Key> {
+    Some(change.key())
+}
+
+/// A volume, whatever happened to it.
+pub(super) fn volume_changed(change: &Change<'_, PersistentVolume>) -> Option<Key> {
+    Some(change.key())
+}
+
+/// The claim of a volume that is gone.
+pub(super) fn volume_gone(change: &Change<'_, PersistentVolume>) -> Option<Key> {
+    change.old.filter(|_| change.new.is_none()).and_then(|volume| claim_of(volume))
+}
+
+/// The volumes of a claim that is gone: the one that it names, and those that refer to it.
+pub(super) fn claim_gone(
+    change: &Change<'_, PersistentVolumeClaim>,
+    volumes: &Store<PersistentVolume>,
+) -> Vec<Key> {
+    let Some(claim) = change.old.filter(|_| change.new.is_none()) else { return vec![] };
+    let referring = volumes.by(&PROMISED, &format_smolstr!("{}", claim.key()));
+    let mut keys: Vec<Key> = referring.iter().map(|volume| volume.key()).collect();
+    if !claim.spec.volume_name.is_empty() {
+        keys.push(Key::cluster(claim.spec.volume_name.as_str()));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The volume that a pod recycles.
+pub(super) fn recycler_changed(change: &Change<'_, Pod>) -> Option<Key> {
+    volume_of(&change.object().metadata.name).map(Key::cluster)
+}
