@@ -9,6 +9,7 @@ pub mod index;
 pub mod labelled;
 pub mod nodeaffinity;
 pub mod pods;
+pub mod private_key;
 pub mod revisions;
 pub mod served;
 pub mod slow_start;

@@ -14,7 +14,8 @@ use rustls::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{AuthenticationOptions, ClusterCa, certs, fresh::Fresh, ttl::TtlCache};
+use super::{AuthenticationOptions, ClusterCa, certs, ttl::TtlCache};
+use crate::fresh::Fresh;
 use crate::metrics::{
     AUTHENTICATED_REQUESTS, AUTHENTICATION_ATTEMPTS, AUTHENTICATION_DURATION, AUTHN_DURATION, AUTHN_REQUESTS,
     Family, Metrics,

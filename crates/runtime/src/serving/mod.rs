@@ -11,7 +11,6 @@ mod authz;
 mod certs;
 mod cluster_ca;
 mod decisions;
-mod fresh;
 mod health;
 mod negotiate;
 mod options;

@@ -387,25 +387,6 @@ fn options_that_cannot_work_name_the_culprit() {
     assert!(tls_problems(&ServingOptions { cipher_suites: good, ..Default::default() }).is_empty());
 }
 
-#[tokio::test(start_paused = true)]
-async fn changed_files_are_read_again_and_unusable_ones_ignored() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("file");
-    std::fs::write(&file, "1").unwrap();
-    let parse = |contents: &[Vec<u8>]| {
-        String::from_utf8_lossy(&contents[0]).parse::<u32>().map_err(|error| error.to_string())
-    };
-    let fresh = fresh::Fresh::new(vec![file.clone()], parse).unwrap();
-    for (content, want) in [("1", 1), ("22", 22), ("no number", 22), ("333", 333)] {
-        std::fs::write(&file, content).unwrap();
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(*fresh.get(), want, "{content}");
-    }
-    std::fs::remove_file(&file).unwrap();
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert_eq!(*fresh.get(), 333, "a file that is gone leaves the last version");
-}
-
 /// One request over TLS; what protocol was spoken, and the answer's code.
 async fn fetch(
     address: std::net::SocketAddr,

@@ -16,7 +16,8 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{COMPONENT, ServingOptions, certs, fresh::Fresh};
+use super::{COMPONENT, ServingOptions, certs};
+use crate::fresh::Fresh;
 
 /// Every suite that upstream's flag takes. Those without forward secrecy or authenticated encryption are known,
 /// so that old command lines work, and never used.

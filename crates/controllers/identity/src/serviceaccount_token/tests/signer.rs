@@ -108,8 +108,8 @@ fn keys_of_other_kinds_are_refused_with_a_reason() {
     #[rustfmt::skip]
     let table = [
         ("no key",           b"nothing".as_slice(), "it holds no private key in PEM form"),
-        ("an unused curve",  key!("k256-pkcs8"),    "it must be an RSA key or an ECDSA key on one of the curves P-256, P-384 and P-521"),
-        ("Ed25519",          key!("ed25519"),       "it must be an RSA key or an ECDSA key on one of the curves P-256, P-384 and P-521"),
+        ("an unused curve",  key!("k256-pkcs8"),    "it must be an RSA key, an ECDSA key on one of the curves P-256, P-384 and P-521, or an Ed25519 key"),
+        ("Ed25519",          key!("ed25519"),       "it must be an RSA or ECDSA key: tokens are not signed with Ed25519"),
         ("too small",        key!("rsa-small"),     "it must be an RSA key of 2048 to 4096 bits: TooSmall"),
     ];
     for (case, pem, want) in table {

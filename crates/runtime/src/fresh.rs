@@ -17,7 +17,7 @@ type Stamp = Vec<Option<(SystemTime, u64)>>;
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
 /// A value made from one or more files.
-pub(super) struct Fresh<T> {
+pub struct Fresh<T> {
     files: Vec<PathBuf>,
     parse: Parse<T>,
     state: Mutex<State<T>>,
@@ -31,7 +31,7 @@ struct State<T> {
 
 impl<T> Fresh<T> {
     /// Reads the files for the first time; the error names the culprit.
-    pub(super) fn new(
+    pub fn new(
         files: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, String> {
@@ -42,7 +42,7 @@ impl<T> Fresh<T> {
     }
 
     /// The value of the files as they are.
-    pub(super) fn get(&self) -> Arc<T> {
+    pub fn get(&self) -> Arc<T> {
         let mut state = self.state.lock();
         if state.looked.elapsed() >= LOOK_AGAIN {
             state.looked = Instant::now();
@@ -75,4 +75,28 @@ fn load<T>(files: &[PathBuf], parse: impl Fn(&[Vec<u8>]) -> Result<T, String>) -
     };
     let contents: Vec<Vec<u8>> = files.iter().map(read).collect::<Result<_, _>>()?;
     parse(&contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn changed_files_are_read_again_and_unusable_ones_ignored() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "1").unwrap();
+        let parse = |contents: &[Vec<u8>]| {
+            String::from_utf8_lossy(&contents[0]).parse::<u32>().map_err(|error| error.to_string())
+        };
+        let fresh = Fresh::new(vec![file.clone()], parse).unwrap();
+        for (content, want) in [("1", 1), ("22", 22), ("no number", 22), ("333", 333)] {
+            std::fs::write(&file, content).unwrap();
+            tokio::time::advance(Duration::from_secs(1)).await;
+            assert_eq!(*fresh.get(), want, "{content}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(*fresh.get(), 333, "a file that is gone leaves the last version");
+    }
 }

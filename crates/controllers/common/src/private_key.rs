@@ -1,0 +1,209 @@
+//! Private keys as operators keep them in files: read from any of the usual forms, ready to sign.
+
+use p256::ecdsa::signature::Signer as _;
+use p256::pkcs8::der::asn1::{AnyRef, BitStringRef};
+use p256::pkcs8::der::{self, Encode as _};
+use p256::pkcs8::{
+    self, AlgorithmIdentifierRef, DecodePrivateKey, EncodePublicKey, ObjectIdentifier,
+    SubjectPublicKeyInfoRef,
+};
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
+
+const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
+
+/// Why a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// No key is found.
+    #[error("it holds no private key in PEM form")]
+    Pem(#[source] rustls_pki_types::pem::Error),
+    /// An RSA key that is broken, or too small or too large.
+    #[error("it must be an RSA key of 2048 to 4096 bits: {0}")]
+    Rsa(ring::error::KeyRejected),
+    /// A key of another kind.
+    #[error("it must be an RSA key, an ECDSA key on one of the curves P-256, P-384 and P-521, or an Ed25519 key")]
+    Unknown,
+    /// The public half cannot be written.
+    #[error("its public key cannot be encoded")]
+    Public(#[source] der::Error),
+}
+
+/// Why something could not be signed.
+#[derive(Debug, thiserror::Error)]
+#[error("the key refuses to sign")]
+pub struct Refused;
+
+/// How a key signs; the hash goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// PKCS #1 v1.5 with SHA-256.
+    Rsa,
+    /// ECDSA on P-256 with SHA-256.
+    P256,
+    /// ECDSA on P-384 with SHA-384.
+    P384,
+    /// ECDSA on P-521 with SHA-512.
+    P521,
+    /// EdDSA on Curve25519.
+    Ed25519,
+}
+
+/// How the two numbers of an ECDSA signature are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One after the other, as in tokens.
+    Fixed,
+    /// As an ASN.1 sequence, as in certificates.
+    Der,
+}
+
+/// A key, ready to sign.
+pub struct PrivateKey {
+    pair: Pair,
+    public: Vec<u8>,
+}
+
+enum Pair {
+    Rsa(Box<RsaKeyPair>),
+    P256(p256::ecdsa::SigningKey),
+    P384(p384::ecdsa::SigningKey),
+    P521(Box<p521::ecdsa::SigningKey>),
+    Ed25519(Ed25519KeyPair),
+}
+
+impl PrivateKey {
+    /// Reads a key: PKCS #1 or PKCS #8 for RSA, SEC 1 or PKCS #8 for ECDSA, PKCS #8 for Ed25519. Other blocks in the
+    /// file are passed over.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
+        let (pair, public) = match PrivateKeyDer::from_pem_slice(pem).map_err(KeyError::Pem)? {
+            PrivateKeyDer::Pkcs1(der) => {
+                rsa(RsaKeyPair::from_der(der.secret_pkcs1_der()).map_err(KeyError::Rsa)?)?
+            }
+            PrivateKeyDer::Sec1(der) => {
+                let der = der.secret_sec1_der();
+                // The length of the number tells the curve: the smallest that it fits is the right one.
+                let small = p256::SecretKey::from_sec1_der(der).ok().map(Curve::P256);
+                let middle = || p384::SecretKey::from_sec1_der(der).ok().map(Curve::P384);
+                let large = || p521::SecretKey::from_sec1_der(der).ok().map(Curve::P521);
+                small.or_else(middle).or_else(large).ok_or(KeyError::Unknown)?.split()?
+            }
+            PrivateKeyDer::Pkcs8(der) => from_pkcs8(der.secret_pkcs8_der())?,
+            _ => return Err(KeyError::Unknown),
+        };
+        Ok(Self { pair, public })
+    }
+
+    /// How it signs.
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.pair {
+            Pair::Rsa(_) => Algorithm::Rsa,
+            Pair::P256(_) => Algorithm::P256,
+            Pair::P384(_) => Algorithm::P384,
+            Pair::P521(_) => Algorithm::P521,
+            Pair::Ed25519(_) => Algorithm::Ed25519,
+        }
+    }
+
+    /// The public half: a SubjectPublicKeyInfo in DER.
+    pub fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    /// Signs a message.
+    pub fn sign(&self, message: &[u8], form: Form) -> Result<Vec<u8>, Refused> {
+        /// One curve's signature in the form that is wanted.
+        macro_rules! ecdsa {
+            ($curve:ident, $key:expr) => {{
+                let signature: $curve::ecdsa::Signature = $key.try_sign(message).map_err(|_| Refused)?;
+                match form {
+                    Form::Fixed => signature.to_bytes().to_vec(),
+                    Form::Der => signature.to_der().as_bytes().to_vec(),
+                }
+            }};
+        }
+        Ok(match &self.pair {
+            Pair::Rsa(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
+                    .map_err(|_| Refused)?;
+                signature
+            }
+            Pair::P256(key) => ecdsa!(p256, key),
+            Pair::P384(key) => ecdsa!(p384, key),
+            Pair::P521(key) => ecdsa!(p521, key),
+            Pair::Ed25519(pair) => pair.sign(message).as_ref().to_vec(),
+        })
+    }
+}
+
+fn from_pkcs8(der: &[u8]) -> Result<(Pair, Vec<u8>), KeyError> {
+    if let Some(curve) = Curve::from_pkcs8(der) {
+        return curve.split();
+    }
+    if let Ok(pair) = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der) {
+        let public = public_key(ED25519, None, pair.public_key().as_ref())?;
+        return Ok((Pair::Ed25519(pair), public));
+    }
+    rsa(RsaKeyPair::from_pkcs8(der).map_err(not_rsa)?)
+}
+
+/// A PKCS #8 key that is neither on a known curve nor RSA.
+fn not_rsa(error: ring::error::KeyRejected) -> KeyError {
+    if error.to_string() == "WrongAlgorithm" { KeyError::Unknown } else { KeyError::Rsa(error) }
+}
+
+fn rsa(pair: RsaKeyPair) -> Result<(Pair, Vec<u8>), KeyError> {
+    let public = public_key(RSA, Some(AnyRef::NULL), pair.public_key().as_ref())?;
+    Ok((Pair::Rsa(Box::new(pair)), public))
+}
+
+fn public_key(
+    oid: ObjectIdentifier,
+    parameters: Option<AnyRef<'_>>,
+    bits: &[u8],
+) -> Result<Vec<u8>, KeyError> {
+    let subject_public_key = BitStringRef::from_bytes(bits).map_err(KeyError::Public)?;
+    let algorithm = AlgorithmIdentifierRef { oid, parameters };
+    SubjectPublicKeyInfoRef { algorithm, subject_public_key }.to_der().map_err(KeyError::Public)
+}
+
+/// A number on a curve.
+enum Curve {
+    P256(p256::SecretKey),
+    P384(p384::SecretKey),
+    P521(p521::SecretKey),
+}
+
+impl Curve {
+    fn from_pkcs8(der: &[u8]) -> Option<Self> {
+        let small = p256::SecretKey::from_pkcs8_der(der).ok().map(Self::P256);
+        let middle = || p384::SecretKey::from_pkcs8_der(der).ok().map(Self::P384);
+        let large = || p521::SecretKey::from_pkcs8_der(der).ok().map(Self::P521);
+        small.or_else(middle).or_else(large)
+    }
+
+    fn split(self) -> Result<(Pair, Vec<u8>), KeyError> {
+        let encoded = match &self {
+            Self::P256(key) => key.public_key().to_public_key_der(),
+            Self::P384(key) => key.public_key().to_public_key_der(),
+            Self::P521(key) => key.public_key().to_public_key_der(),
+        };
+        let public = encoded.map_err(|error| match error {
+            pkcs8::spki::Error::Asn1(error) => KeyError::Public(error),
+            _ => KeyError::Unknown,
+        })?;
+        let pair = match self {
+            Self::P256(key) => Pair::P256(key.into()),
+            Self::P384(key) => Pair::P384(key.into()),
+            Self::P521(key) => {
+                let key = p521::ecdsa::SigningKey::from_bytes(&key.to_bytes());
+                Pair::P521(Box::new(key.map_err(|_| KeyError::Unknown)?))
+            }
+        };
+        Ok((pair, public.into_vec()))
+    }
+}
