@@ -20,6 +20,28 @@ pub fn format_micros(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
+/// Reads a time as strictly as Go does by RFC 3339: a date, `T`, a time with seconds, and `Z` or an offset.
+pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+    let bytes = text.as_bytes();
+    let shape = b"dddd-dd-ddTdd:dd:dd";
+    let fits = |(byte, wanted): (&u8, &u8)| match wanted {
+        b'd' => byte.is_ascii_digit(),
+        other => byte == other,
+    };
+    let (moment, rest) = bytes.split_at_checked(shape.len())?;
+    let fraction = rest.iter().position(|byte| !matches!(byte, b'.' | b'0'..=b'9'))?;
+    let (fraction, zone) = rest.split_at(fraction);
+    let is_fraction = fraction.is_empty()
+        || fraction.len() > 1
+            && fraction.strip_prefix(b".").is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
+    let is_offset =
+        || zone.len() == 6 && zone.iter().skip(1).zip(b"dd:dd").all(fits) && matches!(zone[0], b'+' | b'-');
+    if !moment.iter().zip(shape).all(fits) || !is_fraction || !(zone == b"Z" || is_offset()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
 /// Cuts the fraction of a second off, as a trip through the API would.
 pub fn truncate(time: Timestamp) -> Timestamp {
     let seconds = time.as_second() - i64::from(time.subsec_nanosecond() < 0);

@@ -206,6 +206,7 @@ pub const CONTROLLERS: &[Controller] = &[
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-client-kubelet](approve); \
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-client|kubernetes.io/kube-apiserver-client-kubelet|kubernetes.io/kubelet-serving|kubernetes.io/legacy-unknown](sign); \
             subjectaccessreviews.authorization.k8s.io(create); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_certificates::signing::start),
         ..DEFAULT
     },
     Controller { name: "certificatesigningrequest-approving-controller", aliases: &["csrapproving"], identity: Some("certificate-controller"),
@@ -216,6 +217,7 @@ pub const CONTROLLERS: &[Controller] = &[
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-client-kubelet](approve); \
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-client|kubernetes.io/kube-apiserver-client-kubelet|kubernetes.io/kubelet-serving|kubernetes.io/legacy-unknown](sign); \
             subjectaccessreviews.authorization.k8s.io(create); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_certificates::approving::start),
         ..DEFAULT
     },
     Controller { name: "certificatesigningrequest-cleaner-controller", aliases: &["csrcleaner"], identity: Some("certificate-controller"),
@@ -226,6 +228,7 @@ pub const CONTROLLERS: &[Controller] = &[
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-client-kubelet](approve); \
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-client|kubernetes.io/kube-apiserver-client-kubelet|kubernetes.io/kubelet-serving|kubernetes.io/legacy-unknown](sign); \
             subjectaccessreviews.authorization.k8s.io(create); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_certificates::cleaning::start),
         ..DEFAULT
     },
     Controller { name: "podcertificaterequest-cleaner-controller", aliases: &[], identity: Some("podcertificaterequestcleaner"),
@@ -244,12 +247,14 @@ pub const CONTROLLERS: &[Controller] = &[
         on_by_default: false,
         watches: "secrets (type bootstrap.kubernetes.io/token in kube-system); configmaps (kube-public/cluster-info)",
         writes: "configmaps[cluster-info] in kube-public(update); events in kube-public(create,patch,update)",
+        state: State::Done, start: Some(flyball_certificates::bootstrap_signer::start),
         ..DEFAULT
     },
     Controller { name: "token-cleaner-controller", aliases: &["tokencleaner"], identity: Some("token-cleaner"),
         on_by_default: false,
         watches: "secrets (kube-system)",
         writes: "secrets in kube-system(delete); events in kube-system(create,patch,update)",
+        state: State::Done, start: Some(flyball_certificates::token_cleaner::start),
         ..DEFAULT
     },
     Controller { name: "node-ipam-controller", aliases: &["nodeipam"], identity: Some("node-controller"),

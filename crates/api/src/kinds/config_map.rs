@@ -1,4 +1,4 @@
-//! ConfigMaps, with their text data: the root-CA publisher compares it.
+//! ConfigMaps, whole: controllers cache only the few that they write.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,15 @@ use crate::{Labels, ObjectMeta, resource};
 pub struct ConfigMap {
     /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The text entries. Binary ones are not kept.
+    /// The text entries.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub data: Labels,
+    /// The binary entries, in base64.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub binary_data: Labels,
+    /// Whether the API server refuses changes to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub immutable: Option<bool>,
 }
 
 resource!(ConfigMap, "", "v1", "configmaps", "ConfigMap", namespaced);

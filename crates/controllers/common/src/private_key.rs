@@ -25,7 +25,9 @@ pub enum KeyError {
     #[error("it must be an RSA key of 2048 to 4096 bits: {0}")]
     Rsa(ring::error::KeyRejected),
     /// A key of another kind.
-    #[error("it must be an RSA key, an ECDSA key on one of the curves P-256, P-384 and P-521, or an Ed25519 key")]
+    #[error(
+        "it must be an RSA key, an ECDSA key on one of the curves P-256, P-384 and P-521, or an Ed25519 key"
+    )]
     Unknown,
     /// The public half cannot be written.
     #[error("its public key cannot be encoded")]

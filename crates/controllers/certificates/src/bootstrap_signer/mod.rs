@@ -1,0 +1,45 @@
+//! Signs the public ConfigMap `cluster-info` with every bootstrap token, so that who knows a token can trust what it says.
+//!
+//! - **Promise**: if `kube-public/cluster-info` has a `kubeconfig`, it has a signature of it under `jws-kubeconfig-<id>`
+//!   for every token in `kube-system` that may sign, and for no other.
+//! - **Watches** secrets of type `bootstrap.kubernetes.io/token` in `kube-system` and that one ConfigMap. **Writes** its
+//!   `jws-kubeconfig-*` entries.
+//! - Upstream: `pkg/controller/bootstrap/bootstrapsigner.go`. What differs: a write that fails is tried again.
+
+pub mod jws;
+pub mod plan;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use flyball_api::{ConfigMap, Key, Secret};
+use flyball_cache::{Change, Filter};
+use flyball_runtime::{Context, StartError, Tasks};
+
+use crate::bootstrap_token;
+
+/// The name under which the controller runs.
+pub const NAME: &str = "bootstrap-signer-controller";
+
+const NAMESPACE: &str = "kube-public";
+const CONFIG_MAP: &str = "cluster-info";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("bootstrap_signer_queue");
+    let only = Filter {
+        namespace: Some(NAMESPACE.into()),
+        fields: Some(format!("metadata.name={CONFIG_MAP}")),
+        ..Filter::default()
+    };
+    let infos = cx.informers.filtered::<ConfigMap>(only);
+    let tokens = cx.informers.filtered::<Secret>(bootstrap_token::filter());
+    let info = Key::new(NAMESPACE, CONFIG_MAP);
+    let wanted = info.clone();
+    tasks.feed(&infos, &queue, move |change| Some(change.key()).filter(|key| *key == wanted));
+    tasks.feed(&tokens, &queue, move |_: &Change<'_, Secret>| Some(info.clone()));
+    tasks.workers(&queue, 1, Arc::new(sync::Controller { cx, infos, tokens }));
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Signatures that appear, change and go.
+
+use flyball_api::ConfigMap;
+use serde_json::{Value, json};
+
+use super::jws::detached;
+use super::plan::resigned;
+use crate::bootstrap_token::SigningToken;
+
+const CONTENT: &str = "apiVersion: v1\nkind: Config\n";
+
+fn token(id: &str) -> SigningToken {
+    SigningToken { id: id.to_owned(), secret: format!("{id}-half") }
+}
+
+fn info(data: Value) -> ConfigMap {
+    let metadata = json!({"name": "cluster-info", "labels": {"theirs": "x"}});
+    serde_json::from_value(json!({"metadata": metadata, "data": data, "binaryData": {"logo": "eA=="}}))
+        .unwrap()
+}
+
+#[test]
+fn the_signature_is_what_upstream_makes() {
+    // Upstream: cluster-bootstrap's own test of its signatures.
+    let token = SigningToken { id: "joshua".to_owned(), secret: "my voice is my passcode".to_owned() };
+    assert_eq!(
+        detached("Hello from the other side. I must have called a thousand times.", &token),
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
+    );
+}
+
+#[test]
+fn every_token_that_may_has_a_signature_and_no_other_has() {
+    let signed = |ids: &[&str]| {
+        let mut data = json!({"kubeconfig": CONTENT, "more": "kept"});
+        for id in ids {
+            data[format!("jws-kubeconfig-{id}")] = json!(detached(CONTENT, &token(id)));
+        }
+        data
+    };
+    let mut forged = signed(&["aaaaaa"]);
+    forged["jws-kubeconfig-aaaaaa"] = json!("forged");
+    #[rustfmt::skip]
+    let table = [
+        // case                     present                        tokens                       wanted
+        ("first token",             signed(&[]),                   vec!["aaaaaa"],              Some(signed(&["aaaaaa"]))),
+        ("another token",           signed(&["aaaaaa"]),           vec!["aaaaaa", "bbbbbb"],    Some(signed(&["aaaaaa", "bbbbbb"]))),
+        ("a token goes",            signed(&["aaaaaa", "bbbbbb"]), vec!["bbbbbb"],              Some(signed(&["bbbbbb"]))),
+        ("the last one goes",       signed(&["aaaaaa"]),           vec![],                      Some(signed(&[]))),
+        ("a signature is forged",   forged,                        vec!["aaaaaa"],              Some(signed(&["aaaaaa"]))),
+        ("settled",                 signed(&["aaaaaa"]),           vec!["aaaaaa"],              None),
+        ("settled without tokens",  signed(&[]),                   vec![],                      None),
+        ("nothing to sign",         json!({"jws-kubeconfig-x": "y"}), vec!["aaaaaa"],           None),
+        ("no data at all",          json!({}),                     vec!["aaaaaa"],              None),
+    ];
+    for (case, present, tokens, want) in table {
+        let got = resigned(&info(present), tokens.into_iter().map(token));
+        assert_eq!(got, want.map(info), "{case}");
+        if let Some(got) = got {
+            let body = serde_json::to_value(&got).unwrap();
+            assert_eq!(body["binaryData"], json!({"logo": "eA=="}), "{case}: what is not ours is sent back");
+        }
+    }
+}

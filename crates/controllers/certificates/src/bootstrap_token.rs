@@ -1,0 +1,153 @@
+//! Bootstrap tokens: secrets by which a node that has no identity yet can trust the cluster, and the cluster it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flyball_api::secret::{BOOTSTRAP_TOKEN, Secret};
+use flyball_api::{Timestamp, time};
+use flyball_cache::Filter;
+
+/// Where the tokens are.
+pub const NAMESPACE: &str = "kube-system";
+
+const NAME_PREFIX: &str = "bootstrap-token-";
+const ID: &str = "token-id";
+const SECRET: &str = "token-secret";
+const EXPIRATION: &str = "expiration";
+const SIGNS: &str = "usage-bootstrap-signing";
+
+/// Of all secrets only the tokens.
+pub fn filter() -> Filter {
+    let fields = Some(format!("type={BOOTSTRAP_TOKEN}"));
+    Filter { namespace: Some(NAMESPACE.into()), fields, ..Filter::default() }
+}
+
+/// Whether it is one: the filter is the server's, this is ours.
+pub fn is_token(secret: &Secret) -> bool {
+    secret.type_ == BOOTSTRAP_TOKEN && secret.metadata.namespace == NAMESPACE
+}
+
+/// What a token can sign with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningToken {
+    /// Its public half.
+    pub id: String,
+    /// Its secret half.
+    pub secret: String,
+}
+
+/// When a token ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// Never.
+    Never,
+    /// At this moment.
+    At(Timestamp),
+    /// It says something that is no time, so it is over.
+    Unreadable,
+}
+
+impl Expiry {
+    /// What the secret says.
+    pub fn of(secret: &Secret) -> Self {
+        let text = entry(secret, EXPIRATION);
+        match time::parse_rfc3339(&text) {
+            _ if text.is_empty() => Self::Never,
+            Some(moment) => Self::At(moment),
+            None => Self::Unreadable,
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_past(self, now: Timestamp) -> bool {
+        match self {
+            Self::Never => false,
+            Self::At(moment) => moment <= now,
+            Self::Unreadable => true,
+        }
+    }
+}
+
+/// The token in a secret, if it may sign.
+pub fn signing_token(secret: &Secret, now: Timestamp) -> Option<SigningToken> {
+    let named = secret.metadata.name.strip_prefix(NAME_PREFIX).filter(|id| is_id(id))?;
+    let (id, half) = (entry(secret, ID), entry(secret, SECRET));
+    let may_sign = is_token(secret) && entry(secret, SIGNS) == "true";
+    let is_good = id == named && !half.is_empty() && !Expiry::of(secret).is_past(now);
+    (may_sign && is_good).then_some(SigningToken { id, secret: half })
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+/// An entry as text; empty if it is missing.
+fn entry(secret: &Secret, key: &str) -> String {
+    let bytes = secret.data.get(key).and_then(|encoded| BASE64.decode(encoded).ok());
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A token secret with these entries: `key=value`, separated by blanks.
+    fn secret(name: &str, entries: &str) -> Secret {
+        let data: serde_json::Map<_, _> = entries
+            .split(' ')
+            .filter_map(|entry| entry.split_once('='))
+            .map(|(key, value)| (key.to_owned(), json!(BASE64.encode(value))))
+            .collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": NAMESPACE}, "type": BOOTSTRAP_TOKEN, "data": data,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_token_signs_if_it_is_whole_and_may() {
+        #[rustfmt::skip]
+        let table = [
+            // case                        name                      entries                                                                                 signs
+            ("whole",                      "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true",                              true),
+            ("still good",                 "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=2030-01-01T00:00:00Z", true),
+            ("over",                       "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=2020-01-01T00:00:00Z", false),
+            ("no time",                    "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=tomorrow",          false),
+            ("for authentication only",    "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-authentication=true",                       false),
+            ("may, in other words",        "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=yes",                               false),
+            ("no id",                      "bootstrap-token-abc012", "token-secret=s usage-bootstrap-signing=true",                                              false),
+            ("no secret",                  "bootstrap-token-abc012", "token-id=abc012 usage-bootstrap-signing=true",                                             false),
+            ("another id than its name's", "bootstrap-token-abc012", "token-id=abc013 token-secret=s usage-bootstrap-signing=true",                              false),
+            ("not named like one",         "token-abc012",           "token-id=abc012 token-secret=s usage-bootstrap-signing=true",                              false),
+            ("an id too long",             "bootstrap-token-abc0123","token-id=abc0123 token-secret=s usage-bootstrap-signing=true",                             false),
+        ];
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        for (case, name, entries, want) in table {
+            assert_eq!(signing_token(&secret(name, entries), now).is_some(), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_read_is_over() {
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        #[rustfmt::skip]
+        let table = [
+            ("",                          false),
+            ("2026-01-01T00:00:01Z",      false),
+            ("2026-01-01T00:00:00Z",      true),
+            ("2026-01-01T00:00:00.5Z",    false),
+            ("2026-01-01T01:00:01+01:00", false),
+            ("2026-01-01T00:59:59+01:00", true),
+            ("2030-01-01",                true),
+            ("2030-01-01 00:00:00Z",      true),
+            ("2030-01-01T00:00:00",       true),
+            ("2030-02-30T00:00:00Z",      true),
+            ("never",                     true),
+        ];
+        for (text, want) in table {
+            let secret =
+                secret("bootstrap-token-abc012", &format!("expiration={text}").replace(' ', "\u{a0}"));
+            assert_eq!(Expiry::of(&secret).is_past(now), want, "{text:?}");
+        }
+    }
+}
