@@ -5,8 +5,10 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::Method;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, SanType};
+use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
 use serde_json::json;
+use yasna::models::ObjectIdentifier;
+use yasna::{DERWriter, Tag};
 
 use super::arguments::Csr;
 use crate::api::{Call, Content};
@@ -39,44 +41,109 @@ pub(super) async fn request<B: Backend>(run: &Run<'_, B>, step: &Csr) -> Result<
     Ok(())
 }
 
+/// A PKCS #10 request, as `openssl req -subj … -addext …` makes it. (rcgen's names have one part of a kind.)
 fn pem(step: &Csr) -> Result<String, String> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = subject(&step.subject)?;
+    let mut names = vec![];
     for extension in &step.ext {
-        let names = extension
+        let listed = extension
             .strip_prefix("subjectAltName=")
             .ok_or_else(|| format!("of extensions only subjectAltName is known, not {extension:?}"))?;
-        for name in names.split(',') {
-            params.subject_alt_names.push(alternative_name(name.trim())?);
+        for name in listed.split(',') {
+            names.push(alternative_name(name.trim())?);
         }
     }
     let key = KeyPair::generate().map_err(|e| e.to_string())?;
-    params.serialize_request(&key).and_then(|request| request.pem()).map_err(|e| e.to_string())
+    let (subject, public) = (subject(&step.subject)?, key.subject_public_key_info());
+    let asked = yasna::construct_der(|writer| {
+        writer.write_sequence(|fields| {
+            fields.next().write_u8(0);
+            fields.next().write_der(&subject);
+            fields.next().write_der(&public);
+            fields.next().write_tagged_implicit(Tag::context(0), |attributes| {
+                attributes.write_set(|set| {
+                    if !names.is_empty() {
+                        write_extension_request(set.next(), &names);
+                    }
+                });
+            });
+        });
+    });
+    let signature = key.sign(&asked).map_err(|e| e.to_string())?;
+    let whole = yasna::construct_der(|writer| {
+        writer.write_sequence(|fields| {
+            fields.next().write_der(&asked);
+            let ecdsa_with_sha256 = ObjectIdentifier::from_slice(&[1, 2, 840, 10045, 4, 3, 2]);
+            fields.next().write_sequence(|algorithm| algorithm.next().write_oid(&ecdsa_with_sha256));
+            fields.next().write_bitvec_bytes(&signature, signature.len() * 8);
+        });
+    });
+    let body = BASE64.encode(whole);
+    Ok(format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n"))
 }
 
 /// `/O=system:nodes/CN=system:node:n1`.
-fn subject(text: &str) -> Result<DistinguishedName, String> {
-    let mut subject = DistinguishedName::new();
+fn subject(text: &str) -> Result<Vec<u8>, String> {
+    let mut parts = vec![];
     for part in text.split('/').filter(|part| !part.is_empty()) {
         match part.split_once('=') {
-            Some(("O", value)) => subject.push(DnType::OrganizationName, value),
-            Some(("CN", value)) => subject.push(DnType::CommonName, value),
-            Some(("OU", value)) => subject.push(DnType::OrganizationalUnitName, value),
+            Some(("CN", value)) => parts.push((3, value)),
+            Some(("O", value)) => parts.push((10, value)),
+            Some(("OU", value)) => parts.push((11, value)),
             _ => return Err(format!("{part:?} in the subject is none of O=, OU=, CN=")),
         }
     }
-    Ok(subject)
+    Ok(yasna::construct_der(|writer| {
+        writer.write_sequence(|names| {
+            for (kind, value) in parts {
+                names.next().write_set(|set| {
+                    set.next().write_sequence(|pair| {
+                        pair.next().write_oid(&ObjectIdentifier::from_slice(&[2, 5, 4, kind]));
+                        pair.next().write_utf8_string(value);
+                    });
+                });
+            }
+        });
+    }))
 }
 
-fn alternative_name(text: &str) -> Result<SanType, String> {
-    let ia5 = |value: &str| value.try_into().map_err(|_| format!("{value:?} is not plain ASCII"));
+/// The attribute that asks for alternative names, each a tag and its bytes.
+fn write_extension_request(writer: DERWriter<'_>, names: &[(u64, Vec<u8>)]) {
+    let list = yasna::construct_der(|writer| {
+        writer.write_sequence(|list| {
+            for (tag, bytes) in names {
+                list.next().write_tagged_implicit(Tag::context(*tag), |name| name.write_bytes(bytes));
+            }
+        });
+    });
+    writer.write_sequence(|attribute| {
+        let extension_request = ObjectIdentifier::from_slice(&[1, 2, 840, 113549, 1, 9, 14]);
+        attribute.next().write_oid(&extension_request);
+        attribute.next().write_set(|values| {
+            values.next().write_sequence(|extensions| {
+                extensions.next().write_sequence(|extension| {
+                    extension.next().write_oid(&ObjectIdentifier::from_slice(&[2, 5, 29, 17]));
+                    extension.next().write_bytes(&list);
+                });
+            });
+        });
+    });
+}
+
+/// The tag of its kind, and its bytes.
+fn alternative_name(text: &str) -> Result<(u64, Vec<u8>), String> {
     match text.split_once(':') {
-        Some(("DNS", name)) => Ok(SanType::DnsName(ia5(name)?)),
-        Some(("email", name)) => Ok(SanType::Rfc822Name(ia5(name)?)),
-        Some(("URI", name)) => Ok(SanType::URI(ia5(name)?)),
+        Some(("DNS", name)) => Ok((2, name.into())),
+        Some(("email", name)) => Ok((1, name.into())),
+        Some(("URI", name)) => Ok((6, name.into())),
         Some(("IP", ip)) => {
             let ip: IpAddr = ip.parse().map_err(|_| format!("{ip:?} is not an address"))?;
-            Ok(SanType::IpAddress(ip))
+            Ok((
+                7,
+                match ip {
+                    IpAddr::V4(ip) => ip.octets().to_vec(),
+                    IpAddr::V6(ip) => ip.octets().to_vec(),
+                },
+            ))
         }
         _ => Err(format!("{text:?} is none of DNS:, IP:, URI:, email:")),
     }
