@@ -9,7 +9,7 @@ use flyball_runtime::{Chain, Context, exactly};
 
 use super::plan::reason_to_delete;
 
-const PERIOD: Duration = Duration::from_hours(1);
+const PERIOD: Duration = Duration::from_secs(60 * 60);
 
 pub(super) struct Cleaner {
     pub(super) cx: Arc<Context>,

@@ -13,15 +13,15 @@ use crate::x509::{Request, RequestError, Validity};
 /// Clocks differ: certificates are good from a little before they were made.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 /// Certificates for less than this end when it was said; of longer ones the head start is taken off the end.
-const SHORT: Duration = Duration::from_hours(8);
+const SHORT: Duration = Duration::from_secs(8 * 60 * 60);
 /// The least that can be asked for.
-const LEAST: Duration = Duration::from_mins(10);
+const LEAST: Duration = Duration::from_secs(10 * 60);
 
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sign it.
-    Sign(Request),
+    Sign(Box<Request>),
     /// It breaks the signer's rules, as the text says.
     Fail(String),
 }
@@ -34,7 +34,7 @@ pub fn plan(csr: &CertificateSigningRequest, signer: Signer) -> Result<Option<Ac
     let request = request(csr)?;
     Ok(Some(match signer.objection(&request, &csr.spec.usages) {
         Some(objection) => Action::Fail(objection),
-        None => Action::Sign(request),
+        None => Action::Sign(Box::new(request)),
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Whether the bundle has to be published, or published anew. Pure.
 
-use flyball_api::ConfigMap;
+use flyball_api::{ConfigMap, Labels};
 use serde_json::{Value, json};
 
 /// The name of the ConfigMap in every namespace.
@@ -16,8 +16,8 @@ const ENTRY: &str = "ca.crt";
 pub enum Action {
     /// There is none: make it.
     Create(Value),
-    /// It says something else: replace it.
-    Update(Value),
+    /// It says something else: replace its text.
+    Update(Box<ConfigMap>),
 }
 
 /// What to do, given what is published.
@@ -35,14 +35,10 @@ pub fn plan(bundle: &str, published: Option<&ConfigMap>) -> Option<Action> {
     if right && described {
         return None;
     }
-    let mut metadata = published.metadata.clone();
-    metadata.annotations = metadata.annotations.with(DESCRIPTION, TEXT);
-    Some(Action::Update(json!({
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata,
-        "data": {ENTRY: bundle},
-    })))
+    let mut right = published.clone();
+    right.metadata.annotations = right.metadata.annotations.with(DESCRIPTION, TEXT);
+    right.data = Labels::from_iter([(ENTRY, bundle)]);
+    Some(Action::Update(Box::new(right)))
 }
 
 #[cfg(test)]
@@ -52,7 +48,7 @@ mod tests {
     #[test]
     fn publishes_exactly_the_bundle_with_a_description() {
         let map = |data: Value, annotations: Value| {
-            let object = json!({"metadata": {"name": CONFIG_MAP, "annotations": annotations, "labels": {"theirs": "x"}}, "data": data});
+            let object = json!({"metadata": {"name": CONFIG_MAP, "annotations": annotations, "labels": {"theirs": "x"}}, "data": data, "binaryData": {"theirs": "eA=="}});
             serde_json::from_value::<ConfigMap>(object).unwrap()
         };
         let described = || json!({DESCRIPTION: "anything"});
@@ -69,7 +65,11 @@ mod tests {
             let got = match plan("CA", published.as_ref()) {
                 None => "",
                 Some(Action::Create(body)) if body["data"]["ca.crt"] == "CA" => "create",
-                Some(Action::Update(body)) if body["metadata"]["labels"]["theirs"] == "x" => "update",
+                Some(Action::Update(map))
+                    if map.metadata.labels.get("theirs") == Some("x") && map.binary_data.len() == 1 =>
+                {
+                    "update"
+                }
                 Some(other) => panic!("{case}: {other:?}"),
             };
             assert_eq!(got, want, "{case}");

@@ -64,10 +64,9 @@ impl Controller {
                     other => other.map(drop),
                 }
             }
-            Some(Action::Update(body)) => writer
-                .update::<ConfigMap>(&name, None, &body, "it must hold exactly the root CA")
-                .await
-                .map(drop),
+            Some(Action::Update(map)) => {
+                writer.update_whole(&*map, "it must hold exactly the root CA").await.map(drop)
+            }
         }
     }
 }
