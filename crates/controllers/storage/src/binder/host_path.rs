@@ -3,14 +3,17 @@
 use std::io;
 use std::path::Path;
 
-use flyball_api::PersistentVolumeClaim;
+use flyball_api::{PersistentVolumeClaim, RawJson};
+use serde_json::json;
 
 /// Directories are made and removed below this one only.
 const ROOT: &str = "/tmp/";
 
-/// Where the volume of a claim is. The claim's uid makes it the same each time.
+/// Where the volume of a claim is: a name as random as the claim's uid, and the same each time.
 pub(super) fn path_for(claim: &PersistentVolumeClaim) -> String {
-    format!("{ROOT}hostpath_pv/{}", claim.metadata.uid)
+    let hex = format!("{:032x}", RawJson::from_value(&json!(claim.metadata.uid)).digest());
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| &hex[range]);
+    format!("{ROOT}hostpath_pv/{}", parts.join("-"))
 }
 
 /// Makes a directory.
@@ -59,6 +62,15 @@ async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_has_one_directory() {
+        let claim = |uid: &str| serde_json::from_value(json!({"metadata": {"uid": uid}})).unwrap();
+        let path = path_for(&claim("a"));
+        assert_eq!((path.len(), path.starts_with("/tmp/hostpath_pv/")), (53, true), "{path}");
+        assert_eq!(path, path_for(&claim("a")));
+        assert_ne!(path, path_for(&claim("b")));
+    }
 
     #[test]
     fn only_what_lies_below_the_root_is_removed() {

@@ -8,9 +8,9 @@
 //!   `--pvclaimbinder-sync-period`, as upstream does: only then does a waiting claim see a new volume, so that it gets
 //!   the best of those that came together.
 //! - **Writes** volumes and claims, spec and status; recycler pods.
-//! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: a directory made by the host path provisioner is
-//!   named after its claim, so that trying again makes no second one; a recycler pod is followed through the cache; a
-//!   claim or volume at rest is not looked at again without cause.
+//! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the name of a directory made by the host path
+//!   provisioner follows from its claim, so that trying again makes no second one; a recycler pod is followed through
+//!   the cache; a claim or volume at rest is not looked at again without cause.
 
 mod claim;
 mod delete;
