@@ -146,6 +146,11 @@ fn delegated(server: &Inner) -> Vec<(String, String)> {
     services.iter().filter_map(named).collect()
 }
 
+/// Whether an APIService leaves this version of a group to another server.
+pub(crate) fn is_delegated(server: &Inner, group: &str, version: &str) -> bool {
+    delegated(server).iter().any(|(g, v)| g == group && v == version)
+}
+
 /// Versions, the preferred one first: stable before beta before alpha, higher before lower.
 fn ordered<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     let rank = |version: &str| {

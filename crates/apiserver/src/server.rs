@@ -220,10 +220,14 @@ impl Incoming<'_> {
             return crate::discovery::answer(self.server, self.parts, info, self.accept);
         }
         let Some(resource) = self.server.catalog.get(&info.group, &info.version, &info.resource) else {
-            let known =
-                self.server.catalog.all().iter().any(|r| r.group == info.group && r.version == info.version);
-            return match known {
+            let is_known =
+                |r: &Arc<Resource>| r.custom.is_none() && r.group == info.group && r.version == info.version;
+            // Whoever looks for custom resources has no words for those that are not there.
+            return match self.server.catalog.all().iter().any(is_known) {
                 true => Err(ApiError::no_such_resource()),
+                false if crate::discovery::is_delegated(self.server, &info.group, &info.version) => {
+                    Ok(respond::text(503, "service unavailable\n").into())
+                }
                 false => Ok(respond::text(404, "404 page not found\n").into()),
             };
         };

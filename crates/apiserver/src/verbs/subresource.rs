@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::patch::Change;
 use super::{Answer, Call, logs, patch, read, subresource_of, write};
-use crate::error::ApiError;
+use crate::error::{ApiError, Named};
 use crate::http::respond;
 use crate::http::websocket::Channel;
 use crate::invalid::Cause;
@@ -16,9 +16,21 @@ use crate::registry::{ScalePaths, Subresource};
 use crate::resource::Resource;
 use crate::store::Key;
 
+/// A custom resource lacks the object rather than the part of it.
+fn unknown(call: &Call<'_>) -> ApiError {
+    let Resource { group, plural, custom, .. } = &*call.resource;
+    match custom {
+        Some(_) => ApiError::not_found(Named {
+            group,
+            what: plural,
+            name: call.info.name.as_deref().unwrap_or_default(),
+        }),
+        None => ApiError::no_such_resource(),
+    }
+}
+
 pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
-    let sub =
-        subresource_of(&call.resource, &call.info.subresource).ok_or_else(ApiError::no_such_resource)?;
+    let sub = subresource_of(&call.resource, &call.info.subresource).ok_or_else(|| unknown(call))?;
     match (sub, call.info.verb) {
         (Subresource::Eviction, "create") => crate::pods::evict(call),
         (Subresource::Binding, "create") => crate::pods::bind(call),
@@ -191,7 +203,7 @@ fn change_scale(
         let name = meta::text(&object, "name").to_owned();
         if replicas < 0 {
             let cause = Cause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-            let named = crate::error::Named { group: "autoscaling", what: "Scale", name: &name };
+            let named = Named { group: "autoscaling", what: "Scale", name: &name };
             return Err(ApiError::invalid(named, &[cause]));
         }
         for (field, missing) in [("uid", "uid"), ("resourceVersion", "resourceVersion")] {
