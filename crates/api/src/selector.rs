@@ -86,14 +86,20 @@ pub enum InvalidSelector {
         value: SmolStr,
     },
     /// The text form has a grammar.
-    #[error("in the selector {text:?}: found {found:?} where {expected} was expected")]
+    #[error("{place}found '{found}'{expected}")]
     Syntax {
-        /// The whole text.
-        text: SmolStr,
+        /// Where, if inside a requirement.
+        place: &'static str,
         /// The culprit; empty at the end of the text.
         found: SmolStr,
         /// What would have been right.
         expected: &'static str,
+    },
+    /// What queries can say, specs cannot always.
+    #[error("{operator:?} {}", if *operator == "!=" { "is not a valid label selector operator" } else { "isn't supported in label selectors" })]
+    NotForObjects {
+        /// By its name.
+        operator: &'static str,
     },
 }
 
@@ -228,6 +234,33 @@ impl Selector {
             Test::Is(value) | Test::IsDouble(value) => Some((requirement.key.as_str(), value.as_str())),
             _ => None,
         })
+    }
+
+    /// The object form, if it can say the same.
+    pub fn to_object(&self) -> Result<LabelSelector, InvalidSelector> {
+        let requirements: &[Requirement] = match &self.0 {
+            Match::Nothing => &[],
+            Match::All(requirements) => requirements,
+        };
+        let mut object = LabelSelector::default();
+        for Requirement { key, test } in requirements {
+            let (operator, values) = match test {
+                Test::Is(value) | Test::IsDouble(value) => {
+                    object.match_labels = object.match_labels.with(key, value);
+                    continue;
+                }
+                Test::In(values) => ("In", values.to_vec()),
+                Test::NotIn(values) => ("NotIn", values.to_vec()),
+                Test::Exists => ("Exists", vec![]),
+                Test::Absent => ("DoesNotExist", vec![]),
+                Test::IsNot(_) => return Err(InvalidSelector::NotForObjects { operator: "!=" }),
+                Test::Above(_) => return Err(InvalidSelector::NotForObjects { operator: "gt" }),
+                Test::Below(_) => return Err(InvalidSelector::NotForObjects { operator: "lt" }),
+            };
+            let (key, operator) = (key.clone(), SmolStr::new_static(operator));
+            object.match_expressions.push(LabelSelectorRequirement { key, operator, values });
+        }
+        Ok(object)
     }
 
     /// Whether it matches nothing whatsoever.

@@ -1,4 +1,4 @@
-//! The grammar of selector texts:
+//! The grammar of selector texts, with upstream's words for what is wrong with one:
 //! `key`, `!key`, `key = v`, `key == v`, `key != v`, `key < n`, `key > n`, `key in (v, …)`, `key notin (v, …)`, by commas.
 
 use smol_str::SmolStr;
@@ -7,17 +7,21 @@ use super::{InvalidSelector, Requirement, Test, sorted};
 use crate::names;
 
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, InvalidSelector> {
-    let mut parser = Parser { text, rest: text };
+    let mut parser = Parser { rest: text };
     let mut requirements = vec![];
+    let mut expected = ", expected: !, identifier, or 'end of string'";
     if parser.peek() == Token::End {
         return Ok(requirements);
     }
     loop {
-        requirements.push(parser.requirement()?);
+        match parser.peek() {
+            Token::Word(_) | Token::Sign("!") => requirements.push(parser.requirement()?),
+            found => return Err(between(found, expected)),
+        }
         match parser.next() {
             Token::End => return Ok(requirements),
-            Token::Comma => {}
-            found => return Err(parser.expected(found, "a comma or the end")),
+            Token::Comma => expected = ", expected: identifier after ','",
+            found => return Err(between(found, ", expected: ',' or 'end of string'")),
         }
     }
 }
@@ -34,8 +38,29 @@ enum Token<'a> {
     End,
 }
 
+impl Token<'_> {
+    fn text(self) -> SmolStr {
+        match self {
+            Token::Word(text) | Token::Sign(text) => SmolStr::new(text),
+            Token::Open => "(".into(),
+            Token::Close => ")".into(),
+            Token::Comma => ",".into(),
+            Token::End => SmolStr::default(),
+        }
+    }
+}
+
+/// Something is wrong between two requirements.
+fn between(found: Token<'_>, expected: &'static str) -> InvalidSelector {
+    InvalidSelector::Syntax { place: "", found: found.text(), expected }
+}
+
+/// Something is wrong inside a requirement.
+fn within(found: Token<'_>, expected: &'static str) -> InvalidSelector {
+    InvalidSelector::Syntax { place: "unable to parse requirement: ", found: found.text(), expected }
+}
+
 struct Parser<'a> {
-    text: &'a str,
     rest: &'a str,
 }
 
@@ -50,21 +75,10 @@ impl<'a> Parser<'a> {
         token
     }
 
-    fn expected(&self, found: Token<'_>, expected: &'static str) -> InvalidSelector {
-        let found = match found {
-            Token::Word(text) | Token::Sign(text) => SmolStr::new(text),
-            Token::Open => "(".into(),
-            Token::Close => ")".into(),
-            Token::Comma => ",".into(),
-            Token::End => SmolStr::default(),
-        };
-        InvalidSelector::Syntax { text: self.text.into(), found, expected }
-    }
-
     fn key(&mut self) -> Result<SmolStr, InvalidSelector> {
         match self.next() {
             Token::Word(key) => Ok(key.into()),
-            found => Err(self.expected(found, "a label key")),
+            found => Err(within(found, ", expected: identifier")),
         }
     }
 
@@ -85,7 +99,7 @@ impl<'a> Parser<'a> {
             Token::Sign("<") => Test::Below(self.integer(&key)?),
             Token::Word("in") => Test::In(self.values()?),
             Token::Word("notin") => Test::NotIn(self.values()?),
-            found => return Err(self.expected(found, "one of = == != < > in notin")),
+            found => return Err(within(found, ", expected: in, notin, =, ==, !=, gt, lt")),
         };
         Requirement::checked(key, test)
     }
@@ -98,7 +112,7 @@ impl<'a> Parser<'a> {
                 Ok(value.into())
             }
             Token::Comma | Token::End => Ok(SmolStr::default()),
-            found => Err(self.expected(found, "a value")),
+            found => Err(within(found, ", expected: identifier")),
         }
     }
 
@@ -112,7 +126,7 @@ impl<'a> Parser<'a> {
     fn values(&mut self) -> Result<Box<[SmolStr]>, InvalidSelector> {
         match self.next() {
             Token::Open => {}
-            found => return Err(self.expected(found, "an opening parenthesis")),
+            found => return Err(within(found, " expected: '('")),
         }
         let mut values = vec![];
         loop {
@@ -126,7 +140,7 @@ impl<'a> Parser<'a> {
             match self.next() {
                 Token::Comma => {}
                 Token::Close => return Ok(sorted(values)),
-                found => return Err(self.expected(found, "a comma or a closing parenthesis")),
+                found => return Err(within(found, ", expected: ',' or ')'")),
             }
         }
     }

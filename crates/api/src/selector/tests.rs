@@ -51,16 +51,16 @@ fn texts_are_read_and_printed_as_upstream_does() {
 fn bad_texts_name_the_culprit() {
     #[rustfmt::skip]
     let table = [
-        ("a,",         "in the selector \"a,\": found \"\" where a label key was expected"),
-        (",a",         "in the selector \",a\": found \",\" where a label key was expected"),
-        ("a b",        "in the selector \"a b\": found \"b\" where one of = == != < > in notin was expected"),
-        ("a=b=c",      "in the selector \"a=b=c\": found \"=\" where a comma or the end was expected"),
-        ("a in x",     "in the selector \"a in x\": found \"x\" where an opening parenthesis was expected"),
-        ("a in (x",    "in the selector \"a in (x\": found \"\" where a comma or a closing parenthesis was expected"),
-        ("a in (x y)", "in the selector \"a in (x y)\": found \"y\" where a comma or a closing parenthesis was expected"),
-        ("a=!b",       "in the selector \"a=!b\": found \"!\" where a value was expected"),
-        ("!",          "in the selector \"!\": found \"\" where a label key was expected"),
-        ("!a=1",       "in the selector \"!a=1\": found \"=\" where a comma or the end was expected"),
+        ("a,",         "found '', expected: identifier after ','"),
+        (",a",         "found ',', expected: !, identifier, or 'end of string'"),
+        ("a b",        "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a=b=c",      "found '=', expected: ',' or 'end of string'"),
+        ("a in x",     "unable to parse requirement: found 'x' expected: '('"),
+        ("a in (x",    "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in (x y)", "unable to parse requirement: found 'y', expected: ',' or ')'"),
+        ("a=!b",       "unable to parse requirement: found '!', expected: identifier"),
+        ("!",          "unable to parse requirement: found '', expected: identifier"),
+        ("!a=1",       "found '=', expected: ',' or 'end of string'"),
         ("a>x",        "\"x\", which label \"a\" is compared with, is not an integer that a label can hold"),
     ];
     for (text, want) in table {
@@ -69,6 +69,24 @@ fn bad_texts_name_the_culprit() {
     assert!(matches!(Selector::parse("a>-1"), Err(InvalidSelector::NotAnInteger { .. })));
     assert!(matches!(Selector::parse("-a"), Err(InvalidSelector::Key { .. })));
     assert!(matches!(Selector::parse("a=-"), Err(InvalidSelector::Value { .. })));
+}
+
+#[test]
+fn texts_become_objects_where_these_can_say_the_same() {
+    #[rustfmt::skip]
+    let table = [
+        ("b==1,a=2,c in (y, x)", "a=2,b=1,c in (x,y)"),
+        ("!a,b,c notin (x)",     "!a,b,c notin (x)"),
+        ("",                     ""),
+        ("a!=1",                 "\"!=\" is not a valid label selector operator"),
+        ("a>1",                  "\"gt\" isn't supported in label selectors"),
+        ("a<1",                  "\"lt\" isn't supported in label selectors"),
+    ];
+    for (text, want) in table {
+        let object = Selector::parse(text).unwrap().to_object();
+        let got = object.map(|object| object.compile().unwrap().to_string());
+        assert_eq!(got.unwrap_or_else(|error| error.to_string()), want, "{text}");
+    }
 }
 
 #[test]

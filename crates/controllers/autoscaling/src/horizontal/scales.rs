@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, Object, ObjectMeta, ResourceType};
+use flyball_api::{Key, Object, ObjectMeta, ResourceType, Selector};
 use flyball_client::{Client, Discovery, Error};
 use flyball_common::served::Served;
 use flyball_runtime::{Chain, Writer};
@@ -91,21 +91,26 @@ impl Scales {
         for resource in resources {
             match self.read_one(resource, key).await {
                 Ok(scaled) => return Ok(scaled),
-                Err(error) => first = first.or(Some(words(&error, resource))),
+                Err(problem) => first = first.or(Some(problem)),
             }
         }
         Err(first.unwrap_or_else(|| "unrecognized resource".to_owned()))
     }
 
-    async fn read_one(&self, resource: &ResourceType, key: &Key) -> Result<Scaled, Error> {
-        let whole: Value = self.client.get_as(resource, key, Some("scale")).await?;
-        let wire = Wire::deserialize(&whole)
-            .map_err(|source| Error::Decode { what: format!("get {resource}/scale {key}").into(), source })?;
+    async fn read_one(&self, resource: &ResourceType, key: &Key) -> Result<Scaled, String> {
+        let read = self.client.get_as::<Value>(resource, key, Some("scale")).await;
+        let whole = read.map_err(|error| words(&error, resource))?;
+        let unreadable = |error: String| {
+            format!(
+                "received an object from a /scale endpoint which was not convertible to autoscaling Scale: {error}"
+            )
+        };
+        let wire = Wire::deserialize(&whole).map_err(|error| unreadable(error.to_string()))?;
         Ok(Scaled {
             resource: resource.clone(),
             replicas: wire.spec.replicas,
             present: wire.status.replicas,
-            selector: wire.status.selector,
+            selector: normal(&wire.status.selector).map_err(unreadable)?,
             whole,
         })
     }
@@ -141,6 +146,20 @@ impl Scales {
 
 fn owned(served: &Arc<Discovery>, wanted: GroupKind<'_>) -> Result<Vec<ResourceType>, String> {
     resources(served, wanted).map(|found| found.into_iter().cloned().collect())
+}
+
+/// A selector in the form it would have in a spec, which cannot say all that a text can.
+///
+/// Upstream: client-go `scale/scheme/autoscalingv1/conversion.go`.
+pub(super) fn normal(selector: &str) -> Result<String, String> {
+    if selector.is_empty() {
+        return Ok(String::new());
+    }
+    let problem = |error| format!("failed to parse target selector: {error}");
+    let parsed = Selector::parse(selector)
+        .map_err(|error| problem(format!("couldn't parse the selector string \"{selector}\": {error}")))?;
+    let object = parsed.to_object().map_err(|error| problem(error.to_string()))?;
+    object.compile().map(|selector| selector.to_string()).map_err(|error| problem(error.to_string()))
 }
 
 /// As upstream's events quote it.
