@@ -371,6 +371,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "pods/finalizers(update); resourceclaims.resource.k8s.io(create,delete,patch,update); \
             resourceclaims/status.resource.k8s.io(patch,update); pods/status(patch,update); \
             events(create,patch,update); resourceclaims/binding.resource.k8s.io(patch,update)",
+        state: State::Done, start: Some(flyball_resource::claim::start),
         ..DEFAULT
     },
     Controller { name: "resourcepoolstatusrequest-controller", aliases: &[], identity: Some("resourcepoolstatusrequest-controller"),

@@ -1,0 +1,102 @@
+//! Makes ResourceClaims for pods that ask for devices by a template, and gives devices back when nobody uses them.
+//!
+//! - **Promise**: a pod that may run has a claim of its own for each of its entries with a template, and finds its name in
+//!   its status. A claim is reserved for a pod that was put on a node without the scheduler. Once its users are gone it
+//!   is no longer reserved for them, its devices are given back with the last of them, and a claim that was made for a pod
+//!   is deleted when the pod has ended. With `DRAWorkloadResourceClaims`, groups of pods are provided for likewise.
+//! - **Watches** Pods, ResourceClaims, ResourceClaimTemplates, and PodGroups if they count. **Writes** claims, their
+//!   `status` and their finalizer, and `status.resourceClaimStatuses` of pods and groups.
+//! - Upstream: `pkg/controller/resourceclaim`. What differs: for a pod that has ended no claim is made, and
+//!   none is reserved.
+
+pub mod consumer;
+mod memory;
+mod numbers;
+pub mod plan;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+pub mod upkeep;
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{Object, PodGroup, ResourceClaim, ResourceClaimTemplate};
+use flyball_common::index::by_controller;
+use flyball_runtime::{Context, StartError, Tasks, priority};
+use parking_lot::Mutex;
+
+use self::plan::Gates;
+use self::triggers::{
+    Consumers, GROUPS_BY_CLAIM, GROUPS_BY_TEMPLATE, PODS_BY_CLAIM, PODS_BY_GROUP, PODS_BY_TEMPLATE,
+};
+
+/// Where its events come from.
+pub const EVENT_SOURCE: &str = "resource_claim";
+/// Who writes the status of pods.
+const FIELD_MANAGER: &str = "ResourceClaimController";
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let queue = tasks.queue("resource_claim");
+    let gates = Gates {
+        admin_access: cx.gates.enabled("DRAAdminAccess"),
+        prioritized_list: cx.gates.enabled("DRAPrioritizedList"),
+        groups: cx.gates.enabled("DRAWorkloadResourceClaims"),
+    };
+    let gone = Arc::new(Mutex::new(memory::Gone::default()));
+    let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());
+    let templates = cx.informer::<ResourceClaimTemplate>();
+    let groups = gates.groups.then(|| cx.informer::<PodGroup>());
+    pods.index(&PODS_BY_CLAIM);
+    pods.index(&PODS_BY_TEMPLATE);
+    claims.index(&by_controller());
+    let consumers = Consumers {
+        pods: pods.store().clone(),
+        groups: groups.as_ref().map(|groups| groups.store().clone()),
+    };
+    tasks.on(&pods, {
+        let (queue, gone) = (queue.clone(), gone.clone());
+        move |change| {
+            let work = triggers::pod_changed(change);
+            if let (Some(pod), None, false) = (change.old, change.new, work.is_empty()) {
+                gone.lock().add(pod.uid().clone());
+            }
+            work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));
+        }
+    });
+    if let Some(groups) = &groups {
+        pods.index(&PODS_BY_GROUP);
+        groups.index(&GROUPS_BY_CLAIM);
+        groups.index(&GROUPS_BY_TEMPLATE);
+        let (queue, gone, consumers) = (queue.clone(), gone.clone(), consumers.clone());
+        tasks.on(groups, move |change| {
+            if let (Some(group), None) = (change.old, change.new) {
+                gone.lock().add(group.uid().clone());
+            }
+            let work = triggers::group_changed(change, &consumers);
+            work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));
+        });
+    }
+    tasks.feed(&claims, &queue, {
+        let consumers = consumers.clone();
+        move |change| triggers::claim_changed(change, &consumers)
+    });
+    tasks.feed(&templates, &queue, move |change| triggers::template_changed(change, &consumers));
+    numbers::watch(&cx.metrics, claims.store().clone());
+    let workers = cx.config.resource_claim_controller.concurrent_syncs;
+    let controller = sync::Controller {
+        events: cx.events.with_source(EVENT_SOURCE),
+        made: Mutex::default(),
+        cx,
+        pods,
+        groups,
+        claims,
+        templates,
+        gates,
+        gone,
+    };
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! What is counted about claims, under upstream's names.
+
+use std::collections::BTreeMap;
+
+use flyball_api::ResourceClaim;
+use flyball_cache::Store;
+use flyball_runtime::Metrics;
+use flyball_runtime::metrics::{Family, Stability};
+
+use super::plan::{ENTRY, wants_admin_access};
+
+static CREATES: Family = Family::counter(
+    "resourceclaim_controller_creates_total",
+    Stability::Alpha,
+    &["status", "admin_access"],
+    "Claims that were to be made, by outcome and by whether they ask for access as an administrator.",
+);
+static CLAIMS: Family = Family::gauge(
+    "resourceclaim_controller_resource_claims",
+    Stability::Alpha,
+    &["allocated", "admin_access", "source"],
+    "Claims by whether they are allocated, whether they ask for access as an administrator, and where they come from.",
+);
+/// On claims that the scheduler makes for extended resources.
+const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
+const SOURCES: [&str; 3] = ["", "resource_claim_template", "extended_resource"];
+
+fn word(holds: bool) -> &'static str {
+    if holds { "true" } else { "false" }
+}
+
+/// Counts a claim that was, or was not, made.
+pub(super) fn created(metrics: &Metrics, succeeded: bool, admin_access: bool) {
+    let status = if succeeded { "success" } else { "failure" };
+    metrics.counter(&CREATES, &[status, word(admin_access)]).inc();
+}
+
+/// Counts all claims whenever somebody wants to know.
+pub(super) fn watch(metrics: &Metrics, claims: Store<ResourceClaim>) {
+    metrics.on_scrape(move |metrics| {
+        let mut counts: BTreeMap<(bool, bool, &str), usize> = BTreeMap::new();
+        for claim in claims.list() {
+            *counts.entry(labels(&claim)).or_default() += 1;
+        }
+        for (allocated, admin, source) in [false, true]
+            .iter()
+            .flat_map(|a| [false, true].iter().flat_map(move |b| SOURCES.iter().map(move |s| (*a, *b, *s))))
+        {
+            let values = [word(allocated), word(admin), source];
+            match counts.get(&(allocated, admin, source)) {
+                Some(count) => metrics.gauge(&CLAIMS, &values).set(*count as f64),
+                None => metrics.forget(&CLAIMS, &values),
+            }
+        }
+    });
+}
+
+fn labels(claim: &ResourceClaim) -> (bool, bool, &'static str) {
+    let annotations = &claim.metadata.annotations;
+    let source = match (annotations.get(EXTENDED), annotations.get(ENTRY)) {
+        (Some("true"), _) => "extended_resource",
+        (_, Some(entry)) if !entry.is_empty() => "resource_claim_template",
+        _ => "",
+    };
+    (claim.status.allocation.is_some(), wants_admin_access(&claim.spec.to_value()), source)
+}

@@ -1,0 +1,3 @@
+//! Controllers of the resource family: devices that pods ask for.
+
+pub mod claim;
