@@ -102,6 +102,11 @@ impl Informers {
         self.start(T::TYPE, filter, Form::Whole)
     }
 
+    /// The same for a resource whose version is found out at run time.
+    pub fn filtered_as<T: Object>(&self, resource: &ResourceType, filter: Filter) -> Arc<Informer<T>> {
+        self.start(resource.clone(), filter, Form::Whole)
+    }
+
     /// An informer that holds only metadata, for resources that are not known at compile time.
     pub fn dynamic(&self, resource: &ResourceType) -> Arc<Informer<PartialObject>> {
         self.start(resource.clone(), Filter::default(), Form::Metadata)

@@ -153,6 +153,7 @@ pub const CONTROLLERS: &[Controller] = &[
         gates: &["GenericWorkload"],
         watches: "podgroups.scheduling.k8s.io v1alpha2; pods",
         writes: "podgroups.scheduling.k8s.io(update)",
+        state: State::Done, start: Some(flyball_lifecycle::podgroup_protection::start),
         ..DEFAULT
     },
     Controller { name: "deployment-controller", aliases: &["deployment"], identity: Some("deployment-controller"),
@@ -235,6 +236,7 @@ pub const CONTROLLERS: &[Controller] = &[
         gates: &["PodCertificateRequest"],
         watches: "podcertificaterequests.certificates.k8s.io v1beta1",
         writes: "podcertificaterequests.certificates.k8s.io(delete)",
+        state: State::Done, start: Some(flyball_certificates::pod_requests::start),
         ..DEFAULT
     },
     Controller { name: "ttl-controller", aliases: &["ttl"], identity: Some("ttl-controller"),
@@ -349,6 +351,7 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: "clustertrustbundles.certificates.k8s.io(create,delete,update); \
             signers.certificates.k8s.io[kubernetes.io/kube-apiserver-serving](attest); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_certificates::trust_bundle::start),
         ..DEFAULT
     },
     Controller { name: "ephemeral-volume-controller", aliases: &["ephemeral-volume"], identity: Some("ephemeral-volume-controller"),
@@ -362,6 +365,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "leases.coordination.k8s.io; storageversions.internal.apiserver.k8s.io",
         writes: "storageversions.internal.apiserver.k8s.io(delete,patch,update); \
             storageversions/status.internal.apiserver.k8s.io(patch,update)",
+        state: State::Done, start: Some(flyball_lifecycle::storage_version_gc::start),
         ..DEFAULT
     },
     Controller { name: "resourceclaim-controller", aliases: &["resource-claim-controller"], identity: Some("resource-claim-controller"),

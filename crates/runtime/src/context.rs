@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flyball_api::{Key, Resource};
+use flyball_api::{Key, Resource, ResourceType};
 use flyball_cache::{Informer, Informers};
 use flyball_client::{Client, Error, ListParams};
 use serde_json::Value;
@@ -103,10 +103,15 @@ impl Context {
     /// An object with all its fields as the server has it now, for a PUT: caches hold only what is read. It is
     /// listed under the identity that fills the caches, as a controller may often write what it may not get.
     pub async fn whole<T: Resource>(&self, key: &Key) -> Result<Option<Value>, Error> {
+        self.whole_dynamic(&T::TYPE, key).await
+    }
+
+    /// The same for an object of any resource.
+    pub async fn whole_dynamic(&self, resource: &ResourceType, key: &Key) -> Result<Option<Value>, Error> {
         let field_selector = Some(format_smolstr!("metadata.name={}", key.name));
         let params = ListParams { field_selector, ..ListParams::default() };
         let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-        let mut found = self.reader.list_as::<Value>(&T::TYPE, namespace, &params).await?.items;
+        let mut found = self.reader.list_as::<Value>(resource, namespace, &params).await?.items;
         Ok(found.pop())
     }
 

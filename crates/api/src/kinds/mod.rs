@@ -2,6 +2,7 @@
 
 pub mod certificate_signing_request;
 pub mod cluster_role;
+pub mod cluster_trust_bundle;
 pub mod config_map;
 pub mod controller_revision;
 pub mod cron_job;
@@ -34,12 +35,14 @@ pub mod service;
 pub mod service_account;
 pub mod stateful_set;
 pub mod storage_class;
+pub mod storage_version;
 pub mod taint;
 pub mod validating_admission_policy;
 pub mod volume_attachment;
 
 pub use certificate_signing_request::CertificateSigningRequest;
 pub use cluster_role::ClusterRole;
+pub use cluster_trust_bundle::ClusterTrustBundle;
 pub use config_map::ConfigMap;
 pub use controller_revision::ControllerRevision;
 pub use cron_job::CronJob;
@@ -75,5 +78,6 @@ pub use service_account::ServiceAccount;
 pub use stateful_set::StatefulSet;
 pub use storage_class::StorageClass;
 pub use storage_class::VolumeAttributesClass;
+pub use storage_version::StorageVersion;
 pub use validating_admission_policy::ValidatingAdmissionPolicy;
 pub use volume_attachment::VolumeAttachment;

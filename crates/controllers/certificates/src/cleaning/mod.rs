@@ -4,7 +4,7 @@
 //!   decision, or for its signer) for more than a day, or whose certificate has expired.
 //! - **Watches** CertificateSigningRequests; looks once an hour. **Writes** nothing, deletes.
 //! - Upstream: `pkg/controller/certificates/cleaner/cleaner.go`. What differs: the first look waits until the cache is
-//!   filled, and only what was looked at is deleted, not another request that has taken its name.
+//!   filled, and a request that was changed since it was looked at stays until the next one.
 
 pub mod plan;
 mod sync;

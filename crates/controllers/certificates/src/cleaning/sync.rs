@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flyball_api::{CertificateSigningRequest, Object};
 use flyball_cache::Informer;
+use flyball_client::DeleteOptions;
 use flyball_runtime::{Chain, Context, exactly};
 
 use super::plan::reason_to_delete;
@@ -32,7 +33,10 @@ impl Cleaner {
             let Some(why) = reason_to_delete(&csr, now) else { continue };
             let key = csr.key();
             let writer = self.cx.writer(&key).unawaited();
-            let deleted = writer.delete::<CertificateSigningRequest>(&key, exactly(&csr.metadata), why).await;
+            // Only as it was judged: somebody may be deciding on it just now.
+            let version = Some(csr.metadata.resource_version);
+            let options = DeleteOptions { resource_version: version, ..exactly(&csr.metadata) };
+            let deleted = writer.delete::<CertificateSigningRequest>(&key, options, why).await;
             if let Err(error) = deleted
                 && !error.is_not_found()
                 && !error.is_conflict()

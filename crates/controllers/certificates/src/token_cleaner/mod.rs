@@ -3,7 +3,8 @@
 //! - **Promise**: a secret of type `bootstrap.kubernetes.io/token` in `kube-system` whose `expiration` has passed, or is
 //!   no time, is deleted. One without stays.
 //! - **Watches** those secrets, and wakes when the next one expires. **Writes** nothing, deletes.
-//! - Upstream: `pkg/controller/bootstrap/tokencleaner.go`. What differs: a deletion that fails is tried again.
+//! - Upstream: `pkg/controller/bootstrap/tokencleaner.go`. What differs: a deletion that fails is tried again,
+//!   and a token that was changed since it was looked at is looked at again first.
 
 mod sync;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::{Key, Secret};
 use flyball_cache::Informer;
+use flyball_client::DeleteOptions;
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 
 use crate::bootstrap_token::{Expiry, is_token};
@@ -25,10 +26,12 @@ impl Reconcile for Controller {
                 Expiry::Never | Expiry::Unreadable => Next::Settled,
             });
         }
+        // Only as it was judged: its time may have been moved, which the cache does not show yet.
+        let version = Some(secret.metadata.resource_version);
+        let options = DeleteOptions { resource_version: version, ..exactly(&secret.metadata) };
         let why = "the bootstrap token has expired";
-        match self.cx.writer(key).delete::<Secret>(key, exactly(&secret.metadata), why).await {
-            // A conflict: another secret has taken the name, and the cache will show it.
-            Err(error) if !error.is_not_found() && !error.is_conflict() => {
+        match self.cx.writer(key).delete::<Secret>(key, options, why).await {
+            Err(error) if !error.is_not_found() => {
                 Err(SyncError::api(format!("deleting bootstrap token {key}"))(error))
             }
             _ => Ok(Next::Settled),

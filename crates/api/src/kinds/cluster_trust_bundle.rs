@@ -1,0 +1,36 @@
+//! ClusterTrustBundles: certificates that all of a cluster may trust for a signer.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::{ObjectMeta, resource};
+
+/// A certificates.k8s.io/v1beta1 ClusterTrustBundle. Of v1alpha1 it differs in nothing but the version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClusterTrustBundle {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// For whom, and which.
+    pub spec: ClusterTrustBundleSpec,
+}
+
+/// The contents of a [`ClusterTrustBundle`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClusterTrustBundleSpec {
+    /// The signer whose certificates they verify.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub signer_name: SmolStr,
+    /// Certificates in PEM.
+    pub trust_bundle: SmolStr,
+}
+
+resource!(
+    ClusterTrustBundle,
+    "certificates.k8s.io",
+    "v1beta1",
+    "clustertrustbundles",
+    "ClusterTrustBundle",
+    cluster
+);

@@ -1,0 +1,44 @@
+//! StorageVersions: in which version each API server stores a resource.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::de::null_default;
+use crate::{ObjectMeta, resource};
+
+/// An internal.apiserver.k8s.io/v1alpha1 StorageVersion; only who has said something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StorageVersion {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What the servers say.
+    pub status: StorageVersionStatus,
+}
+
+/// The status of a [`StorageVersion`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StorageVersionStatus {
+    /// One entry for each server.
+    #[serde(deserialize_with = "null_default")]
+    pub storage_versions: Vec<ServerStorageVersion>,
+}
+
+/// What one server says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServerStorageVersion {
+    /// The server: the name of its lease.
+    #[serde(rename = "apiServerID")]
+    pub api_server_id: SmolStr,
+}
+
+resource!(
+    StorageVersion,
+    "internal.apiserver.k8s.io",
+    "v1alpha1",
+    "storageversions",
+    "StorageVersion",
+    cluster
+);

@@ -1,0 +1,141 @@
+//! The shell: find the version that is served, follow it, publish.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use flyball_api::{ClusterTrustBundle, Key, Object, Resource, ResourceType};
+use flyball_cache::{Filter, Informer, Subscription};
+use flyball_client::Error;
+use flyball_queue::{Priority, Queue};
+use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, exactly, priority};
+use tokio::time::Instant;
+
+use super::plan::{Action, SIGNER, name, plan};
+
+const SECONDS: &[f64] = &[
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+];
+static SYNCS: Family = Family::counter(
+    "clustertrustbundle_publisher_sync_total",
+    Stability::Alpha,
+    &["code"],
+    "Looks at the published bundles, by outcome.",
+);
+static DURATION: Family = Family::histogram(
+    "clustertrustbundle_publisher_sync_duration_seconds",
+    Stability::Alpha,
+    &["code"],
+    SECONDS,
+    "How long a look at the published bundles took, by outcome.",
+);
+
+const ALPHA: ResourceType =
+    ResourceType::new("certificates.k8s.io", "v1alpha1", "clustertrustbundles", "ClusterTrustBundle", false);
+/// How long after a failure the server is asked again what it serves.
+const AGAIN: Duration = Duration::from_secs(5);
+
+pub(super) struct Controller {
+    cx: Arc<Context>,
+    bundle: Arc<str>,
+    published: OnceLock<Published>,
+}
+
+/// The bundles of our signer, in the version that is served.
+struct Published {
+    informer: Arc<Informer<ClusterTrustBundle>>,
+    _changes: Subscription,
+}
+
+impl Controller {
+    pub(super) fn new(cx: Arc<Context>, bundle: Arc<str>) -> Self {
+        Self { cx, bundle, published: OnceLock::new() }
+    }
+
+    /// Finds the version that is served, and follows it.
+    pub(super) async fn follow(&self, queue: Queue<Key>) {
+        let Some(resource) = self.served().await else {
+            tracing::info!(
+                "ClusterTrustBundles are served neither as v1beta1 nor as v1alpha1; nothing is published"
+            );
+            return;
+        };
+        let only = Filter { fields: Some(format!("spec.signerName={SIGNER}")), ..Filter::default() };
+        let informer = self.cx.informers.filtered_as::<ClusterTrustBundle>(&resource, only);
+        let ours = Key::cluster(name(&self.bundle).as_str());
+        let changes = informer.subscribe(Box::new({
+            let (queue, ours) = (queue.clone(), ours.clone());
+            move |change| queue.add(ours.clone(), priority(change.origin))
+        }));
+        informer.synced().await;
+        if self.published.set(Published { informer, _changes: changes }).is_ok() {
+            queue.add(ours, Priority::Change);
+        }
+    }
+
+    async fn served(&self) -> Option<ResourceType> {
+        loop {
+            match self.cx.client.discover().await {
+                Ok(found) => {
+                    let versions = [ClusterTrustBundle::TYPE, ALPHA];
+                    let is_served = |wanted: &ResourceType| {
+                        found.resources.iter().any(|served| served.resource == *wanted)
+                    };
+                    return versions.into_iter().find(is_served);
+                }
+                Err(error) => {
+                    tracing::warn!(error = %Chain(&error), "cannot find out what is served; trying again");
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        }
+    }
+
+    async fn publish(&self, key: &Key, published: &Published) -> Result<(), Error> {
+        let resource = published.informer.resource();
+        let mut bundles = published.informer.store().list();
+        bundles.sort_unstable_by_key(|bundle| bundle.key());
+        let writer = self.cx.writer(key);
+        let mut outcome = Ok(());
+        for action in plan(resource, &self.bundle, &bundles) {
+            match action {
+                Action::Create(body) => {
+                    let why = "the API server's CA must be published";
+                    writer
+                        .create_dynamic::<ClusterTrustBundle>(resource, None, &body, why)
+                        .await
+                        .map(drop)?;
+                }
+                Action::Update(body) => {
+                    let why = "it must hold exactly the API server's CA";
+                    let updated =
+                        writer.update_dynamic::<ClusterTrustBundle>(resource, key, None, &body, why);
+                    updated.await.map(drop)?;
+                }
+                Action::Delete(other) => {
+                    let why = "it is not the API server's CA any more";
+                    let gone =
+                        writer.delete_dynamic(resource, &other.key(), exactly(other.meta()), why).await;
+                    if let Err(error) = gone
+                        && !error.is_not_found()
+                    {
+                        outcome = Err(error);
+                    }
+                }
+            }
+        }
+        outcome
+    }
+}
+
+impl Reconcile for Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
+        let Some(published) = self.published.get() else { return Ok(Next::Settled) };
+        let started = Instant::now();
+        let outcome = self.publish(key, published).await;
+        let code = outcome.as_ref().err().map_or(200, |error| error.code().unwrap_or(500)).to_string();
+        self.cx.metrics.counter(&SYNCS, &[&code]).inc();
+        self.cx.metrics.histogram(&DURATION, &[&code]).observe(started.elapsed().as_secs_f64());
+        outcome.map(|()| Next::Settled).map_err(SyncError::api(format!("publishing trust bundle {key}")))
+    }
+}
