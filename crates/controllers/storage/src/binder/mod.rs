@@ -23,6 +23,7 @@ mod plugins;
 mod provision;
 mod recycle;
 mod recycler;
+mod relay;
 mod resync;
 mod sync;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use flyball_runtime::{Chain, SyncError, exactly};
 use serde_json::Value;
 
 use super::claim::Tell;
+use super::relay;
 use super::sync::Binder;
 use super::triggers::claim_of;
 use crate::usage::pods_of;
@@ -44,11 +45,13 @@ impl Binder {
             Progress::Working => Ok(()),
             Progress::None => self.begin(key, live, &name, &pod).await,
             Progress::Failed { pod, why } => {
+                // The failure is told before its only trace, the pod, goes.
+                self.fail(key, Arc::new(live), FAILED, format!("Recycle failed: {why}")).await?;
                 if let Some(pod) = pod {
                     self.dismiss(key, &pod).await?;
                 }
                 self.recycler.forget(key);
-                self.fail(key, Arc::new(live), FAILED, format!("Recycle failed: {why}")).await
+                Ok(())
             }
             Progress::Done(pod) => {
                 self.dismiss(key, &pod).await?;
@@ -104,7 +107,9 @@ impl Binder {
         let why = "a released volume is to be emptied";
         match self.cx.writer(key).create::<Pod>(&name.namespace, pod, why).await {
             Ok(pod) => {
-                self.recycler.begun(key, pod.metadata.uid);
+                let (client, events) = (self.cx.client.clone(), self.events.clone());
+                let listening = relay::listen(client, events, ObjectRef::of(&volume), pod.key());
+                self.recycler.begun(key, pod.metadata.uid, listening);
                 Ok(())
             }
             // Only a pod that the cache has yet to show can be in the way.

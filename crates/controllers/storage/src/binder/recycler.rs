@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::matching::size;
 use super::plugins::{HOST_PATH, NFS, plugin_of};
+use super::relay::Listening;
 
 /// What the name of a pod begins with that empties a volume; the volume's follows.
 const PREFIX: &str = "recycler-for-";
@@ -26,7 +27,13 @@ struct Way {
 pub(super) struct Recycler {
     host_path: Way,
     nfs: Way,
-    running: Mutex<FxHashMap<Key, Uid>>,
+    running: Mutex<FxHashMap<Key, Running>>,
+}
+
+/// A pod that empties a volume, and who listens to what is told about it.
+struct Running {
+    pod: Uid,
+    _listening: Listening,
 }
 
 /// The volume that a pod of this name empties, if it is one of those.
@@ -78,12 +85,12 @@ impl Recycler {
 
     /// The pod that empties a volume on our behalf.
     pub(super) fn running(&self, volume: &Key) -> Option<Uid> {
-        self.running.lock().get(volume).cloned()
+        self.running.lock().get(volume).map(|running| running.pod.clone())
     }
 
     /// Remembers a pod that was made.
-    pub(super) fn begun(&self, volume: &Key, pod: Uid) {
-        self.running.lock().insert(volume.clone(), pod);
+    pub(super) fn begun(&self, volume: &Key, pod: Uid, listening: Listening) {
+        self.running.lock().insert(volume.clone(), Running { pod, _listening: listening });
     }
 
     /// Forgets the pod of a volume.
