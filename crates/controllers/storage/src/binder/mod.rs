@@ -16,6 +16,7 @@ mod claim;
 mod delete;
 mod edit;
 mod host_path;
+pub mod invariants;
 mod latest;
 mod matching;
 mod metrics;

@@ -14,12 +14,16 @@ use crate::names::{AVAILABLE, BIND_COMPLETED, BOUND, RELEASED};
 
 /// Whether claim and volume are bound to each other and say so.
 fn are_one(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
-    let reference = volume.spec.claim_ref.as_ref();
     claim.spec.volume_name == volume.metadata.name
         && claim.metadata.annotations.contains_key(BIND_COMPLETED)
         && claim.status.phase == BOUND
         && volume.status.phase == BOUND
-        && reference.is_some_and(|reference| reference.uid == claim.metadata.uid)
+        && is_meant(volume, claim)
+}
+
+/// Whether a volume refers to this very claim, and not to another one of its name.
+fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    volume.spec.claim_ref.as_ref().is_some_and(|reference| reference.uid == claim.metadata.uid)
 }
 
 /// Whether nothing can be done for a claim that its own changes would not bring about.
@@ -32,7 +36,7 @@ fn volume_rests(volume: &PersistentVolume, claim: Option<&PersistentVolumeClaim>
     match volume.status.phase.as_str() {
         AVAILABLE => !refers_to_one(volume),
         BOUND => claim.is_some_and(|claim| are_one(claim, volume)),
-        RELEASED => claim.is_none() && policy(volume) == Policy::Retain,
+        RELEASED => claim.is_none_or(|claim| !is_meant(volume, claim)) && policy(volume) == Policy::Retain,
         _ => false,
     }
 }

@@ -9,8 +9,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::binder::claim::{self, Step, View};
-use crate::binder::{edit, matching, volume as volumes};
-use crate::names::{AVAILABLE, BOUND_BY_CONTROLLER, LOST, PENDING, RELEASED};
+use crate::binder::invariants::broken;
+use crate::binder::{edit, volume as volumes};
+use crate::names::{AVAILABLE, LOST, PENDING, RELEASED};
 
 fn modes(text: &str) -> Value {
     let long = |short: &str| match short {
@@ -170,37 +171,10 @@ impl World {
         self.volumes.keys().cloned().collect::<Vec<_>>().iter().for_each(|key| self.sync_volume(key));
     }
 
-    /// What is wrong; empty when nothing is.
     fn broken(&self) -> Vec<String> {
-        let mut broken = vec![];
-        let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
-        for claim in self.claims.values().filter(|claim| claim.status.phase == "Bound") {
-            let (name, volume_name) = (claim.metadata.name.as_str(), claim.spec.volume_name.as_str());
-            if let Some(other) = owners.insert(volume_name, name) {
-                broken.push(format!("{name} and {other} both have {volume_name}"));
-            }
-            match self.volumes.get(&Key::cluster(volume_name)) {
-                None => broken.push(format!("{name} has {volume_name}, which is not there")),
-                Some(volume) if !matching::is_promised(volume, claim) => {
-                    broken.push(format!("{name} has {volume_name}, which is another's"));
-                }
-                Some(volume) if was_given(claim) && is_too_small(volume, claim) => {
-                    broken.push(format!("{name} has {volume_name}, which is too small"));
-                }
-                Some(_) => {}
-            }
-        }
-        broken
+        let (claims, volumes) = (self.claims.values().cloned(), self.volumes.values().cloned());
+        broken(&claims.collect::<Vec<_>>(), &volumes.collect::<Vec<_>>())
     }
-}
-
-/// Whether a controller chose its volume: what users have tied together is left to them.
-fn was_given(claim: &PersistentVolumeClaim) -> bool {
-    claim.metadata.annotations.contains_key(BOUND_BY_CONTROLLER)
-}
-
-fn is_too_small(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    matching::size(&volume.spec.capacity) < matching::size(&claim.spec.resources.requests)
 }
 
 const SIZES: &[&str] = &["1Gi", "2Gi", "3Gi"];
