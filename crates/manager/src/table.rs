@@ -434,6 +434,7 @@ pub const CONTROLLERS: &[Controller] = &[
         on_by_default: false,
         watches: "pods; persistentvolumeclaims; persistentvolumes; csidrivers.storage.k8s.io",
         writes: "events(create,patch,update)",
+        state: State::Done, start: Some(flyball_storage::selinux_warning::start),
         ..DEFAULT
     },
 ];

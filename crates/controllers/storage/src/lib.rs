@@ -3,6 +3,7 @@
 pub mod attach_detach;
 pub mod binder;
 mod class;
+pub mod disk;
 pub mod ephemeral_volume;
 pub mod expander;
 mod finalizer;
@@ -10,5 +11,6 @@ mod migration;
 mod names;
 pub mod pv_protection;
 pub mod pvc_protection;
+pub mod selinux_warning;
 pub mod usage;
 pub mod vac_protection;

@@ -1,7 +1,7 @@
 //! Which claims a pod uses: those it names, and those that are made for its ephemeral volumes.
 
 use flyball_api::pod::{Pod, Volume, VolumeSource};
-use flyball_api::{Key, PersistentVolumeClaim, Uid};
+use flyball_api::{Key, ObjectMeta, PersistentVolumeClaim, Uid};
 use flyball_cache::{Index, Store};
 use rustc_hash::FxHashSet;
 use smol_str::{SmolStr, format_smolstr};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Pods by the claims that they use, as `namespace/name`.
 pub const BY_CLAIM: Index<Pod> = Index::new("claim", |pod, emit| {
     for volume in &pod.spec.volumes {
-        if let Some(name) = claim_name(pod, volume) {
+        if let Some(name) = claim_name(&pod.metadata, volume) {
             emit(&format_smolstr!("{}/{name}", pod.metadata.namespace));
         }
     }
@@ -22,7 +22,7 @@ pub fn pods_of(pods: &Store<Pod>, claim: &Key) -> Vec<Arc<Pod>> {
 }
 
 /// The claim of a volume, if it has one.
-pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<SmolStr> {
+pub fn claim_name(pod: &ObjectMeta, volume: &Volume) -> Option<SmolStr> {
     match &volume.source {
         VolumeSource::Claim { name, .. } => Some(name.clone()),
         VolumeSource::Ephemeral(_) => Some(made_name(pod, volume)),
@@ -31,18 +31,18 @@ pub fn claim_name(pod: &Pod, volume: &Volume) -> Option<SmolStr> {
 }
 
 /// What the claim for an ephemeral volume is called.
-pub fn made_name(pod: &Pod, volume: &Volume) -> SmolStr {
-    format_smolstr!("{}-{}", pod.metadata.name, volume.name)
+pub fn made_name(pod: &ObjectMeta, volume: &Volume) -> SmolStr {
+    format_smolstr!("{}-{}", pod.name, volume.name)
 }
 
 /// Whether a claim was made for a pod. Another one may have taken its name.
-pub fn is_made_for(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
-    claim.metadata.namespace == pod.metadata.namespace && claim.metadata.is_controlled_by(&pod.metadata.uid)
+pub fn is_made_for(claim: &PersistentVolumeClaim, pod: &ObjectMeta) -> bool {
+    claim.metadata.namespace == pod.namespace && claim.metadata.is_controlled_by(&pod.uid)
 }
 
 /// The keys of the claims that a pod uses.
 pub fn claims_of(pod: &Pod) -> impl Iterator<Item = Key> {
-    let names = pod.spec.volumes.iter().filter_map(|volume| claim_name(pod, volume));
+    let names = pod.spec.volumes.iter().filter_map(|volume| claim_name(&pod.metadata, volume));
     names.map(|name| Key::new(pod.metadata.namespace.as_str(), name))
 }
 
@@ -67,7 +67,7 @@ impl Uses {
                         uses.named.insert(name.clone());
                     }
                     VolumeSource::Ephemeral(_) => {
-                        uses.made.insert((made_name(pod, volume), pod.metadata.uid.clone()));
+                        uses.made.insert((made_name(&pod.metadata, volume), pod.metadata.uid.clone()));
                     }
                     VolumeSource::Csi { .. } | VolumeSource::Inline(..) => {}
                 }

@@ -7,8 +7,8 @@ use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::disk::{Attacher, Disk, DriverVolume};
 use super::plan::Force;
+use crate::disk::{Attacher, Disk, DriverVolume};
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 

@@ -13,8 +13,6 @@
 //!   set); what drivers say is seen when they say it. FlexVolume drivers, which are programs on the control plane's own
 //!   disk, are not run.
 
-pub mod disk;
-mod in_tree;
 pub mod invariants;
 mod ledger;
 mod metrics;
@@ -35,9 +33,9 @@ use flyball_common::index::by_node;
 use flyball_queue::Queue;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
-use self::disk::Disk;
 use self::sync::Shared;
 use self::wants::{BY_DISK, BY_INLINE_DISK, BY_REPORTED, BY_SOURCE, BY_TARGET, Caches};
+use crate::disk::{Disk, Lookup};
 use crate::usage::{BY_CLAIM, pods_of};
 
 /// Where its events come from.
@@ -52,16 +50,18 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let caches = Caches {
         pods: cx.informer::<Pod>(),
         nodes: cx.informer::<Node>(),
-        claims: cx.informer::<PersistentVolumeClaim>(),
-        volumes: cx.informer::<PersistentVolume>(),
-        drivers: cx.informer::<CSIDriver>(),
+        lookup: Lookup {
+            claims: cx.informer::<PersistentVolumeClaim>(),
+            volumes: cx.informer::<PersistentVolume>(),
+            drivers: cx.informer::<CSIDriver>(),
+        },
         attachments: cx.informer::<VolumeAttachment>(),
     };
     caches.pods.index(&by_node());
     caches.pods.index(&BY_CLAIM);
     caches.pods.index(&BY_INLINE_DISK);
     caches.nodes.index(&BY_REPORTED);
-    caches.volumes.index(&BY_DISK);
+    caches.lookup.volumes.index(&BY_DISK);
     caches.attachments.index(&BY_SOURCE);
     caches.attachments.index(&BY_TARGET);
     let shared = Arc::new(Shared {
@@ -88,7 +88,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
 
 /// Lets every change that matters bring up the disks and nodes that it concerns.
 fn listen(shared: &Arc<Shared>, tasks: &mut Tasks, disks: &Queue<Key>, nodes: &Queue<Key>) {
-    let Caches { pods, claims, volumes, drivers, attachments, .. } = &shared.caches;
+    let Caches { pods, attachments, lookup, .. } = &shared.caches;
+    let Lookup { claims, volumes, drivers } = lookup;
     tasks.on(pods, {
         let (shared, disks, nodes) = (shared.clone(), disks.clone(), nodes.clone());
         move |change| {
@@ -124,7 +125,7 @@ fn listen(shared: &Arc<Shared>, tasks: &mut Tasks, disks: &Queue<Key>, nodes: &Q
         let (shared, disks, nodes) = (shared.clone(), disks.clone(), nodes.clone());
         move |change| {
             let Some(claim) = change.new else { return };
-            let Some(volume) = shared.caches.bound_volume(claim) else { return };
+            let Some(volume) = shared.caches.lookup.bound_volume(claim) else { return };
             let Some(disk) = Disk::of_volume(&volume) else { return };
             let urgency = priority(change.origin);
             for pod in pods_of(shared.caches.pods.store(), &change.key()) {

@@ -2,8 +2,8 @@
 
 use flyball_api::node::AttachedVolume;
 
-use super::disk::{Attacher, DriverVolume};
 use super::plan::Place;
+use crate::disk::{Attacher, DriverVolume};
 
 /// A disk that the node's status names, or is to name.
 pub struct Entry<'a> {

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::disk::{Attacher, DriverVolume, Source};
 use super::ledger::Ledger;
 use super::metrics::Numbers;
 use super::plan::{Force, Place, Stand, Step, plan};
@@ -22,6 +21,7 @@ use super::report::{Entry, report};
 use super::triggers::{is_healthy, is_out_of_service};
 use super::wants::{BY_REPORTED, BY_TARGET, Caches, Want, is_managed};
 use super::wording;
+use crate::disk::{Attacher, DriverVolume, Source};
 
 const ATTACHED: &str = "SuccessfulAttachVolume";
 const FAILED: &str = "FailedAttachVolume";

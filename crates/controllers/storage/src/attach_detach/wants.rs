@@ -4,16 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flyball_api::pod::{ContainerState, Pod, Volume, VolumeSource};
-use flyball_api::{CSIDriver, Key, Node, Object, PersistentVolume, PersistentVolumeClaim, VolumeAttachment};
+use flyball_api::{Key, Node, Object, PersistentVolume, VolumeAttachment};
 use flyball_cache::{Index, Informer};
 use flyball_common::index::by_node;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::disk::{Disk, DriverVolume};
 use super::metrics::{Counts, plugin};
-use crate::names::BOUND;
-use crate::usage::{claim_name, is_made_for, pods_of};
+use crate::disk::{Disk, DriverVolume, Lookup};
+use crate::usage::pods_of;
 
 /// What tells that disks of a node are attached from here.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
@@ -64,9 +63,7 @@ pub struct Want {
 pub(super) struct Caches {
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) nodes: Arc<Informer<Node>>,
-    pub(super) claims: Arc<Informer<PersistentVolumeClaim>>,
-    pub(super) volumes: Arc<Informer<PersistentVolume>>,
-    pub(super) drivers: Arc<Informer<CSIDriver>>,
+    pub(super) lookup: Lookup,
     pub(super) attachments: Arc<Informer<VolumeAttachment>>,
 }
 
@@ -93,7 +90,7 @@ impl Caches {
     /// The nodes where a disk is wanted.
     pub(super) fn wanting(&self, disk: &str) -> BTreeMap<SmolStr, Want> {
         let mut candidates = self.pods.store().by(&BY_INLINE_DISK, disk);
-        for volume in self.volumes.store().by(&BY_DISK, disk) {
+        for volume in self.lookup.volumes.store().by(&BY_DISK, disk) {
             if let Some(claim) = &volume.spec.claim_ref {
                 let claim = Key::new(claim.namespace.as_str(), claim.name.as_str());
                 candidates.extend(pods_of(self.pods.store(), &claim));
@@ -123,35 +120,18 @@ impl Caches {
         disks.map(|disk| disk.name).collect()
     }
 
+    /// The disk behind a volume of a pod, if it needs to be attached.
     fn disk_of(&self, pod: &Pod, volume: &Volume) -> Option<Disk> {
-        let disk = match claim_name(pod, volume) {
-            None => Disk::of_inline(&pod.metadata.namespace, volume)?,
-            Some(name) => {
-                let claim = self.claims.store().get(&Key::new(pod.metadata.namespace.as_str(), name))?;
-                let is_own = !matches!(volume.source, VolumeSource::Ephemeral(_)) || is_made_for(&claim, pod);
-                Disk::of_volume(&*self.bound_volume(&claim).filter(|_| is_own)?)?
-            }
-        };
-        let driver = disk.driver().and_then(|by| self.drivers.store().get(&Key::cluster(by.driver.as_str())));
-        let needs_attaching = driver.is_none_or(|driver| driver.spec.attach_required != Some(false));
-        needs_attaching.then_some(disk)
-    }
-
-    /// The volume that a claim is bound to, if the volume agrees.
-    pub(super) fn bound_volume(&self, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
-        if claim.status.phase != BOUND || claim.spec.volume_name.is_empty() {
-            return None;
-        }
-        let volume = self.volumes.store().get(&Key::cluster(claim.spec.volume_name.as_str()))?;
-        let is_mutual = volume.spec.claim_ref.as_ref().is_some_and(|owner| owner.uid == claim.metadata.uid);
-        is_mutual.then_some(volume)
+        let disk = self.lookup.disk_of(&pod.metadata, volume)?;
+        let driver = self.lookup.driver_of(&disk);
+        driver.is_none_or(|driver| driver.spec.attach_required != Some(false)).then_some(disk)
     }
 
     /// The attachments of a driver's volume, by node. Those that somebody else has named are somebody else's.
     pub(super) fn attachments_of(&self, volume: &DriverVolume) -> BTreeMap<SmolStr, Arc<VolumeAttachment>> {
         let (disk, store) = (volume.name(), self.attachments.store());
         let mut found = store.by(&BY_SOURCE, &disk);
-        for known in self.volumes.store().by(&BY_DISK, &disk) {
+        for known in self.lookup.volumes.store().by(&BY_DISK, &disk) {
             found.extend(store.by(&BY_SOURCE, &known.metadata.name));
         }
         for node in self.nodes.store().by(&BY_REPORTED, &disk) {
@@ -166,7 +146,8 @@ impl Caches {
 
     /// The disks of all volumes of a driver.
     pub(super) fn disks_of_driver(&self, driver: &str) -> Vec<SmolStr> {
-        let disks = self.volumes.store().list().into_iter().filter_map(|volume| Disk::of_volume(&volume));
+        let disks =
+            self.lookup.volumes.store().list().into_iter().filter_map(|volume| Disk::of_volume(&volume));
         let is_its = |disk: &Disk| disk.driver().is_some_and(|volume| volume.driver == driver);
         disks.filter(is_its).map(|disk| disk.name).collect()
     }
@@ -207,7 +188,7 @@ impl Caches {
     pub(super) fn disk_name_of(&self, attachment: &VolumeAttachment) -> Option<SmolStr> {
         match &attachment.spec.source.persistent_volume_name {
             Some(name) => {
-                let volume = self.volumes.store().get(&Key::cluster(name.as_str()))?;
+                let volume = self.lookup.volumes.store().get(&Key::cluster(name.as_str()))?;
                 Disk::of_volume(&volume).map(|disk| disk.name)
             }
             None => inline_volume(attachment).map(|volume| volume.name()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 
-use super::disk::Disk;
+use crate::disk::Disk;
 
 /// The disk is attached. The blank at the end is upstream's.
 pub(super) fn attached(disk: &Disk) -> String {

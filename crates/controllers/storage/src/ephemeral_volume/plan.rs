@@ -18,7 +18,7 @@ pub enum Action {
 /// The key of the claim that an ephemeral volume has, or is to have.
 pub fn claim_key(pod: &Pod, volume: &Volume) -> Option<Key> {
     let is_ephemeral = matches!(volume.source, VolumeSource::Ephemeral(_));
-    is_ephemeral.then(|| Key::new(pod.metadata.namespace.as_str(), made_name(pod, volume)))
+    is_ephemeral.then(|| Key::new(pod.metadata.namespace.as_str(), made_name(&pod.metadata, volume)))
 }
 
 /// What a volume needs, given the claim of its name if there is one.
@@ -26,7 +26,7 @@ pub fn plan(pod: &Pod, volume: &Volume, claim: Option<&PersistentVolumeClaim>) -
     let VolumeSource::Ephemeral(source) = &volume.source else { return None };
     match claim {
         None => Some(Action::Create(manifest(pod, volume, source))),
-        Some(claim) if is_made_for(claim, pod) => None,
+        Some(claim) if is_made_for(claim, &pod.metadata) => None,
         Some(claim) => {
             let (pod, claim) = (pod.metadata.key(), claim.metadata.key());
             Some(Action::Refuse(format!("PVC {claim} was not created for pod {pod} (pod is not owner)")))
@@ -42,7 +42,7 @@ fn manifest(pod: &Pod, volume: &Volume, source: &RawJson) -> Value {
         "apiVersion": kind.api_version(),
         "kind": kind.kind,
         "metadata": {
-            "name": made_name(pod, volume),
+            "name": made_name(&pod.metadata, volume),
             "labels": template["metadata"]["labels"],
             "annotations": template["metadata"]["annotations"],
             "ownerReferences": [{

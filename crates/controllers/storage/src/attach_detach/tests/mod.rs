@@ -1,6 +1,5 @@
 //! Tables for the pure parts.
 
-mod disk;
 mod plan;
 mod triggers;
 
@@ -10,8 +9,8 @@ use flyball_api::pod::Pod;
 use flyball_api::{PersistentVolume, VolumeAttachment};
 use serde_json::{Value, json};
 
-use super::disk::Disk;
 use super::wants::Want;
+use crate::disk::Disk;
 
 fn volume(spec: Value) -> PersistentVolume {
     serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap()

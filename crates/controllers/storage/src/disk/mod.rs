@@ -1,12 +1,18 @@
 //! What can be attached to a node: the disks behind volumes, and the names by which nodes and drivers know them.
 
+mod in_tree;
+mod lookup;
+#[cfg(test)]
+mod tests;
+
 use flyball_api::PersistentVolume;
 use flyball_api::pod::{Volume, VolumeSource};
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::in_tree::{Origin, Sources};
+use self::in_tree::{Origin, Sources};
+pub(crate) use self::lookup::Lookup;
 
 /// How the names of drivers' volumes begin.
 const DRIVERS: &str = "kubernetes.io/csi/";
@@ -137,6 +143,6 @@ impl Disk {
 }
 
 /// Whether a volume of these access modes may be on one node only. Without any, nobody knows: its driver decides.
-pub(super) fn is_exclusive(modes: &[SmolStr]) -> bool {
+fn is_exclusive(modes: &[SmolStr]) -> bool {
     !modes.is_empty() && !modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany")
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::disk::{DriverVolume, is_exclusive};
+use super::{DriverVolume, is_exclusive};
 
 /// A part of a Google disk's handle that nobody knows.
 const UNSPECIFIED: &str = "UNSPECIFIED";

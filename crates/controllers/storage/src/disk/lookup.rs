@@ -1,0 +1,43 @@
+//! From a volume of a pod to the disk behind it, through claims and volumes.
+
+use std::sync::Arc;
+
+use flyball_api::pod::{Volume, VolumeSource};
+use flyball_api::{CSIDriver, Key, ObjectMeta, PersistentVolume, PersistentVolumeClaim};
+use flyball_cache::Informer;
+
+use super::Disk;
+use crate::names::BOUND;
+use crate::usage::{claim_name, is_made_for};
+
+/// The caches that lead there.
+pub(crate) struct Lookup {
+    pub(crate) claims: Arc<Informer<PersistentVolumeClaim>>,
+    pub(crate) volumes: Arc<Informer<PersistentVolume>>,
+    pub(crate) drivers: Arc<Informer<CSIDriver>>,
+}
+
+impl Lookup {
+    /// The disk behind a volume of `pod`.
+    pub(crate) fn disk_of(&self, pod: &ObjectMeta, volume: &Volume) -> Option<Disk> {
+        let Some(name) = claim_name(pod, volume) else { return Disk::of_inline(&pod.namespace, volume) };
+        let claim = self.claims.store().get(&Key::new(pod.namespace.as_str(), name))?;
+        let is_own = !matches!(volume.source, VolumeSource::Ephemeral(_)) || is_made_for(&claim, pod);
+        Disk::of_volume(&*self.bound_volume(&claim).filter(|_| is_own)?)
+    }
+
+    /// The volume that a claim is bound to, if the volume agrees.
+    pub(crate) fn bound_volume(&self, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
+        if claim.status.phase != BOUND || claim.spec.volume_name.is_empty() {
+            return None;
+        }
+        let volume = self.volumes.store().get(&Key::cluster(claim.spec.volume_name.as_str()))?;
+        let is_mutual = volume.spec.claim_ref.as_ref().is_some_and(|owner| owner.uid == claim.metadata.uid);
+        is_mutual.then_some(volume)
+    }
+
+    /// What is known about the driver of a disk.
+    pub(crate) fn driver_of(&self, disk: &Disk) -> Option<Arc<CSIDriver>> {
+        self.drivers.store().get(&Key::cluster(disk.driver()?.driver.as_str()))
+    }
+}
