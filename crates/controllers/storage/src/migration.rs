@@ -7,6 +7,17 @@ use crate::names::{
     BETA_PROVISIONER, EXTERNAL_FINALIZER, IN_TREE_FINALIZER, MIGRATED_TO, PROVISIONED_BY, PROVISIONER,
 };
 
+/// The drivers that took over.
+pub(crate) mod drivers {
+    pub(crate) const AZURE_DISK: &str = "disk.csi.azure.com";
+    pub(crate) const AZURE_FILE: &str = "file.csi.azure.com";
+    pub(crate) const CINDER: &str = "cinder.csi.openstack.org";
+    pub(crate) const EBS: &str = "ebs.csi.aws.com";
+    pub(crate) const GCE_PD: &str = "pd.csi.storage.gke.io";
+    pub(crate) const PORTWORX: &str = "pxd.portworx.com";
+    pub(crate) const VSPHERE: &str = "csi.vsphere.vmware.com";
+}
+
 /// A plugin, the driver that took over, and the field that holds its volumes.
 struct Migrated {
     plugin: &'static str,
@@ -16,13 +27,13 @@ struct Migrated {
 
 #[rustfmt::skip]
 const MIGRATED: [Migrated; 7] = [
-    Migrated { plugin: "kubernetes.io/aws-ebs",         driver: "ebs.csi.aws.com",          source: "awsElasticBlockStore" },
-    Migrated { plugin: "kubernetes.io/azure-disk",      driver: "disk.csi.azure.com",       source: "azureDisk" },
-    Migrated { plugin: "kubernetes.io/azure-file",      driver: "file.csi.azure.com",       source: "azureFile" },
-    Migrated { plugin: "kubernetes.io/cinder",          driver: "cinder.csi.openstack.org", source: "cinder" },
-    Migrated { plugin: "kubernetes.io/gce-pd",          driver: "pd.csi.storage.gke.io",    source: "gcePersistentDisk" },
-    Migrated { plugin: "kubernetes.io/portworx-volume", driver: "pxd.portworx.com",         source: "portworxVolume" },
-    Migrated { plugin: "kubernetes.io/vsphere-volume",  driver: "csi.vsphere.vmware.com",   source: "vsphereVolume" },
+    Migrated { plugin: "kubernetes.io/aws-ebs",         driver: drivers::EBS,        source: "awsElasticBlockStore" },
+    Migrated { plugin: "kubernetes.io/azure-disk",      driver: drivers::AZURE_DISK, source: "azureDisk" },
+    Migrated { plugin: "kubernetes.io/azure-file",      driver: drivers::AZURE_FILE, source: "azureFile" },
+    Migrated { plugin: "kubernetes.io/cinder",          driver: drivers::CINDER,     source: "cinder" },
+    Migrated { plugin: "kubernetes.io/gce-pd",          driver: drivers::GCE_PD,     source: "gcePersistentDisk" },
+    Migrated { plugin: "kubernetes.io/portworx-volume", driver: drivers::PORTWORX,   source: "portworxVolume" },
+    Migrated { plugin: "kubernetes.io/vsphere-volume",  driver: drivers::VSPHERE,    source: "vsphereVolume" },
 ];
 
 /// The driver that has taken over from a plugin.

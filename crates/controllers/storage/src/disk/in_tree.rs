@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{DriverVolume, is_exclusive};
+use crate::migration::drivers;
 
 /// A part of a Google disk's handle that nobody knows.
 const UNSPECIFIED: &str = "UNSPECIFIED";
@@ -131,19 +132,18 @@ impl Sources {
         let by_access = |disk: &Partitioned| if disk.read_only { "ReadOnlyMany" } else { once };
         let translated = if let Some(disk) = aws_elastic_block_store {
             let attributes = [("partition", disk.partition.to_string())].into();
-            Translated { attributes, ..disk.as_volume("ebs.csi.aws.com", ebs_handle(&disk.id)?, once) }
+            Translated { attributes, ..disk.as_volume(drivers::EBS, ebs_handle(&disk.id)?, once) }
         } else if let Some(disk) = gce_persistent_disk {
             let partition = if disk.partition == 0 { String::new() } else { disk.partition.to_string() };
-            let plain =
-                disk.as_volume("pd.csi.storage.gke.io", gce_handle(&disk.id, origin)?, by_access(disk));
+            let plain = disk.as_volume(drivers::GCE_PD, gce_handle(&disk.id, origin)?, by_access(disk));
             let title = format_smolstr!("{}-{}", plain.volume.driver, disk.id);
             let attributes = [("partition", partition)].into();
             return Some(Translated { attributes, title, shares_for_reading_only: true, ..plain });
         } else if let Some(disk) = cinder {
-            disk.as_volume("cinder.csi.openstack.org", &disk.id, once)
+            disk.as_volume(drivers::CINDER, &disk.id, once)
         } else if let Some(disk) = portworx_volume {
             // The driver is never told that a volume can only be read: the mode says so.
-            Translated { read_only: false, ..disk.as_volume("pxd.portworx.com", &disk.id, by_access(disk)) }
+            Translated { read_only: false, ..disk.as_volume(drivers::PORTWORX, &disk.id, by_access(disk)) }
         } else if let Some(disk) = &self.azure_disk {
             return disk.translate();
         } else if let Some(share) = &self.azure_file {
@@ -225,7 +225,7 @@ impl AzureDisk {
         }
         Some(Translated {
             volume: DriverVolume {
-                driver: SmolStr::new_static("disk.csi.azure.com"),
+                driver: SmolStr::new_static(drivers::AZURE_DISK),
                 handle: self.uri.as_str().into(),
             },
             title: self.uri.as_str().into(),
@@ -255,10 +255,7 @@ impl AzureFile {
         };
         let handle = format_smolstr!("{group}#{account}#{}#{name}#{namespace}", self.share_name);
         Some(Translated {
-            volume: DriverVolume {
-                driver: SmolStr::new_static("file.csi.azure.com"),
-                handle: handle.clone(),
-            },
+            volume: DriverVolume { driver: SmolStr::new_static(drivers::AZURE_FILE), handle: handle.clone() },
             title: handle,
             read_only: self.read_only,
             attributes: [("sharename", self.share_name.clone())].into(),
@@ -274,7 +271,7 @@ impl VsphereVolume {
         let policy = Some(("storagepolicyname", self.storage_policy_name.clone()));
         Translated {
             volume: DriverVolume {
-                driver: SmolStr::new_static("csi.vsphere.vmware.com"),
+                driver: SmolStr::new_static(drivers::VSPHERE),
                 handle: self.volume_path.as_str().into(),
             },
             fs_type: self.fs_type.clone(),
