@@ -1,6 +1,11 @@
 //! What to say about a set. Pure.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use flyball_api::daemon_set::DaemonSetStatus;
+use flyball_api::pod::Pod;
+use flyball_common::pods::next_available;
 
 use super::view::View;
 
@@ -35,4 +40,13 @@ pub fn is_news(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
     before.observed_generation < status.observed_generation
         || DaemonSetStatus { observed_generation, ..before.clone() }
             != DaemonSetStatus { observed_generation, ..status.clone() }
+}
+
+/// How long until a ready pod has been so for long enough, which no event tells. It may be one that surges: the status
+/// does not speak of it, and yet the old one beside it waits for that moment.
+pub fn time_to_available(view: &View<'_>, status: &DaemonSetStatus, pods: &[Arc<Pod>]) -> Option<Duration> {
+    let patience = view.set.spec.min_ready_seconds;
+    let is_due = patience > 0 && status.number_ready != status.number_available;
+    let fallback = is_due.then(|| Duration::from_secs(u64::try_from(patience).unwrap_or(0)));
+    next_available(pods, patience, view.now).or(fallback)
 }

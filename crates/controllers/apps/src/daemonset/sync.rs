@@ -1,7 +1,6 @@
 //! The shell: look up, claim, find the revision, plan, execute, trim the history, write the status.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::daemon_set::DaemonSetStatus;
 use flyball_api::pod::{Phase, Pod};
@@ -24,7 +23,7 @@ use super::history::{self, obsolete};
 use super::manifests::{self, HASH, target_node};
 use super::placement::Placement;
 use super::plan::{Plan, Why, plan};
-use super::status::{is_news, status};
+use super::status::{is_news, status, time_to_available};
 use super::triggers;
 use super::view::View;
 
@@ -78,7 +77,10 @@ impl Reconcile for Controller {
         };
         let status = status(&view);
         let written = self.write_status(&set, &status).await;
-        acted.and(written).map(|()| next(&view, &status, &pods, plan.again))
+        acted.and(written).map(|()| {
+            let waits = plan.again.into_iter().chain(time_to_available(&view, &status, &pods));
+            waits.min().map_or(Next::Settled, Next::After)
+        })
     }
 }
 
@@ -157,16 +159,6 @@ impl Controller {
             other => other.map(drop).map_err(SyncError::api(format!("writing the status of {key}"))),
         }
     }
-}
-
-/// When to look again without any event: pods become available, and failed ones may be replaced.
-fn next(view: &View<'_>, status: &DaemonSetStatus, pods: &[Arc<Pod>], again: Option<Duration>) -> Next {
-    let patience = view.set.spec.min_ready_seconds;
-    let settles = (patience > 0 && status.number_ready != status.number_available).then(|| {
-        let fallback = Duration::from_secs(u64::try_from(patience).unwrap_or(0));
-        pods::next_available(pods, patience, view.now).unwrap_or(fallback)
-    });
-    again.into_iter().chain(settles).min().map_or(Next::Settled, Next::After)
 }
 
 fn failed_pods(key: &Key, failure: PodError) -> SyncError {

@@ -1,5 +1,5 @@
 use super::world::{nodes, pods, set, view};
-use crate::daemonset::status::{is_news, status};
+use crate::daemonset::status::{is_news, status, time_to_available};
 
 #[test]
 fn counts_nodes_by_what_they_should_run_and_do() {
@@ -41,4 +41,23 @@ fn only_news_is_written() {
     assert!(is_news(&set.status, &fresh) && !is_news(&fresh, &fresh));
     let later = flyball_api::daemon_set::DaemonSetStatus { observed_generation: 4, ..fresh.clone() };
     assert!(is_news(&fresh, &later) && !is_news(&later, &fresh), "an older generation is no news");
+}
+
+#[test]
+fn pods_that_are_ready_are_awaited_until_they_are_available() {
+    #[rustfmt::skip]
+    let table = [
+        // case                              set                   pods                                     seconds
+        ("nobody has to be patient",         "",                   "a@n1:ready=5",                          None),
+        ("all are available",                "patience=60",        "a@n1",                                  None),
+        ("one is on its way",                "patience=60",        "a@n1:ready=5",                          Some(55)),
+        ("one surges beside one that serves", "patience=60 surge=1", "a@n1:old,age=900 b@n1:age=20,ready=10", Some(50)),
+        ("one is not even ready",            "patience=60",        "a@n1:unready",                          None),
+    ];
+    for (case, set_words, pod_words, want) in table {
+        let (set, nodes, pods) = (set(set_words), nodes("n1"), pods(pod_words));
+        let view = view(&set, &nodes, &pods);
+        let wait = time_to_available(&view, &status(&view), &pods);
+        assert_eq!(wait.map(|wait| wait.as_secs()), want, "{case}");
+    }
 }
