@@ -9,6 +9,7 @@
 //!
 //! The core is generic over [`Replicated`]: the `replicationcontroller` module next door is the other user.
 
+pub mod ages;
 pub mod invariants;
 pub mod plan;
 pub mod status;
@@ -98,7 +99,8 @@ pub(crate) fn start_for<T: Replicated>(
     let counts_terminating =
         T::COUNTS_TERMINATING && cx.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
     let events = cx.events.with_source(T::EVENT_SOURCE);
-    let controller = sync::Controller { events, cx, sets, pods, counts_terminating };
+    let ages = cx.metrics.histogram(&ages::AGE_RATIO, &[]);
+    let controller = sync::Controller { events, cx, sets, pods, counts_terminating, ages };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())
 }

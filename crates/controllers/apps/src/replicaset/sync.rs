@@ -12,9 +12,11 @@ use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_common::pods::{self, PodError};
 use flyball_common::slow_start::slow_start;
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::metrics::Histogram;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
 use super::Replicated;
+use super::ages::ratios;
 use super::plan::{Action, View, plan};
 use super::status::status;
 
@@ -25,6 +27,8 @@ pub(super) struct Controller<T> {
     pub(super) sets: Arc<Informer<T>>,
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) counts_terminating: bool,
+    /// How old deleted pods are beside the youngest.
+    pub(super) ages: Histogram,
 }
 
 impl<T: Replicated> Reconcile for Controller<T> {
@@ -62,6 +66,9 @@ impl<T: Replicated> Controller<T> {
     async fn execute(&self, view: &View<'_, T>, actions: Vec<Action<'_>>) -> Option<PodError> {
         let (set, key) = (view.set, view.set.key());
         let about = ObjectRef::of(set);
+        for ratio in ratios(view.pods, &actions, view.now) {
+            self.ages.observe(ratio);
+        }
         let mut deletions = vec![];
         for action in actions {
             match action {

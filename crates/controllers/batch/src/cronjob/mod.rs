@@ -59,6 +59,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| triggers::job_changed(change, crons.store())
     });
     let workers = usize::try_from(cx.config.cron_job_controller.concurrent_cron_job_syncs).unwrap_or(1);
-    tasks.workers(&queue, workers, Arc::new(sync::Controller { cx, crons, jobs, local }));
+    let skew = cx.metrics.histogram(&sync::SKEW, &[]);
+    tasks.workers(&queue, workers, Arc::new(sync::Controller { cx, crons, jobs, local, skew }));
     Ok(())
 }

@@ -11,7 +11,7 @@ use flyball_client::Propagation;
 use flyball_common::index::owned;
 use flyball_common::pods::is_namespace_going;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::metrics::{Family, Histogram, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 
 use super::active::{delist, entry, is_listed, review, times_noted};
@@ -21,7 +21,7 @@ use super::plan::{Decision, Notice, plan, schedule};
 use super::template;
 use super::zone::Zone;
 
-const SKEW: Family = Family::histogram(
+pub(super) const SKEW: Family = Family::histogram(
     "cronjob_controller_job_creation_skew_duration_seconds",
     Stability::Stable,
     &[],
@@ -39,6 +39,8 @@ pub(super) struct Controller {
     pub(super) jobs: Arc<Informer<Job>>,
     /// The zone of schedules that name none.
     pub(super) local: Zone,
+    /// How late Jobs are made.
+    pub(super) skew: Histogram,
 }
 
 /// A CronJob in hand. Its status changes on the way, and is written once at the end.
@@ -149,8 +151,7 @@ impl Controller {
         let job = match made {
             Ok(job) => {
                 if let Some(created) = job.metadata.creation_timestamp {
-                    let skew = created.duration_since(start).as_secs_f64();
-                    self.cx.metrics.histogram(&SKEW, &[]).observe(skew);
+                    self.skew.observe(created.duration_since(start).as_secs_f64());
                 }
                 let message = format!("Created job {}", job.metadata.name);
                 self.tell(case, vec![Notice::normal("SuccessfulCreate", message)]);

@@ -25,6 +25,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks
         .feed(&jobs, &queue, |change| change.new.is_some_and(|job| plan::expires(job)).then(|| change.key()));
     let workers = cx.config.ttl_after_finished_controller.concurrent_ttl_syncs;
-    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(sync::Controller { cx, jobs }));
+    let delay = cx.metrics.histogram(&sync::DELAY, &[]);
+    let controller = sync::Controller { cx, jobs, delay };
+    tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use flyball_api::{Job, Key};
 use flyball_cache::Informer;
 use flyball_client::Propagation;
-use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::metrics::{Family, Histogram, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 
 use super::plan::{Decision, plan};
 
-const DELAY: Family = Family::histogram(
+pub(super) const DELAY: Family = Family::histogram(
     "ttl_after_finished_controller_job_deletion_duration_seconds",
     Stability::Alpha,
     &[],
@@ -21,6 +21,8 @@ const DELAY: Family = Family::histogram(
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) jobs: Arc<Informer<Job>>,
+    /// How late Jobs are deleted.
+    pub(super) delay: Histogram,
 }
 
 impl Reconcile for Controller {
@@ -39,7 +41,7 @@ impl Reconcile for Controller {
         match self.cx.writer(key).delete::<Job>(key, options, why).await {
             Ok(()) => {
                 let late = self.cx.clock.now().duration_since(expiry).as_secs_f64();
-                self.cx.metrics.histogram(&DELAY, &[]).observe(late);
+                self.delay.observe(late);
                 Ok(Next::Settled)
             }
             Err(error) if error.is_not_found() => Ok(Next::Settled),
