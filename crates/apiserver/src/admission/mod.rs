@@ -50,16 +50,20 @@ impl Request<'_> {
     }
 }
 
-/// Refuses a write with an explanation.
+/// Refuses a write with an explanation. What has no name yet goes by the beginning of it.
 fn forbid(ops: &Ops<'_>, object: &Value, why: &str) -> ApiError {
-    ApiError::forbidden(ops.resource.named(meta::text(object, "name")), why)
+    let name = match meta::text(object, "name") {
+        "" => meta::text(object, "generateName"),
+        name => name,
+    };
+    ApiError::forbidden(ops.resource.named(name), why)
 }
 
 fn enabled(ops: &Ops<'_>, plugin: &str) -> bool {
     !ops.server.options.disabled_admission.contains(plugin)
 }
 
-/// Lets the plugins change an object before its strategy sees it.
+/// Lets the plugins change an object before its strategy sees it, and before a new one has a generated name and a uid.
 pub(crate) fn mutate(
     ops: &mut Ops<'_>,
     operation: Operation,

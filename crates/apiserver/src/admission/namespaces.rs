@@ -27,7 +27,7 @@ pub(super) fn check_create(ops: &Ops<'_>, object: &Value) -> Result<(), ApiError
         "reason": "NamespaceTerminating", "message": format!("namespace {namespace} is being terminated"),
         "field": "metadata.namespace",
     });
-    Err(ApiError::forbidden(ops.resource.named(meta::text(object, "name")), &why).with_cause(cause))
+    Err(super::forbid(ops, object, &why).with_cause(cause))
 }
 
 pub(super) fn check_delete(ops: &Ops<'_>, old: &Value) -> Result<(), ApiError> {

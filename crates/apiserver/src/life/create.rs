@@ -56,8 +56,8 @@ impl Ops<'_> {
         if !meta::text(&object, "resourceVersion").is_empty() {
             return Err(ApiError::unexplained("resourceVersion should not be set on objects to be created"));
         }
-        self.fill_metadata(&mut object, generated);
         admission::mutate(self, Operation::Create, None, &mut object, None)?;
+        self.fill_metadata(&mut object, generated);
         self.prepare_create(&mut object);
         self.reshape(&mut object);
 
