@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flyball_api::{Key, ResourceType};
+use flyball_api::{Key, ResourceType, hash};
 use flyball_client::{Accept, Client, Error, Patch, Request, Verb};
-use rand::Rng;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -50,10 +49,15 @@ async fn write(client: &Client, report: &Report, post: &Post) {
             tracing::warn!(event = %post.name, namespace, error = %Chain(&error), "gave up writing an event");
             return;
         }
-        // The first pause is random, so that not all clients come back to a recovering server at once.
-        let share = if attempt == 1 { rand::rng().random_range(0.0..1.0) } else { 1.0 };
+        let share = if attempt == 1 { first_share(&post.name) } else { 1.0 };
         tokio::time::sleep(PAUSE.mul_f64(share)).await;
     }
+}
+
+/// How much of the first pause an event waits: not all clients may come back to a recovering server at once. Names of
+/// events have the time in them, and so spread as dice would.
+fn first_share(name: &str) -> f64 {
+    f64::from(hash::fnv32a(name.as_bytes())) / f64::from(u32::MAX)
 }
 
 async fn write_once(client: &Client, namespace: &str, report: &Report, post: &Post) -> Result<(), Error> {

@@ -22,6 +22,11 @@ pub trait Backend {
     /// The time in the cluster.
     fn clock(&self) -> Clock;
 
+    /// A namespace that no scenario before had.
+    fn fresh_namespace(&self) -> String {
+        format!("g{:08x}", rand::random::<u32>())
+    }
+
     /// The cluster-scoped objects that were there before any scenario.
     fn baseline(&self) -> &BTreeSet<ClusterObject>;
 

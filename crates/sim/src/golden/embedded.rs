@@ -27,6 +27,8 @@ const SEEN_WITHIN: Duration = Duration::from_secs(120);
 /// Every run begins at the same time, so that a run can be repeated.
 const START: &str = "2026-06-01T12:00:00Z";
 const SEED: u64 = 7;
+/// The cluster has only one scenario.
+const NAMESPACE: &str = "g00000001";
 
 /// A cluster of its own for one scenario.
 pub struct InProcess {
@@ -70,6 +72,10 @@ impl Backend for InProcess {
 
     fn clock(&self) -> Clock {
         self.cluster.clock()
+    }
+
+    fn fresh_namespace(&self) -> String {
+        NAMESPACE.to_owned()
     }
 
     fn baseline(&self) -> &BTreeSet<ClusterObject> {

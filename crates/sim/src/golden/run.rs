@@ -58,7 +58,7 @@ pub struct Settings {
 impl<'a, B: Backend> Run<'a, B> {
     /// Performs the scenario and cleans up behind it.
     pub async fn perform(backend: &'a mut B, scenario: &'a Scenario, settings: Settings) -> Outcome {
-        let namespace = format!("g{:08x}", rand::random::<u32>());
+        let namespace = backend.fresh_namespace();
         let api = Arc::clone(backend.api());
         let families = scenario.pod_ips.clone().unwrap_or_else(|| vec!["4".to_owned()]);
         let stage = Arc::new(Stage::new(Arc::clone(&api), namespace, backend.clock(), families));
