@@ -64,15 +64,26 @@ fn note_new(view: &View<'_>, plan: &Plan<'_>, conditions: &mut Vec<Condition>) {
         Action::Create(new) => Some(&new.name),
         _ => None,
     });
-    if let Some(name) = made {
-        let message = format!("Created new replica set {name:?}");
-        note(view, conditions, condition::TRUE, reason::CREATED, message);
-    } else if let Some(found) = plan.fleet.new
-        && condition::find(conditions, PROGRESSING).is_none()
-    {
-        let message = format!("Found new replica set {:?}", found.metadata.name.as_str());
-        note(view, conditions, condition::TRUE, reason::FOUND, message);
-    }
+    let told = condition::find(conditions, PROGRESSING);
+    let unsaid = |set: &&ReplicaSet| told.is_some_and(|told| is_about_an_earlier_one(told, set));
+    let created = |name: &str| (reason::CREATED, format!("Created new replica set {name:?}"));
+    let (reason, message) = match (made, plan.fleet.new) {
+        (Some(name), _) => created(name),
+        (None, Some(set)) if unsaid(&set) => created(&set.metadata.name),
+        (None, Some(set)) if told.is_none() => {
+            (reason::FOUND, format!("Found new replica set {:?}", set.metadata.name.as_str()))
+        }
+        _ => return,
+    };
+    note(view, conditions, condition::TRUE, reason, message);
+}
+
+/// Whether a condition tells of the end of an earlier rollout, although a ReplicaSet was made since: whoever made it
+/// did not come to say so.
+fn is_about_an_earlier_one(told: &Condition, new: &ReplicaSet) -> bool {
+    let is_end = [reason::COMPLETE, reason::TIMED_OUT].contains(&told.reason.as_str());
+    let is_about_it = || told.message.contains(&format!("{:?}", new.metadata.name.as_str()));
+    is_end && told.last_update_time <= new.metadata.creation_timestamp && !is_about_it()
 }
 
 /// Only rollouts with a deadline tell of their progress.

@@ -37,8 +37,8 @@ fn template(image: &str, hash: Option<&str>) -> Value {
 
 /// A Deployment named `web` of template `new` from words: `replicas=N`, `surge=X`, `unavailable=X`, `recreate`,
 /// `paused`, `deleting`, `rollback=N`, `limit=N`, `deadline=N`, `minready=N`, `revision=N`, `image=X`,
-/// `collisions=N`, `note=KEY:VALUE`, and of its status `complete`, `reason=X` and `since=SECONDS` (of the last
-/// progress).
+/// `collisions=N`, `note=KEY:VALUE`, and of its status `complete`, `reason=X`, `since=SECONDS` (of the last
+/// progress) and `about=SET` (that this is about, if not `new`).
 pub(super) fn deployment(text: &str) -> Deployment {
     let mut object = json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "uid-web", "resourceVersion": "1", "generation": 3,
@@ -47,7 +47,7 @@ pub(super) fn deployment(text: &str) -> Deployment {
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}},
         "status": {},
     });
-    let (mut reason, mut since) = ("", 0);
+    let (mut reason, mut since, mut about) = ("", 0, "new");
     for word in text.split_whitespace() {
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
         let number = || value.parse::<i64>().unwrap();
@@ -78,6 +78,7 @@ pub(super) fn deployment(text: &str) -> Deployment {
             }
             "reason" => reason = value,
             "since" => since = number(),
+            "about" => about = value,
             other => panic!("unknown word {other}"),
         }
     }
@@ -88,7 +89,7 @@ pub(super) fn deployment(text: &str) -> Deployment {
             _ => "True",
         };
         object["status"]["conditions"] = json!([{"type": "Progressing", "status": truth, "reason": reason,
-            "lastUpdateTime": ago(since), "lastTransitionTime": ago(since)}]);
+            "message": format!("ReplicaSet {about:?} was there."), "lastUpdateTime": ago(since), "lastTransitionTime": ago(since)}]);
     }
     serde_json::from_value(object).unwrap()
 }
