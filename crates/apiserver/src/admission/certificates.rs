@@ -29,8 +29,8 @@ pub(super) fn check(
         return Err(forbid(ops, object, &why));
     }
     if request.updates(GROUP, PLURAL, Some(Subresource::Status)) && enabled(ops, "CertificateSigning") {
-        let issued = |csr: &Value| csr["status"]["certificate"].clone();
-        let signs = old.is_some_and(|old| issued(old) != issued(object));
+        let said = |csr: &Value| (csr["status"]["certificate"].clone(), conditions(csr));
+        let signs = old.is_some_and(|old| said(old) != said(object));
         if signs && !may(ops, "sign", signer) {
             let why = format!("user not permitted to sign requests with signerName {signer:?}");
             return Err(forbid(ops, object, &why));
@@ -47,6 +47,11 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// None is the same as an empty list.
+fn conditions(csr: &Value) -> Vec<Value> {
+    csr["status"]["conditions"].as_array().cloned().unwrap_or_default()
 }
 
 /// Rights on a signer are given by its full name, or by its domain and `*`.

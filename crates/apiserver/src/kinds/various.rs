@@ -271,7 +271,7 @@ impl Strategy for SigningRequest {
     }
 
     fn validate_subresource_update(&self, sub: Subresource, new: &Value, old: &Value) -> Vec<Cause> {
-        validate::status::signing_request(new, old, sub == Subresource::Approval)
+        validate::certificates::status(new, old, sub == Subresource::Approval)
     }
 
     fn field_labels(&self) -> &'static [&'static str] {

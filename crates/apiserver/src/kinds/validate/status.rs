@@ -140,30 +140,6 @@ pub(in crate::kinds) fn resource_claim(new: &Value, _: &Value) -> Vec<Cause> {
     faults
 }
 
-/// Approval is no matter of `/status`, and is not taken back.
-pub(in crate::kinds) fn signing_request(new: &Value, old: &Value, approval: bool) -> Vec<Cause> {
-    let mut faults = Vec::new();
-    let count = |csr: &Value, kind: &str| {
-        csr.items("status.conditions").iter().filter(|condition| condition.text("type") == kind).count()
-    };
-    for kind in ["Approved", "Denied", "Failed"] {
-        let decides = kind != "Failed";
-        let (had, has) = (count(old, kind), count(new, kind));
-        let verb = match has.cmp(&had) {
-            std::cmp::Ordering::Greater if decides && !approval => "add",
-            std::cmp::Ordering::Less => "remove",
-            _ => continue,
-        };
-        let detail = format!("updates may not {verb} a condition of type {kind:?}");
-        faults.push(Cause::forbidden("status.conditions", &detail));
-    }
-    if count(new, "Approved") > 0 && count(new, "Denied") > 0 {
-        let detail = "Approved and Denied conditions are mutually exclusive";
-        faults.push(Cause::invalid("status.conditions", "Denied", detail));
-    }
-    faults
-}
-
 /// The conditions of a job.
 struct Conditions {
     complete: bool,
