@@ -16,6 +16,7 @@ pub(crate) fn end_state(healed: &Snapshot) -> Snapshot {
     snapshot.events.clear();
     snapshot.requests.clear();
     snapshot.objects.values_mut().for_each(forget_steps);
+    snapshot.objects.iter_mut().for_each(|(key, object)| forget_between_writes(key, object));
     snapshot.objects = merge_slices(snapshot.objects);
     snapshot
 }
@@ -40,6 +41,36 @@ fn forget_steps(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(forget_steps),
         _ => {}
+    }
+}
+
+/// What a crash between two writes leaves behind, here as upstream: an autoscaler that was about to note that it had
+/// scaled, and a claim that was given back and was about to lose its protection.
+fn forget_between_writes(key: &str, object: &mut Value) {
+    if key.starts_with("HorizontalPodAutoscaler/") {
+        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+        let mut active = conditions.filter(|condition| condition["type"] == "ScalingActive");
+        let is_active = active.any(|condition| condition["status"] == "True");
+        if let Some(status) = object["status"].as_object_mut() {
+            status.remove("lastScaleTime");
+            // While nothing is measured, it says what was wanted when it last was noted.
+            if !is_active {
+                status.remove("desiredReplicas");
+            }
+        }
+    }
+    if key.starts_with("ResourceClaim/") && object["status"]["allocation"].is_null() {
+        let is_protection = |finalizer: &Value| finalizer == "resource.kubernetes.io/delete-protection";
+        let metadata = &mut object["metadata"];
+        let is_empty = metadata["finalizers"].as_array_mut().is_some_and(|finalizers| {
+            finalizers.retain(|finalizer| !is_protection(finalizer));
+            finalizers.is_empty()
+        });
+        if let Some(metadata) = metadata.as_object_mut()
+            && (is_empty || metadata["finalizers"].is_null())
+        {
+            metadata.remove("finalizers");
+        }
     }
 }
 
@@ -105,6 +136,24 @@ mod tests {
             events: BTreeMap::new(),
             requests: BTreeMap::new(),
         })
+    }
+
+    #[test]
+    fn what_a_crash_between_two_writes_leaves_behind_is_chance() {
+        let mut scaled = json!({"status": {"desiredReplicas": 3, "lastScaleTime": "<time>"}});
+        forget_between_writes("HorizontalPodAutoscaler/a", &mut scaled);
+        assert_eq!(scaled, json!({"status": {}}));
+        let active = json!([{"type": "ScalingActive", "status": "True"}]);
+        let mut scaled = json!({"status": {"desiredReplicas": 3, "conditions": active}});
+        forget_between_writes("HorizontalPodAutoscaler/a", &mut scaled);
+        assert_eq!(scaled["status"]["desiredReplicas"], 3);
+        let protection = "resource.kubernetes.io/delete-protection";
+        let mut free = json!({"metadata": {"finalizers": [protection]}, "status": {}});
+        forget_between_writes("ResourceClaim/c", &mut free);
+        assert_eq!(free["metadata"], json!({}));
+        let mut given = json!({"metadata": {"finalizers": [protection]}, "status": {"allocation": {}}});
+        forget_between_writes("ResourceClaim/c", &mut given);
+        assert_eq!(given["metadata"]["finalizers"], json!([protection]));
     }
 
     #[test]
