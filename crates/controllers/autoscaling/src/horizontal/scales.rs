@@ -138,6 +138,12 @@ impl Scales {
                     }
                     tries += 1;
                 }
+                // Whether it was carried out can be seen.
+                Err(error) if error.outcome_unknown() => {
+                    let now = self.read_one(&scaled.resource, key).await;
+                    let is_done = now.is_ok_and(|now| now.replicas == replicas);
+                    return if is_done { Ok(()) } else { Err(words(&error, &scaled.resource)) };
+                }
                 Err(error) => return Err(words(&error, &scaled.resource)),
             }
         }
