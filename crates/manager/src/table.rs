@@ -391,6 +391,7 @@ pub const CONTROLLERS: &[Controller] = &[
             devicetaintrules.resource.k8s.io v1beta2 (with DRADeviceTaintRules)",
         writes: "pods(delete); pods/status(patch,update); events(create,patch,update); \
             devicetaintrules/status.resource.k8s.io(patch,update) when DRADeviceTaintRules",
+        state: State::Done, start: Some(flyball_resource::taint_eviction::start),
         ..DEFAULT
     },
     Controller { name: "legacy-serviceaccount-token-cleaner-controller", aliases: &["legacy-service-account-token-cleaner"], identity: Some("legacy-service-account-token-cleaner"),

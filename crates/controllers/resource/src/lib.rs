@@ -1,3 +1,4 @@
 //! Controllers of the resource family: devices that pods ask for.
 
 pub mod claim;
+pub mod taint_eviction;

@@ -1,0 +1,101 @@
+//! ResourceSlices and DeviceTaintRules: which devices there are, and what is said against them.
+
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::null_default;
+use crate::taint::Taint;
+use crate::{ObjectMeta, intern, resource};
+
+/// A resource.k8s.io/v1 ResourceSlice, as far as controllers look into it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ResourceSlice {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// The devices.
+    pub spec: ResourceSliceSpec,
+}
+
+/// The spec of a [`ResourceSlice`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ResourceSliceSpec {
+    /// Whose devices they are.
+    #[serde(deserialize_with = "intern::text")]
+    pub driver: SmolStr,
+    /// The pool that they are in.
+    pub pool: ResourcePool,
+    /// The devices.
+    #[serde(deserialize_with = "null_default")]
+    pub devices: Vec<Device>,
+}
+
+/// A pool of devices. Slices of an older generation no longer count.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ResourcePool {
+    /// Its name among those of its driver.
+    #[serde(deserialize_with = "intern::text")]
+    pub name: SmolStr,
+    /// Which time it was published.
+    pub generation: i64,
+}
+
+/// A device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// Its name in its pool.
+    pub name: SmolStr,
+    /// What its driver says against it.
+    #[serde(deserialize_with = "null_default")]
+    pub taints: Vec<Taint>,
+}
+
+/// A resource.k8s.io/v1beta2 DeviceTaintRule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceTaintRule {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What is said, and of which devices.
+    pub spec: DeviceTaintRuleSpec,
+    /// What came of it.
+    pub status: DeviceTaintRuleStatus,
+}
+
+/// The spec of a [`DeviceTaintRule`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DeviceTaintRuleSpec {
+    /// Which devices; none if it is absent.
+    pub device_selector: Option<DeviceSelector>,
+    /// What is said against them.
+    pub taint: Taint,
+}
+
+/// Devices: all that have what is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceSelector {
+    /// Of this driver.
+    pub driver: Option<SmolStr>,
+    /// In this pool.
+    pub pool: Option<SmolStr>,
+    /// Of this name.
+    pub device: Option<SmolStr>,
+}
+
+/// The status of a [`DeviceTaintRule`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeviceTaintRuleStatus {
+    /// Whether pods are being evicted because of it.
+    #[serde(deserialize_with = "null_default")]
+    pub conditions: Vec<Condition>,
+}
+
+resource!(ResourceSlice, "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", cluster);
+resource!(DeviceTaintRule, "resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", cluster);
