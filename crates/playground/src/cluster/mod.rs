@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 pub use listen::Port;
 
 use crate::hand::Hand;
-use crate::{nodes, scheduler};
+use crate::{disks, nodes, scheduler};
 
 /// Requests that are remembered; nobody here asks for more.
 const AUDITED: usize = 1000;
@@ -115,6 +115,9 @@ pub enum StartError {
     /// The nodes were refused.
     #[error("the simulated nodes cannot register")]
     Nodes(#[source] flyball_client::Error),
+    /// The driver was refused.
+    #[error("the simulated disks cannot register")]
+    Disks(#[source] flyball_client::Error),
 }
 
 /// A running cluster.
@@ -184,12 +187,15 @@ impl Cluster {
             manager::start(&server, &identity, &options, decisions.clone(), stops.clone())?;
         let kubelets = hand(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
         nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
+        let driver = hand(&server, "disks", "flyball:disks", &["system:masters"], &decisions);
+        disks::register(&driver).await.map_err(StartError::Disks)?;
         let binder = hand(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
         let informers = informers(&server);
         kubelet.look_at(informers.get());
         let tasks = vec![
             manager,
             tokio::spawn(scheduler::run(binder, informers.clone(), stops.clone())),
+            tokio::spawn(disks::run(driver, informers.clone(), stops.clone())),
             tokio::spawn(nodes::run(kubelets, informers, options.nodes, stops)),
         ];
         Ok(Self { server, identity, address, decisions, controllers, stop, tasks, stop_serving, serving })

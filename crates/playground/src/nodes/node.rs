@@ -37,7 +37,10 @@ pub fn manifest(n: u16) -> Value {
                 "topology.kubernetes.io/region": "playground", "topology.kubernetes.io/zone": zone,
                 SIMULATED: "true",
             },
-            "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+            "annotations": {
+                "node.alpha.kubernetes.io/ttl": "0",
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+            },
         },
         "spec": {"podCIDR": range(n), "podCIDRs": [range(n)], "providerID": format!("flyball://{name}")},
     })

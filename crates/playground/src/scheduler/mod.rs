@@ -17,6 +17,7 @@ mod world;
 pub use decide::{Verdict, decide};
 pub use preempt::Preemption;
 pub use sync::run;
+pub(crate) use volumes::SELECTED_NODE;
 pub use volumes::{Preparation, Volumes};
 pub use world::{Seat, World};
 

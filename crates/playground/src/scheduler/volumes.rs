@@ -17,7 +17,7 @@ use super::world::Seat;
 use crate::objects::Pod;
 
 /// Tells whoever provisions volumes for which node one is wanted.
-pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 const NODE_CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
 const BIND_CONFLICT: &str = "node(s) didn't find available persistent volumes to bind";

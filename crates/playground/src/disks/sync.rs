@@ -1,0 +1,162 @@
+//! The shell: looks at what has changed, and writes what the driver would.
+
+use std::sync::Arc;
+
+use flyball_api::{
+    CSIDriver, Key, PersistentVolume, PersistentVolumeClaim, Quantity, Resource, StorageClass,
+    VolumeAttachment,
+};
+use flyball_cache::{Informer, Informers};
+use flyball_client::{DeleteOptions, Error, Patch};
+use flyball_queue::{Backoff, Priority, Queue, Unobserved};
+use flyball_runtime::Signal;
+use flyball_runtime::events::ObjectRef;
+use serde_json::{Value, json};
+
+use super::plan;
+use crate::hand::{Hand, Write};
+
+/// Something to look at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Item {
+    Claim(Key),
+    Volume(Key),
+    Attachment(Key),
+}
+
+struct Disks {
+    hand: Hand,
+    claims: Arc<Informer<PersistentVolumeClaim>>,
+    volumes: Arc<Informer<PersistentVolume>>,
+    classes: Arc<Informer<StorageClass>>,
+    attachments: Arc<Informer<VolumeAttachment>>,
+}
+
+/// Makes the driver and its class known, unless they are: what people have changed about them stays.
+pub async fn register(hand: &Hand) -> Result<(), Error> {
+    make::<CSIDriver>(hand, &plan::driver()).await?;
+    make::<StorageClass>(hand, &plan::class()).await
+}
+
+async fn make<T: Resource>(hand: &Hand, manifest: &Value) -> Result<(), Error> {
+    match hand.client().create::<T>(None, manifest).await {
+        Err(error) if !error.is_already_exists() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Plays the driver until told to stop.
+pub async fn run(hand: Hand, informers: Informers, stop: Signal) {
+    let disks = Disks {
+        hand,
+        claims: informers.get(),
+        volumes: informers.get(),
+        classes: informers.get(),
+        attachments: informers.get(),
+    };
+    let synced = [
+        disks.claims.synced().await,
+        disks.volumes.synced().await,
+        disks.classes.synced().await,
+        disks.attachments.synced().await,
+    ];
+    if synced.contains(&false) {
+        return;
+    }
+    let queue: Queue<Item> = Queue::new(Backoff::default(), Unobserved);
+    let add = |item: fn(Key) -> Item| {
+        let queue = queue.clone();
+        move |key: Key| queue.add(item(key), Priority::Change)
+    };
+    let (claim, volume, attachment) = (add(Item::Claim), add(Item::Volume), add(Item::Attachment));
+    let _claims = disks.claims.subscribe(Box::new(move |change| claim(change.key())));
+    let _volumes = disks.volumes.subscribe(Box::new(move |change| volume(change.key())));
+    let _attachments = disks.attachments.subscribe(Box::new(move |change| attachment(change.key())));
+    tokio::select! {
+        () = stop.given() => {}
+        () = disks.work(&queue) => {}
+    }
+}
+
+impl Disks {
+    async fn work(&self, queue: &Queue<Item>) {
+        while let Some(item) = queue.next().await {
+            let done = match &*item {
+                Item::Claim(key) => self.claim(key).await,
+                Item::Volume(key) => self.volume(key).await,
+                Item::Attachment(key) => self.attachment(key).await,
+            };
+            match done {
+                Err(error) if !error.is_not_found() && !error.is_already_exists() => {
+                    tracing::debug!(item = ?*item, %error, "a simulated disk waits; trying again");
+                    queue.retry(item.clone());
+                }
+                _ => queue.forget(&item),
+            }
+        }
+    }
+
+    /// Makes a volume for a claim, or lets its volume grow.
+    async fn claim(&self, key: &Key) -> Result<(), Error> {
+        let Some(claim) = self.claims.store().get(key) else { return Ok(()) };
+        let class = claim.spec.storage_class_name.as_ref();
+        let class = class.and_then(|name| self.classes.store().get(&Key::cluster(name.as_str())));
+        if let Some(body) = plan::volume_for(&claim, class.as_deref()) {
+            let name = Key::cluster(body["metadata"]["name"].as_str().unwrap_or_default());
+            let why = format!("claim {key} waits for a volume");
+            let write = Write { action: "create", key: &name, subresource: "", why };
+            let request = self.hand.client().create::<PersistentVolume>(None, &body);
+            self.hand.write::<PersistentVolume, _>(write, request).await?;
+            let told = format!("Successfully provisioned volume {}", name.name);
+            self.hand.events().normal(&ObjectRef::of(&*claim), "ProvisioningSucceeded", told);
+            return Ok(());
+        }
+        let volume = Key::cluster(claim.spec.volume_name.as_str());
+        if let Some(found) = self.volumes.store().get(&volume)
+            && let Some(size) = plan::growth(&claim, &found)
+        {
+            self.grow(&claim, &volume, &size).await?;
+        }
+        Ok(())
+    }
+
+    async fn grow(&self, claim: &PersistentVolumeClaim, volume: &Key, size: &Quantity) -> Result<(), Error> {
+        let (key, why) = (claim.metadata.key(), format!("its claim asks for {size}"));
+        let capacity = json!({"capacity": {"storage": size.to_string()}});
+        let write = Write { action: "patch", key: volume, subresource: "", why: why.clone() };
+        let patch = Patch::Merge(json!({"spec": capacity}));
+        let request = self.hand.client().patch::<PersistentVolume>(volume, None, &patch);
+        self.hand.write::<PersistentVolume, _>(write, request).await?;
+        let write = Write { action: "patch", key: &key, subresource: "status", why };
+        let patch = Patch::Merge(json!({"status": capacity}));
+        let request = self.hand.client().patch::<PersistentVolumeClaim>(&key, Some("status"), &patch);
+        self.hand.write::<PersistentVolumeClaim, _>(write, request).await?;
+        let told = "Resize volume succeeded";
+        self.hand.events().normal(&ObjectRef::of(claim), "VolumeResizeSuccessful", told);
+        Ok(())
+    }
+
+    /// Deletes a volume that nobody wants any more.
+    async fn volume(&self, key: &Key) -> Result<(), Error> {
+        let Some(volume) = self.volumes.store().get(key).filter(|volume| plan::is_unwanted(volume)) else {
+            return Ok(());
+        };
+        let options = DeleteOptions { uid: Some(volume.metadata.uid.clone()), ..DeleteOptions::default() };
+        let why = "its claim has gone".to_owned();
+        let write = Write { action: "delete", key, subresource: "", why };
+        let request = self.hand.client().delete::<PersistentVolume>(key, &options);
+        self.hand.write::<PersistentVolume, _>(write, request).await.map(drop)
+    }
+
+    /// Attaches a volume to a node, which takes no more than saying so.
+    async fn attachment(&self, key: &Key) -> Result<(), Error> {
+        let Some(found) = self.attachments.store().get(key).filter(|found| plan::is_awaited(found)) else {
+            return Ok(());
+        };
+        let why = format!("node {} wants the disk", found.spec.node_name);
+        let write = Write { action: "patch", key, subresource: "status", why };
+        let patch = Patch::Merge(json!({"status": {"attached": true}}));
+        let request = self.hand.client().patch::<VolumeAttachment>(key, Some("status"), &patch);
+        self.hand.write::<VolumeAttachment, _>(write, request).await.map(drop)
+    }
+}
