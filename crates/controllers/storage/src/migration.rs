@@ -99,7 +99,9 @@ fn finalizers(volume: &PersistentVolume) -> Option<Box<[smol_str::SmolStr]>> {
         _ => (false, &[EXTERNAL_FINALIZER]),
     };
     let held = &volume.metadata.finalizers;
-    let added = (add && !volume.metadata.has_finalizer(IN_TREE_FINALIZER)).then(|| IN_TREE_FINALIZER.into());
+    // The server takes no new finalizer for what is being deleted.
+    let add = add && !volume.metadata.is_deleting() && !volume.metadata.has_finalizer(IN_TREE_FINALIZER);
+    let added = add.then(|| IN_TREE_FINALIZER.into());
     let wanted: Box<[_]> =
         held.iter().filter(|held| !drop.contains(&held.as_str())).cloned().chain(added).collect();
     (wanted != *held).then_some(wanted)
@@ -150,6 +152,13 @@ mod tests {
             });
             assert_eq!(after, want.map(|(note, kept)| (note.to_owned(), kept.to_owned())), "{case}");
         }
+    }
+
+    #[test]
+    fn what_is_being_deleted_gets_no_finalizer() {
+        let mut going = volume("kubernetes.io/host-path", "Delete", "", "x");
+        going.metadata.deletion_timestamp = Some(flyball_api::Timestamp::UNIX_EPOCH);
+        assert_eq!(of_volume_metadata(&going), None);
     }
 
     #[test]
