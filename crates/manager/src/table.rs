@@ -428,6 +428,8 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "storageversionmigrations.storagemigration.k8s.io v1beta1; garbage-collector graph",
         writes: "*.*(create,patch); customresourcedefinitions/status.apiextensions.k8s.io(patch); \
             storageversionmigrations/status.storagemigration.k8s.io(update)",
+        pace: Pace { qps: 20.0, burst: 100 },
+        state: State::Done, start: Some(flyball_lifecycle::storage_version_migrator::start),
         ..DEFAULT
     },
     Controller { name: "selinux-warning-controller", aliases: &[], identity: Some("selinux-warning-controller"),

@@ -1,0 +1,59 @@
+//! StorageVersionMigrations: orders to write every object of a resource anew, in the version of today.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::null_default;
+use crate::{ObjectMeta, WithRaw, resource};
+
+/// A storagemigration.k8s.io/v1beta1 StorageVersionMigration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StorageVersionMigration {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// What is to be migrated.
+    pub spec: WithRaw<StorageVersionMigrationSpec>,
+    /// How far it has come.
+    pub status: StorageVersionMigrationStatus,
+}
+
+/// The spec of a [`StorageVersionMigration`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct StorageVersionMigrationSpec {
+    /// The resource.
+    pub resource: GroupResource,
+}
+
+/// A resource in whatever version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct GroupResource {
+    /// Its group.
+    pub group: SmolStr,
+    /// Its plural name.
+    pub resource: SmolStr,
+}
+
+/// The status of a [`StorageVersionMigration`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StorageVersionMigrationStatus {
+    /// Running, Succeeded or Failed.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What was written after this version is in the right version already.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub resource_version: SmolStr,
+}
+
+resource!(
+    StorageVersionMigration,
+    "storagemigration.k8s.io",
+    "v1beta1",
+    "storageversionmigrations",
+    "StorageVersionMigration",
+    cluster
+);
