@@ -31,10 +31,13 @@ mod serve;
 mod server;
 pub mod store;
 mod tokens;
+mod usage;
 mod verbs;
 
 pub use crate::audit::{Audit, Record, Stage};
 pub use crate::http::respond::{Body, BoxError};
-pub use crate::options::{Authorization, Clock, InPod, Kubelet, Log, Options, Page, Ran, StaticToken, Uids};
+pub use crate::options::{
+    Amounts, Authorization, Clock, InPod, Kubelet, Log, Options, Page, PodUsage, Ran, StaticToken, Uids,
+};
 pub use crate::serve::{TlsError, serve, tls};
 pub use crate::server::{ApiServer, Inner, StartError};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use ipnet::IpNet;
 use jiff::Timestamp;
+use smol_str::SmolStr;
 
 use crate::registry::User;
 use crate::store::Limits;
@@ -75,6 +76,30 @@ pub struct Log {
     pub end: BoxFuture<'static, ()>,
 }
 
+/// What a pod uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodUsage {
+    /// Its namespace.
+    pub namespace: SmolStr,
+    /// Its name.
+    pub name: SmolStr,
+    /// Its labels.
+    pub labels: Vec<(SmolStr, SmolStr)>,
+    /// Where it runs.
+    pub node: SmolStr,
+    /// What each of its containers uses.
+    pub containers: Vec<(SmolStr, Amounts)>,
+}
+
+/// Amounts of what is used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// Thousandths of a processor.
+    pub cpu_milli: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+}
+
 /// What stands in for the kubelets: answers what only a node could.
 pub trait Kubelet: Send + Sync {
     /// The log of a container (of the only one, if none is named), or of the one that ran before it was restarted;
@@ -84,6 +109,11 @@ pub trait Kubelet: Send + Sync {
     /// Runs a command in a container, or attaches to it if there is none; `Err` says why that cannot be.
     fn exec(&self, pod: &InPod<'_>, _command: &[&str]) -> Result<Ran, String> {
         Err(format!("nobody here can run anything in pod {:?}", pod.pod))
+    }
+
+    /// What pods use at the moment. Where that is told at the start, `metrics.k8s.io` is served.
+    fn usage(&self) -> Option<Vec<PodUsage>> {
+        None
     }
 
     /// Why `portforward` and `proxy` are refused, and `exec` and `attach` to clients that know no WebSockets.

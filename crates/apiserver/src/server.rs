@@ -109,7 +109,11 @@ pub struct ApiServer {
 impl ApiServer {
     /// Starts a server: opens its store and makes the objects that every cluster has.
     pub fn new(options: Options) -> Result<Self, StartError> {
-        let catalog = Catalog::new(&kinds::catalog());
+        let mut served = kinds::catalog();
+        if options.kubelet.as_ref().is_some_and(|kubelet| kubelet.usage().is_some()) {
+            served.extend(crate::usage::resources());
+        }
+        let catalog = Catalog::new(&served);
         let facets = |shelf: &crate::store::ShelfId, object: &serde_json::Value| match catalog.by_shelf(shelf)
         {
             Some(resource) => resource.facets(object),

@@ -26,7 +26,11 @@ mod storage;
 mod validate;
 mod various;
 
+use std::sync::Arc;
+
 use serde_json::Value;
+
+use crate::registry::Strategy;
 
 pub use bootstrap::bootstrap;
 pub use catalog::catalog;
@@ -34,6 +38,11 @@ pub use defaults::apply as default;
 pub(crate) use json::Json;
 pub(crate) use quantity::Quantity;
 pub use shape::shape;
+
+/// The behaviour of kinds that are only shown.
+pub(crate) fn plain() -> Arc<dyn Strategy> {
+    Arc::new(simple::Simple::new(&print::NAME_AND_AGE))
+}
 
 /// Shapes an object as what its apiVersion and kind say it is; for objects that the server itself made.
 pub(crate) fn reshape(object: &mut Value) {

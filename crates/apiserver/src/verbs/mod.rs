@@ -76,6 +76,9 @@ async fn answer(call: &Call<'_>) -> Result<Answer, ApiError> {
         if let Some(answer) = crate::reviews::answer(call)? {
             return Ok(answer);
         }
+        if let Some(answer) = crate::usage::answer(call)? {
+            return Ok(answer);
+        }
         return match call.info.verb {
             "get" => read::get(call),
             "list" => list::list(call).await,

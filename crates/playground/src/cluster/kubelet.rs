@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use flyball_api::Key;
-use flyball_apiserver::{InPod, Kubelet, Log, Ran};
+use flyball_apiserver::{Amounts, InPod, Kubelet, Log, PodUsage, Ran};
 use flyball_cache::Informer;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 
 use crate::nodes::script::{self, Script};
+use crate::nodes::steer::Steering;
 use crate::objects::{Container, ContainerStatus, Pod};
 
 /// The exit code by which shells say that a command was found but not run.
@@ -69,9 +70,47 @@ impl Kubelet for Simulated {
         Ok(run(&pod, container, command))
     }
 
+    fn usage(&self) -> Option<Vec<PodUsage>> {
+        let pods = self.pods.get().map(|pods| pods.store().list()).unwrap_or_default();
+        Some(pods.iter().filter_map(|pod| usage(pod)).collect())
+    }
+
     fn refusal(&self, what: &str) -> String {
         format!("{what} is not available: the pod is simulated, so nothing runs in it")
     }
+}
+
+/// What a container uses of which nothing else is said.
+const IDLE: Amounts = Amounts { cpu_milli: 1, memory_bytes: 16 << 20 };
+
+/// What a pod that runs would use: what it says, in its first container, and next to nothing in the others.
+fn usage(pod: &Pod) -> Option<PodUsage> {
+    let metadata = &pod.metadata;
+    let runs = |name: &str| {
+        pod.status.all_containers().any(|status| status.name == name && status.state.running.is_some())
+    };
+    let said = Steering::read(&metadata.annotations);
+    let whole = |amount: i64| u64::try_from(amount).unwrap_or_default();
+    let first = Amounts {
+        cpu_milli: said.cpu.map_or(IDLE.cpu_milli, |cpu| whole(cpu.milli_value())),
+        memory_bytes: said.memory.map_or(IDLE.memory_bytes, |memory| whole(memory.value())),
+    };
+    let amounts = std::iter::once(first).chain(std::iter::repeat(IDLE));
+    let containers: Vec<_> = pod
+        .spec
+        .containers
+        .iter()
+        .zip(amounts)
+        .filter(|(container, _)| runs(&container.name))
+        .map(|(container, used)| (container.name.as_str().into(), used))
+        .collect();
+    (!containers.is_empty()).then(|| PodUsage {
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        labels: metadata.labels.iter().map(|(key, value)| (key.into(), value.into())).collect(),
+        node: pod.spec.node_name.clone(),
+        containers,
+    })
 }
 
 /// Resolves when a container no longer runs as it did.
@@ -175,6 +214,40 @@ mod tests {
             let ran = run(&Pod::default(), &Container::default(), command);
             assert_eq!((ran.stdout.as_str(), ran.code), (stdout, code), "{command:?}");
             assert!(ran.stderr.contains("simulated"), "{command:?} says {:?}", ran.stderr);
+        }
+    }
+
+    #[test]
+    fn pods_use_what_they_say_in_their_first_container() {
+        let pod = |annotations: serde_json::Value, running: &[&str]| -> Pod {
+            let statuses: Vec<_> = running
+                .iter()
+                .map(|name| serde_json::json!({"name": name, "state": {"running": {}}}))
+                .collect();
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"namespace": "ns", "name": "p", "annotations": annotations, "labels": {"app": "x"}},
+                "spec": {"nodeName": "node-1", "containers": [{"name": "a"}, {"name": "b"}]},
+                "status": {"containerStatuses": statuses},
+            }))
+            .unwrap()
+        };
+        let show = |pod: &Pod| {
+            let used = usage(pod)?;
+            let one = |(name, used): &(smol_str::SmolStr, Amounts)| {
+                format!("{name}={}m,{}Mi", used.cpu_milli, used.memory_bytes >> 20)
+            };
+            Some(used.containers.iter().map(one).collect::<Vec<_>>().join(" "))
+        };
+        let said = serde_json::json!({"flyball.dev/cpu": "1.5", "flyball.dev/memory": "64Mi"});
+        #[rustfmt::skip]
+        let table = [
+            (said.clone(),              &["a", "b"][..], Some("a=1500m,64Mi b=1m,16Mi")),
+            (serde_json::json!({}),     &["a", "b"][..], Some("a=1m,16Mi b=1m,16Mi")),
+            (said.clone(),              &["b"][..],      Some("b=1m,16Mi")),
+            (said,                      &[][..],         None),
+        ];
+        for (annotations, running, want) in table {
+            assert_eq!(show(&pod(annotations, running)).as_deref(), want);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flyball_api::Labels;
 use flyball_api::pod::RestartPolicy;
 use flyball_api::time::parse_duration;
+use flyball_api::{Labels, Quantity};
 
 use super::script::{self, Script};
 use crate::objects::{Container, Pod};
@@ -17,6 +17,10 @@ pub const RUN_FOR: &str = "flyball.dev/run-for";
 pub const EXIT_CODE: &str = "flyball.dev/exit-code";
 /// `flyball.dev/fail: "true"`: containers end with code 1. `image`: the image cannot be pulled.
 pub const FAIL: &str = "flyball.dev/fail";
+/// How much CPU the pod uses: `flyball.dev/cpu: 250m`.
+pub const CPU: &str = "flyball.dev/cpu";
+/// How much memory it uses: `flyball.dev/memory: 64Mi`.
+pub const MEMORY: &str = "flyball.dev/memory";
 /// `flyball.dev/never-ready: "true"`: containers run, but are never ready.
 pub const NEVER_READY: &str = "flyball.dev/never-ready";
 
@@ -38,6 +42,10 @@ pub struct Steering {
     pub no_image: bool,
     /// Whether containers never become ready.
     pub never_ready: bool,
+    /// How much CPU the pod uses, if it says so.
+    pub cpu: Option<Quantity>,
+    /// How much memory it uses, if it says so.
+    pub memory: Option<Quantity>,
     /// What could not be read, for the user.
     pub complaints: Vec<String>,
 }
@@ -59,6 +67,15 @@ impl Steering {
             }
         };
         let (delay, run_for) = (duration(DELAY), duration(RUN_FOR));
+        let mut amount = |key: &str, example: &str| {
+            let text = annotations.get(key)?;
+            let amount = text.parse::<Quantity>().ok().filter(|amount| !amount.is_negative());
+            if amount.is_none() {
+                complaints.push(format!("{key}: {text:?} is no amount; try {example:?}"));
+            }
+            amount
+        };
+        let (cpu, memory) = (amount(CPU, "250m"), amount(MEMORY, "64Mi"));
         let mut exit_code = annotations.get(EXIT_CODE).and_then(|text| match text.parse::<u8>() {
             Ok(code) => Some(i32::from(code)),
             Err(_) => {
@@ -81,7 +98,8 @@ impl Steering {
                 false
             }
         };
-        Self { delay: delay.unwrap_or(DEFAULT_DELAY), run_for, exit_code, no_image, never_ready, complaints }
+        let delay = delay.unwrap_or(DEFAULT_DELAY);
+        Self { delay, run_for, exit_code, no_image, never_ready, cpu, memory, complaints }
     }
 
     /// How a container of the pod ends: after which time, and with which code. `None` if it runs on.
@@ -123,6 +141,8 @@ mod tests {
             (RUN_FOR,     "99999h", "flyball.dev/run-for: \"99999h\" is no duration between 0s and a year; try \"5s\""),
             (EXIT_CODE,   "256",   "flyball.dev/exit-code: \"256\" is no number from 0 to 255"),
             (FAIL,        "yes",   "flyball.dev/fail: \"yes\" is neither \"true\" nor \"image\""),
+            (CPU,         "much",  "flyball.dev/cpu: \"much\" is no amount; try \"250m\""),
+            (MEMORY,      "-1Mi",  "flyball.dev/memory: \"-1Mi\" is no amount; try \"64Mi\""),
             (NEVER_READY, "1",     "flyball.dev/never-ready: \"1\" is neither \"true\" nor \"false\""),
         ];
         for (key, value, want) in nonsense {
