@@ -383,6 +383,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "resourcepoolstatusrequests v1alpha3, resourceslices, resourceclaims.resource.k8s.io",
         writes: "resourcepoolstatusrequests.resource.k8s.io(delete); \
             resourcepoolstatusrequests/status.resource.k8s.io(patch,update); events(create,patch,update)",
+        state: State::Done, start: Some(flyball_resource::pool_status::start),
         ..DEFAULT
     },
     Controller { name: "device-taint-eviction-controller", aliases: &[], identity: Some("device-taint-eviction-controller"),

@@ -20,13 +20,16 @@ pub struct ResourceSlice {
 
 /// The spec of a [`ResourceSlice`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct ResourceSliceSpec {
     /// Whose devices they are.
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
     /// The pool that they are in.
     pub pool: ResourcePool,
+    /// The node that they are on; empty if it is not one.
+    #[serde(deserialize_with = "intern::text")]
+    pub node_name: SmolStr,
     /// The devices.
     #[serde(deserialize_with = "null_default")]
     pub devices: Vec<Device>,
@@ -34,13 +37,15 @@ pub struct ResourceSliceSpec {
 
 /// A pool of devices. Slices of an older generation no longer count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct ResourcePool {
     /// Its name among those of its driver.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
     /// Which time it was published.
     pub generation: i64,
+    /// Of how many slices it consists.
+    pub resource_slice_count: i64,
 }
 
 /// A device.

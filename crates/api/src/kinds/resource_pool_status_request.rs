@@ -1,0 +1,50 @@
+//! ResourcePoolStatusRequests: questions about how many devices of a driver are left.
+
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+use crate::condition::Condition;
+use crate::de::null_default;
+use crate::{ObjectMeta, resource};
+
+/// A resource.k8s.io/v1alpha3 ResourcePoolStatusRequest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ResourcePoolStatusRequest {
+    /// Standard metadata.
+    pub metadata: ObjectMeta,
+    /// The question.
+    pub spec: ResourcePoolStatusRequestSpec,
+    /// The answer, once there is one.
+    pub status: Option<ResourcePoolStatusRequestStatus>,
+}
+
+/// The spec of a [`ResourcePoolStatusRequest`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourcePoolStatusRequestSpec {
+    /// Whose devices.
+    pub driver: SmolStr,
+    /// Of which pool; of all if there is none.
+    pub pool_name: Option<SmolStr>,
+    /// Of how many pools at most.
+    pub limit: Option<i32>,
+}
+
+/// The status of a [`ResourcePoolStatusRequest`], as far as it says when it was given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ResourcePoolStatusRequestStatus {
+    /// Complete or Failed.
+    #[serde(deserialize_with = "null_default")]
+    pub conditions: Vec<Condition>,
+}
+
+resource!(
+    ResourcePoolStatusRequest,
+    "resource.k8s.io",
+    "v1alpha3",
+    "resourcepoolstatusrequests",
+    "ResourcePoolStatusRequest",
+    cluster
+);
