@@ -6,25 +6,33 @@ use std::time::Duration;
 use flyball_api::daemon_set::DaemonSetStatus;
 use flyball_api::pod::Pod;
 use flyball_common::pods::next_available;
+use rustc_hash::FxHashSet;
 
 use super::view::View;
 
-/// The status of a snapshot: what its nodes should run and do. Of several pods on a node the first counts.
-pub fn status(view: &View<'_>) -> DaemonSetStatus {
+/// The status of a snapshot: what its nodes should run and do. Of several pods on a node the first counts. On the
+/// nodes of `made` there is a new one since: one that takes the place of another shows as no change at all.
+pub fn status(view: &View<'_>, made: &[&str]) -> DaemonSetStatus {
+    let made: FxHashSet<&str> = made.iter().copied().collect();
     let mut status = DaemonSetStatus {
         observed_generation: view.set.metadata.generation,
         collision_count: view.set.status.collision_count,
         conditions: view.set.status.conditions.clone(),
         ..DaemonSetStatus::default()
     };
-    for spot in view.spots.values().filter(|spot| spot.exists) {
+    for (node, spot) in view.spots.iter().filter(|(_, spot)| spot.exists) {
         let first = spot.pods.first();
         if !spot.fit.should_run {
             status.number_misscheduled += i32::from(first.is_some());
             continue;
         }
         status.desired_number_scheduled += 1;
-        let Some(pod) = first else { continue };
+        let Some(pod) = first else {
+            let is_made = i32::from(made.contains(node.as_str()));
+            status.current_number_scheduled += is_made;
+            status.updated_number_scheduled += is_made;
+            continue;
+        };
         status.current_number_scheduled += 1;
         status.number_ready += i32::from(pod.is_ready());
         status.number_available += i32::from(view.is_available(pod));

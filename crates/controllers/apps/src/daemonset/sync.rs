@@ -71,11 +71,11 @@ impl Reconcile for Controller {
             SyncError::other(format!("reading the update strategy of {key}"), error).never()
         })?;
 
-        let acted = match self.execute(&view, key, &plan).await {
-            Some(failure) => Err(failed_pods(key, failure)),
-            None => self.trim(&set, key, &old, &pods).await,
+        let (made, acted) = match self.execute(&view, key, &plan).await {
+            Some(failure) => (&[][..], Err(failed_pods(key, failure))),
+            None => (&plan.create[..], self.trim(&set, key, &old, &pods).await),
         };
-        let status = status(&view);
+        let status = status(&view, made);
         let written = self.write_status(&set, &status).await;
         acted.and(written).map(|()| {
             let waits = plan.again.into_iter().chain(time_to_available(&view, &status, &pods));

@@ -19,7 +19,7 @@ fn counts_nodes_by_what_they_should_run_and_do() {
     ];
     for (set_words, node_words, pod_words, want) in table {
         let (set, nodes, pods) = (set(set_words), nodes(node_words), pods(pod_words));
-        let said = status(&view(&set, &nodes, &pods));
+        let said = status(&view(&set, &nodes, &pods), &[]);
         let counts = [
             said.desired_number_scheduled,
             said.current_number_scheduled,
@@ -37,7 +37,7 @@ fn counts_nodes_by_what_they_should_run_and_do() {
 #[test]
 fn only_news_is_written() {
     let (set, nodes, pods) = (set(""), nodes("n1"), pods("a@n1"));
-    let fresh = status(&view(&set, &nodes, &pods));
+    let fresh = status(&view(&set, &nodes, &pods), &[]);
     assert!(is_news(&set.status, &fresh) && !is_news(&fresh, &fresh));
     let later = flyball_api::daemon_set::DaemonSetStatus { observed_generation: 4, ..fresh.clone() };
     assert!(is_news(&fresh, &later) && !is_news(&later, &fresh), "an older generation is no news");
@@ -57,7 +57,26 @@ fn pods_that_are_ready_are_awaited_until_they_are_available() {
     for (case, set_words, pod_words, want) in table {
         let (set, nodes, pods) = (set(set_words), nodes("n1"), pods(pod_words));
         let view = view(&set, &nodes, &pods);
-        let wait = time_to_available(&view, &status(&view), &pods);
+        let wait = time_to_available(&view, &status(&view, &[]), &pods);
         assert_eq!(wait.map(|wait| wait.as_secs()), want, "{case}");
+    }
+}
+
+#[test]
+fn pods_made_just_now_count_where_there_was_none() {
+    #[rustfmt::skip]
+    let table = [
+        // nodes            pods                           made      current updated ready
+        ("n1 n2",           "a@n1",                        "n2",     (2, 2, 1)),
+        ("n1 n2",           "a@n1",                        "",       (1, 1, 1)),
+        ("n1",              "a@n1:old",                    "n1",     (1, 0, 1)),
+        ("n1:keep-off n2",  "",                            "n1 n2",  (1, 1, 0)),
+    ];
+    for (node_words, pod_words, made, want) in table {
+        let (set, nodes, pods) = (set(""), nodes(node_words), pods(pod_words));
+        let made: Vec<&str> = made.split_whitespace().collect();
+        let said = status(&view(&set, &nodes, &pods), &made);
+        let counts = (said.current_number_scheduled, said.updated_number_scheduled, said.number_ready);
+        assert_eq!(counts, want, "{node_words} {pod_words} {made:?}");
     }
 }
