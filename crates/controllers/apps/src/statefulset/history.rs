@@ -17,6 +17,9 @@ const HASH: &str = "controller.kubernetes.io/hash";
 /// More revisions than this under names that ours would have is no accident.
 const MOST_COLLISIONS: i32 = 100;
 
+/// More collisions than this go unnoted only by design.
+const MOST_UNNOTED: i32 = 3;
+
 /// The two revisions that the pods of a set are of, once all is in order.
 pub(super) struct Revisions {
     /// Where pods come from.
@@ -51,6 +54,14 @@ pub fn renamed(set: &StatefulSet, revision: ControllerRevision, collisions: i32)
     ControllerRevision { metadata: ObjectMeta { name, ..revision.metadata }, ..revision }
 }
 
+/// How often names were taken when a revision of `data` got its own: what the set has noted, or some more if that tells so.
+/// Whoever made it did not come to note them then, and the next revision would meet them again.
+pub fn collisions_of(set: &StatefulSet, name: &str, data: &RawJson, noted: i32) -> i32 {
+    let explains =
+        |count: &i32| revisions::name(&set.metadata.name, &revisions::hash_of(data, *count)) == name;
+    (noted..=noted.saturating_add(MOST_UNNOTED)).find(explains).unwrap_or(noted)
+}
+
 /// Finds the revision of the set's template in its sorted history, or makes it: by a new number for an old one,
 /// or as a new one. `by_meaning` spares a template whose latest revision only looks different.
 pub(super) async fn of_template(
@@ -63,7 +74,10 @@ pub(super) async fn of_template(
     let data = revisions::data_of(set.spec.template.raw());
     let mut collisions = set.status.collision_count.unwrap_or(0);
     let update = match revisions::place(history, &data) {
-        Place::Latest(revision) => revision.clone(),
+        Place::Latest(revision) => {
+            collisions = collisions_of(set, &revision.metadata.name, &data, collisions);
+            revision.clone()
+        }
         Place::Earlier(revision) => {
             let renumbered = ControllerRevision { revision: number, ..(**revision).clone() };
             let why = "the template is again what it was in this revision";

@@ -5,7 +5,7 @@ use flyball_common::revisions;
 use serde_json::json;
 
 use super::world::{claims, pods, set, view};
-use crate::statefulset::history::{obsolete, renamed, revision};
+use crate::statefulset::history::{collisions_of, obsolete, renamed, revision};
 
 /// A template as the server serves it, with all its defaults.
 fn template(image: &str, args: Option<&str>) -> RawJson {
@@ -54,6 +54,25 @@ fn a_collision_changes_the_name_and_not_the_label() {
     assert_eq!(second.metadata.name, revision(&set("1"), first.data.clone(), 4, 1).metadata.name);
     assert_ne!(second.metadata.name, first.metadata.name);
     assert_eq!((second.metadata.labels, second.revision), (first.metadata.labels, 4));
+}
+
+#[test]
+fn a_name_tells_of_collisions_that_nobody_noted() {
+    let (set, data) = (set("1"), revisions::data_of(&template("reg.example/v1", None)));
+    #[rustfmt::skip]
+    let table = [
+        // case                            made after  noted  told
+        ("none",                                    0,     0,    0),
+        ("one that went unnoted",                   1,     0,    1),
+        ("one that was noted",                      1,     1,    1),
+        ("made before others met theirs",           0,     2,    2),
+        ("more than can be by accident",            9,     0,    0),
+    ];
+    for (case, after, noted, told) in table {
+        let name = revision(&set, data.clone(), 1, after).metadata.name;
+        assert_eq!(collisions_of(&set, &name, &data, noted), told, "{case}");
+    }
+    assert_eq!(collisions_of(&set, "another-7f655bcbf6", &data, 0), 0, "inherited from another set");
 }
 
 #[test]
