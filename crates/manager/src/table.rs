@@ -405,6 +405,7 @@ pub const CONTROLLERS: &[Controller] = &[
         watches: "validatingadmissionpolicies.admissionregistration.k8s.io v1",
         writes: "validatingadmissionpolicies/status.admissionregistration.k8s.io(patch,update); \
             events(create,patch,update)",
+        state: State::Done, start: Some(flyball_policy::admission_policy::start),
         ..DEFAULT
     },
     Controller { name: "taint-eviction-controller", aliases: &[], identity: Some("node-controller"),

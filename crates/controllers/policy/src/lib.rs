@@ -1,4 +1,6 @@
-//! Controllers of the policy family: how much may be disrupted at once, and how much a namespace may hold.
+//! Controllers of the policy family: what admission policies get wrong, how much may be disrupted at
+//! once, and how much a namespace may hold.
 
+pub mod admission_policy;
 pub mod disruption;
 pub mod resourcequota;

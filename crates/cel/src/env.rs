@@ -1,0 +1,105 @@
+//! What expressions may refer to: variables, functions and the fields of objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use crate::library;
+use crate::types::Type;
+
+/// The fields of an object type, by the names that expressions use.
+pub type Fields = BTreeMap<SmolStr, Type>;
+
+/// What expressions may refer to, besides the libraries that Kubernetes gives to all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Env {
+    variables: BTreeMap<SmolStr, Type>,
+    /// Shared sets of object types, asked from the latest.
+    objects: Vec<Arc<BTreeMap<SmolStr, Fields>>>,
+}
+
+impl Env {
+    /// Declares a variable.
+    pub fn variable(&mut self, name: impl Into<SmolStr>, of: Type) {
+        self.variables.insert(name.into(), of);
+    }
+
+    /// Declares object types.
+    pub fn objects(&mut self, objects: Arc<BTreeMap<SmolStr, Fields>>) {
+        self.objects.push(objects);
+    }
+
+    /// The type of a name: a variable's own, or that of a type.
+    pub(crate) fn name(&self, name: &str) -> Option<Type> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let declared = self.variables.get(name).cloned().or_else(|| library::type_name(name));
+        declared.or_else(|| self.fields(name).map(|_| Type::Object(name.into()).of()))
+    }
+
+    /// The fields of an object type.
+    pub(crate) fn fields(&self, object: &str) -> Option<&Fields> {
+        self.objects.iter().rev().find_map(|objects| objects.get(object))
+    }
+
+    /// The type of a field.
+    pub(crate) fn field(&self, object: &str, field: &str) -> Option<&Type> {
+        let fields = self.fields(object)?;
+        fields.get(field).or_else(|| match is_reserved(field) {
+            true => fields.get(escaped(field)?.as_str()),
+            false => None,
+        })
+    }
+}
+
+/// Words of the language: a field with such a name is declared between underscores and may be selected plainly.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
+/// The name under which expressions know a property, if they can.
+pub fn escaped(property: &str) -> Option<SmolStr> {
+    if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if is_reserved(property) {
+        return Some(format!("__{property}__").into());
+    }
+    let mut name = String::with_capacity(property.len());
+    let mut rest = property.chars().peekable();
+    while let Some(next) = rest.next() {
+        match next {
+            '_' if rest.next_if_eq(&'_').is_some() => name.push_str("__underscores__"),
+            '.' => name.push_str("__dot__"),
+            '-' => name.push_str("__dash__"),
+            '/' => name.push_str("__slash__"),
+            c if c.is_ascii_alphanumeric() || c == '_' => name.push(c),
+            _ => return None,
+        }
+    }
+    Some(name.into())
+}

@@ -1,0 +1,89 @@
+//! The text of an expression, and problems shown in it: line, column, and a mark below the place.
+
+use std::fmt::Write as _;
+
+/// An expression as written.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) characters: Vec<char>,
+    /// Where each line begins.
+    lines: Vec<usize>,
+}
+
+impl Source {
+    pub(crate) fn new(text: &str) -> Self {
+        let characters: Vec<char> = text.chars().collect();
+        let after_breaks = characters.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(after_breaks).collect();
+        Self { characters, lines }
+    }
+
+    pub(crate) fn text(&self, from: usize, to: usize) -> String {
+        self.characters.get(from..to.min(self.characters.len())).unwrap_or_default().iter().collect()
+    }
+
+    /// Line and column, both counted from 0.
+    fn place(&self, at: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= at).saturating_sub(1);
+        (line, at - self.lines.get(line).copied().unwrap_or_default())
+    }
+
+    fn line(&self, number: usize) -> String {
+        let start = self.lines.get(number).copied().unwrap_or_default();
+        let end = self.lines.get(number + 1).map_or(self.characters.len(), |next| next - 1);
+        self.text(start, end)
+    }
+}
+
+/// Something wrong with an expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Which character; none if it is about the whole.
+    pub(crate) at: Option<usize>,
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
+        Self { at: Some(at), message: message.into() }
+    }
+
+    pub(crate) fn whole(message: impl Into<String>) -> Self {
+        Self { at: None, message: message.into() }
+    }
+}
+
+/// No more problems than these are shown; the rest are counted.
+const SHOWN: usize = 100;
+
+/// A longer line is not repeated.
+const LONGEST_LINE: usize = 16_384;
+
+/// All problems, in the order of the text.
+pub(crate) fn render(source: &Source, mut problems: Vec<Problem>) -> String {
+    let more = problems.len().saturating_sub(SHOWN);
+    problems.truncate(SHOWN);
+    problems.sort_by_key(|problem| problem.at);
+    let mut shown: Vec<String> = problems.iter().map(|problem| show(source, problem)).collect();
+    if more > 0 {
+        shown.push(format!("{more} more errors were truncated"));
+    }
+    shown.join("\n")
+}
+
+fn show(source: &Source, problem: &Problem) -> String {
+    let Some(at) = problem.at else { return format!("ERROR: <input>:-1:0: {}", problem.message) };
+    let (line, column) = source.place(at);
+    let mut shown = format!("ERROR: <input>:{}:{}: {}", line + 1, column + 1, problem.message);
+    let text = source.line(line).replace('\t', " ");
+    if text.len() > LONGEST_LINE {
+        return shown;
+    }
+    // Wide marks under what takes more than a byte keep the lines aligned.
+    let is_wide = |c: char| c.len_utf8() > 1;
+    let mut marks: String =
+        text.chars().take(column).map(|c| if is_wide(c) { '\u{ff0e}' } else { '.' }).collect();
+    marks.push(if text.chars().nth(column).is_some_and(is_wide) { '\u{ff3e}' } else { '^' });
+    let _ = write!(shown, "\n | {text}\n | {marks}");
+    shown
+}

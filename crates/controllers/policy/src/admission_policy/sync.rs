@@ -1,0 +1,144 @@
+//! The shell: look up, ask what is served and how it looks, check, apply.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flyball_api::{Key, ValidatingAdmissionPolicy};
+use flyball_cache::Informer;
+use flyball_client::{Discovery, Error, Patch};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+use super::NAME;
+use super::kinds::{Kind, kinds, names_any};
+use super::plan::{applied, is_due, warnings};
+use super::policy::Spec;
+use super::schema::Document;
+use super::variables::{ObjectType, Params};
+
+pub(super) struct Controller {
+    pub(super) cx: Arc<Context>,
+    pub(super) policies: Arc<Informer<ValidatingAdmissionPolicy>>,
+}
+
+impl Reconcile for Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
+        let Some(policy) = self.policies.store().get(key) else { return Ok(Next::Settled) };
+        if !is_due(&policy) {
+            return Ok(Next::Settled);
+        }
+        let spec: Spec = serde_json::from_str(policy.spec.as_str()).map_err(|error| {
+            SyncError::other(format!("reading the spec of ValidatingAdmissionPolicy {key}"), error).never()
+        })?;
+        let mut schemas = Schemas { cx: &self.cx, published: None, documents: BTreeMap::new() };
+        let mut checked = vec![];
+        for kind in kinds(&spec, &self.served(&spec, key).await?) {
+            if let Some(of) = schemas.object_type(&kind, Role::Object).await {
+                checked.push((kind, of));
+            }
+        }
+        let params = match spec.param_kind.as_ref().and_then(|kind| kind.kind()) {
+            None => Params::None,
+            Some(kind) => {
+                schemas.object_type(&kind, Role::Params).await.map_or(Params::Unknown, Params::Known)
+            }
+        };
+        drop(schemas);
+        let object = applied(&policy, &warnings(&spec, &checked, &params));
+        let patch = Patch::Apply { manager: NAME.into(), force: true, object };
+        let why = "its expressions have been checked";
+        let written =
+            self.cx.writer(key).patch::<ValidatingAdmissionPolicy>(key, Some("status"), patch, why).await;
+        match written {
+            Err(error) if error.is_not_found() => Ok(Next::Settled),
+            written => written
+                .map(|_| Next::Settled)
+                .map_err(SyncError::api(format!("applying the status of ValidatingAdmissionPolicy {key}"))),
+        }
+    }
+}
+
+impl Controller {
+    /// What the server serves, if the policy names anything.
+    async fn served(&self, spec: &Spec, key: &Key) -> Result<Discovery, SyncError> {
+        if !names_any(spec) {
+            return Ok(Discovery::default());
+        }
+        let asked = self.cx.client.discover().await;
+        asked.map_err(SyncError::api(format!("asking what ValidatingAdmissionPolicy {key} is about")))
+    }
+}
+
+/// The schemas that one policy needs. They are large and rarely needed twice, so none is kept.
+struct Schemas<'a> {
+    cx: &'a Context,
+    published: Option<Published>,
+    documents: BTreeMap<String, Option<Document>>,
+}
+
+/// Where the server publishes schemas.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Published {
+    paths: BTreeMap<SmolStr, Place>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Place {
+    #[serde(rename = "serverRelativeURL")]
+    server_relative_url: String,
+}
+
+impl Schemas<'_> {
+    /// The type of objects of a kind. A kind that no one describes goes unchecked: checks only warn.
+    async fn object_type(&mut self, kind: &Kind, role: Role) -> Option<ObjectType> {
+        let place = kind.document();
+        if !self.documents.contains_key(&place) {
+            let document = self.fetch(&place).await.unwrap_or_else(|error| {
+                tracing::warn!(%kind, error = &error as &dyn std::error::Error, "schema cannot be read");
+                None
+            });
+            self.documents.insert(place.clone(), document);
+        }
+        let document = self.documents.get(&place)?.as_ref()?;
+        let name = format!("{}{}", kind.kind, number_of(kind, role));
+        match document.object_type(kind, &name) {
+            Ok(found) => found.map(|(of, objects)| ObjectType { of, objects: Arc::new(objects) }),
+            Err(error) => {
+                tracing::warn!(%kind, %error, "schema cannot be used");
+                None
+            }
+        }
+    }
+
+    async fn fetch(&mut self, place: &str) -> Result<Option<Document>, Error> {
+        if self.published.is_none() {
+            self.published = Some(self.read("/openapi/v3").await?);
+        }
+        let published = self.published.as_ref().and_then(|published| published.paths.get(place));
+        match published {
+            Some(at) => self.read(&at.server_relative_url).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, Error> {
+        let reply = self.cx.client.get_raw(path).await?;
+        serde_json::from_slice(&reply.body).map_err(|source| Error::Decode { what: path.into(), source })
+    }
+}
+
+/// What objects of a kind are to a policy.
+#[derive(Debug, Clone, Copy)]
+enum Role {
+    Object,
+    Params,
+}
+
+/// Keeps the names of object types from being names of anything else in an expression. Objects and parameters of one
+/// kind have types of their own, as upstream.
+fn number_of(kind: &Kind, role: Role) -> u32 {
+    flyball_api::hash::fnv32a(format!("{kind} {role:?}").as_bytes()) % 1_000_000_000
+}

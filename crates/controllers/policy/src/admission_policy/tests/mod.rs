@@ -1,0 +1,3 @@
+//! Tables for what is warned of, and of which kinds.
+
+mod expressions;
