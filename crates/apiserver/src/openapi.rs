@@ -62,6 +62,7 @@ fn index(server: &Inner) -> Value {
         let mut hasher = FxHasher::default();
         for other in server.catalog.all().iter().filter(|other| place_of(other) == place) {
             (&other.plural, &other.kind).hash(&mut hasher);
+            other.custom.as_ref().map(|custom| custom.schema.to_string()).hash(&mut hasher);
         }
         let address = format!("/openapi/v3/{place}?hash={:016X}", hasher.finish());
         paths.insert(place, json!({"serverRelativeURL": address}));

@@ -4,7 +4,8 @@
 //! An [`Env`] says what an expression may refer to; [`check`] gives the type of an expression or the report of what is
 //! wrong with it. Nothing is evaluated. Three things are left to the API server, which refuses a policy for them before
 //! anyone sees it: whether literals of durations, of timestamps and of regular expressions are well-formed. Of several
-//! syntax errors, for which it refuses a policy as well, only the first is reported.
+//! syntax errors, for which it refuses a policy as well, only the first is reported. Messages of protocol buffers cannot
+//! be written.
 
 mod ast;
 mod checker;
@@ -15,16 +16,43 @@ mod literal;
 mod macros;
 mod parser;
 mod source;
+#[cfg(test)]
+mod tests;
 mod types;
 mod unify;
 
 pub use env::{Env, Fields, escaped};
 pub use types::Type;
 
+use std::thread;
+
+use source::{Problem, Source};
+
 /// The type of an expression, or a report of everything wrong with it: for each problem its place, the line and a mark.
 pub fn check(expression: &str, env: &Env) -> Result<Type, String> {
-    let source = source::Source::new(expression);
-    let parsed = parser::parse(&source).map_err(|problem| vec![problem]);
-    let checked = parsed.and_then(|expr| checker::check(&expr, env));
+    let source = Source::new(expression);
+    let checked =
+        if source.characters.len() <= SHORT { examine(&source, env) } else { examine_apart(&source, env) };
     checked.map_err(|problems| source::render(&source, problems))
+}
+
+fn examine(source: &Source, env: &Env) -> Result<Type, Vec<Problem>> {
+    let expr = parser::parse(source).map_err(|problem| vec![problem])?;
+    checker::check(&expr, env)
+}
+
+/// An expression of so few characters cannot be nested deeply.
+const SHORT: usize = 120;
+
+/// Enough for the deepest expression that is read, many times over.
+const STACK: usize = 64 << 20;
+
+/// The same with room of its own: an expression may be nested more deeply than the caller has room for.
+fn examine_apart(source: &Source, env: &Env) -> Result<Type, Vec<Problem>> {
+    let refused = || Err(vec![Problem::whole("there is no room to check the expression")]);
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name("cel".to_owned()).stack_size(STACK);
+        let examined = builder.spawn_scoped(scope, || examine(source, env));
+        examined.map_or_else(|_| refused(), |handle| handle.join().unwrap_or_else(|_| refused()))
+    })
 }

@@ -220,10 +220,29 @@ impl Writer<'_> {
             Format::V2 => self.reference(OBJECT_META),
             Format::V3 => json!({"allOf": [self.reference(OBJECT_META)]}),
         };
+        Self::embed(&mut definition, &metadata);
         definition.put("properties.metadata", metadata);
         let kinds = json!([gvk(&format!("{}/{}", join(served.group, served.version), served.kind))]);
         definition.put("x-kubernetes-group-version-kind", kinds);
         definition
+    }
+
+    /// Objects within objects have what all objects have, too.
+    fn embed(schema: &mut Value, metadata: &Value) {
+        if schema["x-kubernetes-embedded-resource"] == true {
+            schema.put("properties.metadata", metadata.clone());
+            for field in ["apiVersion", "kind"] {
+                schema.put(&format!("properties.{field}"), json!({"type": "string"}));
+            }
+        }
+        for inner in ["items", "additionalProperties"] {
+            if let Some(inner) = schema.get_mut(inner).filter(|inner| inner.is_object()) {
+                Self::embed(inner, metadata);
+            }
+        }
+        for property in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+            Self::embed(property.1, metadata);
+        }
     }
 }
 

@@ -30,10 +30,7 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group.as_str() {
-            "" => write!(f, "{}, Kind={}", self.version, self.kind),
-            group => write!(f, "{group}/{}, Kind={}", self.version, self.kind),
-        }
+        write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
     }
 }
 

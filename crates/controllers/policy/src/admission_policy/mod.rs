@@ -32,7 +32,7 @@ pub const NAME: &str = "validatingadmissionpolicy-status";
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue(NAME);
     let policies = cx.informer::<ValidatingAdmissionPolicy>();
-    tasks.feed(&policies, &queue, |change| triggers::policy_changed(change));
+    tasks.feed(&policies, &queue, triggers::policy_changed);
     let workers = cx.config.validating_admission_policy_status_controller.concurrent_policy_syncs;
     let workers = usize::try_from(workers).unwrap_or_default().max(1);
     tasks.workers(&queue, workers, Arc::new(sync::Controller { cx, policies }));

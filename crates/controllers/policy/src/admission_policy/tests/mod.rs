@@ -1,3 +1,50 @@
 //! Tables for what is warned of, and of which kinds.
 
 mod expressions;
+mod kinds;
+mod schema;
+
+use std::sync::Arc;
+
+use flyball_api::ValidatingAdmissionPolicy;
+use flyball_cache::{Change, Origin};
+use serde_json::json;
+
+use super::plan::applied;
+use super::triggers::policy_changed;
+
+fn policy(generation: i64, observed: i64) -> Arc<ValidatingAdmissionPolicy> {
+    let mut policy = ValidatingAdmissionPolicy::default();
+    policy.metadata.name = "rule".into();
+    policy.metadata.generation = generation;
+    policy.status.observed_generation = observed;
+    Arc::new(policy)
+}
+
+#[test]
+fn a_policy_is_looked_at_until_its_spec_has_been_checked() {
+    #[rustfmt::skip]
+    let table = [
+        // case            generation  observed  looked at
+        ("new",                     1,        0, true),
+        ("checked",                 1,        1, false),
+        ("changed",                 2,        1, true),
+        ("restored",                1,        2, false),
+    ];
+    for (case, generation, observed, want) in table {
+        let new = policy(generation, observed);
+        let change = Change { old: None, new: Some(&new), origin: Origin::Watch };
+        assert_eq!(!policy_changed(&change).is_empty(), want, "{case}");
+    }
+    let old = policy(2, 1);
+    let gone = Change { old: Some(&old), new: None, origin: Origin::Watch };
+    assert!(policy_changed(&gone).is_empty());
+}
+
+#[test]
+fn only_the_status_is_applied_and_no_warnings_are_left_out() {
+    let body = applied(&policy(3, 1), &[]);
+    assert_eq!(body["metadata"], json!({"name": "rule"}));
+    assert_eq!(body["status"], json!({"observedGeneration": 3, "typeChecking": {}}));
+    assert!(body.get("spec").is_none());
+}
