@@ -293,8 +293,10 @@ pub(super) fn remove(value: &mut Value, set: &Set, owned: Option<&Set>, typed: T
                 let gone = match map.get_mut(name) {
                     Some(_) if inner.here && owner(step).is_none() => true,
                     Some(child) => {
+                        let was_nothing = is_nothing(child);
                         remove(child, inner, owner(step), typed.child(name));
-                        is_nothing(child) && owner(step).is_none()
+                        // What is emptied goes even if someone owns it empty; what was empty stays theirs.
+                        is_nothing(child) && (!was_nothing || owner(step).is_none())
                     }
                     None => false,
                 };
