@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smol_str::SmolStr;
 
 use crate::library;
+use crate::parser::RESERVED;
 use crate::types::Type;
 
 /// The fields of an object type, by the names that expressions use.
@@ -52,33 +53,10 @@ impl Env {
     }
 }
 
-/// Words of the language: a field with such a name is declared between underscores and may be selected plainly.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
+/// Whether it is a word of the language: a field with such a name is declared between underscores and may be selected
+/// plainly.
 fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
+    ["true", "false", "null", "in"].contains(&name) || RESERVED.contains(&name)
 }
 
 /// The name under which expressions know a property, if they can.

@@ -15,7 +15,7 @@ const DEEPEST: usize = 250;
 const LONGEST: usize = 100_000;
 
 /// Words that no variable may have as its name.
-const RESERVED: [&str; 17] = [
+pub(crate) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
