@@ -32,6 +32,12 @@ pub fn binary(profile: Profile) -> anyhow::Result<PathBuf> {
     if profile == Profile::Release {
         build.arg("--release");
     }
+    // What a cargo around us says about our own package is not for the cargo that we run: ring looks at it, and would
+    // be built again with everything that stands on it.
+    let is_about_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_about_us)) {
+        build.env_remove(name);
+    }
     let output = build.output().context("run cargo build")?;
     if !output.status.success() {
         bail!("cargo build --package kube-controller-manager failed");

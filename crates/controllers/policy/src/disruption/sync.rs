@@ -35,8 +35,9 @@ pub(super) struct Controller {
     pub(super) patient: Mutex<FxHashSet<Key>>,
 }
 
-/// How long pods that came before their budget may take to show in the cache after it.
-const MOMENT: Duration = Duration::from_millis(200);
+/// How long pods that came before their budget may take to show in the cache after it. No longer: a budget that came
+/// before its pods is told that it finds none.
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// Why a budget cannot be judged.
 struct Unjudged {
