@@ -6,7 +6,7 @@ use flyball_api::selector::InvalidSelector;
 use flyball_api::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 use smol_str::SmolStr;
 
-use super::matching::{best, is_coming, is_promised, objection};
+use super::matching::{best, is_promised, objection};
 use super::plugins::{self, Maker};
 use crate::class;
 use crate::names::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOST, SELECTED_NODE};
@@ -62,8 +62,6 @@ pub(crate) enum Step<'a> {
     Classify(SmolStr),
     /// A volume is to be made for it.
     Provision(Maker),
-    /// A volume that suits it is about to be had, which is worth a moment.
-    Soon,
     /// Somebody has undone half of a binding. Users are told, and it is tried again.
     Contest(Tell),
 }
@@ -142,10 +140,6 @@ fn sought<'a>(view: &View<'a>) -> Result<Step<'a>, InvalidSelector> {
     if class::of_claim(claim).is_empty() {
         let message = "no persistent volumes available for this claim and no storage class is set";
         return Ok(Step::Pend(Some(Tell::normal("FailedBinding", message))));
-    }
-    // Volume and claim may come together, and the claim may be looked at first.
-    if !waits && is_coming(claim, view.volumes)? {
-        return Ok(Step::Soon);
     }
     Ok(provision(view))
 }

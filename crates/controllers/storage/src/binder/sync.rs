@@ -122,10 +122,6 @@ impl Binder {
                 written?;
             }
             Step::Provision(maker) => self.provision(claim.clone(), class.as_deref(), maker).await?,
-            Step::Soon => {
-                let why = "a volume that suits it is not yet available";
-                return Err(SyncError::other(format!("binding claim {key}"), why).expected());
-            }
             Step::Contest(tell) => {
                 let why = tell.message.clone();
                 self.tell(&about, tell);

@@ -41,7 +41,6 @@ fn planned(words: &str, volumes: &[&str], class: Option<&StorageClass>, default:
         Step::Provision(Maker::External(name)) => format!("ask {name}"),
         Step::Provision(Maker::HostPath) => "make".to_owned(),
         Step::Contest(tell) => format!("contest{}", said(Some(tell))),
-        Step::Soon => "soon".to_owned(),
     }
 }
 
@@ -55,9 +54,6 @@ fn a_claim_that_names_no_volume_finds_one_or_has_it_made() {
     let table: &[Row<'_>] = &[
         // case                      claim         volumes   class         default  step
         ("one suits",                "c",          &["a"],   Some(&csi),   "",      "bind a"),
-        ("one is about to be had",   "c",          &["a phase=Pending"],      None,       "", "soon"),
-        ("that is too small",        "c 2Gi",      &["a phase=Pending"],      Some(&csi), "", "ask csi.example.com"),
-        ("that was another's",       "c",          &["a phase=Released"],     Some(&csi), "", "ask csi.example.com"),
         ("asked for outside",        "c",          &[],      Some(&csi),   "",      "ask csi.example.com"),
         ("a driver took over",       "c",          &[],      Some(&ebs),   "",      "ask ebs.csi.aws.com"),
         ("made here",                "c",          &[],      Some(&host),  "",      "make"),

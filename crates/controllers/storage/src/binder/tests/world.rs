@@ -144,7 +144,7 @@ impl World {
             }
             Step::Pend(_) => claim.status = edit::status_without(&claim, PENDING),
             Step::Lose(_) => claim.status = edit::status_without(&claim, LOST),
-            Step::Wait(_) | Step::Soon | Step::Contest(_) | Step::Classify(_) | Step::Provision(_) => {}
+            Step::Wait(_) | Step::Contest(_) | Step::Classify(_) | Step::Provision(_) => {}
         }
         self.claims.insert(key.clone(), Arc::new(claim));
     }
