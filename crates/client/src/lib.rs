@@ -40,6 +40,6 @@ pub use limiter::Limiter;
 pub use request::{Accept, DeleteOptions, ListParams, Patch, Propagation, Request, Verb, WatchParams};
 pub use shadow::Shadow;
 pub use transport::{Body, BoxError, ServiceTransport, Transport, TransportError};
-pub use user_agent::user_agent;
+pub use user_agent::{user_agent, user_agent_of};
 pub use verbs::{Deleted, List};
 pub use watch::WatchStream;

@@ -6,15 +6,17 @@
 /// `suffix` is the controller's client name; with service-account credentials upstream puts the whole
 /// `system:serviceaccount:kube-system:…` there. Empty: none.
 pub fn user_agent(version: &str, commit: &str, suffix: &str) -> String {
+    user_agent_of("kube-controller-manager", version, commit, suffix)
+}
+
+/// The same for another component of Kubernetes.
+pub fn user_agent_of(component: &str, version: &str, commit: &str, suffix: &str) -> String {
     // Upstream: client-go rest/config.go, buildUserAgent: no pre-release part, seven digits of the commit.
     let version = version.split('-').next().filter(|v| !v.is_empty()).unwrap_or("unknown");
     let commit: String = commit.chars().take(7).collect();
     let commit = if commit.is_empty() { "unknown" } else { &commit };
-    let mut text = format!(
-        "kube-controller-manager/{version} ({}/{}) kubernetes/{commit}",
-        std::env::consts::OS,
-        go_arch()
-    );
+    let mut text =
+        format!("{component}/{version} ({}/{}) kubernetes/{commit}", std::env::consts::OS, go_arch());
     if !suffix.is_empty() {
         text.push('/');
         text.push_str(suffix);

@@ -36,7 +36,7 @@ impl Engine {
 
     /// The surroundings of one run of a controller.
     fn context(&self, controller: &'static Controller) -> Arc<Context> {
-        let identity = controller.identity.unwrap_or("kube-controller-manager");
+        let identity = controller.identity.unwrap_or(self.shared.component);
         let client = match controller.identity {
             Some(account) => self.identities.client_for(account, account),
             None => self.identities.main().clone(),

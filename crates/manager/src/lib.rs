@@ -1,20 +1,25 @@
-//! The controller manager as a library: flags, the table of controllers, and the run from start to end.
+//! Controller managers as a library: flags, the table of controllers, and the run from start to end.
 //!
-//! In reading order: [`main`] is the program; [`flags`] reads the command line into [`options`]; [`prepare`] makes
-//! a plan of it; [`run`] connects, serves and wins the election; the [`engine`] runs controllers from the [`table`].
+//! In reading order: a [`Component`] says in what one manager differs from another; [`program`] is its `main`;
+//! [`flags`] reads the command line into [`options`]; [`prepare()`] makes a plan of it; [`run()`] connects, serves and
+//! wins the election; the [`engine`] runs controllers from the [`table`].
 
+mod clients;
+mod component;
 pub mod engine;
 pub mod flags;
 pub mod logging;
 pub mod options;
 pub mod parity;
 mod prepare;
-mod program;
+pub mod program;
 mod run;
 pub mod select;
+mod serve;
 pub mod table;
-mod validate;
+pub mod validate;
 
+pub use component::{Component, KUBE_CONTROLLER_MANAGER};
 pub use prepare::{Prepared, prepare};
 pub use program::main;
-pub use run::{RunError, run};
+pub use run::{Begin, Equipment, RunError, Surroundings, run};

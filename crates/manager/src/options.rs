@@ -29,6 +29,8 @@ pub struct Options {
     pub leader_migration_config: String,
     /// How to listen.
     pub serving: ServingOptions,
+    /// How a cloud-controller-manager would listen for webhooks.
+    pub webhook_serving: ServingOptions,
     /// Who may say who they are.
     pub authentication: AuthenticationOptions,
     /// Who may see what.
@@ -51,6 +53,7 @@ impl Default for Options {
             min_compatibility_version: vec![],
             leader_migration_config: String::new(),
             serving: ServingOptions::default(),
+            webhook_serving: ServingOptions::default(),
             authentication: AuthenticationOptions::default(),
             authorization: AuthorizationOptions::default(),
             metrics: MetricsOptions::default(),

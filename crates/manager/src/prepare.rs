@@ -13,16 +13,18 @@ use flyball_runtime::{
 use serde::Deserialize;
 
 use crate::{
-    flags::{self, Effect, Parsed},
+    component::Component,
+    flags::{Effect, Parsed},
     options::Options,
-    select::{self, Choice, choose},
-    table::{self, CONTROLLERS, Controller},
-    validate,
+    select::{Choice, choose},
+    table::{Controller, State},
 };
 
 /// A command line that makes sense.
 #[derive(Debug)]
 pub struct Prepared {
+    /// Whose it is.
+    pub component: &'static Component,
     /// The options, with the configuration completed.
     pub options: Options,
     /// Which gates are on.
@@ -39,18 +41,18 @@ pub struct Prepared {
 
 /// Completes and checks; every problem is one line.
 pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
-    let Parsed { mut options, given } = parsed;
-    let flagz = flags::flagz(&options);
+    let Parsed { component, mut options, given } = parsed;
+    let flagz = component.flagz(&options);
     let mut problems = vec![];
     let gates = Gates::parse(&options.feature_gates).unwrap_or_else(|error| {
         problems.push(format!("--feature-gates: {error}"));
         Gates::default()
     });
-    match select::canonical(&options.controllers) {
+    match component.canonical(&options.controllers) {
         Ok(names) => options.config.generic.controllers = names,
         Err(error) => problems.push(error.to_string()),
     }
-    problems.extend(validate::problems(&options, &gates));
+    problems.extend((component.problems)(component, &options, &gates));
     match migration(&options) {
         Ok(migration) => options.config.generic.leader_migration = migration,
         Err(problem) => problems.push(problem),
@@ -65,20 +67,24 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     split_service_ranges(&mut options.config);
     let names = &options.config.generic.controllers;
     let chosen = |wanted: Choice| -> Vec<&'static Controller> {
-        CONTROLLERS.iter().filter(|controller| choose(controller, names, &gates) == wanted).collect()
+        component
+            .controllers
+            .iter()
+            .filter(|controller| choose(controller, names, &gates) == wanted)
+            .collect()
     };
     let controllers = chosen(Choice::Run);
     let missing: Vec<&str> = chosen(Choice::Missing).iter().map(|controller| controller.name).collect();
-    let notices = notices(&given, &missing);
-    Ok(Prepared { controllers, flagz, metrics, notices, gates, options })
+    let notices = notices(component, &given, &missing);
+    Ok(Prepared { component, controllers, flagz, metrics, notices, gates, options })
 }
 
-fn notices(given: &BTreeSet<&'static str>, missing: &[&str]) -> Vec<String> {
+fn notices(component: &Component, given: &BTreeSet<&'static str>, missing: &[&str]) -> Vec<String> {
     let mut notices = vec![];
     if !missing.is_empty() {
         notices.push(format!("controllers that are not there yet and will not run: {}", missing.join(", ")));
     }
-    for section in flags::sections() {
+    for section in component.sections() {
         for flag in section.flags.iter().filter(|flag| given.contains(flag.name)) {
             if let Some(why) = flag.deprecated {
                 notices.push(format!("--{} is deprecated: {why}", flag.name));
@@ -87,8 +93,8 @@ fn notices(given: &BTreeSet<&'static str>, missing: &[&str]) -> Vec<String> {
                 Effect::Unsupported(why) => {
                     notices.push(format!("--{} has no effect here: {why}", flag.name))
                 }
-                Effect::Controllers(names) => notices.extend(idle(flag.name, names)),
-                Effect::Section => notices.extend(idle(flag.name, &[section.name])),
+                Effect::Controllers(names) => notices.extend(idle(component, flag.name, names)),
+                Effect::Section => notices.extend(idle(component, flag.name, &[section.name])),
                 Effect::Nothing => {}
             }
         }
@@ -97,9 +103,9 @@ fn notices(given: &BTreeSet<&'static str>, missing: &[&str]) -> Vec<String> {
 }
 
 /// A flag all of whose controllers are missing.
-fn idle(flag: &str, steers: &[&str]) -> Option<String> {
-    let controllers: Vec<&Controller> = steers.iter().filter_map(|name| table::find(name)).collect();
-    let missing = !controllers.is_empty() && controllers.iter().all(|c| c.state == table::State::Missing);
+fn idle(component: &Component, flag: &str, steers: &[&str]) -> Option<String> {
+    let controllers: Vec<&Controller> = steers.iter().filter_map(|name| component.controller(name)).collect();
+    let missing = !controllers.is_empty() && controllers.iter().all(|c| c.state == State::Missing);
     missing.then(|| format!("--{flag} has no effect yet: {} is not there", steers.join(", ")))
 }
 

@@ -1,8 +1,8 @@
 use super::*;
-use crate::flags::{Invocation, parse};
+use crate::{KUBE_CONTROLLER_MANAGER, flags::Invocation, table::CONTROLLERS};
 
 fn parsed(arguments: &[&str]) -> Parsed {
-    match parse(arguments).unwrap() {
+    match KUBE_CONTROLLER_MANAGER.parse(arguments).unwrap() {
         Invocation::Run(parsed) => *parsed,
         other => panic!("{other:?}"),
     }
@@ -106,9 +106,8 @@ fn mistakes_are_named_one_line_each() {
 
 #[test]
 fn flags_without_effect_are_told_once() {
-    let missing = CONTROLLERS
-        .iter()
-        .find(|c| c.state == table::State::Missing && c.name == "selinux-warning-controller");
+    let missing =
+        CONTROLLERS.iter().find(|c| c.state == State::Missing && c.name == "selinux-warning-controller");
     let notices = |arguments: &[&str]| prepare(parsed(arguments)).unwrap().notices.join("\n");
     assert!(notices(&["--tls-curve-preferences=23"]).contains("--tls-curve-preferences has no effect here"));
     assert!(notices(&["--node-sync-period=1s"]).contains("--node-sync-period is deprecated"));

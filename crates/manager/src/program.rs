@@ -1,50 +1,64 @@
 //! The program: reads flags, prints what is wrong, or runs.
 
-use std::{fmt::Display, io::Write, num::NonZero, process::ExitCode};
+use std::{io::Write, num::NonZero, process::ExitCode};
 
 use flyball_runtime::{Chain, Giver, Signal, version};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
-    flags::{Invocation, VersionForm, help, parse},
+    component::{Component, KUBE_CONTROLLER_MANAGER},
+    flags::{Invocation, VersionForm},
     logging,
     prepare::{Prepared, prepare},
-    run::run,
+    run::{Equipment, run},
 };
 
-/// Does what the command line says; 1 if it cannot, or if the lease is lost.
+/// The `main` of kube-controller-manager.
 pub fn main() -> ExitCode {
-    let arguments: Vec<String> =
-        std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
-    match parse(&arguments) {
-        Ok(Invocation::Help) => print(help()),
-        Ok(Invocation::Version(form)) => print(version_text(form)),
-        Ok(Invocation::Run(parsed)) => match prepare(*parsed) {
-            Ok(prepared) => start(prepared),
-            Err(problems) => fail(&problems),
-        },
-        Err(error) => fail(&[format!("{error}; see --help")]),
-    }
+    main_of(&KUBE_CONTROLLER_MANAGER, |_| Ok(Equipment::default()))
 }
 
-fn start(prepared: Prepared) -> ExitCode {
-    let set_verbosity = logging::start(&prepared.options.logging);
-    let runtime = match runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&[format!("cannot start: {error}")]),
+/// Does what the command line says; 1 if it cannot, or if the lease is lost. `equip` finds what the manager needs
+/// beyond its flags, or says line by line what keeps it from doing so.
+pub fn main_of(
+    component: &'static Component,
+    equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
+) -> ExitCode {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let done = match component.parse(&arguments) {
+        Ok(Invocation::Help) => print(component.help()),
+        Ok(Invocation::Version(form)) => print(version_text(form)),
+        Ok(Invocation::Run(parsed)) => prepare(*parsed).and_then(|prepared| start(prepared, equip)),
+        Err(error) => Err(vec![format!("{error}; see --help")]),
     };
+    let problems = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(problems) => problems,
+    };
+    for problem in problems {
+        let _ = writeln!(std::io::stderr(), "{}: {problem}", component.name);
+    }
+    ExitCode::FAILURE
+}
+
+fn start(
+    prepared: Prepared,
+    equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
+) -> Result<(), Vec<String>> {
+    let set_verbosity = logging::start(&prepared.options.logging);
+    let runtime = runtime().map_err(|error| vec![format!("cannot start: {error}")])?;
     let result = runtime.block_on(async {
+        let equipment = equip(&prepared)?;
         let (giver, shutdown) = Signal::new();
         tokio::spawn(shut_down_on_signals(giver));
-        run(prepared, Some(set_verbosity), shutdown).await
+        let ended = run(prepared, equipment, Some(set_verbosity), shutdown).await;
+        ended.map_err(|error| vec![Chain(&error).to_string()])
     });
     // Nothing may act after a lost lease, so nobody is waited for.
     runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&[Chain(&error)]),
-    }
+    result
 }
 
 /// Controllers wait for answers most of the time. Half of the cores, for the API server is often on the same machine,
@@ -88,14 +102,7 @@ fn version_text(form: VersionForm) -> String {
 }
 
 /// A reader that has gone away is no failure.
-fn print(text: String) -> ExitCode {
+fn print(text: String) -> Result<(), Vec<String>> {
     let _ = std::io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
-}
-
-fn fail(problems: &[impl Display]) -> ExitCode {
-    for problem in problems {
-        let _ = writeln!(std::io::stderr(), "kube-controller-manager: {problem}");
-    }
-    ExitCode::FAILURE
+    Ok(())
 }

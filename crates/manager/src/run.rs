@@ -1,35 +1,30 @@
 //! From a command line that makes sense to running controllers: connect, serve, win the election, run.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use flyball_cache::{InformerOptions, Informers};
-use flyball_client::{
-    Client, ClientOptions, ConfigError, ConnectOptions, Connection, Identities, connect, user_agent,
-};
+use flyball_client::{ConfigError, Identities};
 use flyball_runtime::{
-    Chain, Clock, DebugPages, Health, Metrics, Orders, Shared, Signal,
+    Chain, Clock, DebugPages, Extensions, Health, Metrics, Orders, Shared, Signal,
     config::Generic,
     decisions::DecisionLog,
-    election::{self, Elector, LeaseHealth, Lost, Settings},
-    events::{ObjectRef, Recorder},
-    metrics::ClientMetrics,
-    serving::{Authenticator, Authorizer, ClusterCa, Listening, Pages, Server, ServingError},
+    election::{self, Elector, Lost, Settings},
+    serving::ServingError,
     version,
 };
-use tokio::time::{Instant, sleep};
+use futures::future::BoxFuture;
 
-use crate::{engine::Engine, logging::SetVerbosity, options::Options, prepare::Prepared, table::Controller};
+use crate::{
+    clients::{Clients, connect_main, wait_for_server},
+    engine::Engine,
+    logging::SetVerbosity,
+    prepare::Prepared,
+    serve::{pages, serve},
+    table::Controller,
+};
 
-/// How long a starting manager waits for an API server.
-const WAIT_FOR_SERVER: Duration = Duration::from_secs(10);
-/// What stands for a commit in user agents.
-const COMMIT: &str = "flyball";
 /// Set to run beside another controller manager: all decisions are made and shown, none is carried out.
 const SHADOW: &str = "FLYBALL_SHADOW";
-const COMPONENT: &str = "kube-controller-manager";
-const RELEASE_GATE: &str = "ControllerManagerReleaseLeaderElectionLockOnExit";
-/// Deadline of token and access reviews.
-const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why the manager ended other than by being told to.
 #[derive(Debug, thiserror::Error)]
@@ -68,15 +63,40 @@ pub enum RunError {
     Lost(#[from] Lost),
 }
 
+/// What a manager brings along besides flags and controllers.
+#[derive(Default)]
+pub struct Equipment {
+    /// For its controllers.
+    pub extensions: Extensions,
+    /// Called once this process leads; controllers act when it is done.
+    pub begin: Option<Begin>,
+}
+
+/// See [`Equipment::begin`].
+pub type Begin = Box<dyn FnOnce(Surroundings) -> BoxFuture<'static, ()> + Send>;
+
+/// What is there when a manager begins to lead.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The caches that controllers share.
+    pub informers: Informers,
+    /// The API server, under the manager's identity or a service account's.
+    pub identities: Identities,
+    /// Given when the process is to end.
+    pub shutdown: Signal,
+}
+
 /// Runs until told to stop or the lease is lost.
 pub async fn run(
     prepared: Prepared,
+    equipment: Equipment,
     set_verbosity: Option<SetVerbosity>,
     shutdown: Signal,
 ) -> Result<(), RunError> {
     tracing::info!(
         version = version::GIT_VERSION,
         flyball = version::FLYBALL,
+        component = prepared.component.name,
         "starting the controller manager"
     );
     for notice in &prepared.notices {
@@ -95,7 +115,7 @@ pub async fn run(
         );
         connection = connection.shadowed();
     }
-    let clients = Clients::new(&connection, &prepared.options, &metrics);
+    let clients = Clients::new(prepared.component, &connection, &prepared.options, &metrics);
     wait_for_server(&connection, &clients.named("")).await?;
 
     let config = Arc::new(prepared.options.config.clone());
@@ -105,7 +125,9 @@ pub async fn run(
     watch_informers(&metrics, &informers);
     let (decisions, debug) = (DecisionLog::default(), DebugPages::default());
     let health = Health::default();
+    let Equipment { extensions, begin } = equipment;
     let shared = Shared {
+        component: prepared.component.name,
         clock,
         config: config.clone(),
         gates: prepared.gates.clone(),
@@ -114,8 +136,20 @@ pub async fn run(
         debug: debug.clone(),
         metrics: metrics.clone(),
         server_ca: connection.certificate_authority(),
+        extensions,
     };
-    let engine = Engine::new(shared, clients.identities(&prepared.options, shadow));
+    let identities = clients.identities(&prepared.options, shadow);
+    let surroundings = Surroundings {
+        informers: shared.informers.clone(),
+        identities: identities.clone(),
+        shutdown: shutdown.clone(),
+    };
+    let begin = async move {
+        if let Some(begin) = begin {
+            begin(surroundings).await;
+        }
+    };
+    let engine = Engine::new(shared, identities);
     let elects = config.generic.leader_election.leader_elect && !shadow;
     let elector = elects.then(|| {
         let settings = Settings::new(&config.generic.leader_election, election::identity());
@@ -123,17 +157,18 @@ pub async fn run(
     });
     let pages =
         pages(&prepared, elector.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
-    let _listening = serve(&prepared.options, pages, &metrics).await?;
+    let _listening = serve(&prepared, pages, &metrics).await?;
 
     let grace = prepared.options.shutdown_timeout;
     let orders = Orders { leading: Signal::already(), shutdown, grace, health };
     let Some(elector) = elector else {
+        begin.await;
         engine.run(prepared.controllers.iter().copied(), &orders).await;
         orders.shutdown.given().await;
         return Ok(());
     };
     let second = migration_elector(&config.generic, elector.identity(), &clients, clock, &metrics);
-    lead(&prepared, &engine, orders, elector, second).await
+    lead(&prepared, &engine, orders, (elector, second), begin).await
 }
 
 /// Leads when it is our turn, until shutdown or the loss of a lease. Until then controllers stand by, warm.
@@ -141,8 +176,8 @@ async fn lead(
     prepared: &Prepared,
     engine: &Engine,
     orders: Orders,
-    mut elector: Elector,
-    mut second: Option<Elector>,
+    (mut elector, mut second): (Elector, Option<Elector>),
+    begin: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
     let (mine, migrated) = by_lease(prepared);
     let (leads, leading) = Signal::new();
@@ -156,8 +191,15 @@ async fn lead(
     };
     let reign = async {
         elector.acquire().await;
-        leads.give();
+        let (begun, has_begun) = Signal::new();
+        let beginning = async {
+            begin.await;
+            leads.give();
+            begun.give();
+            std::future::pending().await
+        };
         let second = async {
+            has_begun.given().await;
             match &mut second {
                 Some(second) => {
                     second.acquire().await;
@@ -170,6 +212,7 @@ async fn lead(
         tokio::select! {
             lost = elector.renew() => lost,
             lost = second => lost,
+            lost = beginning => lost,
         }
     };
     tokio::select! {
@@ -200,7 +243,7 @@ fn migration_elector(
 
 /// Gives the lease back, if upstream would: by default it runs out by itself.
 async fn release(prepared: &Prepared, elector: &mut Elector) {
-    if !prepared.gates.enabled(RELEASE_GATE) {
+    if !prepared.component.release_gate.is_some_and(|gate| prepared.gates.enabled(gate)) {
         return;
     }
     let deadline = prepared.options.config.generic.leader_election.renew_deadline;
@@ -220,7 +263,7 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
     for controller in &prepared.controllers {
         match leaders.iter().find(|leader| leader.name == controller.name) {
             None => mine.push(*controller),
-            Some(leader) if leader.component == "*" || leader.component == COMPONENT => {
+            Some(leader) if leader.component == "*" || leader.component == prepared.component.name => {
                 migrated.push(*controller)
             }
             Some(leader) => {
@@ -235,118 +278,9 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
     (mine, migrated)
 }
 
-/// The main identity under its various names.
-struct Clients {
-    connection: Connection,
-    options: ClientOptions,
-    lease_timeout: Duration,
-}
-
-impl Clients {
-    fn new(connection: &Connection, options: &Options, metrics: &Metrics) -> Self {
-        let generic = &options.config.generic;
-        let options = ClientOptions {
-            user_agent: user_agent(version::GIT_VERSION, COMMIT, ""),
-            qps: f64::from(generic.client_connection.qps),
-            burst: u32::try_from(generic.client_connection.burst).unwrap_or_default(),
-            field_manager: Some(COMPONENT.into()),
-            observer: Some(Arc::new(ClientMetrics::new(metrics))),
-            ..ClientOptions::default()
-        };
-        Self {
-            connection: connection.clone(),
-            options,
-            lease_timeout: generic.leader_election.renew_deadline / 2,
-        }
-    }
-
-    fn named(&self, name: &str) -> Client {
-        self.with(ClientOptions {
-            user_agent: user_agent(version::GIT_VERSION, COMMIT, name),
-            ..self.options.clone()
-        })
-    }
-
-    /// For the caches: their lists come in pages, which must not wait for each other.
-    fn unlimited(&self, name: &str) -> Client {
-        let user_agent = user_agent(version::GIT_VERSION, COMMIT, name);
-        self.with(ClientOptions { user_agent, qps: 0.0, ..self.options.clone() })
-    }
-
-    fn with(&self, options: ClientOptions) -> Client {
-        Client::with_watches(self.connection.transport(), self.connection.watch_transport(), options)
-    }
-
-    /// One identity for each controller, if flags ask for it. A shadow, which makes no accounts, has only its own.
-    fn identities(&self, options: &Options, shadow: bool) -> Identities {
-        let agent = user_agent(version::GIT_VERSION, COMMIT, "");
-        let main = self.named("");
-        match options.config.kube_cloud_shared.use_service_account_credentials && !shadow {
-            true => Identities::per_account(main, self.connection.anonymous_transport(), agent),
-            false => Identities::shared(main, agent),
-        }
-    }
-
-    fn elector(&self, settings: Settings, clock: Clock, metrics: &Metrics) -> Elector {
-        let client = self.with(ClientOptions {
-            user_agent: user_agent(version::GIT_VERSION, COMMIT, "leader-election"),
-            timeout: self.lease_timeout,
-            ..self.options.clone()
-        });
-        let (recorder, events) = Recorder::new(COMPONENT, clock, self.named(COMPONENT));
-        tokio::spawn(events);
-        Elector::new(settings, client, metrics.clone(), move || clock.now()).on_event(
-            move |lease, message| {
-                let about = ObjectRef {
-                    kind: "Lease".into(),
-                    namespace: lease.namespace.as_str().into(),
-                    name: lease.name.as_str().into(),
-                    uid: lease.uid.as_str().into(),
-                    api_version: "coordination.k8s.io/v1".into(),
-                    resource_version: lease.resource_version.as_str().into(),
-                };
-                recorder.normal(&about, "LeaderElection", message);
-            },
-        )
-    }
-}
-
 /// Whether to write nothing. Not a flag, as the command line is upstream's.
 fn is_shadow() -> bool {
     std::env::var_os(SHADOW).is_some_and(|value| !value.is_empty() && value != "0")
-}
-
-async fn connect_main(options: &Options) -> Result<Connection, RunError> {
-    let kubeconfig = &options.config.generic.client_connection.kubeconfig;
-    let flag = if kubeconfig.is_empty() && !options.master.is_empty() { "--master" } else { "--kubeconfig" };
-    let to = ConnectOptions {
-        kubeconfig: (!kubeconfig.is_empty()).then(|| PathBuf::from(kubeconfig)),
-        master: (!options.master.is_empty()).then(|| options.master.clone()),
-        context: None,
-    };
-    connect(&to).await.map_err(|source| RunError::Config { flag, source })
-}
-
-/// Asks for the server's health each second, for a while: it may be starting, too.
-async fn wait_for_server(connection: &Connection, client: &Client) -> Result<(), RunError> {
-    let start = Instant::now();
-    let mut told = false;
-    loop {
-        let asked = tokio::time::timeout(WAIT_FOR_SERVER, client.get_raw("/healthz")).await;
-        match asked {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(source)) if start.elapsed() + Duration::from_secs(1) > WAIT_FOR_SERVER => {
-                let (server, origin) = (connection.server().to_string(), connection.origin().to_owned());
-                return Err(RunError::Server { server, origin, source });
-            }
-            Ok(Err(error)) if !told => {
-                told = true;
-                tracing::info!(server = %connection.server(), error = %Chain(&error), "waiting for the API server");
-            }
-            _ => {}
-        }
-        sleep(Duration::from_secs(1)).await;
-    }
 }
 
 /// Numbers of the caches, read at each scrape.
@@ -361,79 +295,4 @@ fn watch_informers(metrics: &Metrics, informers: &Informers) {
             metrics.gauge(&INFORMER_UNDECODABLE, &[&resource]).set(counts.undecodable as f64);
         }
     });
-}
-
-fn pages(
-    prepared: &Prepared,
-    elector: Option<&Elector>,
-    health: &Health,
-    (decisions, debug): (DecisionLog, DebugPages),
-    metrics: &Metrics,
-    set_verbosity: Option<SetVerbosity>,
-    clock: Clock,
-) -> Pages {
-    let (lease, health) = (elector.map(Elector::health), health.clone());
-    let checks = move || {
-        let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));
-        lease.chain(health.checks().into_iter().map(|(name, state)| (name.to_owned(), state))).collect()
-    };
-    Pages {
-        configz: prepared.options.config.configz(),
-        flagz: prepared.gates.enabled("ComponentFlagz").then(|| prepared.flagz.clone()),
-        statusz: prepared.gates.enabled("ComponentStatusz"),
-        debug: prepared.options.config.generic.debugging.enable_profiling,
-        metrics: metrics.clone(),
-        checks: Arc::new(checks),
-        decisions: Some(Arc::new(decisions)),
-        controllers: debug,
-        set_verbosity,
-        now: Arc::new(move || clock.now()),
-    }
-}
-
-/// Sets up authentication, authorization and the listener.
-async fn serve(options: &Options, pages: Pages, metrics: &Metrics) -> Result<Option<Listening>, RunError> {
-    if options.serving.port == 0 {
-        return Ok(None);
-    }
-    let (authn, authz) = (&options.authentication, &options.authorization);
-    let authn_client = review_client(&authn.kubeconfig, "--authentication-kubeconfig").await?;
-    let authz_client = review_client(&authz.kubeconfig, "--authorization-kubeconfig").await?;
-    let mut cluster = None;
-    if let Some(client) = authn_client.as_ref().filter(|_| !authn.skip_lookup) {
-        let ca = ClusterCa::default();
-        match ca.read(client).await {
-            Ok(()) => {}
-            Err(error) if authn.tolerate_lookup_failure => {
-                tracing::warn!(error = %Chain(&error), "cannot read the cluster's client CA; going on without");
-            }
-            Err(error) => return Err(RunError::ClientCa(error)),
-        }
-        tokio::spawn(ca.clone().follow(client.clone()));
-        cluster = Some(ca);
-    }
-    let authenticator =
-        Authenticator::new(authn, authn_client, cluster, metrics.clone()).map_err(ServingError::Options)?;
-    let authorizer = Authorizer::new(authz, authz_client, metrics.clone());
-    let listening = Server::new(pages, authenticator, authorizer).listen(&options.serving)?;
-    if let Some(listening) = &listening {
-        tracing::info!(address = %listening.address, "serving");
-    }
-    Ok(listening)
-}
-
-/// A client for reviews; they are few, and somebody waits for each, so there is no rate limit.
-async fn review_client(kubeconfig: &str, flag: &'static str) -> Result<Option<Client>, RunError> {
-    if kubeconfig.is_empty() {
-        return Ok(None);
-    }
-    let to = ConnectOptions { kubeconfig: Some(PathBuf::from(kubeconfig)), ..ConnectOptions::default() };
-    let connection = connect(&to).await.map_err(|source| RunError::Config { flag, source })?;
-    let options = ClientOptions {
-        user_agent: user_agent(version::GIT_VERSION, COMMIT, ""),
-        qps: 0.0,
-        timeout: REVIEW_TIMEOUT,
-        ..ClientOptions::default()
-    };
-    Ok(Some(Client::with_watches(connection.transport(), connection.watch_transport(), options)))
 }

@@ -2,7 +2,10 @@
 
 use flyball_runtime::{gates::Gates, nearest};
 
-use crate::table::{CONTROLLERS, Controller, State, find};
+use crate::{
+    component::Component,
+    table::{Controller, State},
+};
 
 /// Starts whatever `--controllers` says; only a missing key keeps it off.
 // Upstream: cmd/kube-controller-manager/app/controller_descriptor.go: the controller whose descriptor asks for special handling.
@@ -18,8 +21,8 @@ pub struct UnknownController {
     pub nearest: Option<&'static str>,
 }
 
-/// The list with aliases replaced by canonical names, signs and order kept: what `/configz` shows.
-pub fn canonical(list: &[String]) -> Result<Vec<String>, UnknownController> {
+/// See [`Component::canonical`].
+pub(crate) fn canonical(component: &Component, list: &[String]) -> Result<Vec<String>, UnknownController> {
     list.iter()
         .map(|entry| {
             if entry == "*" {
@@ -29,8 +32,9 @@ pub fn canonical(list: &[String]) -> Result<Vec<String>, UnknownController> {
                 Some(name) => ("-", name),
                 None => ("", entry.as_str()),
             };
-            let controller = find(name).ok_or_else(|| {
-                let names = CONTROLLERS.iter().flat_map(|c| c.aliases.iter().copied().chain([c.name]));
+            let controller = component.controller(name).ok_or_else(|| {
+                let names =
+                    component.controllers.iter().flat_map(|c| c.aliases.iter().copied().chain([c.name]));
                 UnknownController { name: name.to_owned(), nearest: nearest(name, names) }
             })?;
             Ok(format!("{sign}{}", controller.name))
@@ -84,6 +88,7 @@ fn is_listed(controller: &Controller, list: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::KUBE_CONTROLLER_MANAGER as KUBE;
 
     fn list(text: &str) -> Vec<String> {
         text.split(',').filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
@@ -112,9 +117,9 @@ mod tests {
             ("*",                                  "service-lb-controller",             "",                       false),
         ];
         for (given, name, gates, want) in table {
-            let given = if given == "-*" { list(given) } else { canonical(&list(given)).unwrap() };
+            let given = if given == "-*" { list(given) } else { KUBE.canonical(&list(given)).unwrap() };
             let gates = Gates::parse(&[gates]).unwrap();
-            let choice = choose(find(name).unwrap(), &given, &gates);
+            let choice = choose(KUBE.controller(name).unwrap(), &given, &gates);
             assert_eq!(matches!(choice, Choice::Run | Choice::Missing), want, "{given:?} {name}: {choice:?}");
         }
     }
@@ -128,7 +133,7 @@ mod tests {
             ("garbage", "--controllers: there is no controller \"garbage\""),
         ];
         for (given, want) in table {
-            assert_eq!(canonical(&list(given)).unwrap_err().to_string(), want);
+            assert_eq!(KUBE.canonical(&list(given)).unwrap_err().to_string(), want);
         }
     }
 
@@ -136,7 +141,7 @@ mod tests {
     fn aliases_become_canonical_names() {
         let given = list("*,-csrsigning,bootstrapsigner,tokencleaner");
         assert_eq!(
-            canonical(&given).unwrap(),
+            KUBE.canonical(&given).unwrap(),
             list(
                 "*,-certificatesigningrequest-signing-controller,bootstrap-signer-controller,token-cleaner-controller"
             )

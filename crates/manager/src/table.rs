@@ -28,6 +28,13 @@ pub struct Controller {
     pub start: Option<Start>,
 }
 
+impl Controller {
+    /// Whether this is its canonical name or an alias.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.contains(&name)
+    }
+}
+
 /// How far a controller is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
@@ -50,7 +57,8 @@ pub struct Pace {
     pub burst: u32,
 }
 
-const DEFAULT: Controller = Controller {
+/// A controller of which nothing is said: for `..DEFAULT` in tables.
+pub const DEFAULT: Controller = Controller {
     name: "",
     aliases: &[],
     identity: None,
@@ -443,11 +451,6 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
 ];
-
-/// The controller that is meant by a canonical name or an alias.
-pub fn find(name: &str) -> Option<&'static Controller> {
-    CONTROLLERS.iter().find(|controller| controller.name == name || controller.aliases.contains(&name))
-}
 
 #[cfg(test)]
 #[path = "table_tests.rs"]

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 use flyball_runtime::gates;
 
 use super::*;
+use crate::KUBE_CONTROLLER_MANAGER;
 
 const UPSTREAM: &str = include_str!("../../../docs/parity/controllers.tsv");
 
@@ -12,7 +13,9 @@ fn names_aliases_defaults_gates_and_identities_are_upstreams() {
     assert_eq!(rows.len(), 52);
     assert_eq!(CONTROLLERS.len(), 52);
     for row in rows {
-        let c = find(row[0]).unwrap_or_else(|| panic!("{} is not in the table", row[0]));
+        let c = KUBE_CONTROLLER_MANAGER
+            .controller(row[0])
+            .unwrap_or_else(|| panic!("{} is not in the table", row[0]));
         assert_eq!(c.aliases.join(","), row[1], "{}", c.name);
         assert_eq!(c.on_by_default, row[2] == "yes", "{}", c.name);
         assert!(c.gates.iter().all(|gate| row[3].contains(gate)), "{}", c.name);

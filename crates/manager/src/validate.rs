@@ -8,39 +8,49 @@ use flyball_runtime::{
     serving::tls_problems,
 };
 
+use crate::component::Component;
 use crate::options::Options;
 use crate::select::{self, Choice};
-use crate::table;
 
 /// All problems, in the order of `--help`.
-pub(crate) fn problems(options: &Options, gates: &Gates) -> Vec<String> {
-    let mut found = vec![];
+pub(crate) fn problems(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
     let config = &options.config;
-    found.extend(election::problems(&config.generic.leader_election));
-    found.extend(general(options));
+    let mut found = shared(component, options, gates);
+    found.extend(cloud_provider(config));
     found.extend(versions(options));
+    found.extend(workers(config));
+    found.extend(signing(config));
+    found.extend(metrics(options));
+    found
+}
+
+/// What can be wrong in any controller manager: election, connection, serving, logging, node ranges.
+pub fn shared(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
+    let config = &options.config;
+    let mut found = election::problems(&config.generic.leader_election);
+    found.extend(general(options));
     found.extend(tls_problems(&options.serving));
     if !(0..=65535).contains(&options.serving.port) {
         found.push(format!("--secure-port must be between 0 and 65535, not {}", options.serving.port));
     }
     found.extend(authentication(options, gates));
-    found.extend(workers(config));
-    found.extend(signing(config));
-    found.extend(node_ranges(config, gates));
-    found.extend(metrics(options));
+    found.extend(node_ranges(component, config, gates));
     found.extend(logging(options, gates));
     found
+}
+
+fn cloud_provider(config: &Config) -> Option<String> {
+    let name = config.kube_cloud_shared.cloud_provider.name.as_str();
+    (!matches!(name, "" | "external")).then(|| {
+        format!(
+            "--cloud-provider must be empty or \"external\", not {name:?}: there are no built-in providers"
+        )
+    })
 }
 
 fn general(options: &Options) -> Vec<String> {
     let mut found = vec![];
     let cloud = &options.config.kube_cloud_shared;
-    if !matches!(cloud.cloud_provider.name.as_str(), "" | "external") {
-        found.push(format!(
-            "--cloud-provider must be empty or \"external\", not {:?}: there are no built-in providers",
-            cloud.cloud_provider.name
-        ));
-    }
     if !matches!(cloud.cidr_allocator_type.as_str(), "" | "RangeAllocator") {
         found.push(format!(
             "--cidr-allocator-type must be \"RangeAllocator\", not {:?}",
@@ -154,14 +164,14 @@ fn signing(config: &Config) -> Vec<String> {
 }
 
 /// Upstream finds out when the controller starts, and then ends as well: only if it is to run.
-fn node_ranges(config: &Config, gates: &Gates) -> Option<String> {
+fn node_ranges(component: &Component, config: &Config, gates: &Gates) -> Option<String> {
     if config.node_ipam_controller.service_cidr.split(',').count() > 2 {
         return Some("--service-cluster-ip-range takes at most two ranges".to_owned());
     }
     let listed = &config.generic.controllers;
     let runs = |controller| select::choose(controller, listed, gates) == Choice::Run;
     let is_on = config.kube_cloud_shared.allocate_node_cidrs;
-    table::find("node-ipam-controller").filter(|controller| is_on && runs(controller))?;
+    component.controller("node-ipam-controller").filter(|controller| is_on && runs(controller))?;
     Settings::of(config).err()
 }
 

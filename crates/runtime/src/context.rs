@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::debug::DebugPages;
 use crate::decisions::{Decision, DecisionLog, Outcome};
 use crate::events::Recorder;
+use crate::extensions::Extensions;
 use crate::gates::Gates;
 use crate::metrics::Metrics;
 use crate::writer::Writer;
@@ -21,6 +22,8 @@ use crate::writer::Writer;
 /// What all controllers of a process share.
 #[derive(Clone)]
 pub struct Shared {
+    /// The manager that runs them, `kube-controller-manager` for one.
+    pub component: &'static str,
     /// What time it is.
     pub clock: Clock,
     /// The settings, from flags.
@@ -37,12 +40,16 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The certificates (PEM) by which we trust the API server, if we were told any.
     pub server_ca: Option<Arc<str>>,
+    /// What this manager brings along for its own controllers.
+    pub extensions: Extensions,
 }
 
 /// The surroundings of one run of one controller.
 pub struct Context {
     /// The controller's name.
     pub name: &'static str,
+    /// The manager that runs it.
+    pub component: &'static str,
     /// What time it is.
     pub clock: Clock,
     /// The settings, from flags.
@@ -61,6 +68,8 @@ pub struct Context {
     pub server_ca: Option<Arc<str>>,
     /// What controllers show about themselves.
     pub debug: DebugPages,
+    /// What this manager brings along for its own controllers: a connection to a cloud, say.
+    pub extensions: Extensions,
     pub(crate) barrier: Barrier,
     reader: Client,
     decisions: DecisionLog,
@@ -76,10 +85,22 @@ impl Context {
         reader: Client,
         events: Recorder,
     ) -> Self {
-        let Shared { clock, config, gates, informers, decisions, debug, metrics, server_ca } = shared.clone();
+        let Shared {
+            component,
+            clock,
+            config,
+            gates,
+            informers,
+            decisions,
+            debug,
+            metrics,
+            server_ca,
+            extensions,
+        } = shared.clone();
         let barrier = Barrier::new(informers.clone(), reader.clone());
         Self {
             name,
+            component,
             clock,
             config,
             gates,
@@ -89,6 +110,7 @@ impl Context {
             metrics,
             server_ca,
             debug,
+            extensions,
             barrier,
             reader,
             decisions,

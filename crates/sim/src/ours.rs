@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use flyball_manager::{select, table};
+use flyball_manager::{KUBE_CONTROLLER_MANAGER, table};
 use serde_json::Value;
 
 use crate::cluster::Skip;
@@ -60,7 +60,7 @@ pub fn lacks<S: AsRef<str>>(controllers: &[S]) -> Option<Skip> {
         return None;
     }
     let list: Vec<String> = controllers.iter().map(|name| name.as_ref().to_owned()).collect();
-    let named = match select::canonical(&list) {
+    let named = match KUBE_CONTROLLER_MANAGER.canonical(&list) {
         Ok(named) => named,
         Err(unknown) => return Some(Skip { reason: unknown.to_string() }),
     };

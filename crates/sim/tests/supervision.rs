@@ -95,6 +95,8 @@ fn shared(cluster: &Embedded) -> (Shared, Identities) {
     let options = || ClientOptions { qps: 0.0, ..ClientOptions::default() };
     let watches = Client::with_watches(transport.clone(), transport.clone(), options());
     let shared = Shared {
+        component: "kube-controller-manager",
+        extensions: flyball_runtime::Extensions::default(),
         clock: Clock::virtual_from(cluster.clock().now()),
         config: Arc::default(),
         gates: Gates::default(),

@@ -4,32 +4,27 @@ use std::fmt::Write;
 
 use flyball_runtime::gates::GATES;
 
-use super::{Field, Flag, sections, value};
-use crate::{options::Options, table};
+use super::{Field, Flag, value};
+use crate::{component::Component, options::Options, table::Controller};
 
 const WIDTH: usize = 100;
 
-const INTRODUCTION: &str = "\
-Flyball's kube-controller-manager: the control loops of Kubernetes v1.36, a drop-in for the binary of
-the same name. It watches the cluster through the API server and moves it from what is to what was asked
-for: it creates pods for ReplicaSets, collects garbage, signs certificates, and so on.
-
-Usage:
-  kube-controller-manager [flags]
-";
-
 /// The whole page.
-pub fn help() -> String {
-    let mut page = INTRODUCTION.to_owned();
-    let mut defaults = Options::default();
-    for section in sections() {
+pub(crate) fn help(component: &Component) -> String {
+    let Component { name, introduction, controllers, .. } = component;
+    let mut page = format!("{introduction}\nUsage:\n  {name} [flags]\n");
+    let mut defaults = (component.defaults)();
+    for section in component.sections() {
         let _ = writeln!(page, "\n{} flags:", capitalised(section.name));
         for flag in section.flags.iter().filter(|flag| flag.deprecated.is_none()) {
             let _ = writeln!(page, "\n  {}", heading(flag, &mut defaults));
             wrap(&mut page, flag.help);
             if flag.name == "controllers" {
-                wrap(&mut page, &format!("All: {}.", names(|_| true)));
-                wrap(&mut page, &format!("Off unless named: {}.", names(|c| !c.on_by_default)));
+                wrap(&mut page, &format!("All: {}.", names(controllers, |_| true)));
+                let off = names(controllers, |c| !c.on_by_default);
+                if !off.is_empty() {
+                    wrap(&mut page, &format!("Off unless named: {off}."));
+                }
             }
         }
     }
@@ -57,15 +52,15 @@ fn heading(flag: &Flag, defaults: &mut Options) -> String {
 
 fn shown_type(field: &Field) -> &'static str {
     match field {
-        Field::Gates(_) => "Name=bool,...",
+        Field::Gates(_) | Field::PlainGates(_) => "Name=bool,...",
         Field::Map(_) => "key=value",
         Field::CertKeys(_) => "certificate,key[:domain,...]",
         other => other.type_name(),
     }
 }
 
-fn names(wanted: fn(&table::Controller) -> bool) -> String {
-    let mut names: Vec<&str> = table::CONTROLLERS.iter().filter(|c| wanted(c)).map(|c| c.name).collect();
+fn names(controllers: &[Controller], wanted: fn(&Controller) -> bool) -> String {
+    let mut names: Vec<&str> = controllers.iter().filter(|c| wanted(c)).map(|c| c.name).collect();
     names.sort_unstable();
     names.join(", ")
 }

@@ -1,8 +1,8 @@
 //! The command line. One table of flags says each flag's name, type, meaning and where its value lives;
 //! parsing, `--help`, `/flagz` and the tests all derive from it.
 
-mod help;
-mod parse;
+pub(crate) mod help;
+pub(crate) mod parse;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -10,13 +10,13 @@ mod value;
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
-pub use help::help;
-pub use parse::{FlagError, Invocation, Parsed, VersionForm, parse};
+pub use parse::{FlagError, Invocation, Parsed, VersionForm};
+pub use table::KUBE_FLAGS;
 
 use crate::options::Options;
 
 /// A group of flags under one heading of `--help`.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Section {
     /// Upstream's name of the section; a controller's name for a controller's flags.
     pub name: &'static str,
@@ -75,6 +75,7 @@ pub enum Field {
     Int32List(Place<Vec<i32>>),
     CertKeys(Place<Vec<String>>),
     Gates(Place<Vec<String>>),
+    PlainGates(Place<Vec<String>>),
     Map(Place<BTreeMap<String, String>>),
     Help,
     Version,
@@ -99,6 +100,7 @@ impl Field {
             Field::Int32List(_) => "int32Slice",
             Field::CertKeys(_) => "namedCertKey",
             Field::Gates(_) => "colonSeparatedMultimapStringString",
+            Field::PlainGates(_) => "mapStringBool",
             Field::Map(_) => "stringToString",
             Field::Version => "version[=true]",
         }
@@ -111,41 +113,75 @@ impl Field {
 }
 
 impl Flag {
-    const fn new(name: &'static str, field: Field, help: &'static str) -> Self {
+    /// A flag with a value in [`Options`].
+    pub const fn new(name: &'static str, field: Field, help: &'static str) -> Self {
         Self { name, short: None, field, help, effect: Effect::Section, deprecated: None }
     }
-    const fn short(mut self, letter: char) -> Self {
+    /// The same in other words.
+    pub const fn saying(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self
+    }
+    /// The same with a letter.
+    pub const fn short(mut self, letter: char) -> Self {
         self.short = Some(letter);
         self
     }
-    const fn effect(mut self, effect: Effect) -> Self {
+    /// The same, steering something else than its section says.
+    pub const fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
         self
     }
-    const fn deprecated(mut self, why: &'static str) -> Self {
+    /// The same, on its way out.
+    pub const fn deprecated(mut self, why: &'static str) -> Self {
         self.deprecated = Some(why);
         self
     }
 }
 
-/// All flags, section by section, in the order of `--help`.
-pub fn sections() -> impl Iterator<Item = &'static Section> {
-    table::SECTIONS.iter().copied().flatten()
+/// A section of kube-controller-manager's flags, for managers that have it, too. An unknown name is an error at
+/// compile time.
+pub const fn section(name: &str) -> Section {
+    let (mut table, mut at) = (0, 0);
+    while table < KUBE_FLAGS.len() {
+        while at < KUBE_FLAGS[table].len() {
+            if is_same(KUBE_FLAGS[table][at].name, name) {
+                return KUBE_FLAGS[table][at];
+            }
+            at += 1;
+        }
+        (table, at) = (table + 1, 0);
+    }
+    panic!("no section of kube-controller-manager's flags has this name");
 }
 
-/// All flags.
-pub fn flags() -> impl Iterator<Item = &'static Flag> {
-    sections().flat_map(|section| section.flags)
+/// A flag of such a section, likewise.
+pub const fn flag(section_name: &str, name: &str) -> Flag {
+    let flags = section(section_name).flags;
+    let mut at = 0;
+    while at < flags.len() {
+        if is_same(flags[at].name, name) {
+            return flags[at];
+        }
+        at += 1;
+    }
+    panic!("no flag of this section has this name");
 }
 
-/// The flag of that name, dashes or underscores.
-pub fn find(name: &str) -> Option<&'static Flag> {
-    let name = name.replace('_', "-");
-    flags().find(|flag| flag.name == name)
+const fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
 }
 
-/// Every flag with its value, by name: the content of `/flagz`.
-pub fn flagz(options: &Options) -> BTreeMap<String, String> {
+/// The values of flags, by name.
+pub(crate) fn print_all(
+    flags: impl Iterator<Item = &'static Flag>,
+    options: &Options,
+) -> BTreeMap<String, String> {
     let mut options = options.clone();
-    flags().map(|flag| (flag.name.to_owned(), value::print(&flag.field, &mut options))).collect()
+    flags.map(|flag| (flag.name.to_owned(), value::print(&flag.field, &mut options))).collect()
 }

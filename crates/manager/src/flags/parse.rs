@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use flyball_runtime::nearest;
 
-use super::{Field, Flag, find, flags, value};
-use crate::options::Options;
+use super::{Field, Flag, value};
+use crate::{component::Component, options::Options};
 
 /// What the caller asked for.
 #[derive(Debug)]
@@ -29,8 +29,10 @@ pub enum VersionForm {
 }
 
 /// The options, and what was said about them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Parsed {
+    /// Whose they are.
+    pub component: &'static Component,
     /// The values.
     pub options: Options,
     /// The flags that were given, by name.
@@ -51,25 +53,31 @@ pub enum FlagError {
     MissingValue(&'static str),
     #[error("--{name}: {problem}")]
     Value { name: &'static str, problem: String },
-    #[error("kube-controller-manager takes no arguments, only flags; got {0:?}")]
-    Argument(String),
+    #[error("{component} takes no arguments, only flags; got {argument:?}")]
+    Argument { component: &'static str, argument: String },
 }
 
 /// Reads the arguments after the program's name.
-pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Invocation, FlagError> {
-    let mut reader = Reader::default();
+pub(crate) fn parse<S: AsRef<str>>(
+    component: &'static Component,
+    arguments: &[S],
+) -> Result<Invocation, FlagError> {
+    let parsed = Parsed { component, options: (component.defaults)(), given: BTreeSet::new() };
+    let mut reader = Reader { parsed, help: false, version: None };
+    let stray =
+        |argument: &str| FlagError::Argument { component: component.name, argument: argument.to_owned() };
     let mut rest = arguments.iter().map(AsRef::as_ref);
     while let Some(argument) = rest.next() {
         if argument == "--" {
             if let Some(extra) = rest.find(|extra| !extra.is_empty()) {
-                return Err(FlagError::Argument(extra.to_owned()));
+                return Err(stray(extra));
             }
         } else if let Some(long) = argument.strip_prefix("--") {
             reader.long(argument, long, &mut rest)?;
         } else if let Some(letters) = argument.strip_prefix('-').filter(|letters| !letters.is_empty()) {
             reader.letters(argument, letters, &mut rest)?;
         } else if !argument.is_empty() {
-            return Err(FlagError::Argument(argument.to_owned()));
+            return Err(stray(argument));
         }
     }
     Ok(match reader {
@@ -79,7 +87,6 @@ pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Invocation, FlagError> {
     })
 }
 
-#[derive(Default)]
 struct Reader {
     parsed: Parsed,
     help: bool,
@@ -100,8 +107,9 @@ impl Reader {
         if name.is_empty() || name.starts_with('-') {
             return Err(FlagError::Syntax(argument.to_owned()));
         }
-        let Some(flag) = find(name) else {
-            let nearest = nearest(&name.replace('_', "-"), flags().map(|flag| flag.name));
+        let component = self.parsed.component;
+        let Some(flag) = component.flag(name) else {
+            let nearest = nearest(&name.replace('_', "-"), component.all_flags().map(|flag| flag.name));
             return Err(FlagError::Unknown { name: name.to_owned(), nearest });
         };
         let value = match value.or(flag.field.alone()) {
@@ -121,7 +129,8 @@ impl Reader {
         let mut letters = letters;
         while let Some(letter) = letters.chars().next() {
             letters = &letters[letter.len_utf8()..];
-            let Some(flag) = flags().find(|flag| flag.short == Some(letter)) else {
+            let flag = self.parsed.component.all_flags().find(|flag| flag.short == Some(letter));
+            let Some(flag) = flag else {
                 return Err(FlagError::UnknownShorthand { letter, argument: argument.to_owned() });
             };
             if let Some(value) = letters.strip_prefix('=') {

@@ -1,12 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::KUBE_CONTROLLER_MANAGER as KUBE;
 use crate::table;
 
 const UPSTREAM: &str = include_str!("../../../../docs/parity/flags.tsv");
 
 fn run(arguments: &[&str]) -> Parsed {
-    match parse(arguments).unwrap() {
+    match KUBE.parse(arguments).unwrap() {
         Invocation::Run(parsed) => *parsed,
         other => panic!("{arguments:?}: {other:?}"),
     }
@@ -14,17 +15,17 @@ fn run(arguments: &[&str]) -> Parsed {
 
 #[test]
 fn every_flag_of_upstream_is_here_with_its_section_type_and_default() {
-    let values = flagz(&Options::default());
+    let values = KUBE.flagz(&Options::default());
     let mut rows = 0;
     for line in UPSTREAM.lines().skip(1) {
         let columns: Vec<&str> = line.split('\t').collect();
         let [name, short, section, kind, default, deprecated, hidden, ..] = columns[..] else {
             panic!("{line}")
         };
-        let flag = find(name).unwrap_or_else(|| panic!("--{name} is missing"));
+        let flag = KUBE.flag(name).unwrap_or_else(|| panic!("--{name} is missing"));
         assert_eq!(flag.short.map(String::from).unwrap_or_default(), short, "--{name}");
         assert_eq!(
-            sections().find(|s| s.flags.iter().any(|f| f.name == name)).unwrap().name,
+            KUBE.sections().find(|s| s.flags.iter().any(|f| f.name == name)).unwrap().name,
             section,
             "--{name}"
         );
@@ -32,19 +33,19 @@ fn every_flag_of_upstream_is_here_with_its_section_type_and_default() {
         assert_eq!(values[name], default.trim_matches('"'), "--{name}");
         assert_eq!(flag.deprecated.is_some(), deprecated == "yes", "--{name}");
         assert_eq!(
-            help().contains(&format!("--{name} ")) || help().contains(&format!("--{name}\n")),
+            KUBE.help().contains(&format!("--{name} ")) || KUBE.help().contains(&format!("--{name}\n")),
             hidden == "no",
             "--{name}"
         );
         rows += 1;
     }
     assert_eq!(rows, 150);
-    assert_eq!(flags().count(), rows, "no flag of our own");
+    assert_eq!(KUBE.all_flags().count(), rows, "no flag of our own");
 }
 
 #[test]
 fn every_flag_takes_both_spellings_and_shows_its_value() {
-    for flag in flags() {
+    for flag in KUBE.all_flags() {
         let given = match flag.field {
             Field::Bool(_) => "true",
             Field::Int(_) | Field::Int32(_) | Field::Level(_) | Field::Quantity(_) => "7",
@@ -56,11 +57,12 @@ fn every_flag_takes_both_spellings_and_shows_its_value() {
             Field::Int32List(_) => "7",
             Field::CertKeys(_) => "a,b",
             Field::Gates(_) => ":AllAlpha=true",
+            Field::PlainGates(_) => "AllAlpha=true",
             Field::Help | Field::Version => continue,
         };
         let name = flag.name;
         let joined = run(&[&format!("--{name}={given}")]);
-        let shown = flagz(&joined.options)[name].clone();
+        let shown = KUBE.flagz(&joined.options)[name].clone();
         assert!(shown == given || shown == format!("[{given}]"), "--{name}={given} shows as {shown:?}");
         assert!(joined.given.contains(name));
         if !matches!(flag.field, Field::Bool(_)) {
@@ -110,7 +112,7 @@ fn arguments_are_read_as_pflag_reads_them() {
         (&["--tls-curve-preferences=23,24", "--tls-curve-preferences=25"], "tls-curve-preferences", "[23,24,25]"),
     ];
     for (arguments, flag, value) in table {
-        assert_eq!(flagz(&run(arguments).options)[*flag], *value, "{arguments:?}");
+        assert_eq!(KUBE.flagz(&run(arguments).options)[*flag], *value, "{arguments:?}");
     }
 }
 
@@ -143,7 +145,7 @@ fn refusals_are_one_line_and_name_the_culprit() {
         (&["--version=next"],             "--version: \"next\" is neither true, false nor raw"),
     ];
     for (arguments, want) in table {
-        let message = parse(arguments).unwrap_err().to_string();
+        let message = KUBE.parse(arguments).unwrap_err().to_string();
         assert_eq!(message, *want);
         assert!(!message.contains('\n'));
     }
@@ -151,17 +153,17 @@ fn refusals_are_one_line_and_name_the_culprit() {
 
 #[test]
 fn help_and_version_are_asked_for_by_name_or_letter() {
-    assert!(matches!(parse(&["-h"]), Ok(Invocation::Help)));
-    assert!(matches!(parse(&["--v=3", "--help"]), Ok(Invocation::Help)));
-    assert!(matches!(parse(&["-hv3"]), Ok(Invocation::Help)));
-    assert!(matches!(parse(&["--help=false"]), Ok(Invocation::Run(_))));
-    assert!(matches!(parse(&["--version"]), Ok(Invocation::Version(VersionForm::Plain))));
-    assert!(matches!(parse(&["--version=raw"]), Ok(Invocation::Version(VersionForm::Raw))));
+    assert!(matches!(KUBE.parse(&["-h"]), Ok(Invocation::Help)));
+    assert!(matches!(KUBE.parse(&["--v=3", "--help"]), Ok(Invocation::Help)));
+    assert!(matches!(KUBE.parse(&["-hv3"]), Ok(Invocation::Help)));
+    assert!(matches!(KUBE.parse(&["--help=false"]), Ok(Invocation::Run(_))));
+    assert!(matches!(KUBE.parse(&["--version"]), Ok(Invocation::Version(VersionForm::Plain))));
+    assert!(matches!(KUBE.parse(&["--version=raw"]), Ok(Invocation::Version(VersionForm::Raw))));
 }
 
 #[test]
 fn help_fits_a_terminal_and_names_every_controller() {
-    let page = help();
+    let page = KUBE.help();
     for line in page.lines() {
         assert!(line.chars().count() <= 105, "{line}");
     }
@@ -172,10 +174,10 @@ fn help_fits_a_terminal_and_names_every_controller() {
 
 #[test]
 fn steered_controllers_exist() {
-    for section in sections() {
+    for section in KUBE.sections() {
         for flag in section.flags {
             if let Effect::Controllers(names) = flag.effect {
-                assert!(names.iter().all(|name| table::find(name).is_some()), "--{}", flag.name);
+                assert!(names.iter().all(|name| KUBE.controller(name).is_some()), "--{}", flag.name);
             }
         }
     }
@@ -184,15 +186,15 @@ fn steered_controllers_exist() {
 proptest! {
     #[test]
     fn no_command_line_panics(arguments in proptest::collection::vec("\\PC*", 0..5)) {
-        let _ = parse(&arguments);
+        let _ = KUBE.parse(&arguments);
     }
 
     #[test]
     fn no_value_panics(index in 0usize..150, value in "\\PC*", joined in any::<bool>()) {
-        let name = flags().nth(index).unwrap().name;
+        let name = KUBE.all_flags().nth(index).unwrap().name;
         let arguments = if joined { vec![format!("--{name}={value}")] } else { vec![format!("--{name}"), value] };
-        if let Ok(Invocation::Run(parsed)) = parse(&arguments) {
-            flagz(&parsed.options);
+        if let Ok(Invocation::Run(parsed)) = KUBE.parse(&arguments) {
+            KUBE.flagz(&parsed.options);
         }
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn set(field: &Field, options: &mut Options, text: &str, first: bool)
         }
         Field::CertKeys(place) => append(place(options), vec![cert_key(text)?.to_owned()], first),
         Field::Gates(place) => append(place(options), gates(text), first),
+        Field::PlainGates(place) => append(place(options), plain_gates(text)?, first),
         Field::Map(place) => {
             let pairs = pairs(text)?;
             let map = place(options);
@@ -72,6 +73,7 @@ pub(super) fn print(field: &Field, options: &mut Options) -> String {
             given.sort_by(|a, b| component(a).cmp(component(b)));
             given.join(",")
         }
+        Field::PlainGates(place) => place(options).join(","),
         Field::Map(place) => {
             let pairs: Vec<String> =
                 place(options).iter().map(|(k, v)| quoted(&format!("{k}={v}"))).collect();
@@ -164,6 +166,17 @@ fn gates(text: &str) -> Vec<String> {
         .map(|item| match item.split_once(':') {
             Some((component, setting)) => format!("{}:{}", component.trim(), setting.trim()),
             None => format!(":{}", item.trim()),
+        })
+        .collect()
+}
+
+/// Gates of a process that knows no components.
+fn plain_gates(text: &str) -> Result<Vec<String>, String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items
+        .map(|item| match item.contains(':') {
+            true => Err(format!("{item:?} names a component; here gates are Name=true or Name=false")),
+            false => Ok(item.to_owned()),
         })
         .collect()
 }

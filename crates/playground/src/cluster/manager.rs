@@ -8,12 +8,12 @@ use flyball_apiserver::ApiServer;
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Identities, Transport, user_agent};
 use flyball_manager::engine::Engine;
-use flyball_manager::flags::{self, Invocation};
+use flyball_manager::flags::Invocation;
 use flyball_manager::select::{Choice, choose};
 use flyball_manager::table::CONTROLLERS;
-use flyball_manager::{Prepared, prepare};
+use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, prepare};
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::{Clock, DebugPages, Health, Metrics, Orders, Shared, Signal, version};
+use flyball_runtime::{Clock, DebugPages, Extensions, Health, Metrics, Orders, Shared, Signal, version};
 use tokio::task::JoinHandle;
 
 use super::door::Door;
@@ -52,6 +52,7 @@ pub(super) fn start(
     let identities = Identities::per_account(main, open, agent.clone());
     let unlimited = ClientOptions { user_agent: format!("{agent}/shared-informers"), qps: 0.0, ..limited };
     let shared = Shared {
+        component: KUBE_CONTROLLER_MANAGER.name,
         clock: Clock::system(),
         config: Arc::new(options.config.clone()),
         gates,
@@ -60,6 +61,7 @@ pub(super) fn start(
         debug: DebugPages::default(),
         metrics: Metrics::default(),
         server_ca: Some(identity.ca.pair.cert.as_str().into()),
+        extensions: Extensions::default(),
     };
     let orders = Orders { leading: Signal::already(), shutdown, grace: GRACE, health: Health::default() };
     let engine = Engine::new(shared, identities);
@@ -80,7 +82,7 @@ fn read(identity: &Identity, options: &Options) -> Result<Prepared, StartError> 
         format!("--controllers={}", options.controllers.join(",")),
     ];
     arguments.extend(options.manager_flags.iter().cloned());
-    let parsed = match flags::parse(&arguments) {
+    let parsed = match KUBE_CONTROLLER_MANAGER.parse(&arguments) {
         Ok(Invocation::Run(parsed)) => parsed,
         Ok(Invocation::Help | Invocation::Version(_)) => {
             let why = "the controller manager's flags may not ask for help or the version here";

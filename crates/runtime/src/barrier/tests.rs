@@ -139,6 +139,8 @@ fn context(server: &Arc<Server>) -> Context {
     let client = Client::new(Arc::new(Wire(server.clone())), ClientOptions::default());
     let clock = Clock::system();
     let shared = Shared {
+        component: "kube-controller-manager",
+        extensions: crate::Extensions::default(),
         clock,
         config: Arc::new(Config::default()),
         gates: Gates::default(),

@@ -7,6 +7,8 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+use std::{collections::BTreeMap, time::Duration};
+
 use serde::Serialize;
 
 pub use sections::*;
@@ -54,30 +56,56 @@ pub struct Config {
     pub validating_admission_policy_status_controller: ValidatingAdmissionPolicyStatus,
     pub device_taint_eviction_controller: DeviceTaintEviction,
     pub resource_claim_controller: ResourceClaim,
+    /// Shown by a cloud-controller-manager only.
+    #[serde(skip)]
+    pub cloud: Cloud,
 }
 
 impl Config {
-    /// The body of `/configz`.
+    /// The body of kube-controller-manager's `/configz`.
     pub fn configz(&self) -> String {
-        #[derive(Serialize)]
-        struct Document<'a> {
-            kind: &'static str,
-            #[serde(rename = "apiVersion")]
-            api_version: &'static str,
-            #[serde(flatten)]
-            config: &'a Config,
-        }
-        #[derive(Serialize)]
-        struct Configz<'a> {
-            #[serde(rename = "kubecontrollermanager.config.k8s.io")]
-            document: Document<'a>,
-        }
-        let document = Document {
-            kind: "KubeControllerManagerConfiguration",
-            api_version: "kubecontrollermanager.config.k8s.io/v1alpha1",
-            config: self,
-        };
-        // Plain structs of strings and numbers: there is nothing in them that JSON cannot hold.
-        serde_json::to_string(&Configz { document }).unwrap_or_default()
+        document("kubecontrollermanager.config.k8s.io", "KubeControllerManagerConfiguration", self)
     }
+
+    /// The body of cloud-controller-manager's `/configz`.
+    pub fn cloud_configz(&self) -> String {
+        #[derive(Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Shown<'a> {
+            generic: &'a Generic,
+            kube_cloud_shared: &'a KubeCloudShared,
+            node_controller: CloudNode,
+            service_controller: &'a Service,
+            #[serde(serialize_with = "duration::serialize")]
+            node_status_update_frequency: Duration,
+            webhook: &'a Webhook,
+        }
+        let shown = Shown {
+            generic: &self.generic,
+            kube_cloud_shared: &self.kube_cloud_shared,
+            node_controller: CloudNode {
+                concurrent_node_status_updates: self.cloud.node_controller.status_updates(),
+                ..self.cloud.node_controller
+            },
+            service_controller: &self.service_controller,
+            node_status_update_frequency: self.cloud.node_status_update_frequency,
+            webhook: &self.cloud.webhook,
+        };
+        document("cloudcontrollermanager.config.k8s.io", "CloudControllerManagerConfiguration", &shown)
+    }
+}
+
+/// A configuration under the name of its group, as `/configz` shows it.
+fn document(group: &'static str, kind: &'static str, config: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Document<'a, C> {
+        kind: &'static str,
+        api_version: String,
+        #[serde(flatten)]
+        config: &'a C,
+    }
+    let document = Document { kind, api_version: format!("{group}/v1alpha1"), config };
+    // Plain structs of strings and numbers: there is nothing in them that JSON cannot hold.
+    serde_json::to_string(&BTreeMap::from([(group, document)])).unwrap_or_default()
 }

@@ -31,6 +31,11 @@ fn float64<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
     }
 }
 
+/// As Go writes a list that nobody made.
+fn null_if_empty<S: Serializer>(list: &[String], out: S) -> Result<S::Ok, S::Error> {
+    if list.is_empty() { out.serialize_none() } else { list.serialize(out) }
+}
+
 /// Declares a section: its wire names, types and defaults in one place.
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty = $default:expr),* $(,)? }) => {
@@ -133,6 +138,29 @@ section!(
         node_sync_period: Duration = Duration::ZERO,
     }
 );
+section!(
+    /// What only a cloud-controller-manager is told.
+    Cloud {
+        node_controller: CloudNode = CloudNode::default(),
+        #[serde(serialize_with = "duration::serialize")]
+        node_status_update_frequency: Duration = minutes(5),
+        webhook: Webhook = Webhook::default(),
+    }
+);
+section!(CloudNode { concurrent_node_syncs: i32 = 1, concurrent_node_status_updates: i32 = 0 });
+impl CloudNode {
+    /// How many statuses of nodes are updated at once.
+    pub fn status_updates(&self) -> i32 {
+        match self.concurrent_node_status_updates {
+            given if given > 0 => given,
+            _ => self.concurrent_node_syncs,
+        }
+    }
+}
+section!(Webhook {
+    #[serde(serialize_with = "null_if_empty")]
+    webhooks: Vec<String> = vec![],
+});
 section!(CloudProvider { name: String = String::new(), cloud_config_file: String = String::new() });
 section!(AttachDetach {
     #[serde(rename = "DisableAttachDetachReconcilerSync")]

@@ -30,7 +30,7 @@ use smol_str::SmolStr;
 
 pub(crate) use families::stale_skips;
 pub use families::*;
-pub use observe::{ClientMetrics, QueueMetrics};
+pub use observe::{ClientMetrics, QueueMetrics, RunningController};
 pub use series::{Counter, Gauge, Histogram};
 use series::{Kind, Series};
 

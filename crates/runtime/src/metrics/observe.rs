@@ -1,5 +1,6 @@
 //! Who tells the registry what: work queues, the API client, the supervisor, gates, the version.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use flyball_client::Attempt;
@@ -7,9 +8,10 @@ use flyball_queue::Observer;
 
 use super::{
     BUILD_INFO, CLIENT_DURATION, CLIENT_REQUEST_SIZE, CLIENT_REQUESTS, CLIENT_RESPONSE_SIZE, CLIENT_RETRIES,
-    CLIENT_THROTTLE, CONTROLLER_PANICS, Counter, FEATURE_ENABLED, Histogram, MAX_QUEUES_PER_NAME, Metrics,
-    REGISTERED, Stability, VERSION_INFO, WORKQUEUE_ADDS, WORKQUEUE_DEPTH, WORKQUEUE_LONGEST,
-    WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED, WORKQUEUE_WORK_DURATION, process,
+    CLIENT_THROTTLE, CONTROLLER_PANICS, Counter, FEATURE_ENABLED, Gauge, Histogram, MAX_QUEUES_PER_NAME,
+    Metrics, REGISTERED, RUNNING_CONTROLLERS, Stability, VERSION_INFO, WORKQUEUE_ADDS, WORKQUEUE_DEPTH,
+    WORKQUEUE_LONGEST, WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED,
+    WORKQUEUE_WORK_DURATION, process,
 };
 use crate::{gates::Gates, version};
 
@@ -34,6 +36,36 @@ impl Observer for QueueMetrics {
     }
     fn retried(&self) {
         self.retries.inc();
+    }
+}
+
+/// Shows that a controller runs in a manager, from [`begin`](Self::begin) until it is dropped.
+#[derive(Debug)]
+pub struct RunningController {
+    metrics: Metrics,
+    manager: &'static str,
+    name: &'static str,
+    begun: OnceLock<Gauge>,
+}
+
+impl RunningController {
+    /// For the controller that is called `name` here. Nothing is shown yet.
+    pub fn new(metrics: &Metrics, manager: &'static str, name: &'static str) -> Self {
+        Self { metrics: metrics.clone(), manager, name, begun: OnceLock::new() }
+    }
+
+    /// It runs from now on.
+    pub fn begin(&self) {
+        let gauge = || self.metrics.gauge(&RUNNING_CONTROLLERS, &[self.manager, self.name]);
+        self.begun.get_or_init(gauge).set(1.0);
+    }
+}
+
+impl Drop for RunningController {
+    fn drop(&mut self) {
+        if let Some(gauge) = self.begun.get() {
+            gauge.set(0.0);
+        }
     }
 }
 

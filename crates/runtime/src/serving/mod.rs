@@ -37,7 +37,7 @@ pub use tls::{CIPHER_SUITES, tls_problems};
 use crate::debug::DebugPages;
 use crate::metrics::Metrics;
 
-/// The name that pages and certificates carry.
+/// The name that pages carry, and certificates unless another is given.
 pub const COMPONENT: &str = "kube-controller-manager";
 
 /// Health checks by name, in the order in which they are shown, with the reason where one fails.

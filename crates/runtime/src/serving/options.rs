@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use super::COMPONENT;
+
 /// Where and with which certificates to listen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServingOptions {
@@ -14,6 +16,8 @@ pub struct ServingOptions {
     pub port: i32,
     /// Where a self-signed pair is kept; empty keeps it in memory.
     pub cert_dir: String,
+    /// What the files of that pair are called, without their extension.
+    pub pair_name: &'static str,
     /// Serving certificate (PEM, leaf first).
     pub cert_file: String,
     /// Private key of the serving certificate.
@@ -42,6 +46,7 @@ impl Default for ServingOptions {
             bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             port: 10257,
             cert_dir: String::new(),
+            pair_name: COMPONENT,
             cert_file: String::new(),
             key_file: String::new(),
             sni_cert_keys: vec![],

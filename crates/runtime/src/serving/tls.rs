@@ -16,7 +16,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{COMPONENT, ServingOptions, certs};
+use super::{ServingOptions, certs};
 use crate::fresh::Fresh;
 
 /// Every suite that upstream's flag takes. Those without forward secrecy or authenticated encryption are known,
@@ -160,7 +160,7 @@ impl Certificates {
         let main = if !options.cert_file.is_empty() {
             Source::files(&options.cert_file, &options.key_file, provider)?
         } else if !options.cert_dir.is_empty() {
-            let (cert, key) = certs::kept_pair(options.cert_dir.as_ref(), COMPONENT)?;
+            let (cert, key) = certs::kept_pair(options.cert_dir.as_ref(), options.pair_name)?;
             let names = (options.cert_dir.as_str(), options.cert_dir.as_str());
             Source::Kept(Arc::new(certs::pair(cert.as_bytes(), key.as_bytes(), names, provider)?))
         } else {

@@ -8,12 +8,12 @@ use anyhow::{Context as _, bail};
 use flyball_api::{ResourceType, ResourceVersion};
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Identities, user_agent};
-use flyball_manager::Prepared;
 use flyball_manager::engine::Engine;
-use flyball_manager::flags::{self, Invocation};
+use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
+use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared};
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::{DebugPages, Giver, Health, Metrics, Orders, Shared, Signal, version};
+use flyball_runtime::{DebugPages, Extensions, Giver, Health, Metrics, Orders, Shared, Signal, version};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -107,6 +107,7 @@ fn prepare(
         let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
         *caches.lock() = Some(informers.clone());
         let shared = Shared {
+            component: KUBE_CONTROLLER_MANAGER.name,
             clock: time(),
             config: Arc::new(options.config.clone()),
             gates: gates.clone(),
@@ -115,6 +116,7 @@ fn prepare(
             debug: DebugPages::default(),
             metrics: Metrics::default(),
             server_ca: None,
+            extensions: Extensions::default(),
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
@@ -142,7 +144,7 @@ fn plan(cluster: &Embedded, controllers: &[String], further: &[String]) -> anyho
         format!("--controllers={}", controllers.join(",")),
     ];
     arguments.extend(further.iter().cloned());
-    match flags::parse(&arguments).context("read the controller manager's flags")? {
+    match KUBE_CONTROLLER_MANAGER.parse(&arguments).context("read the controller manager's flags")? {
         Invocation::Run(parsed) => {
             flyball_manager::prepare(*parsed).map_err(|problems| anyhow::anyhow!(problems.join("; ")))
         }

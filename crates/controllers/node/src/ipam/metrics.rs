@@ -1,9 +1,7 @@
 //! The books under a lock, with the numbers that are kept about them.
 
-use std::sync::OnceLock;
-
 use flyball_runtime::Metrics;
-use flyball_runtime::metrics::{Counter, Family, Gauge, Histogram, RUNNING_CONTROLLERS, Stability};
+use flyball_runtime::metrics::{Counter, Family, Gauge, Histogram, Stability};
 use parking_lot::Mutex;
 
 use super::blocks::Blocks;
@@ -108,31 +106,5 @@ impl Numbers {
         self.releases.add(releases - self.shown.1);
         self.shown = (allocations, releases);
         self.usage.set(blocks.used() as f64 / blocks.total() as f64);
-    }
-}
-
-/// Shows that the controller runs, for as long as it does.
-pub(super) struct Running {
-    metrics: Metrics,
-    begun: OnceLock<Gauge>,
-}
-
-impl Running {
-    pub(super) fn new(metrics: &Metrics) -> Self {
-        Self { metrics: metrics.clone(), begun: OnceLock::new() }
-    }
-
-    /// It does, from now on.
-    pub(super) fn begin(&self) {
-        let gauge = || self.metrics.gauge(&RUNNING_CONTROLLERS, &["kube-controller-manager", "nodeipam"]);
-        self.begun.get_or_init(gauge).set(1.0);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(gauge) = self.begun.get() {
-            gauge.set(0.0);
-        }
     }
 }

@@ -24,9 +24,10 @@ use std::sync::Arc;
 use flyball_api::{Key, Node};
 use flyball_cache::{Change, Informer};
 use flyball_queue::{Priority, Queue};
+use flyball_runtime::metrics::RunningController;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
-use self::metrics::{Books, Running};
+use self::metrics::Books;
 use self::pool::Wake;
 use self::settings::Settings;
 
@@ -62,7 +63,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     });
     let controller = Arc::new(sync::Controller {
         events: cx.events.with_source(EVENT_SOURCE),
-        running: Running::new(&cx.metrics),
+        running: RunningController::new(&cx.metrics, cx.component, "nodeipam"),
         cx,
         nodes,
         books,

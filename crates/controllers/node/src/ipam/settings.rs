@@ -25,7 +25,11 @@ impl Settings {
     /// # Errors
     /// The flag that makes no sense, and what would.
     pub fn of(config: &Config) -> Result<Self, String> {
-        let clusters = cluster_ranges(&config.kube_cloud_shared.cluster_cidr)?;
+        let text = &config.kube_cloud_shared.cluster_cidr;
+        if text.trim().is_empty() {
+            return Err("--allocate-node-cidrs needs --cluster-cidr, such as 10.244.0.0/16".to_owned());
+        }
+        let clusters = cluster_ranges(text)?;
         let lengths = Lengths::of(config, &clusters)?;
         let clusters =
             clusters.into_iter().map(|cluster| divide(cluster, &lengths)).collect::<Result<_, _>>()?;
@@ -44,10 +48,11 @@ impl Settings {
     }
 }
 
-fn cluster_ranges(text: &str) -> Result<Vec<IpNet>, String> {
-    if text.trim().is_empty() {
-        return Err("--allocate-node-cidrs needs --cluster-cidr, such as 10.244.0.0/16".to_owned());
-    }
+/// The ranges of `--cluster-cidr`: one, or one of each family.
+///
+/// # Errors
+/// What is wrong with the flag.
+pub fn cluster_ranges(text: &str) -> Result<Vec<IpNet>, String> {
     let range = |text: &str| {
         parse(text).ok_or_else(|| format!("--cluster-cidr: {text:?} is not a range such as 10.244.0.0/16"))
     };

@@ -8,11 +8,12 @@ use flyball_cache::Informer;
 use flyball_client::{Error, ListParams, Patch};
 use flyball_queue::Queue;
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::metrics::RunningController;
 use flyball_runtime::{Chain, Complaint, Context, Next, Reconcile, SyncError};
 use ipnet::IpNet;
 use serde_json::json;
 
-use super::metrics::{Books, Running};
+use super::metrics::Books;
 use super::pool::{Misfit, Refusal, Wake};
 use super::wake_up;
 
@@ -30,7 +31,7 @@ pub(super) struct Controller {
     pub(super) books: Arc<Books>,
     pub(super) complaint: Complaint,
     pub(super) queue: Queue<Key>,
-    pub(super) running: Running,
+    pub(super) running: RunningController,
 }
 
 impl Controller {

@@ -7,5 +7,6 @@ mod serving;
 
 use super::Section;
 
-pub(super) const SECTIONS: &[&[Section]] =
+/// All flags of kube-controller-manager.
+pub const KUBE_FLAGS: &[&[Section]] =
     &[process::SECTIONS, serving::SECTIONS, controllers::SECTIONS, observation::SECTIONS];

@@ -1,7 +1,9 @@
 use flyball_runtime::Metrics;
 
 use super::{flags, node};
-use crate::ipam::metrics::{Books, Running};
+use flyball_runtime::metrics::RunningController;
+
+use crate::ipam::metrics::Books;
 
 #[test]
 fn whatever_is_done_to_the_books_shows_in_upstreams_numbers() {
@@ -36,7 +38,7 @@ fn the_controller_shows_that_it_runs_while_it_does() {
         );
         metrics.text().lines().any(|shown| shown == line)
     };
-    let running = Running::new(&metrics);
+    let running = RunningController::new(&metrics, "kube-controller-manager", "nodeipam");
     assert!(!shows("0") && !shows("1"), "a standby says nothing");
     running.begin();
     assert!(shows("1"));

@@ -1,0 +1,139 @@
+//! The way to the API server: one connection, under the manager's various names.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use flyball_client::{Client, ClientOptions, ConnectOptions, Connection, Identities, connect, user_agent_of};
+use flyball_runtime::{
+    Chain, Clock, Metrics,
+    election::{Elector, Settings},
+    events::{ObjectRef, Recorder},
+    metrics::ClientMetrics,
+    version,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{component::Component, options::Options, run::RunError};
+
+/// How long a starting manager waits for an API server.
+const WAIT_FOR_SERVER: Duration = Duration::from_secs(10);
+/// What stands for a commit in user agents.
+const COMMIT: &str = "flyball";
+
+/// The main identity under its various names.
+pub(crate) struct Clients {
+    component: &'static str,
+    connection: Connection,
+    options: ClientOptions,
+    lease_timeout: Duration,
+}
+
+impl Clients {
+    pub(crate) fn new(
+        component: &'static Component,
+        connection: &Connection,
+        options: &Options,
+        metrics: &Metrics,
+    ) -> Self {
+        let generic = &options.config.generic;
+        let options = ClientOptions {
+            user_agent: agent(component.name, ""),
+            qps: f64::from(generic.client_connection.qps),
+            burst: u32::try_from(generic.client_connection.burst).unwrap_or_default(),
+            field_manager: Some(component.name.into()),
+            observer: Some(Arc::new(ClientMetrics::new(metrics))),
+            ..ClientOptions::default()
+        };
+        Self {
+            component: component.name,
+            connection: connection.clone(),
+            options,
+            lease_timeout: generic.leader_election.renew_deadline / 2,
+        }
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Client {
+        self.with(ClientOptions { user_agent: agent(self.component, name), ..self.options.clone() })
+    }
+
+    /// For the caches: their lists come in pages, which must not wait for each other.
+    pub(crate) fn unlimited(&self, name: &str) -> Client {
+        let user_agent = agent(self.component, name);
+        self.with(ClientOptions { user_agent, qps: 0.0, ..self.options.clone() })
+    }
+
+    fn with(&self, options: ClientOptions) -> Client {
+        Client::with_watches(self.connection.transport(), self.connection.watch_transport(), options)
+    }
+
+    /// One identity for each controller, if flags ask for it. A shadow, which makes no accounts, has only its own.
+    pub(crate) fn identities(&self, options: &Options, shadow: bool) -> Identities {
+        let agent = agent(self.component, "");
+        let main = self.named("");
+        match options.config.kube_cloud_shared.use_service_account_credentials && !shadow {
+            true => Identities::per_account(main, self.connection.anonymous_transport(), agent),
+            false => Identities::shared(main, agent),
+        }
+    }
+
+    pub(crate) fn elector(&self, settings: Settings, clock: Clock, metrics: &Metrics) -> Elector {
+        let client = self.with(ClientOptions {
+            user_agent: agent(self.component, "leader-election"),
+            timeout: self.lease_timeout,
+            ..self.options.clone()
+        });
+        let (recorder, events) = Recorder::new(self.component, clock, self.named(self.component));
+        tokio::spawn(events);
+        Elector::new(settings, client, metrics.clone(), move || clock.now()).on_event(
+            move |lease, message| {
+                let about = ObjectRef {
+                    kind: "Lease".into(),
+                    namespace: lease.namespace.as_str().into(),
+                    name: lease.name.as_str().into(),
+                    uid: lease.uid.as_str().into(),
+                    api_version: "coordination.k8s.io/v1".into(),
+                    resource_version: lease.resource_version.as_str().into(),
+                };
+                recorder.normal(&about, "LeaderElection", message);
+            },
+        )
+    }
+}
+
+/// How the manager calls itself.
+pub(crate) fn agent(component: &str, suffix: &str) -> String {
+    user_agent_of(component, version::GIT_VERSION, COMMIT, suffix)
+}
+
+/// Connects as flags say.
+pub(crate) async fn connect_main(options: &Options) -> Result<Connection, RunError> {
+    let kubeconfig = &options.config.generic.client_connection.kubeconfig;
+    let flag = if kubeconfig.is_empty() && !options.master.is_empty() { "--master" } else { "--kubeconfig" };
+    let to = ConnectOptions {
+        kubeconfig: (!kubeconfig.is_empty()).then(|| PathBuf::from(kubeconfig)),
+        master: (!options.master.is_empty()).then(|| options.master.clone()),
+        context: None,
+    };
+    connect(&to).await.map_err(|source| RunError::Config { flag, source })
+}
+
+/// Asks for the server's health each second, for a while: it may be starting, too.
+pub(crate) async fn wait_for_server(connection: &Connection, client: &Client) -> Result<(), RunError> {
+    let start = Instant::now();
+    let mut told = false;
+    loop {
+        let asked = tokio::time::timeout(WAIT_FOR_SERVER, client.get_raw("/healthz")).await;
+        match asked {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(source)) if start.elapsed() + Duration::from_secs(1) > WAIT_FOR_SERVER => {
+                let (server, origin) = (connection.server().to_string(), connection.origin().to_owned());
+                return Err(RunError::Server { server, origin, source });
+            }
+            Ok(Err(error)) if !told => {
+                told = true;
+                tracing::info!(server = %connection.server(), error = %Chain(&error), "waiting for the API server");
+            }
+            _ => {}
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,97 @@
+//! In what one controller manager differs from another: name, flags, controllers, settings. Everything else in this
+//! crate is the same for all of them.
+
+use std::collections::BTreeMap;
+
+use flyball_runtime::{config::Config, gates::Gates};
+
+use crate::{
+    flags::{Flag, FlagError, Invocation, KUBE_FLAGS, Section, help, parse, print_all},
+    options::Options,
+    select::{self, UnknownController},
+    table::{CONTROLLERS, Controller},
+    validate,
+};
+
+/// A controller manager.
+#[derive(Debug, Clone, Copy)]
+pub struct Component {
+    /// What the program, its user agent and its lease are called.
+    pub name: &'static str,
+    /// The first words of `--help`.
+    pub introduction: &'static str,
+    /// Its flags, section by section, in the order of `--help`.
+    pub flags: &'static [&'static [Section]],
+    /// Its controllers.
+    pub controllers: &'static [Controller],
+    /// What holds unless flags say otherwise.
+    pub defaults: fn() -> Options,
+    /// What is wrong with options whose flags could all be read, one line each.
+    pub problems: fn(&Component, &Options, &Gates) -> Vec<String>,
+    /// The body of `/configz`.
+    pub configz: fn(&Config) -> String,
+    /// Whether it has the pages `/flagz` and `/statusz`.
+    pub has_zpages: bool,
+    /// The gate by which it gives its lease back at the end, if it ever does.
+    pub release_gate: Option<&'static str>,
+}
+
+/// The manager that this crate is named after.
+pub static KUBE_CONTROLLER_MANAGER: Component = Component {
+    name: "kube-controller-manager",
+    introduction: "\
+Flyball's kube-controller-manager: the control loops of Kubernetes v1.36, a drop-in for the binary of
+the same name. It watches the cluster through the API server and moves it from what is to what was asked
+for: it creates pods for ReplicaSets, collects garbage, signs certificates, and so on.
+",
+    flags: KUBE_FLAGS,
+    controllers: CONTROLLERS,
+    defaults: Options::default,
+    problems: validate::problems,
+    configz: Config::configz,
+    has_zpages: true,
+    release_gate: Some("ControllerManagerReleaseLeaderElectionLockOnExit"),
+};
+
+impl Component {
+    /// Reads the arguments after the program's name.
+    pub fn parse<S: AsRef<str>>(&'static self, arguments: &[S]) -> Result<Invocation, FlagError> {
+        parse::parse(self, arguments)
+    }
+
+    /// What `--help` prints.
+    pub fn help(&self) -> String {
+        help::help(self)
+    }
+
+    /// Its flags, section by section.
+    pub fn sections(&self) -> impl Iterator<Item = &'static Section> + use<> {
+        self.flags.iter().copied().flatten()
+    }
+
+    /// All its flags.
+    pub fn all_flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
+        self.sections().flat_map(|section| section.flags)
+    }
+
+    /// The flag of that name, dashes or underscores.
+    pub fn flag(&self, name: &str) -> Option<&'static Flag> {
+        let name = name.replace('_', "-");
+        self.all_flags().find(|flag| flag.name == name)
+    }
+
+    /// Every flag with its value, by name: the content of `/flagz`.
+    pub fn flagz(&self, options: &Options) -> BTreeMap<String, String> {
+        print_all(self.all_flags(), options)
+    }
+
+    /// The controller that is meant by a canonical name or an alias.
+    pub fn controller(&self, name: &str) -> Option<&'static Controller> {
+        self.controllers.iter().find(|controller| controller.is_called(name))
+    }
+
+    /// A `--controllers` list with aliases replaced by canonical names, signs and order kept: what `/configz` shows.
+    pub fn canonical(&self, list: &[String]) -> Result<Vec<String>, UnknownController> {
+        select::canonical(self, list)
+    }
+}
