@@ -1,0 +1,31 @@
+//! The cloud-controller-manager as a library: what a cloud has to be able to do, and the controllers that make use of
+//! it.
+//!
+//! In reading order: [`provider`] is what a vendor implements; [`node`], [`lifecycle`], [`service`] and [`route`] are
+//! the controllers; [`program`] makes a program of them; [`simulated`] is a cloud to try it all with.
+//!
+//! A vendor's program is a line:
+//!
+//! ```no_run
+//! # mod acme {
+//! #     pub const PROVIDER: flyball_cloud::Provider =
+//! #         flyball_cloud::Provider { name: "acme", open: |_| Ok(flyball_cloud::Cloud::new("acme")) };
+//! # }
+//! fn main() -> std::process::ExitCode {
+//!     flyball_cloud::main(&[acme::PROVIDER])
+//! }
+//! ```
+
+pub mod lifecycle;
+pub mod node;
+pub mod program;
+pub mod provider;
+pub mod route;
+pub mod service;
+pub mod simulated;
+mod surroundings;
+
+pub use program::{CLOUD_CONTROLLER_MANAGER, main};
+pub use provider::{
+    Cloud, CloudError, Instances, LoadBalancers, Metadata, OpenError, Provider, Route, Routes, default_name,
+};

@@ -1,0 +1,115 @@
+//! The program: the cloud that flags name, and the controllers that work for it.
+
+pub mod flags;
+pub mod table;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use flyball_manager::options::Options;
+use flyball_manager::program::main_of;
+use flyball_manager::{Component, Equipment, Prepared};
+use flyball_runtime::config::Config;
+use flyball_runtime::serving::ServingOptions;
+use flyball_runtime::{Chain, Extensions};
+
+use crate::{Cloud, Provider, route};
+
+const NAME: &str = "cloud-controller-manager";
+const PORT: i32 = 10258;
+const WEBHOOK_PORT: i32 = 10260;
+
+/// What makes a controller manager a cloud-controller-manager.
+pub static CLOUD_CONTROLLER_MANAGER: Component = Component {
+    name: NAME,
+    introduction: "\
+Flyball's cloud-controller-manager: the control loops of Kubernetes v1.36 that need a cloud. It completes
+the Nodes of new machines, deletes those of machines that are gone, makes load balancers for Services, and
+routes to the pods of every node. --cloud-provider says whose cloud.
+",
+    flags: flags::FLAGS,
+    controllers: table::CONTROLLERS,
+    defaults,
+    problems: validate::problems,
+    configz: Config::cloud_configz,
+    has_zpages: false,
+    release_gate: None,
+};
+
+/// The `main` of a cloud-controller-manager that knows these clouds.
+pub fn main(providers: &'static [Provider]) -> ExitCode {
+    main_with(&CLOUD_CONTROLLER_MANAGER, providers)
+}
+
+/// The same for a vendor who has other flags or further controllers: these find their [`Cloud`] in
+/// [`Context::extensions`](flyball_runtime::Context).
+pub fn main_with(component: &'static Component, providers: &'static [Provider]) -> ExitCode {
+    main_of(component, |prepared| equip(providers, prepared))
+}
+
+fn defaults() -> Options {
+    let mut options = Options::default();
+    options.config.generic.leader_election.resource_name = NAME.to_owned();
+    options.serving = ServingOptions { port: PORT, pair_name: NAME, ..ServingOptions::default() };
+    options.webhook_serving = ServingOptions {
+        port: WEBHOOK_PORT,
+        pair_name: "cloud-controller-manager-webhook",
+        ..ServingOptions::default()
+    };
+    options
+}
+
+/// Opens the cloud.
+fn equip(providers: &[Provider], prepared: &Prepared) -> Result<Equipment, Vec<String>> {
+    let cloud = open(providers, &prepared.options.config).map_err(|problem| vec![problem])?;
+    fits(&cloud, prepared).map_err(|problem| vec![problem])?;
+    let beginning = cloud.clone();
+    Ok(Equipment {
+        extensions: Extensions::default().with(cloud),
+        begin: Some(Box::new(move |surroundings| {
+            Box::pin(async move { beginning.begin(surroundings).await })
+        })),
+    })
+}
+
+fn open(providers: &[Provider], config: &Config) -> Result<Cloud, String> {
+    let settings = &config.kube_cloud_shared.cloud_provider;
+    let Some(provider) = providers.iter().find(|provider| provider.name == settings.name) else {
+        let names: Vec<&str> = providers.iter().map(|provider| provider.name).collect();
+        return Err(format!(
+            "--cloud-provider: there is no cloud provider {:?} here; this program has: {}",
+            settings.name,
+            names.join(", ")
+        ));
+    };
+    let file = Some(settings.cloud_config_file.as_str()).filter(|file| !file.is_empty());
+    (provider.open)(file.map(Path::new)).map_err(|error| {
+        let (flag, name) =
+            (if file.is_some() { "--cloud-config" } else { "--cloud-provider" }, provider.name);
+        format!("{flag}: the cloud of provider {name:?} cannot be opened: {}", Chain(&*error))
+    })
+}
+
+/// Whether this cloud can be worked for as flags say.
+fn fits(cloud: &Cloud, prepared: &Prepared) -> Result<(), String> {
+    let config = &prepared.options.config.kube_cloud_shared;
+    if !cloud.is_tagged() {
+        if !config.allow_untagged_cloud {
+            return Err(format!(
+                "the cloud of provider {:?} does not say which cluster its resources belong to; \
+                 --allow-untagged-cloud goes on nevertheless",
+                cloud.name()
+            ));
+        }
+        tracing::warn!("the cloud does not say which cluster its resources belong to");
+    }
+    let is_chosen = |name| prepared.controllers.iter().any(|controller| controller.name == name);
+    if is_chosen(table::ROUTES) && config.configure_cloud_routes && cloud.has_routes() {
+        route::settings::ranges(&config.cluster_cidr)
+            .map_err(|problem| format!("{problem} (--configure-cloud-routes=false does without routes)"))?;
+    }
+    Ok(())
+}

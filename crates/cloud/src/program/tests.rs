@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+
+use flyball_manager::flags::Invocation;
+use flyball_manager::prepare;
+
+use super::*;
+use crate::simulated;
+
+/// Upstream's flags: section, name, type, default. Those of the sample's node-ipam-controller are at the end.
+const UPSTREAM: &str = include_str!("../../../../docs/parity/cloud_flags.tsv");
+/// What upstream's program serves when only `--cloud-provider=fake` is given.
+const DEFAULT_CONFIGZ: &str = include_str!("default.configz.json");
+
+fn prepared(arguments: &[&str]) -> Result<Prepared, Vec<String>> {
+    match CLOUD_CONTROLLER_MANAGER.parse(arguments).map_err(|error| vec![error.to_string()])? {
+        Invocation::Run(parsed) => prepare(*parsed),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let opened =
+        prepared(arguments).and_then(|prepared| equip(&[simulated::PROVIDER], &prepared).map(|_| ()));
+    opened.err().unwrap_or_default().join("; ")
+}
+
+#[test]
+fn every_flag_of_upstream_is_here_with_its_section_type_and_default() {
+    let values = CLOUD_CONTROLLER_MANAGER.flagz(&defaults());
+    let mut ours: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for section in CLOUD_CONTROLLER_MANAGER.sections() {
+        for flag in section.flags {
+            assert!(
+                ours.insert(flag.name, (section.name, flag.field.type_name())).is_none(),
+                "{}",
+                flag.name
+            );
+        }
+    }
+    let mut rows = 0;
+    for line in UPSTREAM.lines().skip(1) {
+        let [section, name, kind, default] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        assert_eq!(ours.get(name), Some(&(section, kind)), "--{name}");
+        assert_eq!(values[name], default, "--{name}");
+        rows += 1;
+    }
+    assert_eq!(rows, 86 + 4);
+    assert_eq!(ours.len(), rows, "no flag of our own");
+}
+
+#[test]
+fn the_default_configuration_is_upstreams_byte_for_byte() {
+    let prepared = prepared(&["--cloud-provider=fake"]).unwrap();
+    assert_eq!((prepared.component.configz)(&prepared.options.config), DEFAULT_CONFIGZ.trim_end());
+}
+
+#[test]
+fn controllers_are_found_under_both_names_and_all_are_on() {
+    #[rustfmt::skip]
+    let table = [
+        ("*",                          "cloud-node-controller cloud-node-lifecycle-controller service-lb-controller node-route-controller node-ipam-controller"),
+        ("service,route",              "service-lb-controller node-route-controller"),
+        ("*,-cloud-node,-nodeipam",    "cloud-node-lifecycle-controller service-lb-controller node-route-controller"),
+        ("cloud-node-lifecycle",       "cloud-node-lifecycle-controller"),
+    ];
+    for (list, want) in table {
+        let prepared = prepared(&["--cloud-provider=simulated", &format!("--controllers={list}")]).unwrap();
+        let names: Vec<&str> = prepared.controllers.iter().map(|controller| controller.name).collect();
+        assert_eq!(names.join(" "), want);
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    #[rustfmt::skip]
+    let table: &[(&[&str], &str)] = &[
+        (&[],                                                            "--cloud-provider must name a cloud provider"),
+        (&["--cloud-provider=simulated"],                                ""),
+        (&["--cloud-provider=aws"],                                      "--cloud-provider: there is no cloud provider \"aws\" here; this program has: simulated"),
+        (&["--cloud-provider=external"],                                 "--cloud-provider: there is no cloud provider \"external\" here; this program has: simulated"),
+        (&["--cloud-provider=simulated", "--cloud-config=no-such-file"], "--cloud-config: the cloud of provider \"simulated\" cannot be opened: cannot read no-such-file: No such file or directory (os error 2)"),
+        (&["--cloud-provider=simulated", "--controllers=replicaset"],    "--controllers: there is no controller \"replicaset\""),
+        (&["--cloud-provider=simulated", "--feature-gates=kube:AllAlpha=true"], "--feature-gates: \"kube:AllAlpha=true\" names a component; here gates are Name=true or Name=false"),
+        (&["--cloud-provider=simulated", "--feature-gates=CloudControllerManagerWebhook=true"],
+            "--feature-gates: CloudControllerManagerWebhook cannot be turned on: this program serves no webhooks"),
+        (&["--cloud-provider=simulated", "--webhooks=*,-a"],             "--webhooks: there is no webhook \"a\"; this program has none"),
+        (&["--cloud-provider=simulated", "--webhook-secure-port=10258"], "--webhook-secure-port and --secure-port must differ; both are 10258"),
+        (&["--cloud-provider=simulated", "--concurrent-service-syncs=0"], "--concurrent-service-syncs must be at least 1, not 0"),
+        (&["--emulated-version=1.36"],                                   "unknown flag --emulated-version"),
+        (&["fast"],                                                      "cloud-controller-manager takes no arguments, only flags; got \"fast\""),
+    ];
+    for (arguments, want) in table {
+        assert_eq!(refused(arguments), *want, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_cloud_with_routes_needs_a_range_and_an_untagged_one_a_word() {
+    let open = |text: &str, further: &[&str]| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let config = format!("--cloud-config={}", file.path().display());
+        let arguments: Vec<&str> =
+            ["--cloud-provider=simulated", &config].into_iter().chain(further.iter().copied()).collect();
+        refused(&arguments)
+    };
+    let need = "--configure-cloud-routes needs --cluster-cidr, such as 10.244.0.0/16 \
+                (--configure-cloud-routes=false does without routes)";
+    assert_eq!(open("routes: []", &[]), need);
+    assert_eq!(open("routes: []", &["--cluster-cidr=10.0.0.0/8"]), "");
+    assert_eq!(open("routes: []", &["--configure-cloud-routes=false"]), "");
+    assert_eq!(open("routes: []", &["--controllers=service"]), "");
+    let untagged = "the cloud of provider \"simulated\" does not say which cluster its resources belong to; \
+                    --allow-untagged-cloud goes on nevertheless";
+    assert_eq!(open("untagged: true", &[]), untagged);
+    assert_eq!(open("untagged: true", &["--allow-untagged-cloud"]), "");
+}

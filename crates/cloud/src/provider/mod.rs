@@ -1,0 +1,155 @@
+//! What a cloud is to this crate: machines, load balancers and routes, each if it has them.
+//!
+//! A vendor implements [`Instances`], [`LoadBalancers`] and [`Routes`] as far as his cloud can do it, puts them into a
+//! [`Cloud`], and says in a [`Provider`] how to open one. What is not given is not there, and the controllers that
+//! need it are not started.
+
+mod balancers;
+mod erased;
+mod error;
+mod instances;
+mod routes;
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+use flyball_manager::Surroundings;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+pub use balancers::{LoadBalancers, default_name};
+pub(crate) use erased::{AnyInstances, AnyLoadBalancers, AnyRoutes};
+pub use error::CloudError;
+pub use instances::{Instances, Metadata};
+pub use routes::{Route, Routes};
+
+/// A kind of cloud, by the name that `--cloud-provider` knows it by.
+#[derive(Debug, Clone, Copy)]
+pub struct Provider {
+    /// The name, also in front of provider IDs: `name://machine`.
+    pub name: &'static str,
+    /// Opens a cloud of this kind, given the file of `--cloud-config` if there is one. An error should name what is
+    /// wrong in it and what would be right.
+    pub open: fn(config: Option<&Path>) -> Result<Cloud, OpenError>,
+}
+
+/// Why a cloud cannot be opened.
+pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
+
+type Begin = Arc<dyn Fn(Surroundings) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// An opened cloud and what it is able to do. Cheap to clone; all clones are one.
+///
+/// ```
+/// use flyball_api::Node;
+/// use flyball_cloud::{Cloud, CloudError, Instances, Metadata};
+///
+/// struct Machines;
+///
+/// impl Instances for Machines {
+///     async fn exists(&self, node: &Node) -> Result<bool, CloudError> {
+///         Ok(node.spec.provider_id.starts_with("acme://"))
+///     }
+///     async fn is_shut_down(&self, _: &Node) -> Result<bool, CloudError> {
+///         Err(CloudError::NotImplemented)
+///     }
+///     async fn metadata(&self, node: &Node) -> Result<Option<Metadata>, CloudError> {
+///         let provider_id = format!("acme://{}", node.metadata.name).into();
+///         Ok(Some(Metadata { provider_id, zone: "north-1".into(), ..Metadata::default() }))
+///     }
+/// }
+///
+/// let cloud = Cloud::new("acme").with_instances(Machines);
+/// assert!(cloud.has_instances() && !cloud.has_routes());
+/// ```
+#[derive(Clone)]
+pub struct Cloud {
+    name: &'static str,
+    is_tagged: bool,
+    begin: Option<Begin>,
+    pub(crate) instances: Option<Arc<dyn AnyInstances>>,
+    pub(crate) load_balancers: Option<Arc<dyn AnyLoadBalancers>>,
+    pub(crate) routes: Option<Arc<dyn AnyRoutes>>,
+}
+
+impl Cloud {
+    /// A cloud of the provider `name` that can do nothing yet.
+    pub fn new(name: &'static str) -> Self {
+        Self { name, is_tagged: true, begin: None, instances: None, load_balancers: None, routes: None }
+    }
+
+    /// The same with machines.
+    pub fn with_instances(self, instances: impl Instances) -> Self {
+        Self { instances: Some(Arc::new(instances)), ..self }
+    }
+
+    /// The same with load balancers.
+    pub fn with_load_balancers(self, load_balancers: impl LoadBalancers) -> Self {
+        Self { load_balancers: Some(Arc::new(load_balancers)), ..self }
+    }
+
+    /// The same with routes.
+    pub fn with_routes(self, routes: impl Routes) -> Self {
+        Self { routes: Some(Arc::new(routes)), ..self }
+    }
+
+    /// The same, in which nothing says which cluster a resource belongs to. A manager refuses to work in it unless
+    /// `--allow-untagged-cloud` is given.
+    pub fn untagged(self) -> Self {
+        Self { is_tagged: false, ..self }
+    }
+
+    /// The same with something to do as soon as this process leads, before its controllers act: take a cache, start
+    /// a loop that ends with the process.
+    pub fn on_begin<F: Future<Output = ()> + Send + 'static>(
+        self,
+        begin: impl Fn(Surroundings) -> F + Send + Sync + 'static,
+    ) -> Self {
+        Self { begin: Some(Arc::new(move |surroundings| begin(surroundings).boxed())), ..self }
+    }
+
+    /// The provider's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether resources say which cluster they belong to.
+    pub fn is_tagged(&self) -> bool {
+        self.is_tagged
+    }
+
+    /// Whether it has machines.
+    pub fn has_instances(&self) -> bool {
+        self.instances.is_some()
+    }
+
+    /// Whether it has load balancers.
+    pub fn has_load_balancers(&self) -> bool {
+        self.load_balancers.is_some()
+    }
+
+    /// Whether it has routes.
+    pub fn has_routes(&self) -> bool {
+        self.routes.is_some()
+    }
+
+    /// Does what is to be done before controllers act.
+    pub async fn begin(&self, surroundings: Surroundings) {
+        if let Some(begin) = &self.begin {
+            begin(surroundings).await;
+        }
+    }
+}
+
+impl fmt::Debug for Cloud {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cloud")
+            .field("name", &self.name)
+            .field("instances", &self.has_instances())
+            .field("load_balancers", &self.has_load_balancers())
+            .field("routes", &self.has_routes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! Tells the cloud's network which node has which pods: a route for every range of pod addresses.
+//!
+//! - **Promise**: for every range in a Node's `spec.podCIDRs` the cloud has a route to that Node, and the condition
+//!   `NetworkUnavailable` says whether. Routes inside `--cluster-cidr` that lead nowhere, or to Nodes that have not got
+//!   the range, are deleted; routes outside are never touched.
+//! - **Watches** Nodes, and asks the cloud in rounds, `--route-reconciliation-period` apart; with the feature gate
+//!   `CloudControllerManagerWatchBasedRoutesReconciliation` whenever Nodes change, ten seconds apart at least.
+//!   **Writes** that one condition.
+//! - Upstream: `cloud-provider/controllers/route`. What differs: routes are deleted before others are made, always; a
+//!   route that leads nowhere is made anew in the same round.
+
+pub mod invariants;
+mod pace;
+pub mod plan;
+pub mod settings;
+pub mod status;
+mod sync;
+#[cfg(test)]
+mod tests;
+pub mod triggers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Key, Node};
+use flyball_queue::Backoff;
+use flyball_runtime::metrics::{Family, RunningController, Stability};
+use flyball_runtime::{Context, StartError, Tasks};
+
+use self::pace::Pace;
+use crate::surroundings::{cloud, lacking};
+
+/// Where its events come from.
+const EVENT_SOURCE: &str = "route_controller";
+/// The gate by which changes of Nodes, not time, bring the next round.
+const ON_CHANGES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
+/// However often Nodes change, rounds are this far apart.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(10);
+
+static SYNCS: Family = Family::counter(
+    "route_controller_route_sync_total",
+    Stability::Alpha,
+    &[],
+    "Rounds in which the routes of the cloud were compared with the nodes.",
+);
+
+/// Sets the controller up.
+pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let config = &cx.config.kube_cloud_shared;
+    if !config.configure_cloud_routes {
+        return Err(StartError::NotNeeded("--configure-cloud-routes is off".to_owned()));
+    }
+    let routes = cloud(&cx)?.routes.clone().ok_or_else(|| lacking("routes"))?;
+    let ranges = settings::ranges(&config.cluster_cidr).map_err(StartError::Misconfigured)?;
+    let (period, cluster) = (config.route_reconciliation_period, config.cluster_name.clone());
+    let nodes = cx.informer::<Node>();
+    let controller = Arc::new(sync::Controller {
+        events: cx.events.with_source(EVENT_SOURCE),
+        running: RunningController::new(&cx.metrics, cx.component, "route"),
+        syncs: cx.metrics.counter(&SYNCS, &[]),
+        nodes: nodes.clone(),
+        cx: cx.clone(),
+        routes,
+        cluster,
+        ranges,
+    });
+    if !cx.gates.enabled(ON_CHANGES) {
+        tasks.needs(&nodes);
+        tasks.spawn("rounds", controller.run(period));
+        return Ok(());
+    }
+    let backoff = Backoff { base: SHORTEST_PERIOD, max: SHORTEST_PERIOD, rate: 0.0, burst: 0.0 };
+    let queue = tasks.queue_with::<Key>("Routes", backoff);
+    let pace = Pace::new(SHORTEST_PERIOD);
+    tasks.on(&nodes, {
+        let queue = queue.clone();
+        move |change| {
+            if triggers::concerns_routes(change) {
+                queue.add_after(Key::cluster("routes"), pace.wait());
+            }
+        }
+    });
+    tasks.workers(&queue, 1, controller);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The numbers of the controller.
+
+use flyball_runtime::Metrics;
+use flyball_runtime::metrics::{Counter, Family, Histogram, Stability};
+use tokio::time::Instant;
+
+const LATENCIES: &[f64] =
+    &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0];
+static SYNCS: Family = Family::counter(
+    "service_controller_loadbalancer_sync_total",
+    Stability::Alpha,
+    &[],
+    "Load balancers that were pointed to other nodes.",
+);
+static ERRORS: Family = Family::counter(
+    "service_controller_nodesync_error_total",
+    Stability::Alpha,
+    &[],
+    "Load balancers that could not be pointed to other nodes.",
+);
+static NODE_SYNC: Family = Family::histogram(
+    "service_controller_nodesync_latency_seconds",
+    Stability::Alpha,
+    &[],
+    LATENCIES,
+    "Time from a change of nodes until all load balancers have followed.",
+);
+static UPDATE: Family = Family::histogram(
+    "service_controller_update_loadbalancer_host_latency_seconds",
+    Stability::Alpha,
+    &[],
+    LATENCIES,
+    "Time that it takes to point a load balancer to other nodes.",
+);
+
+#[derive(Clone)]
+pub(super) struct Numbers {
+    pub(super) syncs: Counter,
+    pub(super) errors: Counter,
+    pub(super) update: Histogram,
+    node_sync: Histogram,
+}
+
+impl Numbers {
+    pub(super) fn new(metrics: &Metrics) -> Self {
+        Self {
+            syncs: metrics.counter(&SYNCS, &[]),
+            errors: metrics.counter(&ERRORS, &[]),
+            update: metrics.histogram(&UPDATE, &[]),
+            node_sync: metrics.histogram(&NODE_SYNC, &[]),
+        }
+    }
+
+    /// A change of nodes, of which every load balancer has to hear.
+    pub(super) fn pass(&self) -> Pass {
+        Pass { began: Instant::now(), latency: self.node_sync.clone() }
+    }
+}
+
+/// Is over when the last of those who hold it lets go.
+pub(super) struct Pass {
+    began: Instant,
+    latency: Histogram,
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.latency.observe(self.began.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,113 @@
+//! Load balancers: an address each, and the nodes they point to.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::service::{LoadBalancerIngress, LoadBalancerStatus};
+use flyball_api::{Key, Node, Object, Service};
+use smol_str::{SmolStr, format_smolstr};
+use tokio::time::Instant;
+
+use super::pool::{choose, shown};
+use super::{Call, Simulated};
+use crate::provider::{CloudError, LoadBalancers, default_name};
+
+/// A load balancer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Balancer {
+    /// Whose it is.
+    pub service: Key,
+    /// Where it is reached.
+    pub addresses: Vec<IpAddr>,
+    /// Where it leads.
+    pub nodes: Vec<SmolStr>,
+    /// Since when it is being made.
+    pub since: Instant,
+}
+
+impl Balancer {
+    fn status(&self) -> LoadBalancerStatus {
+        let entry = |address: &IpAddr| LoadBalancerIngress {
+            ip: format_smolstr!("{address}"),
+            ..LoadBalancerIngress::default()
+        };
+        LoadBalancerStatus { ingress: self.addresses.iter().map(entry).collect() }
+    }
+}
+
+pub(super) struct Balancers(pub(super) Simulated);
+
+impl Balancers {
+    /// The addresses that the statuses of other Services show: a load balancer of before a restart may have them.
+    fn shown_by_others(&self, service: &Service) -> BTreeSet<IpAddr> {
+        let services = self.0.inner.services.get().map(|services| services.store().list());
+        let others = services.into_iter().flatten().filter(|other| other.uid() != service.uid());
+        others.flat_map(|other| shown(&other).collect::<Vec<_>>()).collect()
+    }
+}
+
+impl LoadBalancers for Balancers {
+    async fn get(&self, _: &str, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
+        let name = default_name(service);
+        self.0.answer(Call::GetBalancer, |state| Ok(state.balancers.get(&name).map(Balancer::status))).await
+    }
+
+    async fn ensure(
+        &self,
+        _: &str,
+        service: &Service,
+        nodes: &[Arc<Node>],
+    ) -> Result<LoadBalancerStatus, CloudError> {
+        let name = default_name(service);
+        let shown = self.shown_by_others(service);
+        let answer = self.0.answer(Call::EnsureBalancer, |state| {
+            let pool = state.config.load_balancers.clone().ok_or(CloudError::NotImplemented)?;
+            let others = state.balancers.iter().filter(|(other, _)| **other != name);
+            let taken =
+                others.flat_map(|(_, balancer)| balancer.addresses.iter().copied()).chain(shown).collect();
+            let since = state.balancers.get(&name).map_or_else(Instant::now, |balancer| balancer.since);
+            // One that is there keeps its addresses, as long as they are among those that it may have.
+            let mut wanted = service.clone();
+            if let Some(present) = state.balancers.get(&name) {
+                wanted.status.load_balancer = present.status();
+            }
+            let addresses = choose(&pool.addresses, &wanted, &taken).map_err(CloudError::failed)?;
+            let balancer = Balancer { service: service.key(), addresses, nodes: names(nodes), since };
+            let status = balancer.status();
+            state.balancers.insert(name.clone(), balancer);
+            match pool.ready_after.saturating_sub(since.elapsed()) {
+                Duration::ZERO => Ok(status),
+                after => {
+                    let message = format!("load balancer {name} is being made");
+                    Err(CloudError::RetryAfter { message, after })
+                }
+            }
+        });
+        answer.await
+    }
+
+    async fn update(&self, _: &str, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
+        let name = default_name(service);
+        let answer = self.0.answer(Call::UpdateBalancer, |state| {
+            let missing = || CloudError::failed(format!("there is no load balancer {name}"));
+            state.balancers.get_mut(&name).ok_or_else(missing)?.nodes = names(nodes);
+            Ok(())
+        });
+        answer.await
+    }
+
+    async fn delete(&self, _: &str, service: &Service) -> Result<(), CloudError> {
+        let name = default_name(service);
+        let answer = self.0.answer(Call::DeleteBalancer, |state| {
+            state.balancers.remove(&name);
+            Ok(())
+        });
+        answer.await
+    }
+}
+
+fn names(nodes: &[Arc<Node>]) -> Vec<SmolStr> {
+    nodes.iter().map(|node| node.metadata.name.clone()).collect()
+}

@@ -1,0 +1,163 @@
+//! What a simulated cloud consists of, as its file says it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use flyball_api::node::NodeAddress;
+use flyball_runtime::config::duration;
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer};
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::provider::Route;
+
+/// A simulated cloud.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// Its machines; none for a cloud that has no such thing.
+    #[serde(default)]
+    pub machines: Option<Vec<Machine>>,
+    /// Where load balancers get their addresses; none for a cloud that has no such thing.
+    #[serde(default)]
+    pub load_balancers: Option<Pool>,
+    /// The routes that are there at first; none for a cloud that has no such thing.
+    #[serde(default)]
+    pub routes: Option<Vec<SimulatedRoute>>,
+    /// Whether nothing says which cluster a resource belongs to.
+    #[serde(default)]
+    pub untagged: bool,
+}
+
+impl Default for Config {
+    /// Load balancers only: whoever lists no machines does not mean that all are gone.
+    fn default() -> Self {
+        Self { machines: None, load_balancers: Some(Pool::default()), routes: None, untagged: false }
+    }
+}
+
+/// A machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Machine {
+    /// The name of its Node.
+    pub name: SmolStr,
+    /// What the cloud calls it; the name if empty.
+    pub id: SmolStr,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_: SmolStr,
+    /// Its zone.
+    pub zone: SmolStr,
+    /// Its region.
+    pub region: SmolStr,
+    /// Whether it runs.
+    pub state: MachineState,
+    /// Its addresses.
+    pub addresses: Vec<NodeAddress>,
+    /// Further labels of its Node.
+    pub labels: BTreeMap<SmolStr, SmolStr>,
+}
+
+impl Machine {
+    /// What the cloud calls it.
+    pub fn id(&self) -> &SmolStr {
+        if self.id.is_empty() { &self.name } else { &self.id }
+    }
+}
+
+/// Whether a machine runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MachineState {
+    /// It does.
+    #[default]
+    Running,
+    /// It is there, but does not.
+    Stopped,
+}
+
+/// Where load balancers get their addresses.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Pool {
+    /// The ranges they are taken from.
+    #[serde(deserialize_with = "ranges")]
+    pub addresses: Vec<IpNet>,
+    /// How long it takes to make one.
+    #[serde(default, deserialize_with = "go_duration")]
+    pub ready_after: Duration,
+}
+
+impl Default for Pool {
+    /// A range that is reserved for documentation.
+    fn default() -> Self {
+        let range = IpNet::new_assert([192, 0, 2, 0].into(), 24);
+        Self { addresses: vec![range], ready_after: Duration::ZERO }
+    }
+}
+
+/// A route that is there at first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct SimulatedRoute {
+    /// Its name; chosen if empty.
+    pub name: SmolStr,
+    /// The node it leads to.
+    pub node: SmolStr,
+    /// The range it is for.
+    pub destination: SmolStr,
+    /// Whether it leads nowhere.
+    pub blackhole: bool,
+}
+
+impl SimulatedRoute {
+    /// The route as controllers see it.
+    pub(super) fn named(&self, number: usize) -> Route {
+        let SimulatedRoute { name, node, destination, blackhole } = self.clone();
+        let name = if name.is_empty() { format_smolstr!("initial-{number}") } else { name };
+        Route { name, node, node_addresses: None, destination, is_blackhole: blackhole }
+    }
+}
+
+impl Config {
+    /// What makes no sense, if anything.
+    pub(super) fn problem(&self) -> Option<String> {
+        let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
+        for (n, machine) in self.machines.iter().flatten().enumerate() {
+            if machine.name.is_empty() {
+                return Some(format!("machines[{n}] has no name"));
+            }
+            if !names.insert(&machine.name) || !ids.insert(machine.id()) {
+                return Some(format!("machines[{n}]: there are two machines {:?}", machine.name));
+            }
+            if let Some(address) =
+                machine.addresses.iter().find(|a| a.type_.is_empty() || a.address.is_empty())
+            {
+                return Some(format!("machines[{n}]: an address needs type and address, not {address:?}"));
+            }
+        }
+        let pool = self.load_balancers.as_ref();
+        if pool.is_some_and(|pool| pool.addresses.is_empty()) {
+            return Some("loadBalancers.addresses needs a range, such as 192.0.2.0/24".to_owned());
+        }
+        let mut routes = self.routes.iter().flatten().enumerate();
+        let unreadable = routes.find(|(_, route)| route.destination.parse::<IpNet>().is_err())?;
+        let (n, SimulatedRoute { destination, .. }) = unreadable;
+        Some(format!("routes[{n}].destination must be a range such as 10.244.1.0/24, not {destination:?}"))
+    }
+}
+
+fn ranges<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpNet>, D::Error> {
+    let texts: Vec<String> = Vec::deserialize(from)?;
+    let range = |text: String| {
+        let wrong = || format!("{text:?} is not a range such as 192.0.2.0/24");
+        text.parse().map_err(|_| serde::de::Error::custom(wrong()))
+    };
+    texts.into_iter().map(range).collect()
+}
+
+fn go_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    duration::parse(&text).map_err(serde::de::Error::custom)
+}

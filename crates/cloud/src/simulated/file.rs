@@ -1,0 +1,93 @@
+//! The file that says what there is, read again whenever it has changed.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+
+use super::config::Config;
+
+/// Why a file says nothing about a cloud.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is not of the form that it should have.
+    #[error("{} does not describe a simulated cloud", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: serde_yaml::Error,
+    },
+    /// What it says makes no sense.
+    #[error("{}: {problem}", path.display())]
+    Senseless {
+        /// The file.
+        path: PathBuf,
+        /// What, and what would.
+        problem: String,
+    },
+}
+
+/// What tells one state of the file from another.
+type Stamp = Option<(SystemTime, u64)>;
+
+pub(super) struct File {
+    path: PathBuf,
+    seen: Mutex<Stamp>,
+}
+
+impl File {
+    /// Reads the file for the first time.
+    pub(super) fn open(path: &Path) -> Result<(Self, Config), ConfigError> {
+        let stamp = std::fs::metadata(path).ok().and_then(|metadata| stamp(&metadata));
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        let config = parse(path, &text)?;
+        Ok((Self { path: path.to_owned(), seen: Mutex::new(stamp) }, config))
+    }
+
+    /// What the file says, if it was changed since it was last read. A file that makes no sense says nothing: what was
+    /// there stays.
+    pub(super) async fn changed(&self) -> Option<Config> {
+        let now = tokio::fs::metadata(&self.path).await.ok().and_then(|metadata| stamp(&metadata))?;
+        if self.seen.lock().replace(now) == Some(now) {
+            return None;
+        }
+        let text = tokio::fs::read_to_string(&self.path).await;
+        let text = text.map_err(|source| ConfigError::Unreadable { path: self.path.clone(), source });
+        match text.and_then(|text| parse(&self.path, &text)) {
+            Ok(config) => {
+                tracing::info!(file = %self.path.display(), "the simulated cloud has changed");
+                Some(config)
+            }
+            Err(error) => {
+                let error = flyball_runtime::Chain(&error);
+                tracing::warn!(%error, "the simulated cloud stays as it was");
+                None
+            }
+        }
+    }
+}
+
+fn stamp(metadata: &std::fs::Metadata) -> Stamp {
+    metadata.modified().ok().map(|modified| (modified, metadata.len()))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let config: Config = serde_yaml::from_str(text)
+        .map_err(|source| ConfigError::Malformed { path: path.to_owned(), source })?;
+    match config.problem() {
+        Some(problem) => Err(ConfigError::Senseless { path: path.to_owned(), problem }),
+        None => Ok(config),
+    }
+}

@@ -1,0 +1,52 @@
+//! Machines: what the configuration lists.
+
+use flyball_api::Node;
+use smol_str::format_smolstr;
+
+use super::config::{Config, Machine, MachineState};
+use super::{Call, NAME, Simulated};
+use crate::provider::{CloudError, Instances, Metadata};
+
+pub(super) struct Machines(pub(super) Simulated);
+
+impl Instances for Machines {
+    async fn exists(&self, node: &Node) -> Result<bool, CloudError> {
+        self.0.answer(Call::InstanceExists, |state| Ok(find(&state.config, node).is_some())).await
+    }
+
+    async fn is_shut_down(&self, node: &Node) -> Result<bool, CloudError> {
+        let stopped = |machine: &Machine| machine.state == MachineState::Stopped;
+        let answer = self.0.answer(Call::InstanceIsShutDown, |state| {
+            find(&state.config, node).map(stopped).ok_or(CloudError::InstanceNotFound)
+        });
+        answer.await
+    }
+
+    async fn metadata(&self, node: &Node) -> Result<Option<Metadata>, CloudError> {
+        let answer = self.0.answer(Call::InstanceMetadata, |state| {
+            let machine = find(&state.config, node).ok_or(CloudError::InstanceNotFound)?;
+            Ok(Some(Metadata {
+                provider_id: format_smolstr!("{NAME}://{}", machine.id()),
+                instance_type: machine.type_.clone(),
+                addresses: machine.addresses.clone(),
+                zone: machine.zone.clone(),
+                region: machine.region.clone(),
+                labels: machine.labels.clone(),
+            }))
+        });
+        answer.await
+    }
+}
+
+/// The machine of a Node: by its provider ID, or else by its name.
+fn find<'a>(config: &'a Config, node: &Node) -> Option<&'a Machine> {
+    let mut machines = config.machines.iter().flatten();
+    let provider_id = node.spec.provider_id.as_str();
+    match provider_id.is_empty() {
+        true => machines.find(|machine| machine.name == node.metadata.name),
+        false => {
+            let id = provider_id.strip_prefix(NAME)?.strip_prefix("://")?;
+            machines.find(|machine| machine.id() == id)
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which address a load balancer gets. Pure.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use flyball_api::Service;
+use ipnet::IpNet;
+
+/// Why a Service gets no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoAddress {
+    #[error("loadBalancerIP {0:?} is not an address")]
+    Unreadable(String),
+    #[error("loadBalancerIP {0} is not one of this cloud's addresses")]
+    Foreign(IpAddr),
+    #[error("loadBalancerIP {0} is taken")]
+    Taken(IpAddr),
+    #[error("all addresses are taken")]
+    Exhausted,
+}
+
+/// One address for every family of a Service that the ranges have: the one that it asks for, or had, or the first that
+/// is free.
+pub(super) fn choose(
+    ranges: &[IpNet],
+    service: &Service,
+    taken: &BTreeSet<IpAddr>,
+) -> Result<Vec<IpAddr>, NoAddress> {
+    let asked = asked_for(service)?;
+    if let Some(asked) = asked {
+        match ranges.iter().any(|range| range.contains(&asked)) {
+            false => return Err(NoAddress::Foreign(asked)),
+            true if taken.contains(&asked) => return Err(NoAddress::Taken(asked)),
+            true => {}
+        }
+    }
+    let had: Vec<IpAddr> = shown(service).collect();
+    let chosen = families(service).filter_map(|is_v6| {
+        let of_family = ranges.iter().filter(move |range| range.network().is_ipv6() == is_v6);
+        let fits = |address: &IpAddr| {
+            address.is_ipv6() == is_v6
+                && !taken.contains(address)
+                && ranges.iter().any(|range| range.contains(address))
+        };
+        let preferred = asked.into_iter().chain(had.iter().copied()).find(fits);
+        preferred.or_else(|| of_family.flat_map(usable).find(|address| !taken.contains(address)))
+    });
+    let chosen: Vec<IpAddr> = chosen.collect();
+    if chosen.is_empty() { Err(NoAddress::Exhausted) } else { Ok(chosen) }
+}
+
+/// The addresses of a range that may be given away: in IPv6 the first one means the routers.
+fn usable(range: &IpNet) -> impl Iterator<Item = IpAddr> + use<> {
+    let routers = Some(range.network()).filter(|first| first.is_ipv6() && range.prefix_len() < 127);
+    range.hosts().filter(move |address| Some(*address) != routers)
+}
+
+/// The address that a Service asks for.
+fn asked_for(service: &Service) -> Result<Option<IpAddr>, NoAddress> {
+    match service.spec.load_balancer_ip.as_str() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| NoAddress::Unreadable(text.to_owned())),
+    }
+}
+
+/// The addresses that the status of a Service shows.
+pub(super) fn shown(service: &Service) -> impl Iterator<Item = IpAddr> {
+    service.status.load_balancer.ingress.iter().filter_map(|ingress| ingress.ip.parse().ok())
+}
+
+/// The families of a Service, as whether they are IPv6.
+fn families(service: &Service) -> impl Iterator<Item = bool> {
+    let told = service.spec.ip_families.iter().map(|family| family == "IPv6");
+    let told: Vec<bool> = told.collect();
+    let told = if told.is_empty() { vec![false] } else { told };
+    told.into_iter()
+}
