@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use smol_str::{SmolStr, format_smolstr};
 
+use super::Call;
 use crate::provider::Route;
 
 /// A simulated cloud.
@@ -27,12 +28,21 @@ pub struct Config {
     /// Whether nothing says which cluster a resource belongs to.
     #[serde(default)]
     pub untagged: bool,
+    /// What fails, and with which words.
+    #[serde(default)]
+    pub failures: BTreeMap<Call, String>,
 }
 
 impl Default for Config {
     /// Load balancers only: whoever lists no machines does not mean that all are gone.
     fn default() -> Self {
-        Self { machines: None, load_balancers: Some(Pool::default()), routes: None, untagged: false }
+        Self {
+            machines: None,
+            load_balancers: Some(Pool::default()),
+            routes: None,
+            untagged: false,
+            failures: BTreeMap::new(),
+        }
     }
 }
 

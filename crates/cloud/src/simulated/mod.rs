@@ -15,6 +15,8 @@
 //!   addresses: [192.0.2.0/24, "2001:db8::/64"]
 //!   readyAfter: 5s
 //! routes: []                      # left out: a cloud without routes
+//! failures:                       # what fails, and with which words
+//!   createRoute: there is no way there
 //! ```
 //!
 //! The file is read again whenever it has changed: take a machine out of it, and its Node goes.
@@ -35,6 +37,7 @@ use std::sync::{Arc, OnceLock};
 use flyball_api::Service;
 use flyball_cache::Informer;
 use parking_lot::Mutex;
+use serde::Deserialize;
 
 pub use balancers::Balancer;
 pub use config::{Config, Machine, MachineState, Pool, SimulatedRoute};
@@ -58,7 +61,8 @@ fn open(config: Option<&Path>) -> Result<Cloud, OpenError> {
 }
 
 /// Something that the cloud is asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "they are the methods of the capabilities")]
 pub enum Call {
     InstanceExists,
@@ -172,8 +176,11 @@ impl Simulated {
             self.inner.state.lock().config = config;
         }
         let mut state = self.inner.state.lock();
-        match state.failures.get_mut(&call).and_then(VecDeque::pop_front) {
-            Some(failure) => Err(failure),
+        if let Some(failure) = state.failures.get_mut(&call).and_then(VecDeque::pop_front) {
+            return Err(failure);
+        }
+        match state.config.failures.get(&call) {
+            Some(words) => Err(CloudError::failed(words.as_str())),
             None => answer(&mut state),
         }
     }

@@ -91,6 +91,7 @@ fn mistakes_in_the_file_are_named() {
         ("loadBalancers: {addresses: []}\n",                   "loadBalancers.addresses needs a range, such as 192.0.2.0/24"),
         ("loadBalancers: {addresses: [10.0.0.1]}\n",           "\"10.0.0.1\" is not a range such as 192.0.2.0/24"),
         ("loadBalancers: {addresses: [10.0.0.0/8], readyAfter: soon}\n", "\"soon\" is not a duration"),
+        ("failures: {makeTea: no}\n",                           "unknown variant `makeTea`"),
         ("routes: [{destination: x}]\n",                       "routes[0].destination must be a range such as 10.244.1.0/24, not \"x\""),
     ];
     for (text, want) in table {
@@ -123,10 +124,13 @@ async fn a_load_balancer_takes_its_time_and_then_keeps_its_address() {
 }
 
 #[tokio::test]
-async fn what_is_meant_to_fail_fails_once() {
+async fn what_is_meant_to_fail_fails_once_or_as_long_as_the_configuration_says() {
     let simulated = Simulated::new(Config { routes: Some(vec![]), ..Config::default() });
     let routes = simulated.cloud().routes.unwrap();
     simulated.fail(Call::ListRoutes, CloudError::failed("out of order"));
     assert_eq!(routes.list("c").await.unwrap_err().to_string(), "out of order");
     assert_eq!(routes.list("c").await.unwrap(), []);
+    simulated.change(|config| drop(config.failures.insert(Call::ListRoutes, "still".to_owned())));
+    assert_eq!(routes.list("c").await.unwrap_err().to_string(), "still");
+    assert_eq!(routes.list("c").await.unwrap_err().to_string(), "still");
 }
