@@ -23,11 +23,16 @@ pub fn binary(profile: Profile) -> anyhow::Result<PathBuf> {
     if let Some(path) = named() {
         return path.canonicalize().with_context(|| format!("FLYBALL_KCM: find {}", path.display()));
     }
+    build("kube-controller-manager", profile)
+}
+
+/// Builds a program of this checkout.
+pub fn build(package: &str, profile: Profile) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
-        .args(["build", "--package", "kube-controller-manager", "--message-format=json-render-diagnostics"])
+        .args(["build", "--package", package, "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit());
     if profile == Profile::Release {
         build.arg("--release");
@@ -40,7 +45,7 @@ pub fn binary(profile: Profile) -> anyhow::Result<PathBuf> {
     }
     let output = build.output().context("run cargo build")?;
     if !output.status.success() {
-        bail!("cargo build --package kube-controller-manager failed");
+        bail!("cargo build --package {package} failed");
     }
     let mut executables = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| {
         let message: Value = serde_json::from_slice(line).ok()?;

@@ -51,7 +51,7 @@ impl Balancers {
 impl LoadBalancers for Balancers {
     async fn get(&self, _: &str, service: &Service) -> Result<Option<LoadBalancerStatus>, CloudError> {
         let name = default_name(service);
-        self.0.answer(Call::GetBalancer, |state| Ok(state.balancers.get(&name).map(Balancer::status))).await
+        self.0.answer(Call::GetBalancer, |state| Ok(state.balancers.get(&name).map(Balancer::status)))
     }
 
     async fn ensure(
@@ -62,7 +62,7 @@ impl LoadBalancers for Balancers {
     ) -> Result<LoadBalancerStatus, CloudError> {
         let name = default_name(service);
         let shown = self.shown_by_others(service);
-        let answer = self.0.answer(Call::EnsureBalancer, |state| {
+        self.0.answer(Call::EnsureBalancer, |state| {
             let pool = state.config.load_balancers.clone().ok_or(CloudError::NotImplemented)?;
             let others = state.balancers.iter().filter(|(other, _)| **other != name);
             let taken =
@@ -84,27 +84,24 @@ impl LoadBalancers for Balancers {
                     Err(CloudError::RetryAfter { message, after })
                 }
             }
-        });
-        answer.await
+        })
     }
 
     async fn update(&self, _: &str, service: &Service, nodes: &[Arc<Node>]) -> Result<(), CloudError> {
         let name = default_name(service);
-        let answer = self.0.answer(Call::UpdateBalancer, |state| {
+        self.0.answer(Call::UpdateBalancer, |state| {
             let missing = || CloudError::failed(format!("there is no load balancer {name}"));
             state.balancers.get_mut(&name).ok_or_else(missing)?.nodes = names(nodes);
             Ok(())
-        });
-        answer.await
+        })
     }
 
     async fn delete(&self, _: &str, service: &Service) -> Result<(), CloudError> {
         let name = default_name(service);
-        let answer = self.0.answer(Call::DeleteBalancer, |state| {
+        self.0.answer(Call::DeleteBalancer, |state| {
             state.balancers.remove(&name);
             Ok(())
-        });
-        answer.await
+        })
     }
 }
 

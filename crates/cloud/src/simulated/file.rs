@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
-
 use super::config::Config;
 
 /// Why a file says nothing about a cloud.
@@ -43,7 +41,7 @@ type Stamp = Option<(SystemTime, u64)>;
 
 pub(super) struct File {
     path: PathBuf,
-    seen: Mutex<Stamp>,
+    seen: Stamp,
 }
 
 impl File {
@@ -53,17 +51,19 @@ impl File {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let config = parse(path, &text)?;
-        Ok((Self { path: path.to_owned(), seen: Mutex::new(stamp) }, config))
+        Ok((Self { path: path.to_owned(), seen: stamp }, config))
     }
 
     /// What the file says, if it was changed since it was last read. A file that makes no sense says nothing: what was
     /// there stays.
-    pub(super) async fn changed(&self) -> Option<Config> {
-        let now = tokio::fs::metadata(&self.path).await.ok().and_then(|metadata| stamp(&metadata))?;
-        if self.seen.lock().replace(now) == Some(now) {
+    ///
+    /// It is read at once, though that blocks for a moment: in between nobody may be told what was true before.
+    pub(super) fn changed(&mut self) -> Option<Config> {
+        let now = std::fs::metadata(&self.path).ok().and_then(|metadata| stamp(&metadata))?;
+        if self.seen.replace(now) == Some(now) {
             return None;
         }
-        let text = tokio::fs::read_to_string(&self.path).await;
+        let text = std::fs::read_to_string(&self.path);
         let text = text.map_err(|source| ConfigError::Unreadable { path: self.path.clone(), source });
         match text.and_then(|text| parse(&self.path, &text)) {
             Ok(config) => {

@@ -11,19 +11,18 @@ pub(super) struct Machines(pub(super) Simulated);
 
 impl Instances for Machines {
     async fn exists(&self, node: &Node) -> Result<bool, CloudError> {
-        self.0.answer(Call::InstanceExists, |state| Ok(find(&state.config, node).is_some())).await
+        self.0.answer(Call::InstanceExists, |state| Ok(find(&state.config, node).is_some()))
     }
 
     async fn is_shut_down(&self, node: &Node) -> Result<bool, CloudError> {
         let stopped = |machine: &Machine| machine.state == MachineState::Stopped;
-        let answer = self.0.answer(Call::InstanceIsShutDown, |state| {
+        self.0.answer(Call::InstanceIsShutDown, |state| {
             find(&state.config, node).map(stopped).ok_or(CloudError::InstanceNotFound)
-        });
-        answer.await
+        })
     }
 
     async fn metadata(&self, node: &Node) -> Result<Option<Metadata>, CloudError> {
-        let answer = self.0.answer(Call::InstanceMetadata, |state| {
+        self.0.answer(Call::InstanceMetadata, |state| {
             let machine = find(&state.config, node).ok_or(CloudError::InstanceNotFound)?;
             Ok(Some(Metadata {
                 provider_id: format_smolstr!("{NAME}://{}", machine.id()),
@@ -33,8 +32,7 @@ impl Instances for Machines {
                 region: machine.region.clone(),
                 labels: machine.labels.clone(),
             }))
-        });
-        answer.await
+        })
     }
 }
 

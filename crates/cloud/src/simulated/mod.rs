@@ -19,7 +19,8 @@
 //!   createRoute: there is no way there
 //! ```
 //!
-//! The file is read again whenever it has changed: take a machine out of it, and its Node goes.
+//! The file is read again whenever it has changed: take a machine out of it, and its Node goes. So change it in one
+//! step, by moving another one into its place.
 
 mod balancers;
 mod config;
@@ -85,7 +86,6 @@ pub struct Simulated {
 
 struct Inner {
     state: Mutex<State>,
-    file: Option<File>,
     /// The Services of the cluster, once there is one: what their statuses show is taken.
     services: OnceLock<Arc<Informer<Service>>>,
 }
@@ -93,22 +93,23 @@ struct Inner {
 #[derive(Default)]
 struct State {
     config: Config,
+    file: Option<File>,
     balancers: BTreeMap<String, Balancer>,
     routes: Vec<Route>,
     failures: BTreeMap<Call, VecDeque<CloudError>>,
 }
 
 impl State {
-    fn new(config: Config) -> Self {
+    fn new(config: Config, file: Option<File>) -> Self {
         let routes = config.routes.iter().flatten().enumerate().map(|(n, route)| route.named(n)).collect();
-        Self { config, routes, ..Self::default() }
+        Self { config, file, routes, ..Self::default() }
     }
 }
 
 impl Simulated {
     /// A cloud as `config` says.
     pub fn new(config: Config) -> Self {
-        Self::over(State::new(config), None)
+        Self::over(State::new(config, None))
     }
 
     /// A cloud as a file says, and goes on saying.
@@ -117,11 +118,11 @@ impl Simulated {
     /// The file cannot be read, or makes no sense.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let (file, config) = File::open(path)?;
-        Ok(Self::over(State::new(config), Some(file)))
+        Ok(Self::over(State::new(config, Some(file))))
     }
 
-    fn over(state: State, file: Option<File>) -> Self {
-        Self { inner: Arc::new(Inner { state: Mutex::new(state), file, services: OnceLock::new() }) }
+    fn over(state: State) -> Self {
+        Self { inner: Arc::new(Inner { state: Mutex::new(state), services: OnceLock::new() }) }
     }
 
     /// What controllers are given. It has what its configuration had when it was opened.
@@ -165,17 +166,15 @@ impl Simulated {
     }
 
     /// What every call begins with: the file may have changed, and the call may be meant to fail.
-    async fn answer<T>(
+    fn answer<T>(
         &self,
         call: Call,
         answer: impl FnOnce(&mut State) -> Result<T, CloudError>,
     ) -> Result<T, CloudError> {
-        if let Some(file) = &self.inner.file
-            && let Some(config) = file.changed().await
-        {
-            self.inner.state.lock().config = config;
-        }
         let mut state = self.inner.state.lock();
+        if let Some(config) = state.file.as_mut().and_then(File::changed) {
+            state.config = config;
+        }
         if let Some(failure) = state.failures.get_mut(&call).and_then(VecDeque::pop_front) {
             return Err(failure);
         }

@@ -9,11 +9,11 @@ pub(super) struct Table(pub(super) Simulated);
 
 impl Routes for Table {
     async fn list(&self, _: &str) -> Result<Vec<Route>, CloudError> {
-        self.0.answer(Call::ListRoutes, |state| Ok(state.routes.clone())).await
+        self.0.answer(Call::ListRoutes, |state| Ok(state.routes.clone()))
     }
 
     async fn create(&self, cluster: &str, hint: &str, route: &Route) -> Result<(), CloudError> {
-        let answer = self.0.answer(Call::CreateRoute, |state| {
+        self.0.answer(Call::CreateRoute, |state| {
             let is_same = |other: &Route| other.node == route.node && other.destination == route.destination;
             if state.routes.iter().any(is_same) {
                 return Err(CloudError::failed(format!(
@@ -24,15 +24,13 @@ impl Routes for Table {
             let name = format_smolstr!("{cluster}-{hint}-{}", route.destination);
             state.routes.push(Route { name, ..route.clone() });
             Ok(())
-        });
-        answer.await
+        })
     }
 
     async fn delete(&self, _: &str, route: &Route) -> Result<(), CloudError> {
-        let answer = self.0.answer(Call::DeleteRoute, |state| {
+        self.0.answer(Call::DeleteRoute, |state| {
             state.routes.retain(|other| other.name != route.name);
             Ok(())
-        });
-        answer.await
+        })
     }
 }

@@ -7,12 +7,15 @@ use std::time::Duration;
 use flyball_apiserver::ApiServer;
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Identities, Transport, user_agent};
+use flyball_cloud::CLOUD_CONTROLLER_MANAGER;
+use flyball_cloud::simulated::{Config, Simulated};
 use flyball_manager::engine::Engine;
 use flyball_manager::flags::Invocation;
 use flyball_manager::select::{Choice, choose};
-use flyball_manager::table::CONTROLLERS;
-use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, prepare};
+use flyball_manager::table::{CONTROLLERS, Controller};
+use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, Surroundings, prepare};
 use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::gates::Gates;
 use flyball_runtime::{Clock, DebugPages, Extensions, Health, Metrics, Orders, Shared, Signal, version};
 use tokio::task::JoinHandle;
 
@@ -35,7 +38,7 @@ pub(super) fn start(
     shutdown: Signal,
 ) -> Result<(Controllers, JoinHandle<()>), StartError> {
     let asked = options.manager_flags.as_slice();
-    let Prepared { options, gates, controllers, notices, .. } = read(identity, options)?;
+    let Prepared { options, gates, mut controllers, notices, .. } = read(identity, options)?;
     // Flags that we give are no business of the user's.
     let names: Vec<&str> = asked.iter().filter_map(|flag| flag.split('=').next()).collect();
     let about_asked = |notice: &String| names.iter().any(|name| notice.starts_with(&format!("{name} ")));
@@ -43,6 +46,7 @@ pub(super) fn start(
     let list = &options.config.generic.controllers;
     let missing = CONTROLLERS.iter().filter(|controller| choose(controller, list, &gates) == Choice::Missing);
     let missing = missing.map(|controller| controller.name).collect();
+    controllers.extend(balancing(list, &gates));
     let agent = user_agent(version::GIT_VERSION, version::FLYBALL, "");
     let transport: Arc<dyn Transport> = Arc::new(Door::new(server.clone(), USER, &[]));
     let open: Arc<dyn Transport> = Arc::new(Door::open(server.clone()));
@@ -51,6 +55,7 @@ pub(super) fn start(
     let main = Client::new(Arc::clone(&transport), limited.clone());
     let identities = Identities::per_account(main, open, agent.clone());
     let unlimited = ClientOptions { user_agent: format!("{agent}/shared-informers"), qps: 0.0, ..limited };
+    let cloud = Simulated::new(Config::default()).cloud();
     let shared = Shared {
         component: KUBE_CONTROLLER_MANAGER.name,
         clock: Clock::system(),
@@ -61,13 +66,30 @@ pub(super) fn start(
         debug: DebugPages::default(),
         metrics: Metrics::default(),
         server_ca: Some(identity.ca.pair.cert.as_str().into()),
-        extensions: Extensions::default(),
+        extensions: Extensions::default().with(cloud.clone()),
     };
     let orders = Orders { leading: Signal::already(), shutdown, grace: GRACE, health: Health::default() };
+    let surroundings = Surroundings {
+        informers: shared.informers.clone(),
+        identities: identities.clone(),
+        shutdown: orders.shutdown.clone(),
+    };
     let engine = Engine::new(shared, identities);
     let running = controllers.iter().map(|controller| controller.name).collect();
-    let task = tokio::spawn(async move { engine.run(controllers, &orders).await });
+    let task = tokio::spawn(async move {
+        cloud.begin(surroundings).await;
+        engine.run(controllers, &orders).await;
+    });
     Ok((Controllers { running, missing, notices }, task))
+}
+
+/// The controller that gives Services their load balancers, if it is to run. Elsewhere it lives in a
+/// cloud-controller-manager; here the cloud is as simulated as the nodes are.
+fn balancing(list: &[String], gates: &Gates) -> Option<&'static Controller> {
+    const NAME: &str = "service-lb-controller";
+    let known = KUBE_CONTROLLER_MANAGER.controller(NAME)?;
+    let is_wanted = choose(known, list, gates) == Choice::Cloud;
+    CLOUD_CONTROLLER_MANAGER.controller(NAME).filter(|_| is_wanted)
 }
 
 /// What the command line of the program would say.

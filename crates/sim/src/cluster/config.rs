@@ -152,15 +152,23 @@ pub struct Manager<'a> {
 
 /// The controller manager's command line: identities per controller, keys and certificates of the cluster.
 pub(super) fn manager_args(dir: &Path, pki: &Pki, port: u16, manager: &Manager<'_>) -> Vec<String> {
+    let keys = [
+        ("service-account-private-key-file", pki.path("sa.key")),
+        ("root-ca-file", pki.path("ca.crt")),
+        ("cluster-signing-cert-file", pki.path("ca.crt")),
+        ("cluster-signing-key-file", pki.path("ca.key")),
+    ];
+    let keys = keys.into_iter().map(|(flag, value)| format!("--{flag}={value}"));
+    keys.chain(cloud_manager_args(dir, port, manager)).collect()
+}
+
+/// What a cloud-controller-manager is told, too. As it has no account of its own here, it goes by that of the other.
+pub(super) fn cloud_manager_args(dir: &Path, port: u16, manager: &Manager<'_>) -> Vec<String> {
     let kubeconfig = dir.join("kcm.kubeconfig").display().to_string();
     let mut args: Vec<String> = [
         ("kubeconfig", kubeconfig.clone()),
         ("authentication-kubeconfig", kubeconfig.clone()),
         ("authorization-kubeconfig", kubeconfig),
-        ("service-account-private-key-file", pki.path("sa.key")),
-        ("root-ca-file", pki.path("ca.crt")),
-        ("cluster-signing-cert-file", pki.path("ca.crt")),
-        ("cluster-signing-key-file", pki.path("ca.key")),
         ("use-service-account-credentials", "true".to_owned()),
         ("leader-elect", manager.leader_elect.to_string()),
         ("secure-port", port.to_string()),

@@ -206,6 +206,15 @@ impl Cluster {
             .with_context(|| format!("start {}", manager.binary.display()))
     }
 
+    /// Starts a cloud-controller-manager in the same way; `controllers` and `flags` must say whose cloud.
+    pub fn start_cloud_manager(&self, manager: &Manager<'_>) -> anyhow::Result<Process> {
+        let [port] = ports::free().context("find a free port")?;
+        let args = config::cloud_manager_args(&self.dir, port, manager);
+        let log = self.dir.join("cloud-controller-manager.log");
+        Process::spawn("cloud-controller-manager", manager.binary, &args, log, &self.watchdog)
+            .with_context(|| format!("start {}", manager.binary.display()))
+    }
+
     /// What the administrator sees of the cluster.
     pub async fn api(&self) -> anyhow::Result<Arc<Api>> {
         Ok(Arc::new(Api::discover(Arc::clone(&self.door)).await?))

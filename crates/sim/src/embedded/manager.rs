@@ -1,4 +1,4 @@
-//! Our controller manager in this process: the same flags, controllers and identities as the program's, over the
+//! Our controller managers in this process: the same flags, controllers and identities as the programs', over the
 //! embedded server and its clock.
 
 use std::sync::Arc;
@@ -8,16 +8,18 @@ use anyhow::{Context as _, bail};
 use flyball_api::{ResourceType, ResourceVersion};
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Identities, user_agent};
+use flyball_cloud::{CLOUD_CONTROLLER_MANAGER, Cloud};
 use flyball_manager::engine::Engine;
 use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
-use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared};
+use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::{DebugPages, Extensions, Giver, Health, Metrics, Orders, Shared, Signal, version};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::Embedded;
+use crate::cluster::Pki;
 
 /// Watches and jitter of a run are the same every time.
 const SEED: u64 = 1;
@@ -64,13 +66,48 @@ impl Drop for RunningManager {
     }
 }
 
+/// Which manager, and what it is told.
+pub(super) struct Program {
+    component: &'static Component,
+    arguments: Vec<String>,
+    /// The cloud that it works for. A cloud outlives its managers.
+    cloud: Option<Cloud>,
+}
+
+impl Program {
+    /// A kube-controller-manager with the keys of the cluster.
+    pub(super) fn kube(pki: &Pki, controllers: &[String], further: &[String]) -> Self {
+        let mut arguments = vec![
+            format!("--service-account-private-key-file={}", pki.path("sa.key")),
+            format!("--root-ca-file={}", pki.path("ca.crt")),
+            format!("--cluster-signing-cert-file={}", pki.path("ca.crt")),
+            format!("--cluster-signing-key-file={}", pki.path("ca.key")),
+        ];
+        arguments.extend(general(controllers, further));
+        Self { component: &KUBE_CONTROLLER_MANAGER, arguments, cloud: None }
+    }
+
+    /// A cloud-controller-manager.
+    pub(super) fn cloud(cloud: Cloud, controllers: &[String], further: &[String]) -> Self {
+        let mut arguments = vec![format!("--cloud-provider={}", cloud.name())];
+        arguments.extend(general(controllers, further));
+        Self { component: &CLOUD_CONTROLLER_MANAGER, arguments, cloud: Some(cloud) }
+    }
+}
+
+/// What every manager is told here.
+fn general(controllers: &[String], further: &[String]) -> impl Iterator<Item = String> {
+    let own = [
+        "--use-service-account-credentials=true".to_owned(),
+        "--leader-elect=false".to_owned(),
+        format!("--controllers={}", controllers.join(",")),
+    ];
+    own.into_iter().chain(further.to_vec())
+}
+
 /// Starts a controller manager behind the cluster's faults. If one of them is its death, another takes its place.
-pub(super) fn start(
-    cluster: &Embedded,
-    controllers: &[String],
-    further: &[String],
-) -> anyhow::Result<RunningManager> {
-    let begin = prepare(cluster, controllers, further)?;
+pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<RunningManager> {
+    let begin = prepare(cluster, program)?;
     let caches = Caches::default();
     let Some(faults) = cluster.faults.clone() else { return Ok(begin(&caches)) };
     let (stop, shutdown) = Signal::new();
@@ -90,10 +127,10 @@ pub(super) fn start(
 /// Everything that can fail, before the first of any number of lives.
 fn prepare(
     cluster: &Embedded,
-    controllers: &[String],
-    further: &[String],
+    program: Program,
 ) -> anyhow::Result<impl Fn(&Caches) -> RunningManager + Send + 'static> {
-    let Prepared { options, gates, controllers: chosen, .. } = plan(cluster, controllers, further)?;
+    let Prepared { component, options, gates, controllers: chosen, .. } = plan(&program)?;
+    let Program { cloud, .. } = program;
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock_of_manager();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
@@ -107,7 +144,7 @@ fn prepare(
         let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
         *caches.lock() = Some(informers.clone());
         let shared = Shared {
-            component: KUBE_CONTROLLER_MANAGER.name,
+            component: component.name,
             clock: time(),
             config: Arc::new(options.config.clone()),
             gates: gates.clone(),
@@ -116,13 +153,24 @@ fn prepare(
             debug: DebugPages::default(),
             metrics: Metrics::default(),
             server_ca: None,
-            extensions: Extensions::default(),
+            extensions: cloud
+                .clone()
+                .map_or_else(Extensions::default, |cloud| Extensions::default().with(cloud)),
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
         let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
+        let surroundings = Surroundings {
+            informers: shared.informers.clone(),
+            identities: identities.clone(),
+            shutdown: orders.shutdown.clone(),
+        };
         let (engine, chosen) = (Engine::new(shared, identities), chosen.clone());
+        let cloud = cloud.clone();
         let task = tokio::spawn(async move {
+            if let Some(cloud) = cloud {
+                cloud.begin(surroundings).await;
+            }
             engine.run(chosen, &orders).await;
             // Without any controller there is still a manager, until it is told to end.
             orders.shutdown.given().await;
@@ -132,19 +180,8 @@ fn prepare(
 }
 
 /// What the program makes of its command line.
-fn plan(cluster: &Embedded, controllers: &[String], further: &[String]) -> anyhow::Result<Prepared> {
-    let pki = &cluster.pki;
-    let mut arguments = vec![
-        format!("--service-account-private-key-file={}", pki.path("sa.key")),
-        format!("--root-ca-file={}", pki.path("ca.crt")),
-        format!("--cluster-signing-cert-file={}", pki.path("ca.crt")),
-        format!("--cluster-signing-key-file={}", pki.path("ca.key")),
-        "--use-service-account-credentials=true".to_owned(),
-        "--leader-elect=false".to_owned(),
-        format!("--controllers={}", controllers.join(",")),
-    ];
-    arguments.extend(further.iter().cloned());
-    match KUBE_CONTROLLER_MANAGER.parse(&arguments).context("read the controller manager's flags")? {
+fn plan(program: &Program) -> anyhow::Result<Prepared> {
+    match program.component.parse(&program.arguments).context("read the controller manager's flags")? {
         Invocation::Run(parsed) => {
             flyball_manager::prepare(*parsed).map_err(|problems| anyhow::anyhow!(problems.join("; ")))
         }

@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use flyball_apiserver::{ApiServer, Options, StaticToken, Uids};
 use flyball_client::{ServiceTransport, Transport};
+use flyball_cloud::Cloud;
 use jiff::Timestamp;
 
 pub use manager::RunningManager;
@@ -124,6 +125,16 @@ impl Embedded {
 
     /// Starts our controller manager in this process.
     pub fn start_manager(&self, controllers: &[String], flags: &[String]) -> anyhow::Result<RunningManager> {
-        manager::start(self, controllers, flags)
+        manager::start(self, manager::Program::kube(&self.pki, controllers, flags))
+    }
+
+    /// Starts our cloud-controller-manager in this process, for a cloud that may outlive it.
+    pub fn start_cloud_manager(
+        &self,
+        cloud: Cloud,
+        controllers: &[String],
+        flags: &[String],
+    ) -> anyhow::Result<RunningManager> {
+        manager::start(self, manager::Program::cloud(cloud, controllers, flags))
     }
 }
