@@ -2,28 +2,35 @@
 
 use std::fmt::Write;
 
-use crate::table::{CONTROLLERS, State};
+use crate::table::{CONTROLLERS, Controller, State};
 
 /// The page.
 pub fn page() -> String {
     let count = |wanted: fn(&State) -> bool| CONTROLLERS.iter().filter(|c| wanted(&c.state)).count();
-    let mut page = format!(
+    format!(
         "# Controllers: what is here\n\n\
          All {} controllers of Kubernetes v1.36.4's kube-controller-manager, and how far each is in Flyball. \
          Done: {}, partial: {}, missing: {}. Another {} are known by name only and live in the \
-         cloud-controller-manager, as upstream.\n\n\
+         cloud-controller-manager, as upstream ([its table](parity-cloud.md)).\n\n\
          A controller that is missing is accepted in `--controllers`, and a line at start says that it does not \
          run.\nThis page is written from the table in `crates/manager/src/table.rs`; a test keeps it true \
-         (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it).\n\n\
-         | controller | state | old names | on by default | feature gates | acts as | watches | writes |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+         (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it).\n\n{}",
         CONTROLLERS.len(),
         count(|state| *state == State::Done),
         count(|state| matches!(state, State::Partial(_))),
         count(|state| *state == State::Missing),
         count(|state| *state == State::Cloud),
-    );
-    let mut controllers: Vec<_> = CONTROLLERS.iter().collect();
+        table(CONTROLLERS),
+    )
+}
+
+/// Controllers as a table, by name.
+pub fn table(controllers: &[Controller]) -> String {
+    let mut page =
+        "| controller | state | old names | on by default | feature gates | acts as | watches | writes |\n\
+                    | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+            .to_owned();
+    let mut controllers: Vec<_> = controllers.iter().collect();
     controllers.sort_by_key(|controller| controller.name);
     for c in controllers {
         let state = match c.state {

@@ -1,6 +1,7 @@
 //! The program: the cloud that flags name, and the controllers that work for it.
 
 pub mod flags;
+pub mod parity;
 pub mod table;
 #[cfg(test)]
 mod tests;
