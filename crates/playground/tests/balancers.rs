@@ -1,6 +1,5 @@
-//! Services of type LoadBalancer in the playground: they get an address, and keep it.
+//! Services of type LoadBalancer in the playground: they get an address.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -11,13 +10,6 @@ use flyball_playground::nodes;
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-
-async fn start(data_dir: &Path) -> anyhow::Result<Cluster> {
-    let nodes = nodes::Options { count: 1, ..nodes::Options::default() };
-    let controllers = vec!["service-lb-controller".to_owned()];
-    let data_dir = Some(data_dir.to_owned());
-    Ok(Cluster::start(Options { nodes, controllers, data_dir, ..Options::default() }).await?)
-}
 
 async fn make(client: &Client, name: &str, class: Option<&str>) -> anyhow::Result<()> {
     let service = json!({
@@ -42,9 +34,10 @@ async fn address(client: &Client, name: &str) -> anyhow::Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_gets_an_address_and_keeps_it_over_a_restart() -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
-    let cluster = start(folder.path()).await?;
+async fn a_service_gets_an_address_unless_it_wants_somebody_elses() -> anyhow::Result<()> {
+    let nodes = nodes::Options { count: 1, ..nodes::Options::default() };
+    let controllers = vec!["service-lb-controller".to_owned()];
+    let cluster = Cluster::start(Options { nodes, controllers, ..Options::default() }).await?;
     ensure!(cluster.controllers().running == ["serviceaccount-token-controller", "service-lb-controller"]);
     let client = cluster.admin();
     make(&client, "classed", Some("example.com/mine")).await?;
@@ -52,16 +45,18 @@ async fn a_service_gets_an_address_and_keeps_it_over_a_restart() -> anyhow::Resu
     ensure!(address(&client, "web").await? == "192.0.2.1");
     make(&client, "api", None).await?;
     ensure!(address(&client, "api").await? == "192.0.2.2");
-    client.delete::<Service>(&Key::new("default", "web"), &DeleteOptions::default()).await?;
-    cluster.stop().await;
-
-    let cluster = start(folder.path()).await?;
-    let client = cluster.admin();
-    make(&client, "new", None).await?;
-    ensure!(address(&client, "new").await? == "192.0.2.1", "what is free is used again");
-    ensure!(address(&client, "api").await? == "192.0.2.2");
     let classed = client.get::<Service>(&Key::new("default", "classed")).await?;
     ensure!(classed.status.load_balancer.ingress.is_empty() && classed.metadata.finalizers.is_empty());
+    client.delete::<Service>(&Key::new("default", "web"), &DeleteOptions::default()).await?;
+    cluster.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_no_load_balancers_gets_none() -> anyhow::Result<()> {
+    let controllers = vec!["*".to_owned(), "-service-lb-controller".to_owned()];
+    let cluster = Cluster::start(Options { controllers, ..Options::default() }).await?;
+    ensure!(!cluster.controllers().running.contains(&"service-lb-controller"));
     cluster.stop().await;
     Ok(())
 }

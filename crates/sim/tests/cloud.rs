@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use flyball_cloud::CloudError;
-use flyball_cloud::simulated::{Call, Simulated};
+use flyball_cloud::simulated::{Call, Config, Simulated};
 use flyball_sim::api::Api;
 use flyball_sim::audit::Entry;
 use flyball_sim::cluster::{Cluster, Manager};
@@ -276,6 +276,30 @@ fn whatever_the_cloud_fails_at_it_ends_the_same() -> anyhow::Result<()> {
         assert_eq!(end, calm, "{call:?} fails");
     }
     Ok(())
+}
+
+#[test]
+fn a_cloud_that_has_forgotten_gives_nobody_what_another_shows() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    runtime.block_on(async {
+        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1)?;
+        let api = Api::discover(cluster.door()).await?;
+        // The later a Service is made, the earlier it comes by its name.
+        for (name, want) in [("c", "192.0.2.1"), ("b", "192.0.2.2"), ("a", "192.0.2.3")] {
+            load::send_all(&api, [Request::create(SERVICES, service(name))]).await?;
+            let simulated = Simulated::new(Config::default());
+            let all = ["*".to_owned()];
+            let manager = cluster.start_cloud_manager(simulated.cloud(), &all, &[])?;
+            until("an address", PATIENCE, || async {
+                let service = api.get(&format!("{SERVICES}/{name}")).await?;
+                let ip = &service["status"]["loadBalancer"]["ingress"][0]["ip"];
+                Ok((ip != want).then(|| ip.to_string()))
+            })
+            .await?;
+            manager.stop(Duration::from_secs(10)).await;
+        }
+        Ok(())
+    })
 }
 
 #[tokio::test]
