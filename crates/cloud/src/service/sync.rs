@@ -113,7 +113,10 @@ impl Controller {
             let why = "its load balancer must go before it does";
             match self.patch(&key, patch, why).await {
                 // There is nobody to have one any more.
-                Err(error) if error.is_not_found() => return Ok(self.book.strike(&key)),
+                Err(error) if error.is_not_found() => {
+                    self.book.strike(&key);
+                    return Ok(());
+                }
                 other => other.map_err(Failure::of_api("failed to add load balancer cleanup finalizer"))?,
             }
         }

@@ -97,12 +97,13 @@ fn a_load_balancer_has_to_follow_what_it_may_depend_on() {
 
 #[test]
 fn a_service_comes_and_goes() {
+    type Seen = Option<Arc<Service>>;
     let plain = || Arc::new(service(json!({})));
     let internal = || Arc::new(service(json!({"spec": {"type": "ClusterIP"}})));
     let owed =
         || Arc::new(service(json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}})));
     #[rustfmt::skip]
-    let table: [(&str, Option<Arc<Service>>, Option<Arc<Service>>, bool); 6] = [
+    let table: [(&str, Seen, Seen, bool); 6] = [
         ("one that wants one comes",       None,             Some(plain()),    true),
         ("one that does not comes",        None,             Some(internal()), false),
         ("one that may have one comes",    None,             Some(owed()),     true),
