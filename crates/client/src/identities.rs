@@ -45,6 +45,9 @@ pub struct Identities {
 struct Inner {
     /// The manager's own identity: acts for everybody, or only asks for tokens.
     main: Client,
+    /// The same without a rate limit: tokens are few, and a controller's first write must not wait behind the tokens
+    /// of fifty others.
+    asking: Client,
     /// See [`user_agent`](crate::user_agent()), without a suffix.
     user_agent: String,
     /// Takes requests that bring their own token. Absent: everybody acts as the manager.
@@ -69,8 +72,9 @@ impl Identities {
     }
 
     fn new(main: Client, user_agent: String, bearer_transport: Option<Arc<dyn Transport>>) -> Self {
+        let asking = main.with_options(ClientOptions { qps: 0.0, ..main.options().clone() });
         let accounts = Mutex::default();
-        Self { inner: Arc::new(Inner { main, user_agent, bearer_transport, accounts }) }
+        Self { inner: Arc::new(Inner { main, asking, user_agent, bearer_transport, accounts }) }
     }
 
     /// The manager's own identity.
@@ -100,7 +104,7 @@ impl Identities {
         let account = accounts.entry(SmolStr::from(name)).or_insert_with(|| {
             Arc::new(Account {
                 key: Key::new(ACCOUNT_NAMESPACE, name),
-                client: self.inner.main.clone(),
+                client: self.inner.asking.clone(),
                 token: Mutex::new(None),
                 asking: tokio::sync::Mutex::new(()),
             })

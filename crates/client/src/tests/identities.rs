@@ -46,10 +46,15 @@ impl Server {
 }
 
 fn world() -> (Arc<Server>, Client, Identities, Log) {
+    world_at(0.0)
+}
+
+fn world_at(qps: f64) -> (Arc<Server>, Client, Identities, Log) {
     let server = Arc::new(Server::default());
     let reacting = server.clone();
     let (transport, log) = fake(move |seen, _| reacting.react(seen));
-    let options = ClientOptions { qps: 0.0, user_agent: "kcm/v1/main".into(), ..ClientOptions::default() };
+    let options =
+        ClientOptions { qps, burst: 1, user_agent: "kcm/v1/main".into(), ..ClientOptions::default() };
     let main = Client::new(transport.clone(), options);
     let identities = Identities::per_account(main.clone(), transport, "kcm/v1");
     (server, main, identities, log)
@@ -81,6 +86,16 @@ async fn an_account_is_made_once_and_its_token_shared() {
     assert_eq!(seen[3].header("user-agent"), "kcm/v1/main");
     assert_eq!(seen[4].header("user-agent"), "kcm/v1/system:serviceaccount:kube-system:node-controller");
     assert_eq!(seen[4].header("authorization"), "Bearer t1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_wait_for_no_rate_limit() {
+    let (server, _, identities, _) = world_at(0.001);
+    let started = Instant::now();
+    for account in ["a", "b", "c"] {
+        read(&identities.client_for(account, account)).await.unwrap();
+    }
+    assert_eq!((started.elapsed(), server.issued.load(Ordering::SeqCst)), (Duration::ZERO, 3));
 }
 
 #[tokio::test(start_paused = true)]
