@@ -88,6 +88,16 @@ impl Node {
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
+
+    /// Whether it says that it is ready.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(Condition::is_true)
+    }
+
+    /// Whether an operator has said that it is down for good.
+    pub fn is_declared_out_of_service(&self) -> bool {
+        self.spec.taints.iter().any(|taint| taint.key == "node.kubernetes.io/out-of-service")
+    }
 }
 
 resource!(Node, "", "v1", "nodes", "Node", cluster);

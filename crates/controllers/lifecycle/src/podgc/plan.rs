@@ -10,9 +10,6 @@ use flyball_common::disruption::target;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-/// Set by people on a node that is down for good.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-
 /// Why a pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -113,8 +110,7 @@ fn is_evicted(pod: &Pod) -> bool {
 }
 
 fn is_out_of_service(node: &Node) -> bool {
-    let is_ready = node.condition("Ready").is_some_and(|ready| ready.is_true());
-    !is_ready && node.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
+    !node.is_ready() && node.is_declared_out_of_service()
 }
 
 /// The patch of the status by which a pod ends before it is deleted, so that whoever owns it sees how it ended;

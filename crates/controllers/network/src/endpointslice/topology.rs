@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use flyball_api::condition;
 use flyball_api::{EndpointSlice, Node};
 use smol_str::SmolStr;
 
@@ -72,7 +71,7 @@ pub fn ratios(nodes: &[Arc<Node>]) -> Option<Ratios> {
     let mut millis: BTreeMap<SmolStr, i64> = BTreeMap::new();
     for node in nodes {
         let labels = &node.metadata.labels;
-        if EXCLUDED.iter().any(|role| labels.contains_key(role)) || !is_node_ready(node) {
+        if EXCLUDED.iter().any(|role| labels.contains_key(role)) || !node.is_ready() {
             continue;
         }
         let zone = labels.get(ZONE).filter(|zone| !zone.is_empty())?;
@@ -83,11 +82,6 @@ pub fn ratios(nodes: &[Arc<Node>]) -> Option<Ratios> {
     let total = millis.values().fold(0_i64, |sum, part| sum.saturating_add(*part));
     (millis.len() > 1 && total > 0)
         .then(|| millis.into_iter().map(|(zone, part)| (zone, part as f64 / total as f64)).collect())
-}
-
-/// Whether a node says that it is ready.
-pub(super) fn is_node_ready(node: &Node) -> bool {
-    condition::is_true(&node.status.conditions, "Ready")
 }
 
 /// Whether some zone has too few endpoints hinted to it, so that a Service should be looked at again.

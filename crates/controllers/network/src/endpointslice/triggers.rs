@@ -6,7 +6,6 @@ use std::time::Duration;
 use flyball_api::Node;
 use flyball_cache::Change;
 
-use super::topology::is_node_ready;
 use crate::names::ZONE;
 
 /// How long changes of slices by others are gathered at least: they seldom come alone.
@@ -21,8 +20,7 @@ pub(super) fn after_slice_change(batch_period: Duration) -> Duration {
 pub fn zones_changed(change: &Change<'_, Node>) -> bool {
     match (change.old, change.new) {
         (Some(old), Some(new)) => {
-            is_node_ready(old) != is_node_ready(new)
-                || old.metadata.labels.get(ZONE) != new.metadata.labels.get(ZONE)
+            old.is_ready() != new.is_ready() || old.metadata.labels.get(ZONE) != new.metadata.labels.get(ZONE)
         }
         _ => true,
     }

@@ -18,7 +18,6 @@ use super::ledger::Ledger;
 use super::metrics::Numbers;
 use super::plan::{Force, Place, Stand, Step, plan};
 use super::report::{Entry, report};
-use super::triggers::{is_healthy, is_out_of_service};
 use super::wants::{BY_REPORTED, BY_TARGET, Caches, Want, is_managed};
 use super::wording;
 use crate::disk::{Attacher, DriverVolume, Source};
@@ -80,8 +79,8 @@ impl Shared {
 fn stand_of(node: &Node, disk: &str) -> Stand {
     Stand {
         is_mounted: node.status.volumes_in_use.iter().any(|name| name == disk),
-        is_healthy: is_healthy(node),
-        is_out_of_service: is_out_of_service(node),
+        is_healthy: node.is_ready(),
+        is_out_of_service: node.is_declared_out_of_service(),
     }
 }
 

@@ -10,11 +10,6 @@ use smol_str::SmolStr;
 
 use super::wants::{is_managed, wants_disks};
 
-/// What takes a node for ready.
-const READY: &str = "Ready";
-/// What says that a node is down for good.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-
 /// Whether a change of a pod changes which disks are wanted.
 pub fn pod_changed(change: &Change<'_, Pod>) -> bool {
     let wants = |pod: Option<&std::sync::Arc<Pod>>| {
@@ -41,8 +36,8 @@ pub fn node_changed(change: &Change<'_, Node>) -> Option<BTreeSet<SmolStr>> {
     let is_same = is_managed(old) == is_managed(new)
         && old.status.volumes_attached == new.status.volumes_attached
         && old.status.volumes_in_use == new.status.volumes_in_use
-        && is_healthy(old) == is_healthy(new)
-        && is_out_of_service(old) == is_out_of_service(new);
+        && old.is_ready() == new.is_ready()
+        && old.is_declared_out_of_service() == new.is_declared_out_of_service();
     (!is_same || !change.origin.is_fresh()).then(|| names(change).collect())
 }
 
@@ -58,16 +53,6 @@ pub fn driver_changed(change: &Change<'_, CSIDriver>) -> bool {
         driver.is_some_and(|driver| driver.spec.attach_required == Some(false))
     };
     needs_none(change.old) != needs_none(change.new)
-}
-
-/// Whether a node says that it is ready.
-pub(super) fn is_healthy(node: &Node) -> bool {
-    node.condition(READY).is_some_and(|ready| ready.is_true())
-}
-
-/// Whether an operator has said that a node is down for good.
-pub(super) fn is_out_of_service(node: &Node) -> bool {
-    node.spec.taints.iter().any(|taint| taint.key == OUT_OF_SERVICE)
 }
 
 /// The disks that a node names, before or after.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use flyball_api::pod::{ContainerState, Pod, Volume, VolumeSource};
+use flyball_api::pod::{Pod, Volume, VolumeSource};
 use flyball_api::{Key, Node, Object, PersistentVolume, VolumeAttachment};
 use flyball_cache::{Index, Informer};
 use flyball_common::index::by_node;
@@ -203,13 +203,7 @@ pub(super) fn is_managed(node: &Node) -> bool {
 
 /// Whether a pod on a node needs its disks: until its containers have ended for good.
 pub(super) fn wants_disks(pod: &Pod) -> bool {
-    let statuses = || pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
-    let runs = || {
-        let ended =
-            |state: &_| matches!(state, ContainerState::Waiting { .. } | ContainerState::Terminated(_));
-        statuses().any(|status| !ended(&status.state))
-    };
-    !pod.spec.node_name.is_empty() && !pod.is_finished() && (!pod.is_deleting() || runs())
+    !pod.spec.node_name.is_empty() && !pod.has_stopped()
 }
 
 /// The volume that an attachment describes itself, instead of naming a PersistentVolume.
