@@ -36,6 +36,10 @@ pub mod time;
 mod uid;
 mod version;
 
+/// For what [`resource!`] writes out, in crates that need not know of it.
+#[doc(hidden)]
+pub use serde_json as json;
+
 pub use condition::Condition;
 pub use intstr::IntOrString;
 pub use key::Key;

@@ -125,6 +125,10 @@ pub struct PartialObject {
 impl Object for PartialObject {
     const IS_METADATA: bool = true;
 
+    fn from_json(json: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(json)
+    }
+
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
     }

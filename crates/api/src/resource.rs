@@ -104,6 +104,10 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// Whether it consists of metadata alone, so that nothing else need be asked for.
     const IS_METADATA: bool = false;
 
+    /// Reads one from JSON. Written out for each type rather than given here, so that its decoder is compiled once,
+    /// in the crate of the type and as fast as that crate is, and not again wherever an object is read.
+    fn from_json(json: &[u8]) -> serde_json::Result<Self>;
+
     /// The object's metadata.
     fn meta(&self) -> &ObjectMeta;
 
@@ -168,6 +172,10 @@ macro_rules! resource {
     };
     (@ $type:ty, $group:literal, $version:literal, $plural:literal, $kind:literal, $namespaced:literal) => {
         impl $crate::Object for $type {
+            fn from_json(json: &[u8]) -> $crate::json::Result<Self> {
+                $crate::json::from_slice(json)
+            }
+
             fn meta(&self) -> &$crate::ObjectMeta {
                 &self.metadata
             }

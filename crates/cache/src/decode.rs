@@ -29,7 +29,7 @@ pub(crate) enum Unidentified {
 
 /// Reads one object. The bytes are parsed once, unless that fails.
 pub(crate) fn decode<T: Object>(bytes: &[u8]) -> Decoded<T> {
-    match serde_json::from_slice::<T>(bytes) {
+    match T::from_json(bytes) {
         Ok(object) if object.meta().name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
         Ok(object) => Decoded::Object(Arc::new(object)),
         Err(error) => match serde_json::from_slice::<Bare>(bytes) {

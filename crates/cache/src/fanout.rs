@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tracing::error;
 
 use crate::change::{Change, Origin};
+use crate::course::Course;
 use crate::metrics::Counters;
 use crate::store::Store;
 
@@ -25,7 +26,7 @@ pub(crate) struct Fanout<T> {
     /// Held while a change goes into the store and to all subscribers. Whoever joins holds it too: so each change
     /// is either among the objects that the newcomer is shown, or delivered to it afterwards.
     subscribers: Mutex<Vec<Arc<Subscriber<T>>>>,
-    counters: Arc<Counters>,
+    course: Arc<Course>,
 }
 
 /// Keeps a handler subscribed; dropping it ends the subscription.
@@ -61,12 +62,12 @@ impl<T> Drop for End<T> {
 /// The right to change the store and tell about it; nobody joins meanwhile.
 pub(crate) struct Delivery<'a, T> {
     subscribers: MutexGuard<'a, Vec<Arc<Subscriber<T>>>>,
-    counters: &'a Counters,
+    course: &'a Course,
 }
 
 impl<T: Object> Fanout<T> {
-    pub(crate) fn new(counters: Arc<Counters>) -> Self {
-        Self { subscribers: Mutex::default(), counters }
+    pub(crate) fn new(course: Arc<Course>) -> Self {
+        Self { subscribers: Mutex::default(), course }
     }
 
     /// Shows the newcomer what is in the store, then lets it hear what changes.
@@ -74,7 +75,7 @@ impl<T: Object> Fanout<T> {
         let subscriber = Arc::new(Subscriber { handler, active: AtomicBool::new(true) });
         let mut subscribers = self.subscribers.lock();
         for object in store.list() {
-            subscriber.call(&Change::appeared(&object, Origin::Initial), &self.counters);
+            subscriber.call(&Change::appeared(&object, Origin::Initial), &self.course);
         }
         subscribers.push(subscriber.clone());
         drop(subscribers);
@@ -86,26 +87,26 @@ impl<T: Object> Fanout<T> {
         if subscribers.iter().any(|subscriber| !subscriber.active.load(Ordering::Acquire)) {
             subscribers.retain(|subscriber| subscriber.active.load(Ordering::Acquire));
         }
-        Delivery { subscribers, counters: &self.counters }
+        Delivery { subscribers, course: &self.course }
     }
 }
 
 impl<T: Object> Delivery<'_, T> {
     pub(crate) fn tell(&self, change: &Change<'_, T>) {
         for subscriber in self.subscribers.iter() {
-            subscriber.call(change, self.counters);
+            subscriber.call(change, self.course);
         }
     }
 }
 
 impl<T: Object> Subscriber<T> {
     /// A handler that panics loses this one change; neither the informer nor other subscribers suffer from it.
-    fn call(&self, change: &Change<'_, T>, counters: &Counters) {
+    fn call(&self, change: &Change<'_, T>, course: &Course) {
         if !self.active.load(Ordering::Acquire) {
             return;
         }
         if catch_unwind(AssertUnwindSafe(|| (self.handler)(change))).is_err() {
-            Counters::add(&counters.handler_panics, 1);
+            Counters::add(&course.counters.handler_panics, 1);
             error!(key = %change.key(), origin = ?change.origin, "a subscriber panicked on a change");
         }
     }

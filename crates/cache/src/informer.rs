@@ -35,14 +35,15 @@ impl<T: Object> Informer<T> {
     ) -> Self {
         let mirror = Arc::new(Mirror::new(resource));
         let record = Arc::new(Record::default());
-        let reflector = Reflector::new(source, mirror.clone(), record.clone(), resync, rng);
+        let course = mirror.course.clone();
+        let reflector = Reflector::new(source, mirror.clone(), course, record.clone(), resync, rng);
         let task = tokio::spawn(reflector.run()).abort_handle();
         Self { mirror, record, stopped: watch::Sender::new(false), task }
     }
 
     /// What it watches.
     pub fn resource(&self) -> &ResourceType {
-        &self.mirror.resource
+        &self.mirror.course.resource
     }
 
     /// The objects.
@@ -67,7 +68,7 @@ impl<T: Object> Informer<T> {
 
     /// Whether a complete list has been taken over, and every subscriber told.
     pub fn has_synced(&self) -> bool {
-        self.mirror.has_synced()
+        self.mirror.course.has_synced()
     }
 
     /// Waits for that; `false` if the informer is stopped before.
@@ -76,7 +77,7 @@ impl<T: Object> Informer<T> {
     }
 
     pub(crate) fn wait_synced(&self) -> impl Future<Output = bool> + Send + 'static {
-        let mut synced = self.mirror.synced.subscribe();
+        let mut synced = self.mirror.course.synced.subscribe();
         let mut stopped = self.stopped.subscribe();
         async move {
             tokio::select! {
@@ -94,7 +95,7 @@ impl<T: Object> Informer<T> {
 
     /// Waits until the store has seen `version` and every subscriber was told. If the informer is stopped before that, it waits on: bound it.
     pub async fn reached(&self, version: ResourceVersion) {
-        self.mirror.milestones.wait(version, || self.version_reached()).await;
+        self.mirror.course.milestones.wait(version, || self.version_reached()).await;
     }
 
     /// How it fares.
@@ -104,7 +105,7 @@ impl<T: Object> Informer<T> {
 
     /// What it has counted.
     pub fn counts(&self) -> Counts {
-        self.mirror.counters.read(self.mirror.store.len(), self.mirror.store.undecodable().len())
+        self.mirror.course.counters.read(self.mirror.store.len(), self.mirror.store.undecodable().len())
     }
 
     /// Ends the watch for good. The store keeps what it has, but nothing changes any more.

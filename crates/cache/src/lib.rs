@@ -7,18 +7,20 @@
 //! - [`Progress`]: has the cache seen my write? [`AnyInformer`]: the same for resources of any type.
 //!
 //! Inside, one change flows one way: a `Source` (the API client, or a script in tests) yields bytes, the `Reflector`
-//! knows when to list, watch, wait and retry, and the `Mirror` knows what an object that was listed or watched means
-//! for the store and tells the subscribers.
+//! knows when to list, watch, wait and retry, and the `Mirror`, with the `Listing` of a list under way,
+//! knows what an object that was listed or watched means for the store and tells the subscribers.
 
 mod backoff;
 mod change;
 mod client_source;
+mod course;
 mod decode;
 mod fanout;
 mod health;
 mod index;
 mod informer;
 mod informers;
+mod listing;
 mod metrics;
 mod milestones;
 mod mirror;

@@ -65,7 +65,7 @@ impl<T: Object> Progress for Informer<T> {
     fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()> {
         let mirror = self.mirror.clone();
         Box::pin(async move {
-            mirror.milestones.wait(version, || mirror.store.version_reached()).await;
+            mirror.course.milestones.wait(version, || mirror.store.version_reached()).await;
         })
     }
 
@@ -74,7 +74,7 @@ impl<T: Object> Progress for Informer<T> {
     }
 
     fn refresh(&self) {
-        self.mirror.doubts.notify_one();
+        self.mirror.course.doubts.notify_one();
     }
 }
 

@@ -4,7 +4,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::Object;
 use futures::{FutureExt, StreamExt};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -13,10 +12,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
+use crate::course::Course;
 use crate::decode::bookmark;
 use crate::health::Record;
 use crate::metrics::Counters;
-use crate::mirror::Mirror;
+use crate::mirror::AnyMirror;
 use crate::source::{Class, Event, EventKind, Events, Failure, Source, WatchFrom};
 
 /// Objects on one page of a list, as client-go's pager asks for.
@@ -36,13 +36,12 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The least time between a list and another because the watch is doubted.
 const BETWEEN_DOUBTS: Duration = Duration::from_secs(10);
-/// Objects reminded of in one go before other tasks get their turn.
-const RESYNC_BATCH: usize = 512;
 
-/// Keeps a [`Mirror`] true to its [`Source`].
-pub(crate) struct Reflector<T> {
+/// Keeps a [`Mirror`](crate::mirror::Mirror) true to its [`Source`].
+pub(crate) struct Reflector {
     source: Arc<dyn Source>,
-    mirror: Arc<Mirror<T>>,
+    mirror: Arc<dyn AnyMirror>,
+    course: Arc<Course>,
     record: Arc<Record>,
     rng: StdRng,
     backoff: Backoff,
@@ -76,10 +75,11 @@ struct Connection {
     heard: bool,
 }
 
-impl<T: Object> Reflector<T> {
+impl Reflector {
     pub(crate) fn new(
         source: Arc<dyn Source>,
-        mirror: Arc<Mirror<T>>,
+        mirror: Arc<dyn AnyMirror>,
+        course: Arc<Course>,
         record: Arc<Record>,
         resync: Option<Duration>,
         mut rng: StdRng,
@@ -88,6 +88,7 @@ impl<T: Object> Reflector<T> {
         Self {
             source,
             mirror,
+            course,
             record,
             rng,
             backoff: Backoff::default(),
@@ -121,23 +122,23 @@ impl<T: Object> Reflector<T> {
 
     /// Some aggregated APIs give no versions. What they deleted between two watches only a list can tell.
     fn after_watch(&self) -> State {
-        let resumable = !self.mirror.store.version_reached().is_unknown();
+        let resumable = !self.mirror.version_reached().is_unknown();
         if resumable { State::Watching(None) } else { State::Listing }
     }
 
     /// Waits as long as the failure calls for, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
-        Counters::add(&self.mirror.counters.failures, 1);
+        Counters::add(&self.course.counters.failures, 1);
         let error = failure.chain();
         let first_loss = failure.class == Class::VersionUnusable && !listing && self.backoff.is_fresh();
         let delay = self.backoff.next(&mut self.rng);
         let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
         if first_loss {
             // Nothing is wrong with the server; our place in its history was compacted away.
-            debug!(resource = %self.mirror.resource, error, "lost the place in the watch, listing anew");
+            debug!(resource = %self.course.resource, error, "lost the place in the watch, listing anew");
         } else {
             self.record.failed(&error);
-            warn!(resource = %self.mirror.resource, error, delay = ?delay, "list or watch failed, retrying");
+            warn!(resource = %self.course.resource, error, delay = ?delay, "list or watch failed, retrying");
             sleep(delay).await;
         }
         if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
@@ -147,15 +148,15 @@ impl<T: Object> Reflector<T> {
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
         self.listed = Instant::now();
         // Doubts from before this moment are what the list is the answer to.
-        let _answered = self.mirror.doubts.notified().now_or_never();
+        let _answered = self.course.doubts.notified().now_or_never();
         if self.streams && self.broken < BROKEN_STREAMS {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),
                 Ok(None) => {
-                    debug!(resource = %self.mirror.resource, "a streaming list did not end, listing by pages")
+                    debug!(resource = %self.course.resource, "a streaming list did not end, listing by pages")
                 }
                 Err(failure) if failure.class == Class::Refused => {
-                    debug!(resource = %self.mirror.resource, error = failure.chain(), "no streaming lists, listing by pages");
+                    debug!(resource = %self.course.resource, error = failure.chain(), "no streaming lists, listing by pages");
                 }
                 Err(failure) => return Err(failure),
             }
@@ -168,11 +169,11 @@ impl<T: Object> Reflector<T> {
 
     /// `None` if the server sends objects but no end bookmark: it knows watches from scratch, not streaming lists.
     async fn stream_list(&mut self) -> Result<Option<Connection>, Failure> {
-        Counters::add(&self.mirror.counters.streamed_lists, 1);
+        Counters::add(&self.course.counters.streamed_lists, 1);
         let mut connection = self.open(WatchFrom::Scratch).await?;
         // Until it has come to its end.
         self.broken += 1;
-        let mut list = self.mirror.begin_list();
+        let mut list = self.mirror.clone().begin_list();
         loop {
             let silence = connection.deadline.min(Instant::now() + LIST_SILENCE);
             let Ok(next) = timeout_at(silence, connection.events.next()).await else { return Ok(None) };
@@ -181,12 +182,12 @@ impl<T: Object> Reflector<T> {
             consume_budget().await;
             self.count(&event);
             match event.kind {
-                EventKind::Applied => self.mirror.listed(&mut list, &event.object),
-                EventKind::Deleted => self.mirror.unlisted(&mut list, &event.object),
+                EventKind::Applied => list.listed(&event.object),
+                EventKind::Deleted => list.unlisted(&event.object),
                 EventKind::Bookmark => {
                     if let Some(mark) = bookmark(&event.object).filter(|mark| mark.ends_list) {
-                        info!(resource = %self.mirror.resource, objects = list.len(), version = %mark.version, "listed");
-                        self.mirror.finish_list(list, mark.version);
+                        info!(resource = %self.course.resource, objects = list.len(), version = %mark.version, "listed");
+                        list.finish(mark.version);
                         self.broken = 0;
                         return Ok(Some(connection));
                     }
@@ -197,20 +198,20 @@ impl<T: Object> Reflector<T> {
 
     /// A page token that has expired fails the list, and with it begins another: all pages show one version.
     async fn page_list(&mut self) -> Result<(), Failure> {
-        Counters::add(&self.mirror.counters.paged_lists, 1);
-        let mut list = self.mirror.begin_list();
+        Counters::add(&self.course.counters.paged_lists, 1);
+        let mut list = self.mirror.clone().begin_list();
         let mut after = None;
         loop {
             let page = self.source.page(PAGE, after).await?;
-            Counters::add(&self.mirror.counters.pages, 1);
+            Counters::add(&self.course.counters.pages, 1);
             for item in &page.items {
-                self.mirror.listed(&mut list, item);
+                list.listed(item);
                 consume_budget().await;
             }
             after = page.next;
             if after.is_none() {
-                info!(resource = %self.mirror.resource, objects = list.len(), version = %page.version, "listed");
-                self.mirror.finish_list(list, page.version);
+                info!(resource = %self.course.resource, objects = list.len(), version = %page.version, "listed");
+                list.finish(page.version);
                 self.healthy();
                 return Ok(());
             }
@@ -221,7 +222,7 @@ impl<T: Object> Reflector<T> {
         let lifetime = Duration::from_secs(self.rng.random_range(WATCH_SECONDS));
         let opened = Instant::now();
         let deadline = opened + lifetime + SLACK;
-        Counters::add(&self.mirror.counters.watches, 1);
+        Counters::add(&self.course.counters.watches, 1);
         // Some proxies hold the response headers back until the first event, so opening may take as long as watching.
         let events = match timeout_at(deadline, self.source.watch(from, lifetime)).await {
             Ok(events) => events?,
@@ -236,7 +237,7 @@ impl<T: Object> Reflector<T> {
     async fn watch(&mut self, connection: Option<Connection>) -> Result<State, Failure> {
         let mut connection = match connection {
             Some(connection) => connection,
-            None => self.open(WatchFrom::Version(self.mirror.store.version_reached())).await?,
+            None => self.open(WatchFrom::Version(self.mirror.version_reached())).await?,
         };
         loop {
             let next = tokio::select! {
@@ -246,14 +247,14 @@ impl<T: Object> Reflector<T> {
                     continue;
                 }
                 () = self.doubted() => {
-                    info!(resource = %self.mirror.resource, "listing anew, as somebody doubts the cache");
+                    info!(resource = %self.course.resource, "listing anew, as somebody doubts the cache");
                     return Ok(State::Listing);
                 }
             };
             match next {
                 Err(_) => {
-                    Counters::add(&self.mirror.counters.idle_watches, 1);
-                    info!(resource = %self.mirror.resource, "a watch outlived its time-out, replacing it");
+                    Counters::add(&self.course.counters.idle_watches, 1);
+                    info!(resource = %self.course.resource, "a watch outlived its time-out, replacing it");
                     return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.heard && connection.opened.elapsed() < SHORTEST_WATCH => {
@@ -283,13 +284,13 @@ impl<T: Object> Reflector<T> {
     /// Somebody misses something; told apart from somebody who will always miss something by how often it happens.
     async fn doubted(&self) {
         sleep_until(self.listed + BETWEEN_DOUBTS).await;
-        self.mirror.doubts.notified().await;
+        self.course.doubts.notified().await;
     }
 
     async fn remind(&mut self) {
-        debug!(resource = %self.mirror.resource, "resync");
-        for batch in self.mirror.store.list().chunks(RESYNC_BATCH) {
-            self.mirror.remind(batch);
+        debug!(resource = %self.course.resource, "resync");
+        let mut remind = self.mirror.clone().reminders();
+        while remind() {
             tokio::task::yield_now().await;
         }
         if let Some(resync) = &mut self.resync {
@@ -298,7 +299,7 @@ impl<T: Object> Reflector<T> {
     }
 
     fn count(&self, event: &Event) {
-        let counters = &self.mirror.counters;
+        let counters = &self.course.counters;
         Counters::add(
             if event.kind == EventKind::Bookmark { &counters.bookmarks } else { &counters.events },
             1,
@@ -307,7 +308,7 @@ impl<T: Object> Reflector<T> {
 
     fn healthy(&self) {
         if let Some(outage) = self.record.recovered() {
-            info!(resource = %self.mirror.resource, outage = ?outage, "list and watch work again");
+            info!(resource = %self.course.resource, outage = ?outage, "list and watch work again");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The verbs on [`Client`], typed: by the Rust type of a resource, or by an explicit resource type.
 
 use bytes::Bytes;
-use flyball_api::{Key, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
+use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -43,7 +43,7 @@ impl Deleted {
 impl Client {
     /// Reads one object.
     pub async fn get<T: Resource>(&self, key: &Key) -> Result<T, Error> {
-        self.get_as(&T::TYPE, key, None).await
+        self.object(Request::object(Verb::Get, &T::TYPE, key, None)).await
     }
 
     /// Reads one object of any resource.
@@ -67,7 +67,14 @@ impl Client {
         namespace: Option<&str>,
         params: &ListParams,
     ) -> Result<List<T>, Error> {
-        self.list_as(&T::TYPE, namespace, params).await
+        let List { resource_version, continue_, remaining, items } =
+            self.list_raw(&T::TYPE, namespace, params).await?;
+        let read = |item: Bytes| T::from_json(&item);
+        let items = items.into_iter().map(read).collect::<Result<_, _>>().map_err(|source| {
+            let what = NameOnFailure(Verb::List, T::TYPE).into();
+            Error::Decode { what, source }
+        })?;
+        Ok(List { resource_version, continue_, remaining, items })
     }
 
     /// Reads one page of any collection.
@@ -114,7 +121,7 @@ impl Client {
         namespace: impl Into<Option<&str>>,
         object: &(impl Serialize + ?Sized),
     ) -> Result<T, Error> {
-        self.create_as(&T::TYPE, namespace.into(), object).await
+        self.object_with(Request::collection(Verb::Create, &T::TYPE, namespace.into()), object).await
     }
 
     /// Makes a new object of any resource.
@@ -155,7 +162,7 @@ impl Client {
         subresource: Option<&str>,
         object: &(impl Serialize + ?Sized),
     ) -> Result<T, Error> {
-        self.update_as(&T::TYPE, key, subresource, object).await
+        self.object_with(Request::object(Verb::Update, &T::TYPE, key, subresource), object).await
     }
 
     /// Replaces an object of any resource.
@@ -187,7 +194,7 @@ impl Client {
         subresource: Option<&str>,
         patch: &Patch,
     ) -> Result<T, Error> {
-        self.patch_as(&T::TYPE, key, subresource, patch).await
+        self.object_with(Request::patch(&T::TYPE, key, subresource, patch), patch.document()).await
     }
 
     /// Changes parts of an object of any resource.
@@ -251,6 +258,23 @@ impl Client {
     ) -> Result<O, Error> {
         let body = encode(&request, body)?;
         self.send(request.body(body)).await
+    }
+
+    /// Sends a request with `body`, to which the answer is an object.
+    pub async fn object_with<T: Object>(
+        &self,
+        request: Request,
+        body: &(impl Serialize + ?Sized),
+    ) -> Result<T, Error> {
+        let body = encode(&request, body)?;
+        self.object(request.body(body)).await
+    }
+
+    /// Sends a request to which the answer is an object.
+    pub async fn object<T: Object>(&self, request: Request) -> Result<T, Error> {
+        let name = NameOnFailure(request.verb, request.resource.clone());
+        let reply = self.request(request).await?;
+        T::from_json(&reply.body).map_err(|source| Error::Decode { what: name.into(), source })
     }
 
     /// Sends a request and reads the answer into `O`.

@@ -59,6 +59,18 @@ pub trait Reconcile<K: WorkKey = Key>: Send + Sync + 'static {
     fn sync(&self, key: &K) -> impl Future<Output = Result<Next, SyncError>> + Send;
 }
 
+/// A [`Reconcile`] behind a pointer, so that one worker's code serves all controllers, and the room that a sync needs is
+/// taken only while there is one.
+trait AnyReconcile<K>: Send + Sync {
+    fn sync_boxed<'a>(&'a self, key: &'a K) -> BoxFuture<'a, Result<Next, SyncError>>;
+}
+
+impl<K: WorkKey, R: Reconcile<K>> AnyReconcile<K> for R {
+    fn sync_boxed<'a>(&'a self, key: &'a K) -> BoxFuture<'a, Result<Next, SyncError>> {
+        Box::pin(self.sync(key))
+    }
+}
+
 /// Collects what a controller runs. Nothing runs before the supervisor says so.
 pub struct Tasks {
     cx: Arc<Context>,
@@ -164,6 +176,7 @@ impl Tasks {
         count: usize,
         reconciler: Arc<impl Reconcile<K>>,
     ) {
+        let reconciler: Arc<dyn AnyReconcile<K>> = reconciler;
         for n in 0..count.max(1) {
             let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), self.quarantine.clone());
             self.running.push((format!("worker {n}"), work.boxed()));
@@ -224,7 +237,7 @@ pub fn priority(origin: Origin) -> Priority {
 async fn work<K: WorkKey>(
     cx: Arc<Context>,
     queue: Queue<K>,
-    reconciler: Arc<impl Reconcile<K>>,
+    reconciler: Arc<dyn AnyReconcile<K>>,
     quarantine: Quarantine,
 ) {
     while let Some(key) = queue.next().await {
@@ -248,7 +261,7 @@ async fn work<K: WorkKey>(
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
             quarantine.test_hook(cx.name, object);
-            reconciler.sync(&key).await
+            reconciler.sync_boxed(&key).await
         };
         match AssertUnwindSafe(sync).catch_unwind().instrument(span).await {
             Ok(Ok(next)) => {

@@ -94,7 +94,7 @@ impl<'a> Writer<'a> {
             false => Awaited::UnknownObject(target.key.clone()),
         };
         let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::of::<T>());
-        let request = self.cx.client.send_body::<T>(request, body);
+        let request = self.cx.client.object_with::<T>(request, body);
         self.write(Verb::Create, target, why, unknown, request, metadata).await
     }
 
@@ -108,7 +108,8 @@ impl<'a> Writer<'a> {
         let target = Target { resource: &resource, key: key.clone(), subresource: None };
         let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         let whole = Whole::of(object);
-        let request = self.cx.client.create_as::<T>(&resource, namespace, &whole);
+        let request = Request::collection(Verb::Create, &resource, namespace);
+        let request = self.cx.client.object_with::<T>(request, &whole);
         self.write(Verb::Create, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
@@ -121,7 +122,8 @@ impl<'a> Writer<'a> {
         let (key, resource) = (object.key(), T::TYPE);
         let target = Target { resource: &resource, key: key.clone(), subresource: None };
         let whole = Whole::of(object);
-        let request = self.cx.client.update_as::<T>(&resource, &key, None, &whole);
+        let request = Request::object(Verb::Update, &resource, &key, None);
+        let request = self.cx.client.object_with::<T>(request, &whole);
         self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
@@ -157,7 +159,7 @@ impl<'a> Writer<'a> {
     ) -> Result<T, Error> {
         let target = Target { resource, key: key.clone(), subresource };
         let request = Request::object(Verb::Update, resource, key, subresource).accept(Accept::of::<T>());
-        let request = self.cx.client.send_body::<T>(request, body);
+        let request = self.cx.client.object_with::<T>(request, body);
         self.write(Verb::Update, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
@@ -183,7 +185,7 @@ impl<'a> Writer<'a> {
     ) -> Result<T, Error> {
         let target = Target { resource, key: key.clone(), subresource };
         let request = Request::patch(resource, key, subresource, &patch).accept(Accept::of::<T>());
-        let request = self.cx.client.send_body::<T>(request, patch.document());
+        let request = self.cx.client.object_with::<T>(request, patch.document());
         self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 

@@ -395,16 +395,16 @@ async fn waiting_for_a_version_ends_when_it_comes_and_leaves_nothing_behind() {
     let version = server.version();
     let later = ResourceVersion(version.0 + 2);
     assert!(timeout(SECOND, informer.reached(later)).await.is_err());
-    assert_eq!(informer.mirror.milestones.len(), 0);
+    assert_eq!(informer.mirror.course.milestones.len(), 0);
     let (one, two) = (informer.reached(later), informer.reached(later));
     let write = async {
         server.put("a/y", json!({}));
         settle().await;
-        assert_eq!(informer.mirror.milestones.len(), 1);
+        assert_eq!(informer.mirror.course.milestones.len(), 1);
         server.put("a/y", json!({}));
     };
     tokio::join!(one, two, write);
-    assert_eq!(informer.mirror.milestones.len(), 0);
+    assert_eq!(informer.mirror.course.milestones.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

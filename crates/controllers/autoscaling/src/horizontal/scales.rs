@@ -63,6 +63,10 @@ struct WireStatus {
 }
 
 impl Object for Wire {
+    fn from_json(json: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(json)
+    }
+
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
     }
