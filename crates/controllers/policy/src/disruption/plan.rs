@@ -54,3 +54,10 @@ pub fn count<'a>(view: &View<'a>) -> Census<'a> {
     }
     census
 }
+
+/// Whether a pod was made after the budget, as far as that can be told: by its latest version, and by a clock that
+/// counts whole seconds.
+pub fn came_after(pod: &Pod, budget: &PodDisruptionBudget) -> bool {
+    let (pod, budget) = (&pod.metadata, &budget.metadata);
+    pod.resource_version > budget.resource_version && pod.creation_timestamp >= budget.creation_timestamp
+}

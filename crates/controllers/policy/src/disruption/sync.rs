@@ -17,7 +17,7 @@ use rustc_hash::FxHashSet;
 
 use super::demand::{Demand, Quota, answerable};
 use super::owners::Owners;
-use super::plan::{View, count};
+use super::plan::{View, came_after, count};
 use super::scales::{Scales, Unknown};
 use super::selection::pods_of;
 use super::status::{fail_safe, status};
@@ -35,9 +35,8 @@ pub(super) struct Controller {
     pub(super) patient: Mutex<FxHashSet<Key>>,
 }
 
-/// How long pods that came before their budget may take to show in the cache after it. No longer: a budget that came
-/// before its pods is told that it finds none.
-const MOMENT: Duration = Duration::from_millis(2);
+/// How long pods that came before their budget may take to show in the cache after it.
+const MOMENT: Duration = Duration::from_millis(20);
 
 /// Why a budget cannot be judged.
 struct Unjudged {
@@ -57,15 +56,14 @@ impl Unjudged {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let Some(budget) = self.budgets.store().get(key) else {
-            self.patient.lock().remove(key);
-            return Ok(Next::Settled);
-        };
-        if self.may_be_early(key, &budget) {
+        let has_waited = self.patient.lock().remove(key);
+        let Some(budget) = self.budgets.store().get(key) else { return Ok(Next::Settled) };
+        if !has_waited && self.may_be_early(&budget) {
+            self.patient.lock().insert(key.clone());
             self.recheck.add_after(key.clone(), MOMENT);
             return Ok(Next::Settled);
         }
-        match self.judge(&budget).await {
+        match self.judge(&budget, has_waited).await {
             Ok(status) => self.write_judgement(&budget, status).await?,
             Err(unjudged) => self.refuse(&budget, unjudged).await?,
         }
@@ -76,28 +74,25 @@ impl Reconcile for Controller {
 impl Controller {
     /// Caches of different kinds are not in step: a new budget may be seen before the pods that it was made for. One
     /// that finds none waits a moment, once, unless the cache of pods is as new as it is.
-    fn may_be_early(&self, key: &Key, budget: &PodDisruptionBudget) -> bool {
+    fn may_be_early(&self, budget: &PodDisruptionBudget) -> bool {
         let is_new = budget.status.observed_generation == 0;
         let is_ahead = self.pods.version_reached() < budget.metadata.resource_version;
-        let finds_none = || pods_of(budget, self.pods.store()).is_ok_and(|pods| pods.is_empty());
-        let mut patient = self.patient.lock();
-        if patient.remove(key) || !is_new || !is_ahead || !finds_none() {
-            return false;
-        }
-        patient.insert(key.clone())
+        is_new && is_ahead && pods_of(budget, self.pods.store()).is_ok_and(|pods| pods.is_empty())
     }
 
     /// The status that the budget should have; none if it has it.
     async fn judge(
         &self,
         budget: &PodDisruptionBudget,
+        has_waited: bool,
     ) -> Result<Option<PodDisruptionBudgetStatus>, Unjudged> {
         let about = ObjectRef::of(budget);
         let pods = pods_of(budget, self.pods.store()).map_err(|error| {
             self.events.warning(&about, "NoPods", format!("Failed to get pods: {error}"));
             Unjudged::for_good(error)
         })?;
-        if pods.is_empty() {
+        // Those that came while it waited do not count: it was there first.
+        if pods.is_empty() || (has_waited && pods.iter().all(|pod| came_after(pod, budget))) {
             self.events.normal(&about, "NoPods", "No matching pods found");
         }
         let quota = self.quota(budget, &pods).await.inspect_err(|Unjudged { problem, .. }| {

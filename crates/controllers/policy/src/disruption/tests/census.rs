@@ -1,7 +1,8 @@
+use flyball_api::ResourceVersion;
 use serde_json::{Map, Value, json};
 
-use super::{at, budget, pods, time};
-use crate::disruption::plan::{View, count};
+use super::{at, budget, pod, pods, time};
+use crate::disruption::plan::{View, came_after, count};
 
 #[test]
 fn pods_are_counted_as_they_fare() {
@@ -34,5 +35,26 @@ fn pods_are_counted_as_they_fare() {
         let late = census.overdue.iter().map(|pod| &*pod.metadata.name).collect::<Vec<_>>().join(" ");
         let got = (census.healthy, names.as_str(), late.as_str(), census.recheck);
         assert_eq!(got, (healthy, awaited, overdue, recheck.map(at)), "{case}");
+    }
+}
+
+#[test]
+fn a_budget_was_there_first_if_version_and_clock_say_so() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                      version  second  after
+        ("later by both",                                 6,       1, true),
+        ("in the same second",                            6,       0, true),
+        ("written before the budget",                     4,       0, false),
+        ("made before it, and written again after it",    6,      -1, false),
+    ];
+    let mut budget = budget(json!({"minAvailable": 1}), json!({}));
+    budget.metadata.resource_version = ResourceVersion(5);
+    budget.metadata.creation_timestamp = Some(at(0));
+    for (case, version, second, after) in table {
+        let mut pod = pod("a");
+        pod.metadata.resource_version = ResourceVersion(version);
+        pod.metadata.creation_timestamp = Some(at(second));
+        assert_eq!(came_after(&pod, &budget), after, "{case}");
     }
 }
