@@ -6,7 +6,7 @@ use flyball_api::selector::InvalidSelector;
 use flyball_api::{PersistentVolume, PersistentVolumeClaim, StorageClass};
 use smol_str::SmolStr;
 
-use super::matching::{best, is_promised, objection};
+use super::matching::{best, is_coming, is_promised, objection};
 use super::plugins::{self, Maker};
 use crate::class;
 use crate::names::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOST, SELECTED_NODE};
@@ -27,6 +27,8 @@ pub(crate) struct View<'a> {
     pub(crate) waiting: &'a [SmolStr],
     /// Whether volumes may be made.
     pub(crate) provisions: bool,
+    /// Whether it came, or changed, since the binder is at work. What it found at the start is taken as it stands.
+    pub(crate) is_news: bool,
 }
 
 /// What to tell users about an object.
@@ -62,6 +64,8 @@ pub(crate) enum Step<'a> {
     Classify(SmolStr),
     /// A volume is to be made for it.
     Provision(Maker),
+    /// A volume that suits it is about to be had, which is worth a moment.
+    Soon,
     /// Somebody has undone half of a binding. Users are told, and it is tried again.
     Contest(Tell),
 }
@@ -140,6 +144,10 @@ fn sought<'a>(view: &View<'a>) -> Result<Step<'a>, InvalidSelector> {
     if class::of_claim(claim).is_empty() {
         let message = "no persistent volumes available for this claim and no storage class is set";
         return Ok(Step::Pend(Some(Tell::normal("FailedBinding", message))));
+    }
+    // A volume that came before the claim may still be on its way to being available.
+    if !waits && view.is_news && is_coming(claim, view.volumes)? {
+        return Ok(Step::Soon);
     }
     Ok(provision(view))
 }

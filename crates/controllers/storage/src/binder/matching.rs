@@ -7,7 +7,7 @@ use flyball_api::{PersistentVolume, PersistentVolumeClaim, Quantity, ResourceLis
 use smol_str::SmolStr;
 
 use crate::class;
-use crate::names::{AVAILABLE, STORAGE};
+use crate::names::{AVAILABLE, PENDING, STORAGE};
 
 /// Whether a volume is promised or bound to a claim: by name, and by uid if it says one.
 pub(crate) fn is_promised(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn best<'a>(
 ) -> Result<Option<&'a Arc<PersistentVolume>>, InvalidSelector> {
     let selector = claim.spec.selector.as_ref().map(|selector| selector.compile()).transpose()?;
     let suits = |volume: &&Arc<PersistentVolume>| {
-        let is_free = volume.spec.claim_ref.is_none() && !waits;
+        let is_free = volume.spec.claim_ref.is_none() && !waits && volume.status.phase == AVAILABLE;
         is_possible(volume, claim)
             && (is_promised(volume, claim) || is_free && is_choice(volume, claim, selector.as_ref()))
     };
@@ -35,6 +35,19 @@ pub(crate) fn best<'a>(
         let modes = distinct(&volume.spec.access_modes);
         let size = size(&volume.spec.capacity);
         (modes.len(), modes, !is_promised(volume, claim), size, volume.metadata.name.clone())
+    }))
+}
+
+/// Whether a volume that suits a claim and was there before it is so new that nobody has said yet that it can be had.
+pub(crate) fn is_coming(
+    claim: &PersistentVolumeClaim,
+    volumes: &[Arc<PersistentVolume>],
+) -> Result<bool, InvalidSelector> {
+    let selector = claim.spec.selector.as_ref().map(|selector| selector.compile()).transpose()?;
+    Ok(volumes.iter().any(|volume| {
+        let is_new = volume.spec.claim_ref.is_none() && ["", PENDING].contains(&volume.status.phase.as_str());
+        let was_first = volume.metadata.resource_version < claim.metadata.resource_version;
+        is_new && was_first && is_possible(volume, claim) && is_choice(volume, claim, selector.as_ref())
     }))
 }
 
@@ -49,8 +62,7 @@ fn is_possible(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool
 
 /// What a volume must have besides that is nobody's yet.
 fn is_choice(volume: &PersistentVolume, claim: &PersistentVolumeClaim, selector: Option<&Selector>) -> bool {
-    volume.status.phase == AVAILABLE
-        && selector.is_none_or(|selector| selector.matches(&volume.metadata.labels))
+    selector.is_none_or(|selector| selector.matches(&volume.metadata.labels))
         && class::of_volume(volume) == class::of_claim(claim)
 }
 

@@ -33,7 +33,7 @@ mod triggers;
 mod volume;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
@@ -86,6 +86,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         nodes,
         recycler,
         claim_queue: claim_queue.clone(),
+        began: OnceLock::new(),
     });
     tasks.workers(&claim_queue, 1, Arc::new(Claims(binder.clone())));
     tasks.workers(&volume_queue, 1, Arc::new(Volumes(binder.clone())));

@@ -1,9 +1,11 @@
 //! The shell: look up, plan, execute. One worker for claims and one for volumes, as each may write the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Node, Object, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_api::{
+    Key, Node, Object, PersistentVolume, PersistentVolumeClaim, ResourceVersion, StorageClass,
+};
 use flyball_cache::Informer;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
@@ -32,6 +34,8 @@ pub(super) struct Binder {
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) recycler: Recycler,
     pub(super) claim_queue: Queue<Key>,
+    /// How far the claims had come when the first was looked at.
+    pub(super) began: OnceLock<ResourceVersion>,
 }
 
 /// Looks after claims.
@@ -75,6 +79,7 @@ impl Binder {
             changed.metadata.annotations = annotations;
             claim = self.put_claim(&changed, "a CSI driver looks after it").await?;
         }
+        let began = *self.began.get_or_init(|| self.claims.informer.version_reached());
         let key = claim.key();
         let named = claim.spec.volume_name.as_str();
         let named = (!named.is_empty()).then(|| self.volumes.get(&Key::cluster(named))).flatten();
@@ -92,6 +97,7 @@ impl Binder {
             default_class: class::default_of(&classes).map(|class| &class.metadata.name),
             waiting: &if is_open { self.waiting(&key) } else { vec![] },
             provisions: config.enable_dynamic_provisioning,
+            is_news: claim.metadata.resource_version > began,
         };
         let step = claim::plan(&view).map_err(|error| {
             SyncError::other(format!("reading the selector of claim {key}"), error).never()
@@ -122,6 +128,10 @@ impl Binder {
                 written?;
             }
             Step::Provision(maker) => self.provision(claim.clone(), class.as_deref(), maker).await?,
+            Step::Soon => {
+                let why = "a volume that suits it is not yet available";
+                return Err(SyncError::other(format!("binding claim {key}"), why).expected());
+            }
             Step::Contest(tell) => {
                 let why = tell.message.clone();
                 self.tell(&about, tell);

@@ -19,6 +19,8 @@ fn said(tell: Option<Tell>) -> String {
 }
 
 fn planned(words: &str, volumes: &[&str], class: Option<&StorageClass>, default: &str, pods: &str) -> String {
+    // As the binder finds it at its start.
+    let (words, is_start) = words.strip_suffix(" found").map_or((words, false), |words| (words, true));
     let claim = claim(words);
     let volumes: Vec<_> = volumes.iter().map(|words| Arc::new(volume(words))).collect();
     let default = SmolStr::new(default);
@@ -31,6 +33,7 @@ fn planned(words: &str, volumes: &[&str], class: Option<&StorageClass>, default:
         default_class: (!default.is_empty()).then_some(&default),
         waiting: &pods,
         provisions: true,
+        is_news: !is_start,
     };
     match plan(&view).unwrap() {
         Step::Wait(tell) => format!("wait{}", said(tell)),
@@ -41,6 +44,7 @@ fn planned(words: &str, volumes: &[&str], class: Option<&StorageClass>, default:
         Step::Provision(Maker::External(name)) => format!("ask {name}"),
         Step::Provision(Maker::HostPath) => "make".to_owned(),
         Step::Contest(tell) => format!("contest{}", said(Some(tell))),
+        Step::Soon => "soon".to_owned(),
     }
 }
 
@@ -54,6 +58,11 @@ fn a_claim_that_names_no_volume_finds_one_or_has_it_made() {
     let table: &[Row<'_>] = &[
         // case                      claim         volumes   class         default  step
         ("one suits",                "c",          &["a"],   Some(&csi),   "",      "bind a"),
+        ("one is about to be had",   "c",          &["a phase=Pending"],      None,       "", "soon"),
+        ("that came after it",       "c",          &["a phase=Pending late"], Some(&csi), "", "ask csi.example.com"),
+        ("while nobody looked",      "c found",    &["a phase=Pending"],      Some(&csi), "", "ask csi.example.com"),
+        ("that is too small",        "c 2Gi",      &["a phase=Pending"],      Some(&csi), "", "ask csi.example.com"),
+        ("that was another's",       "c",          &["a phase=Released"],     Some(&csi), "", "ask csi.example.com"),
         ("asked for outside",        "c",          &[],      Some(&csi),   "",      "ask csi.example.com"),
         ("a driver took over",       "c",          &[],      Some(&ebs),   "",      "ask ebs.csi.aws.com"),
         ("made here",                "c",          &[],      Some(&host),  "",      "make"),

@@ -25,12 +25,12 @@ fn modes(text: &str) -> Value {
 
 /// A volume in words: its name, `1Gi` (size), `RWO,ROX`, `class=`, `phase=`, `for=claim` (promised by name),
 /// `of=claim` (bound to it by uid), `ours` (chosen by a controller), `made=` (by whom), `policy=`, `label=`,
-/// `attributes=`, `block`, `going`.
+/// `attributes=`, `block`, `going`, `late` (it came after the claim).
 pub(super) fn volume(words: &str) -> PersistentVolume {
     let mut words = words.split_whitespace();
     let name = words.next().unwrap();
     let mut object = json!({
-        "metadata": {"name": name, "uid": format!("uid-{name}"), "annotations": {}, "labels": {}},
+        "metadata": {"name": name, "uid": format!("uid-{name}"), "annotations": {}, "labels": {}, "resourceVersion": "1"},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "gold",
             "persistentVolumeReclaimPolicy": "Retain"},
         "status": {"phase": "Available"},
@@ -59,6 +59,7 @@ pub(super) fn volume(words: &str) -> PersistentVolume {
                     object["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] = json!("yes");
                 }
                 "block" => object["spec"]["volumeMode"] = json!("Block"),
+                "late" => object["metadata"]["resourceVersion"] = json!("3"),
                 "going" => object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z"),
                 size if size.ends_with('i') => object["spec"]["capacity"]["storage"] = json!(size),
                 text => object["spec"]["accessModes"] = modes(text),
@@ -74,7 +75,7 @@ pub(super) fn claim(words: &str) -> PersistentVolumeClaim {
     let mut words = words.split_whitespace();
     let name = words.next().unwrap();
     let mut object = json!({
-        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "annotations": {}},
+        "metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}"), "annotations": {}, "resourceVersion": "2"},
         "spec": {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"],
             "storageClassName": "gold"},
         "status": {"phase": "Pending"},
@@ -131,6 +132,7 @@ impl World {
             default_class: None,
             waiting: &[],
             provisions: false,
+            is_news: true,
         };
         let mut claim = PersistentVolumeClaim::clone(&claim);
         match claim::plan(&view).unwrap() {
@@ -144,7 +146,7 @@ impl World {
             }
             Step::Pend(_) => claim.status = edit::status_without(&claim, PENDING),
             Step::Lose(_) => claim.status = edit::status_without(&claim, LOST),
-            Step::Wait(_) | Step::Contest(_) | Step::Classify(_) | Step::Provision(_) => {}
+            Step::Wait(_) | Step::Soon | Step::Contest(_) | Step::Classify(_) | Step::Provision(_) => {}
         }
         self.claims.insert(key.clone(), Arc::new(claim));
     }
