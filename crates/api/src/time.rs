@@ -7,6 +7,8 @@ use std::fmt;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
+use jiff::{civil::date, fmt::temporal::Pieces};
+
 pub use duration::{InvalidDuration, format_duration, parse_duration};
 pub use jiff::{SignedDuration, Timestamp};
 
@@ -39,7 +41,7 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     if !moment.iter().zip(shape).all(fits) || !is_fraction || !(zone == b"Z" || is_offset()) {
         return None;
     }
-    text.parse().ok()
+    text.parse().ok().or_else(|| is_last_of_all(text).then_some(Timestamp::MAX))
 }
 
 /// Cuts the fraction of a second off, as a trip through the API would.
@@ -83,6 +85,12 @@ impl From<Option<Timestamp>> for CompactTime {
     }
 }
 
+/// Whether a time lies in the last hours of the year 9999, for which a timestamp has no room. People write them for
+/// "never"; the last moment that there is means the same.
+fn is_last_of_all(text: &str) -> bool {
+    Pieces::parse(text).is_ok_and(|pieces| pieces.time().is_some() && pieces.date() >= date(9999, 12, 30))
+}
+
 struct Rfc3339;
 
 impl<'de> Visitor<'de> for Rfc3339 {
@@ -93,7 +101,10 @@ impl<'de> Visitor<'de> for Rfc3339 {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        text.parse().map(Some).map_err(|error| E::custom(format_args!("{text:?} is not a time: {error}")))
+        let time =
+            text.parse().or_else(|error| if is_last_of_all(text) { Ok(Timestamp::MAX) } else { Err(error) });
+        time.map(Some)
+            .map_err(|error: jiff::Error| E::custom(format_args!("{text:?} is not a time: {error}")))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -151,5 +162,23 @@ mod tests {
         assert_eq!(format_micros(truncate(time)), "2026-01-02T02:04:05.000000Z");
         let ancient: Timestamp = "0001-01-01T00:00:00.5Z".parse().unwrap();
         assert_eq!(format_seconds(truncate(ancient)), "0001-01-01T00:00:00Z");
+    }
+    #[test]
+    fn reads_what_the_api_server_takes() {
+        #[rustfmt::skip]
+        let table = [
+            ("2026-01-02T03:04:05Z",        Some("2026-01-02T03:04:05Z")),
+            ("2026-01-02T03:04:05+01:00",   Some("2026-01-02T02:04:05Z")),
+            ("0001-01-01T00:00:00Z",        Some("0001-01-01T00:00:00Z")),
+            ("9999-12-31T23:59:59Z",        Some("9999-12-30T22:00:00Z")),
+            ("9999-12-31T23:59:59.999999Z", Some("9999-12-30T22:00:00Z")),
+            ("9999-12-31",                  None),
+            ("9999-13-31T23:59:59Z",        None),
+            ("tomorrow",                    None),
+        ];
+        for (text, want) in table {
+            let read = serde_json::from_value::<Time>(text.into()).ok();
+            assert_eq!(read.map(|time| format_seconds(time.0)).as_deref(), want, "{text}");
+        }
     }
 }

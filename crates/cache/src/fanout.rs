@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flyball_api::Object;
 use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
 use tracing::error;
 
 use crate::change::{Change, Origin};
@@ -93,9 +94,11 @@ impl<T: Object> Fanout<T> {
 
 impl<T: Object> Delivery<'_, T> {
     pub(crate) fn tell(&self, change: &Change<'_, T>) {
+        let started = Instant::now();
         for subscriber in self.subscribers.iter() {
             subscriber.call(change, self.course);
         }
+        self.course.counters.told(started.elapsed());
     }
 }
 

@@ -38,6 +38,6 @@ pub use health::{Failing, Health};
 pub use index::{Index, Keys, by_controller, by_owner, by_uid};
 pub use informer::Informer;
 pub use informers::{Filter, InformerOptions, Informers};
-pub use metrics::Counts;
+pub use metrics::{Counts, TOLD_WITHIN};
 pub use progress::{AnyInformer, Progress};
 pub use store::{Header, Store};

@@ -1,6 +1,10 @@
 //! What an informer counts. The runtime turns it into metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds, in seconds, between which the time it takes to tell all subscribers of a change is counted.
+pub const TOLD_WITHIN: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Counted by the informer's task, read by anyone.
 #[derive(Default)]
@@ -17,6 +21,8 @@ pub(crate) struct Counters {
     pub(crate) decode_failures: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) handler_panics: AtomicU64,
+    told: [AtomicU64; TOLD_WITHIN.len() + 1],
+    told_nanos: AtomicU64,
 }
 
 /// An informer's counters at one moment; all but `objects` and `undecodable` only grow.
@@ -46,6 +52,10 @@ pub struct Counts {
     pub failures: u64,
     /// Panics of subscribers' handlers.
     pub handler_panics: u64,
+    /// Changes told, by the first of [`TOLD_WITHIN`] that they took no longer than; the last took longer than all.
+    pub told: [u64; TOLD_WITHIN.len() + 1],
+    /// How long telling took in all.
+    pub told_for: Duration,
     /// Objects in the store.
     pub objects: usize,
     /// Objects known whose latest version cannot be decoded.
@@ -55,6 +65,13 @@ pub struct Counts {
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// A change was told to everybody.
+    pub(crate) fn told(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        Self::add(&self.told[TOLD_WITHIN.partition_point(|bound| *bound < seconds)], 1);
+        Self::add(&self.told_nanos, took.as_nanos() as u64);
     }
 
     pub(crate) fn read(&self, objects: usize, undecodable: usize) -> Counts {
@@ -72,6 +89,8 @@ impl Counters {
             decode_failures: get(&self.decode_failures),
             failures: get(&self.failures),
             handler_panics: get(&self.handler_panics),
+            told: self.told.each_ref().map(get),
+            told_for: Duration::from_nanos(get(&self.told_nanos)),
             objects,
             undecodable,
         }

@@ -54,7 +54,11 @@ fn start(
         let (giver, shutdown) = Signal::new();
         tokio::spawn(shut_down_on_signals(giver));
         let ended = run(prepared, equipment, Some(set_verbosity), shutdown).await;
-        ended.map_err(|error| vec![Chain(&error).to_string()])
+        ended.map_err(|error| {
+            // In the log's own format: whoever reads the log must be able to read its last line.
+            tracing::error!(error = %Chain(&error), "the controller manager ends");
+            vec![]
+        })
     });
     // Nothing may act after a lost lease, so nobody is waited for.
     runtime.shutdown_background();

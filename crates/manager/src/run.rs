@@ -122,7 +122,7 @@ pub async fn run(
     let resync = Some(config.generic.min_resync_period).filter(|period| !period.is_zero());
     let options = InformerOptions { resync, ..InformerOptions::default() };
     let informers = Informers::new(clients.unlimited("shared-informers"), options);
-    watch_informers(&metrics, &informers);
+    metrics.watch_informers(prepared.component.name, &informers);
     let (decisions, debug) = (DecisionLog::default(), DebugPages::default());
     let health = Health::default();
     let Equipment { extensions, begin } = equipment;
@@ -281,18 +281,4 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
 /// Whether to write nothing. Not a flag, as the command line is upstream's.
 fn is_shadow() -> bool {
     std::env::var_os(SHADOW).is_some_and(|value| !value.is_empty() && value != "0")
-}
-
-/// Numbers of the caches, read at each scrape.
-fn watch_informers(metrics: &Metrics, informers: &Informers) {
-    use flyball_runtime::metrics::{INFORMER_OBJECTS, INFORMER_RELISTS, INFORMER_UNDECODABLE};
-    let informers = informers.clone();
-    metrics.on_scrape(move |metrics| {
-        for informer in informers.all() {
-            let (resource, counts) = (informer.resource().to_string(), informer.counts());
-            metrics.counter(&INFORMER_RELISTS, &[&resource]).at_least(counts.relists as f64);
-            metrics.gauge(&INFORMER_OBJECTS, &[&resource]).set(counts.objects as f64);
-            metrics.gauge(&INFORMER_UNDECODABLE, &[&resource]).set(counts.undecodable as f64);
-        }
-    });
 }

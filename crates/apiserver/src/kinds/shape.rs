@@ -263,9 +263,14 @@ fn canonical_quantity(value: &mut Value) -> Result<(), String> {
 fn canonical_time(text: &mut String, precision: u8) -> Result<(), String> {
     let layout =
         if precision == 0 { "2006-01-02T15:04:05Z07:00" } else { "2006-01-02T15:04:05.000000Z07:00" };
-    let time: Timestamp = text
-        .parse()
-        .map_err(|_| format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\""))?;
+    let Ok(time) = text.parse::<Timestamp>() else {
+        // A timestamp has no room for the last hours of the year 9999; they stay as they are written.
+        let civil = text.strip_suffix('Z').map(str::parse::<jiff::civil::DateTime>);
+        return match civil {
+            Some(Ok(_)) => Ok(()),
+            _ => Err(format!("parsing time {text:?} as {layout:?}: cannot parse {text:?} as \"2006\"")),
+        };
+    };
     let canonical = format_time(time, precision);
     if *text != canonical {
         *text = canonical;

@@ -3,14 +3,22 @@
 
 use super::{
     Family,
-    Stability::{Alpha, Beta, Stable},
+    Stability::{Alpha, Beta, Stable, Unstated},
 };
 
-const QUEUE_BUCKETS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0];
+/// Each ten times the one before, as upstream computes them: two carry the error of that, and it shows in `le`.
+const QUEUE_BUCKETS: &[f64] =
+    &[1e-8, 1e-7, 1e-6, 9.999999999999999e-6, 9.999999999999999e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 const REQUEST_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 const SIZE_BUCKETS: &[f64] =
     &[64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
 const REVIEW_BUCKETS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
+const DEFAULT_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// From nothing over hours, days, weeks and months to a year.
+const LIFETIME_BUCKETS: &[f64] = &[
+    0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0, 604800.0, 2592000.0,
+    7776000.0, 15552000.0, 31104000.0,
+];
 const DOUBLING_BUCKETS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
@@ -68,6 +76,8 @@ families! {
     REGISTERED = counter("registered_metrics_total", Beta, &["deprecated_version", "stability_level"],
         "Metrics of this process by stability.");
     DISABLED = counter("disabled_metrics_total", Beta, &[], "Metrics left out because of --disabled-metrics.");
+    UNEXPECTED_VALUES = counter("cardinality_enforcement_unexpected_categorizations_total", Alpha, &[],
+        "Label values folded into 'unexpected' because of --allow-metric-labels.");
     HIDDEN = counter("hidden_metrics_total", Beta, &[], "Metrics that are hidden; there are none here.");
     RUNNING_CONTROLLERS = gauge("running_managed_controllers", Beta, &["manager", "name"],
         "Whether a controller runs in this manager: 1 if so, else 0.");
@@ -91,17 +101,32 @@ families! {
         "Attempts to find out who is calling.");
     AUTHENTICATION_DURATION = histogram("authentication_duration_seconds", Alpha, &["result"], DOUBLING_BUCKETS,
         "How long it takes to find out who is calling.");
+    CERTIFICATE_EXPIRATION = histogram("apiserver_client_certificate_expiration_seconds", Alpha, &[], LIFETIME_BUCKETS,
+        "How long the client certificates that callers show are still valid.");
+    TOKEN_CACHE_REQUESTS = counter("authentication_token_cache_request_total", Alpha, &["status"],
+        "Tokens looked up among those reviewed lately, by whether they were there.");
+    TOKEN_CACHE_DURATION = histogram("authentication_token_cache_request_duration_seconds", Alpha, &["status"],
+        DEFAULT_BUCKETS, "How long it takes to find out whose a token is.");
+    TOKEN_CACHE_FETCHES = counter("authentication_token_cache_fetch_total", Alpha, &["status"],
+        "Tokens that had to be reviewed, by whether the review worked.");
+    TOKEN_CACHE_ACTIVE = gauge("authentication_token_cache_active_fetch_count", Alpha, &["status"],
+        "Reviews of tokens under way.");
     AUTHORIZATION_ATTEMPTS = counter("authorization_attempts_total", Alpha, &["result"],
         "Attempts to find out whether a caller may do something.");
     AUTHORIZATION_DURATION = histogram("authorization_duration_seconds", Alpha, &["result"], DOUBLING_BUCKETS,
         "How long it takes to find out whether a caller may do something.");
 
-    PROCESS_CPU = counter("process_cpu_seconds_total", Alpha, &[], "CPU time used, user and system.");
-    PROCESS_MAX_FDS = gauge("process_max_fds", Alpha, &[], "File descriptors that may be open.");
-    PROCESS_OPEN_FDS = gauge("process_open_fds", Alpha, &[], "File descriptors that are open.");
-    PROCESS_RESIDENT = gauge("process_resident_memory_bytes", Alpha, &[], "Resident memory.");
-    PROCESS_START_TIME = gauge("process_start_time_seconds", Alpha, &[], "When the process began, in Unix time.");
-    PROCESS_VIRTUAL = gauge("process_virtual_memory_bytes", Alpha, &[], "Virtual memory.");
+    PROCESS_CPU = counter("process_cpu_seconds_total", Unstated, &[], "CPU time used, user and system.");
+    PROCESS_MAX_FDS = gauge("process_max_fds", Unstated, &[], "File descriptors that may be open.");
+    PROCESS_RECEIVED = counter("process_network_receive_bytes_total", Unstated, &[],
+        "Bytes received over the network, by all processes that share it.");
+    PROCESS_SENT = counter("process_network_transmit_bytes_total", Unstated, &[],
+        "Bytes sent over the network, by all processes that share it.");
+    PROCESS_OPEN_FDS = gauge("process_open_fds", Unstated, &[], "File descriptors that are open.");
+    PROCESS_RESIDENT = gauge("process_resident_memory_bytes", Unstated, &[], "Resident memory.");
+    PROCESS_START_TIME = gauge("process_start_time_seconds", Unstated, &[], "When the process began, in Unix time.");
+    PROCESS_VIRTUAL = gauge("process_virtual_memory_bytes", Unstated, &[], "Virtual memory.");
+    PROCESS_MAX_VIRTUAL = gauge("process_virtual_memory_max_bytes", Unstated, &[], "Virtual memory that may be used.");
 
     DAEMONSET_STALE = counter("daemonset_controller_stale_sync_skips_total", Alpha, &["group", "resource"],
         "Syncs put off until the cache shows our own writes.");
@@ -114,6 +139,12 @@ families! {
 
     CONTROLLER_PANICS = counter("flyball_controller_panics_total", Alpha, &["name"],
         "Panics of a controller, after each of which it was restarted.");
+    INFORMER_QUEUED = gauge("informer_queued_items", Alpha, &["group", "name", "resource", "version"],
+        "Changes that an informer has not told of yet; here it tells of them at once.");
+    INFORMER_LATENCY = histogram("informer_processing_latency_seconds", Alpha, &["group", "name", "resource", "version"],
+        &flyball_cache::TOLD_WITHIN, "How long it takes to tell everybody of a change.");
+    INFORMER_PANICS = counter("flyball_informer_handler_panics_total", Alpha, &["resource"],
+        "Panics on a change, which was lost to the controller that panicked.");
     INFORMER_RELISTS = counter("flyball_informer_relists_total", Alpha, &["resource"],
         "Full lists after the first one, because a watch had lost its place.");
     INFORMER_OBJECTS = gauge("flyball_informer_objects", Alpha, &["resource"], "Objects in a cache.");

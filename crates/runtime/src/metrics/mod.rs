@@ -11,6 +11,7 @@
 //! ```
 
 mod families;
+mod informers;
 mod observe;
 mod process;
 mod series;
@@ -30,7 +31,7 @@ use smol_str::SmolStr;
 
 pub(crate) use families::stale_skips;
 pub use families::*;
-pub use observe::{ClientMetrics, QueueMetrics, RunningController};
+pub use observe::{ClientMetrics, Passage, QueueMetrics, RunningController};
 pub use series::{Counter, Gauge, Histogram};
 use series::{Kind, Series};
 
@@ -50,6 +51,8 @@ pub enum Stability {
     Beta,
     /// Does not change.
     Stable,
+    /// Not Kubernetes' own, so nothing is said about it.
+    Unstated,
 }
 
 impl fmt::Display for Stability {
@@ -58,6 +61,7 @@ impl fmt::Display for Stability {
             Stability::Alpha => "ALPHA",
             Stability::Beta => "BETA",
             Stability::Stable => "STABLE",
+            Stability::Unstated => "",
         })
     }
 }
@@ -166,7 +170,7 @@ impl Metrics {
             }),
         };
         metrics.counter(&DISABLED, &[]).add(metrics.inner.policy.disabled.len() as u64);
-        metrics.counter(&HIDDEN, &[]);
+        metrics.show(&[&HIDDEN, &UNEXPECTED_VALUES]);
         metrics.gauge(&PROCESS_START_TIME, &[]).set(metrics.start_time().as_microsecond() as f64 / 1e6);
         metrics
     }
@@ -174,6 +178,14 @@ impl Metrics {
     /// When the process began.
     pub fn start_time(&self) -> jiff::Timestamp {
         self.inner.started
+    }
+
+    /// Shows families without labels from now on, at zero: a number that is absent until the first failure cannot be
+    /// watched for it.
+    pub fn show(&self, families: &[&'static Family]) {
+        for family in families {
+            self.series(family, &[]);
+        }
     }
 
     /// The counter with these label values, in the order of the family's labels.
@@ -261,7 +273,10 @@ impl Metrics {
                 let list =
                     (!allowed.is_empty()).then(|| allowed.get(&format!("{},{label}", family.name))).flatten();
                 match list {
-                    Some(list) if !list.contains(*value) => SmolStr::new_static(UNEXPECTED),
+                    Some(list) if !list.contains(*value) => {
+                        self.counter(&UNEXPECTED_VALUES, &[]).inc();
+                        SmolStr::new_static(UNEXPECTED)
+                    }
                     _ => SmolStr::new(value),
                 }
             })

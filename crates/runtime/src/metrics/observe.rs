@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flyball_client::Attempt;
 use flyball_queue::Observer;
+use tokio::time::Instant;
 
 use super::{
     BUILD_INFO, CLIENT_DURATION, CLIENT_REQUEST_SIZE, CLIENT_REQUESTS, CLIENT_RESPONSE_SIZE, CLIENT_RETRIES,
@@ -69,6 +70,22 @@ impl Drop for RunningController {
     }
 }
 
+/// A queue of upstream's through which changes pass at once here. Each counts as added, taken and finished.
+#[derive(Debug)]
+pub struct Passage(QueueMetrics);
+
+impl Passage {
+    /// Does the work that upstream's queue would have put off.
+    pub fn through<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.added();
+        self.0.taken(Duration::ZERO);
+        let started = Instant::now();
+        let done = work();
+        self.0.finished(started.elapsed());
+        done
+    }
+}
+
 /// Counts requests to the API server.
 #[derive(Debug, Clone)]
 pub struct ClientMetrics {
@@ -110,6 +127,12 @@ impl Metrics {
             waited: self.histogram(&WORKQUEUE_QUEUE_DURATION, &[name]),
             worked: self.histogram(&WORKQUEUE_WORK_DURATION, &[name]),
         }
+    }
+
+    /// The passage of that name.
+    pub fn passage(&self, name: &'static str) -> Passage {
+        self.watch_queue(name, Default::default);
+        Passage(self.queue_observer(name))
     }
 
     /// Asks a queue at each scrape for its depth, the sum of the time its running work has taken, and the

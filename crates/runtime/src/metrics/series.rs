@@ -102,6 +102,14 @@ impl Histogram {
         add_float(&self.0.sum, value);
     }
 
+    /// For counts kept elsewhere, which a scrape reads: one per bound and one for what exceeds them all.
+    pub(super) fn set(&self, counts: &[u64], sum: f64) {
+        for (own, count) in self.0.counts.iter().zip(counts) {
+            own.store(*count, Ordering::Relaxed);
+        }
+        self.0.sum.store(sum.to_bits(), Ordering::Relaxed);
+    }
+
     pub(super) fn sum(&self) -> f64 {
         f64::from_bits(self.0.sum.load(Ordering::Relaxed))
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use smol_str::SmolStr;
 
-use super::{Family, series::Kind, series::Series};
+use super::{Family, Stability, series::Kind, series::Series};
 
 pub(super) fn render<'a>(
     families: impl Iterator<Item = (&'static Family, &'a BTreeMap<Box<[SmolStr]>, Series>)>,
@@ -18,7 +18,11 @@ pub(super) fn render<'a>(
         };
         let name = family.name;
         let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
-        let _ = writeln!(out, "# HELP {name} [{}] {help}\n# TYPE {name} {kind}", family.stability);
+        let stability = match family.stability {
+            Stability::Unstated => String::new(),
+            stated => format!("[{stated}] "),
+        };
+        let _ = writeln!(out, "# HELP {name} {stability}{help}\n# TYPE {name} {kind}");
         for (values, series) in series {
             write_series(&mut out, family, values, series);
         }

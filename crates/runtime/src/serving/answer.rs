@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
+use hyper::body::Body;
 use serde::Serialize;
 
 pub(super) type Answer = Response<Full<Bytes>>;
@@ -21,6 +22,13 @@ pub(super) fn answer(code: StatusCode, content_type: &'static str, body: impl In
 pub(super) fn nosniff(mut answer: Answer) -> Answer {
     answer.headers_mut().insert(NOSNIFF.0, HeaderValue::from_static(NOSNIFF.1));
     answer
+}
+
+/// Leaves of an answer what a HEAD request asks for: over HTTP/2 a body would break the stream.
+pub(super) fn behead(answer: &mut Answer) {
+    let length = answer.body().size_hint().exact().unwrap_or_default();
+    *answer.body_mut() = Full::default();
+    answer.headers_mut().insert(header::CONTENT_LENGTH, length.into());
 }
 
 pub(super) fn text(code: StatusCode, body: impl Into<Bytes>) -> Answer {

@@ -18,7 +18,8 @@ use super::{AuthenticationOptions, ClusterCa, certs, ttl::TtlCache};
 use crate::fresh::Fresh;
 use crate::metrics::{
     AUTHENTICATED_REQUESTS, AUTHENTICATION_ATTEMPTS, AUTHENTICATION_DURATION, AUTHN_DURATION, AUTHN_REQUESTS,
-    Family, Metrics,
+    CERTIFICATE_EXPIRATION, Family, Metrics, TOKEN_CACHE_ACTIVE, TOKEN_CACHE_DURATION, TOKEN_CACHE_FETCHES,
+    TOKEN_CACHE_REQUESTS,
 };
 
 const TOKEN_REVIEWS: ResourceType =
@@ -197,16 +198,47 @@ impl Authenticator {
             Trust::Cluster(cluster) => cluster.clients(),
         };
         match authority {
-            Some(authority) => verified(&authority, peer),
+            Some(authority) => verified(&authority, peer).inspect(|_| self.observe_lifetime(peer)),
             None => Ok(None),
         }
     }
 
-    async fn by_token(&self, token: &str, reviews: &Client) -> Result<User, Rejected> {
-        let digest = certs::sha256(token.as_bytes());
-        if let Some(known) = digest.as_ref().and_then(|digest| self.cache.get(digest)) {
-            return known;
+    fn observe_lifetime(&self, peer: &Peer) {
+        let leaf = peer.certificates.first();
+        if let Some((_, leaf)) = leaf.and_then(|leaf| x509_parser::parse_x509_certificate(leaf).ok()) {
+            let left = leaf.validity().time_to_expiration().map_or(0.0, |left| left.as_seconds_f64());
+            self.metrics.histogram(&CERTIFICATE_EXPIRATION, &[]).observe(left);
         }
+    }
+
+    async fn by_token(&self, token: &str, reviews: &Client) -> Result<User, Rejected> {
+        let (start, digest) = (Instant::now(), certs::sha256(token.as_bytes()));
+        let known = digest.as_ref().and_then(|digest| self.cache.get(digest));
+        let status = if known.is_some() { "hit" } else { "miss" };
+        let result = match known {
+            Some(known) => known,
+            None => {
+                let under_way =
+                    ["blocked", "in_flight"].map(|s| self.metrics.gauge(&TOKEN_CACHE_ACTIVE, &[s]));
+                under_way.iter().for_each(|gauge| gauge.add(1.0));
+                let result = self.by_review(token, digest, reviews).await;
+                under_way.iter().for_each(|gauge| gauge.add(-1.0));
+                let fetched = if result.is_ok() { "ok" } else { "error" };
+                self.metrics.counter(&TOKEN_CACHE_FETCHES, &[fetched]).inc();
+                result
+            }
+        };
+        self.metrics.counter(&TOKEN_CACHE_REQUESTS, &[status]).inc();
+        self.metrics.histogram(&TOKEN_CACHE_DURATION, &[status]).observe(start.elapsed().as_secs_f64());
+        result
+    }
+
+    async fn by_review(
+        &self,
+        token: &str,
+        digest: Option<Vec<u8>>,
+        reviews: &Client,
+    ) -> Result<User, Rejected> {
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token },
         });

@@ -1,6 +1,10 @@
 //! Certificates and keys: from PEM, or made here when nobody gave any.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustls::{
     RootCertStore,
@@ -69,22 +73,19 @@ pub(super) fn self_signed() -> Result<(String, String), String> {
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// The self-signed pair kept in a directory; made when it is not there yet.
-pub(super) fn kept_pair(dir: &Path, component: &str) -> Result<(String, String), String> {
+/// The files of the pair kept in a directory, certificate and key; self-signed when they are not there yet.
+pub(super) fn kept_pair(dir: &Path, component: &str) -> Result<(PathBuf, PathBuf), String> {
     let cert_file = dir.join(format!("{component}.crt"));
     let key_file = dir.join(format!("{component}.key"));
-    let read = |file: &Path| {
-        fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
-    };
     if cert_file.exists() && key_file.exists() {
-        return Ok((read(&cert_file)?, read(&key_file)?));
+        return Ok((cert_file, key_file));
     }
     let (cert, key) = self_signed()?;
     fs::create_dir_all(dir)
         .map_err(|error| format!("cannot make the directory {}: {error}", dir.display()))?;
     write_private(&key_file, &key)?;
     fs::write(&cert_file, &cert).map_err(|error| format!("cannot write {}: {error}", cert_file.display()))?;
-    Ok((cert, key))
+    Ok((cert_file, key_file))
 }
 
 fn write_private(file: &Path, content: &str) -> Result<(), String> {

@@ -64,6 +64,8 @@ fn decoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+const NO_PROFILES: &str = "There is no Go runtime in here to profile; `perf` works on the process.\n";
+
 /// The page at the request's path, for somebody who may see it.
 pub(super) fn route(pages: &Pages, request: &Request<Bytes>) -> Answer {
     let query = Query::parse(request.uri().query());
@@ -85,6 +87,7 @@ pub(super) fn route(pages: &Pages, request: &Request<Bytes>) -> Answer {
             answer(StatusCode::OK, PLAIN, page)
         }
         "/debug/flags/v" if pages.debug => verbosity(pages, request),
+        path if pages.debug && path.starts_with("/debug/pprof") => text(StatusCode::NOT_FOUND, NO_PROFILES),
         "/debug/decisions" if pages.debug => decisions(pages, &query),
         path if pages.debug => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/'))
         {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::service::service_fn;
 use hyper_util::{
@@ -192,6 +192,9 @@ impl Server {
     /// The answer to one request.
     pub(super) async fn answer(&self, request: Request<Bytes>, peer: &Peer) -> Answer {
         let mut answer = self.decide(&request, peer).await;
+        if request.method() == Method::HEAD {
+            answer::behead(&mut answer);
+        }
         let headers = answer.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         answer

@@ -159,6 +159,34 @@ async fn who_may_see_what() {
 }
 
 #[tokio::test]
+async fn a_head_request_gets_no_body_and_its_length() {
+    let bench = Bench::new(pages(), AuthenticationOptions::default());
+    let (status, answer, body) = bench.send(Method::HEAD, "/healthz", &[], "", &Peer::default()).await;
+    assert_eq!((status.as_u16(), body.as_str()), (200, ""));
+    assert_eq!(answer.headers()[header::CONTENT_LENGTH], "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn looking_up_a_token_is_counted() {
+    let pages = pages();
+    let metrics = pages.metrics.clone();
+    let bench = Bench::new(pages, AuthenticationOptions::default());
+    for token in ["Bearer good", "Bearer good", "Bearer bad"] {
+        bench.get("/healthz", &[("authorization", token)]).await;
+    }
+    let text = metrics.text();
+    for line in [
+        "authentication_token_cache_request_total{status=\"hit\"} 1\n",
+        "authentication_token_cache_request_total{status=\"miss\"} 2\n",
+        "authentication_token_cache_fetch_total{status=\"ok\"} 1\n",
+        "authentication_token_cache_fetch_total{status=\"error\"} 1\n",
+        "authentication_token_cache_active_fetch_count{status=\"in_flight\"} 0\n",
+    ] {
+        assert!(text.contains(line), "{line}{text}");
+    }
+}
+
+#[tokio::test]
 async fn refusals_are_upstreams_byte_for_byte() {
     let bench = Bench::new(pages(), AuthenticationOptions::default());
     let (_, answer, body) = bench.get("/metrics", &[]).await;
@@ -329,7 +357,7 @@ async fn pages_for_those_who_may_see_them() {
         ("PUT", "/debug/flags/v",  "",     "4",   200, "successfully set klog.logging.verbosity to 4\n"),
         ("PUT", "/debug/flags/v",  "",     "abc", 400, "\"abc\" is not a number\n"),
         ("GET", "/debug/decisions", "",    "",    404, "404 page not found\n"),
-        ("GET", "/debug/pprof/",   "",     "",    404, "404 page not found\n"),
+        ("GET", "/debug/pprof/",   "",     "",    404, "no Go runtime"),
         ("GET", "/debug/controllers/a-controller/page?x=1&x=2", "", "", 200, "page 1,2"),
         ("GET", "/debug/controllers/a-controller/other",        "", "", 404, "404 page not found\n"),
         ("GET", "/debug/controllers/b-controller/page",         "", "", 404, "404 page not found\n"),
@@ -436,6 +464,21 @@ async fn the_self_signed_certificate_serves_localhost_and_is_kept_in_the_directo
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
         assert_eq!(fetch(listening.address, client(version)).await, Ok((b"h2".to_vec(), 200)));
     }
+    // Another pair in its place is served without a restart.
+    let (cert, key) = certs::self_signed().unwrap();
+    std::fs::write(dir.path().join("kube-controller-manager.key"), &key).unwrap();
+    std::fs::write(dir.path().join("kube-controller-manager.crt"), &cert).unwrap();
+    let renewed = rustls::ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(certs::roots(cert.as_bytes(), "the new pair").unwrap())
+        .with_no_client_auth();
+    let served = async {
+        while fetch(listening.address, renewed.clone()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), served).await.expect("the new pair is served");
     // The port is taken: the error says where and what to change.
     let again = Bench::new(pages(), AuthenticationOptions::default()).server.listen(&options);
     let message = again.unwrap_err().to_string();

@@ -127,7 +127,7 @@ struct Certificates {
 }
 
 enum Source {
-    Kept(Arc<CertifiedKey>),
+    Memory(Arc<CertifiedKey>),
     Files(Fresh<Arc<CertifiedKey>>),
 }
 
@@ -149,7 +149,7 @@ impl Source {
 
     fn get(&self) -> Arc<CertifiedKey> {
         match self {
-            Source::Kept(pair) => pair.clone(),
+            Source::Memory(pair) => pair.clone(),
             Source::Files(files) => Arc::clone(&files.get()),
         }
     }
@@ -161,10 +161,9 @@ impl Certificates {
             Source::files(&options.cert_file, &options.key_file, provider)?
         } else if !options.cert_dir.is_empty() {
             let (cert, key) = certs::kept_pair(options.cert_dir.as_ref(), options.pair_name)?;
-            let names = (options.cert_dir.as_str(), options.cert_dir.as_str());
-            Source::Kept(Arc::new(certs::pair(cert.as_bytes(), key.as_bytes(), names, provider)?))
+            Source::files(&cert.to_string_lossy(), &key.to_string_lossy(), provider)?
         } else {
-            Source::Kept(certs::memory_pair(provider)?)
+            Source::Memory(certs::memory_pair(provider)?)
         };
         let named =
             options.sni_cert_keys.iter().map(|text| Named::load(text, provider)).collect::<Result<_, _>>()?;

@@ -30,11 +30,11 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub struct RunningManager {
     stop: Giver,
     task: JoinHandle<()>,
-    caches: Caches,
+    life: Life,
 }
 
-/// The caches of the life that a controller manager is in.
-type Caches = Arc<Mutex<Option<Informers>>>;
+/// The caches and numbers of the life that a controller manager is in.
+type Life = Arc<Mutex<Option<(Informers, Metrics)>>>;
 
 impl RunningManager {
     /// Whether it has ended by itself.
@@ -44,10 +44,15 @@ impl RunningManager {
 
     /// Completes when its cache of a resource shows `version`; at once if it does not watch that.
     pub async fn seen(&self, resource: &ResourceType, version: ResourceVersion) {
-        let progress = self.caches.lock().as_ref().and_then(|informers| informers.progress(resource));
+        let progress = self.life.lock().as_ref().and_then(|(informers, _)| informers.progress(resource));
         if let Some(progress) = progress {
             progress.reached(version).await;
         }
+    }
+
+    /// What its `/metrics` would serve.
+    pub fn metrics(&self) -> String {
+        self.life.lock().as_ref().map_or_else(String::new, |(_, metrics)| metrics.text())
     }
 
     /// Ends it as a signal would, and insists after `patience`.
@@ -108,10 +113,10 @@ fn general(controllers: &[String], further: &[String]) -> impl Iterator<Item = S
 /// Starts a controller manager behind the cluster's faults. If one of them is its death, another takes its place.
 pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<RunningManager> {
     let begin = prepare(cluster, program)?;
-    let caches = Caches::default();
-    let Some(faults) = cluster.faults.clone() else { return Ok(begin(&caches)) };
+    let life = Life::default();
+    let Some(faults) = cluster.faults.clone() else { return Ok(begin(&life)) };
     let (stop, shutdown) = Signal::new();
-    let shown = Arc::clone(&caches);
+    let shown = Arc::clone(&life);
     let task = tokio::spawn(async move {
         loop {
             let running = begin(&shown);
@@ -121,20 +126,20 @@ pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<Runn
             }
         }
     });
-    Ok(RunningManager { stop, task, caches })
+    Ok(RunningManager { stop, task, life })
 }
 
 /// Everything that can fail, before the first of any number of lives.
 fn prepare(
     cluster: &Embedded,
     program: Program,
-) -> anyhow::Result<impl Fn(&Caches) -> RunningManager + Send + 'static> {
+) -> anyhow::Result<impl Fn(&Life) -> RunningManager + Send + 'static> {
     let Prepared { component, options, gates, controllers: chosen, .. } = plan(&program)?;
     let Program { cloud, .. } = program;
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock_of_manager();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
-    Ok(move |caches: &Caches| {
+    Ok(move |life: &Life| {
         let agent = agent();
         let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
         let identities = Identities::per_account(client, Arc::clone(&bearer), agent.clone());
@@ -142,7 +147,9 @@ fn prepare(
             ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
         let watches = Client::with_watches(Arc::clone(&main), Arc::clone(&main), unlimited);
         let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
-        *caches.lock() = Some(informers.clone());
+        let metrics = Metrics::default();
+        metrics.watch_informers(component.name, &informers);
+        *life.lock() = Some((informers.clone(), metrics.clone()));
         let shared = Shared {
             component: component.name,
             clock: time(),
@@ -151,7 +158,7 @@ fn prepare(
             informers,
             decisions: DecisionLog::default(),
             debug: DebugPages::default(),
-            metrics: Metrics::default(),
+            metrics,
             server_ca: None,
             extensions: cloud
                 .clone()
@@ -175,7 +182,7 @@ fn prepare(
             // Without any controller there is still a manager, until it is told to end.
             orders.shutdown.given().await;
         });
-        RunningManager { stop, task, caches: Arc::clone(caches) }
+        RunningManager { stop, task, life: Arc::clone(life) }
     })
 }
 

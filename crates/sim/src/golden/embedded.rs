@@ -63,6 +63,11 @@ impl InProcess {
         new.ordeal = Some(Ordeal { faults, starts_left: starts });
         Ok(new)
     }
+
+    /// What the controller manager's `/metrics` would serve; nothing while none runs.
+    pub fn metrics(&self) -> String {
+        self.kcm.as_ref().map_or_else(String::new, RunningManager::metrics)
+    }
 }
 
 impl Backend for InProcess {

@@ -10,7 +10,7 @@ use flyball_api::ResourceType;
 use flyball_cache::{AnyInformer, Subscription};
 use flyball_client::{Client, Discovery};
 use flyball_queue::Priority;
-use flyball_runtime::metrics::{Counter, Family, Stability};
+use flyball_runtime::metrics::{Counter, Family, Passage, Stability};
 use flyball_runtime::{Chain, Context, priority};
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
@@ -47,6 +47,7 @@ pub(super) struct Monitors {
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
     news: Arc<Notify>,
     errors: Counter,
+    changes: Arc<Passage>,
 }
 
 struct Monitor {
@@ -65,6 +66,7 @@ impl Monitors {
             // Looking at discovery does not have to wait behind deletions.
             discovery: cx.client.with_options(cx.client.options().clone()),
             errors: cx.metrics.counter(&SYNC_ERRORS, &[]),
+            changes: Arc::new(cx.metrics.passage("garbage_collector_graph_changes")),
             running: Mutex::default(),
             news: Arc::default(),
             cx,
@@ -171,9 +173,11 @@ impl Monitors {
         let informer = self.cx.informers.observe(resource);
         let kind = kind_of(resource);
         let (collector, news, followed) = (self.collector.clone(), self.news.clone(), self.followed.clone());
-        let tells_of_others = defines_resources(resource);
+        let (tells_of_others, changes) = (defines_resources(resource), self.changes.clone());
         let subscription = informer.subscribe_meta(Box::new(move |change| {
-            collector.change(priority(change.origin), |graph| graph.observe(&kind, change));
+            changes.through(|| {
+                collector.change(priority(change.origin), |graph| graph.observe(&kind, change));
+            });
             if tells_of_others && change.origin.is_fresh() {
                 followed.store(false, Ordering::Release);
                 news.notify_one();

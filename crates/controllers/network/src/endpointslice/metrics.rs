@@ -26,14 +26,14 @@ static SYNCS: Family = Family::counter(
 );
 static ADDED: Family = Family::histogram(
     "endpoint_slice_controller_endpoints_added_per_sync",
-    Stability::Alpha,
+    Stability::Beta,
     &[],
     PER_SYNC,
     "Number of endpoints added on each Service sync.",
 );
 static REMOVED: Family = Family::histogram(
     "endpoint_slice_controller_endpoints_removed_per_sync",
-    Stability::Alpha,
+    Stability::Beta,
     &[],
     PER_SYNC,
     "Number of endpoints removed on each Service sync.",
@@ -47,25 +47,25 @@ static CHANGED: Family = Family::histogram(
 );
 static SLICES: Family = Family::gauge(
     "endpoint_slice_controller_num_endpoint_slices",
-    Stability::Alpha,
+    Stability::Beta,
     &[],
     "Number of EndpointSlices.",
 );
 static DESIRED_SLICES: Family = Family::gauge(
     "endpoint_slice_controller_desired_endpoint_slices",
-    Stability::Alpha,
+    Stability::Beta,
     &[],
     "Number of EndpointSlices that would exist with perfect endpoint allocation.",
 );
 static ENDPOINTS: Family = Family::gauge(
     "endpoint_slice_controller_endpoints_desired",
-    Stability::Alpha,
+    Stability::Beta,
     &[],
     "Number of endpoints desired.",
 );
 static BY_DISTRIBUTION: Family = Family::gauge(
     "endpoint_slice_controller_services_count_by_traffic_distribution",
-    Stability::Alpha,
+    Stability::Beta,
     &["traffic_distribution"],
     "Number of Services using some specific trafficDistribution.",
 );

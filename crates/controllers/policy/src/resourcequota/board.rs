@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::{Key, Object, ResourceQuota, Timestamp};
 use flyball_cache::{Change, Informer};
 use flyball_queue::{Priority, Queue};
-use flyball_runtime::priority;
+use flyball_runtime::{metrics::Passage, priority};
 use parking_lot::RwLock;
 
 use super::triggers::{Urgency, quota_changed};
@@ -19,6 +19,7 @@ pub(super) struct Board {
     /// Quotas without a status, which let nothing in: they have workers of their own.
     pub(super) missing: Queue<Key>,
     sources: RwLock<Sources>,
+    given_back: Passage,
 }
 
 impl Board {
@@ -27,8 +28,9 @@ impl Board {
         features: Features,
         routine: Queue<Key>,
         missing: Queue<Key>,
+        given_back: Passage,
     ) -> Self {
-        Self { quotas, features, routine, missing, sources: RwLock::default() }
+        Self { quotas, features, routine, missing, sources: RwLock::default(), given_back }
     }
 
     /// What is used of a quota.
@@ -48,12 +50,14 @@ impl Board {
 
     /// Something of a resource was given back in a namespace.
     pub(super) fn replenish(&self, id: &Id, namespace: &str) {
-        let sources = self.sources.read();
-        for quota in self.quotas.store().in_namespace(namespace) {
-            if sources.concerns(id, &quota.status.hard) {
-                self.routine.add(quota.key(), Priority::Change);
+        self.given_back.through(|| {
+            let sources = self.sources.read();
+            for quota in self.quotas.store().in_namespace(namespace) {
+                if sources.concerns(id, &quota.status.hard) {
+                    self.routine.add(quota.key(), Priority::Change);
+                }
             }
-        }
+        });
     }
 
     /// A resource has become known, or has gone: every quota that names it is behind.

@@ -46,8 +46,14 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let period = config.resource_quota_sync_period;
     let (routine, missing) = (tasks.queue("resourcequota_primary"), tasks.queue("resourcequota_priority"));
     let quotas = cx.informer::<ResourceQuota>();
-    let board =
-        Arc::new(Board::new(quotas.clone(), Features::of(&cx.gates), routine.clone(), missing.clone()));
+    let given_back = cx.metrics.passage("resource_quota_controller_resource_changes");
+    let board = Arc::new(Board::new(
+        quotas.clone(),
+        Features::of(&cx.gates),
+        routine.clone(),
+        missing.clone(),
+        given_back,
+    ));
     let monitors = Arc::new(Monitors::new(cx.clone(), board.clone()));
     tasks.on(&quotas, {
         let board = board.clone();

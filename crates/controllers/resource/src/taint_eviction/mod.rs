@@ -54,6 +54,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         tasks.feed(rules, &queue, move |change| world.rule_changed(change));
     }
     let workers = cx.config.device_taint_eviction_controller.concurrent_syncs;
+    cx.metrics.show(&[&sync::DELETIONS, &sync::LATENCY]);
     let controller = sync::Controller {
         cx,
         pods,

@@ -27,13 +27,13 @@ const EVENT: &str = "DeviceTaintManagerEviction";
 const REASON: &str = "DeletionByDeviceTaintManager";
 const MESSAGE: &str = "Device Taint manager: deleting due to NoExecute taint";
 
-static DELETIONS: Family = Family::counter(
+pub(super) static DELETIONS: Family = Family::counter(
     "device_taint_eviction_controller_pod_deletions_total",
     Stability::Alpha,
     &[],
     "Pods that were deleted because of a taint of a device.",
 );
-static LATENCY: Family = Family::histogram(
+pub(super) static LATENCY: Family = Family::histogram(
     "device_taint_eviction_controller_pod_deletion_duration_seconds",
     Stability::Alpha,
     &[],

@@ -162,6 +162,7 @@ pub(super) fn collect(
     volumes: Store<PersistentVolume>,
     claims: Store<PersistentVolumeClaim>,
 ) {
+    metrics.show(&[&CLASSIFIED, &UNCLASSIFIED]);
     let shown: Mutex<Counts> = Mutex::default();
     metrics.on_scrape(move |metrics| {
         let counts = count(&volumes.list(), &claims.list());

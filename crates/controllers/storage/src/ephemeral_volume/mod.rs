@@ -32,6 +32,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let store = pods.store().clone();
     tasks.feed(&claims, &queue, move |change| triggers::claim_changed(change, &store));
     let workers = cx.config.ephemeral_volume_controller.concurrent_ephemeral_volume_syncs;
+    cx.metrics.show(&[&sync::CREATED, &sync::FAILED]);
     let controller = sync::Controller { events: cx.events.with_source(SOURCE), cx, pods, claims };
     tasks.workers(&queue, workers.unsigned_abs() as usize, Arc::new(controller));
     Ok(())

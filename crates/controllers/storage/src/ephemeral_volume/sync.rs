@@ -12,9 +12,9 @@ use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
 use super::plan::{Action, claim_key, plan};
 
 const HELP: &str = "Number of PersistentVolumeClaim creation requests";
-static CREATED: Family =
+pub(super) static CREATED: Family =
     Family::counter("ephemeral_volume_controller_create_total", Stability::Alpha, &[], HELP);
-static FAILED: Family =
+pub(super) static FAILED: Family =
     Family::counter("ephemeral_volume_controller_create_failures_total", Stability::Alpha, &[], HELP);
 
 pub(super) struct Controller {

@@ -6,7 +6,7 @@ use crate::flags::{
     Flag, Section,
 };
 
-const UNBUFFERED: &str = "log lines are written at once, to one stream";
+const UNBUFFERED: &str = "log lines are written at once";
 
 #[rustfmt::skip]
 pub(super) const SECTIONS: &[Section] = &[
@@ -27,14 +27,12 @@ pub(super) const SECTIONS: &[Section] = &[
             "Buffer of the JSON format's info stream. Needs the feature gate LoggingAlphaOptions.")
             .effect(Unsupported(UNBUFFERED)),
         Flag::new("log-json-split-stream", Bool(|o| &mut o.logging.json_split_stream),
-            "In the JSON format, errors to stderr and the rest to stdout. Needs the feature gate LoggingAlphaOptions.")
-            .effect(Unsupported(UNBUFFERED)),
+            "In the JSON format, errors to stderr and the rest to stdout. Needs the feature gate LoggingAlphaOptions."),
         Flag::new("log-text-info-buffer-size", Quantity(|o| &mut o.logging.text_info_buffer_size),
             "Buffer of the text format's info stream. Needs the feature gate LoggingAlphaOptions.")
             .effect(Unsupported(UNBUFFERED)),
         Flag::new("log-text-split-stream", Bool(|o| &mut o.logging.text_split_stream),
-            "In the text format, errors to stderr and the rest to stdout. Needs the feature gate LoggingAlphaOptions.")
-            .effect(Unsupported(UNBUFFERED)),
+            "In the text format, errors to stderr and the rest to stdout. Needs the feature gate LoggingAlphaOptions."),
         Flag::new("logging-format", Text(|o| &mut o.logging.format), "How log lines look: text or json."),
         Flag::new("v", Level(|o| &mut o.logging.verbosity),
             "How much is logged: 0 what happens, 2 and up why, 4 and up every decision, 6 and up everything.")

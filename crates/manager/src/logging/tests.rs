@@ -1,0 +1,95 @@
+use std::sync::{Arc, Mutex};
+
+use jiff::{Timestamp, tz::TimeZone};
+use tracing::Level;
+use tracing_subscriber::layer::SubscriberExt;
+
+use super::{
+    filter,
+    lines::{Format, Lines},
+};
+
+/// What is written while `say` runs.
+fn written(format: Format, say: impl FnOnce()) -> String {
+    let written = Arc::new(Mutex::new(String::new()));
+    let out = {
+        let written = written.clone();
+        Box::new(move |_: Level, line: &str| written.lock().unwrap().push_str(line))
+    };
+    let now = || "2026-11-16T11:28:27.123456Z".parse::<Timestamp>().unwrap();
+    let lines = Lines::new(format, now, TimeZone::UTC, out);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), say);
+    let written = written.lock().unwrap().clone();
+    // Neither the process nor the line in this file matters.
+    let process = format!("{:>7}", std::process::id());
+    let written = written.replace(&process, "      1");
+    let parts = written.split("logging/tests.rs:").map(|part| part.trim_start_matches(char::is_numeric));
+    parts.collect::<Vec<_>>().join("logging/tests.rs:9")
+}
+
+fn say_everything() {
+    tracing::info!("starting");
+    tracing::warn!(error = %"no route", count = 3, "trying \"again\"");
+    let controller = tracing::info_span!("controller", controller = "job-controller", task = %"worker 0");
+    let _inside = controller.enter();
+    let sync = tracing::info_span!("sync", namespace = "a", attempt = 2u64);
+    let _inside = sync.enter();
+    tracing::error!(error = "one\ntwo", attempt = 3u64, forced = true, "gave up");
+    tracing::debug!(controller = "other", share = 0.5, "why");
+}
+
+#[test]
+fn text_lines_have_klogs_header_and_pairs() {
+    let want = "\
+I1116 11:28:27.123456       1 logging/tests.rs:9] \"starting\"
+W1116 11:28:27.123456       1 logging/tests.rs:9] \"trying \\\"again\\\"\" err=\"no route\" count=3
+E1116 11:28:27.123456       1 logging/tests.rs:9] \"gave up\" err=<
+\tone
+\ttwo
+ > logger=\"job-controller\" task=\"worker 0\" namespace=\"a\" attempt=3 forced=true
+I1116 11:28:27.123456       1 logging/tests.rs:9] \"why\" logger=\"other\" task=\"worker 0\" namespace=\"a\" attempt=2 share=0.5
+";
+    assert_eq!(written(Format::Text, say_everything), want);
+}
+
+#[test]
+fn json_lines_have_upstreams_keys() {
+    let want = r#"{"ts":1794828507123.456,"caller":"logging/tests.rs:9","msg":"starting","v":0}
+{"ts":1794828507123.456,"caller":"logging/tests.rs:9","msg":"trying \"again\"","v":0,"count":3,"err":"no route"}
+{"ts":1794828507123.456,"logger":"job-controller","caller":"logging/tests.rs:9","msg":"gave up","task":"worker 0","namespace":"a","attempt":3,"forced":true,"err":"one\ntwo"}
+{"ts":1794828507123.456,"logger":"other","caller":"logging/tests.rs:9","msg":"why","v":2,"task":"worker 0","namespace":"a","attempt":2,"share":0.5}
+"#;
+    let lines = written(Format::Json, say_everything);
+    assert_eq!(lines, want);
+    for line in lines.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn verbosity_maps_to_levels_and_modules_can_be_louder() {
+    #[rustfmt::skip]
+    let table = [
+        // -v, --vmodule,                module,                    loudest that is heard, too quiet
+        (0, "",                          "flyball_runtime",         Level::INFO,  Some(Level::DEBUG)),
+        (2, "",                          "flyball_batch::job",      Level::DEBUG, Some(Level::TRACE)),
+        (9, "",                          "flyball_runtime",         Level::TRACE, None),
+        (0, "",                          "h2::proto",               Level::WARN,  Some(Level::INFO)),
+        (8, "",                          "h2::proto",               Level::DEBUG, Some(Level::TRACE)),
+        (0, "flyball_cache::informer=6", "flyball_cache::informer", Level::TRACE, None),
+        (0, "flyball_cache::informer=6", "flyball_cache::store",    Level::INFO,  Some(Level::DEBUG)),
+    ];
+    for (verbosity, vmodule, module, heard, unheard) in table {
+        let filter = filter(verbosity, vmodule);
+        assert!(filter.would_enable(module, &heard), "-v {verbosity} {vmodule}: {filter}");
+        assert!(
+            !unheard.is_some_and(|level| filter.would_enable(module, &level)),
+            "-v {verbosity} {vmodule}: {filter}"
+        );
+    }
+}
+
+#[test]
+fn odd_patterns_are_left_out_without_a_panic() {
+    filter(0, "a=b=c,=,][=4,x=99999999999999");
+}

@@ -1,0 +1,36 @@
+//! Numbers of the caches, read at each scrape.
+
+use flyball_api::ResourceType;
+use flyball_cache::Informers;
+
+use super::{
+    INFORMER_LATENCY, INFORMER_OBJECTS, INFORMER_PANICS, INFORMER_QUEUED, INFORMER_RELISTS,
+    INFORMER_UNDECODABLE, Metrics,
+};
+
+impl Metrics {
+    /// Shows what the caches of a component count.
+    pub fn watch_informers(&self, component: &'static str, informers: &Informers) {
+        let informers = informers.clone();
+        self.on_scrape(move |metrics| {
+            for informer in informers.all() {
+                let (resource, counts) = (informer.resource(), informer.counts());
+                let guess = plural(resource);
+                let labels = [&*resource.group, component, &guess, &resource.version];
+                metrics.gauge(&INFORMER_QUEUED, &labels).set(0.0);
+                let seconds = counts.told_for.as_secs_f64();
+                metrics.histogram(&INFORMER_LATENCY, &labels).set(&counts.told, seconds);
+                let resource = resource.to_string();
+                metrics.counter(&INFORMER_PANICS, &[&resource]).at_least(counts.handler_panics as f64);
+                metrics.counter(&INFORMER_RELISTS, &[&resource]).at_least(counts.relists as f64);
+                metrics.gauge(&INFORMER_OBJECTS, &[&resource]).set(counts.objects as f64);
+                metrics.gauge(&INFORMER_UNDECODABLE, &[&resource]).set(counts.undecodable as f64);
+            }
+        });
+    }
+}
+
+/// The plural that upstream's informers guess, wrong ones included: `endpointss`, `networkpolicys`.
+fn plural(resource: &ResourceType) -> String {
+    format!("{}s", resource.kind.to_lowercase())
+}

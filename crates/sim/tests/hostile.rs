@@ -1,0 +1,212 @@
+//! Objects at the limits of what an API server accepts, given to all controllers at once: none may panic, spin or write
+//! without end, whether it hears of them one by one or finds them when it starts. Virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use flyball_sim::api::{Api, Call, Content};
+use flyball_sim::golden::backend::Backend;
+use flyball_sim::golden::embedded::InProcess;
+use flyball_sim::load::NAMESPACE;
+use flyball_sim::{load, testbed};
+use http::Method;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+const OBJECTS: &str = include_str!("hostile/objects.yaml");
+/// Those that are off unless named, too.
+const CONTROLLERS: [&str; 3] = ["*", "bootstrap-signer-controller", "token-cleaner-controller"];
+/// Time to come to rest, and time to be watched at rest.
+const SETTLE: Duration = Duration::from_secs(600);
+const WATCHED: Duration = Duration::from_secs(3600);
+/// Once a minute for what a schedule drives, and some; an autoscaler looks four times a minute.
+const WRITES_PER_OBJECT: usize = 130;
+const KEYS_PER_QUEUE: f64 = 2500.0;
+/// Most of the objects must get past the server, or nothing is tested.
+const REFUSED_AT_MOST: usize = 4;
+
+#[test]
+fn hostile_objects_break_nothing() -> anyhow::Result<()> {
+    testbed::embedded("hostile_objects_break_nothing", &CONTROLLERS, async |cluster| {
+        let api = cluster.api().clone();
+        load::create_namespace(&api).await?;
+        let controllers = CONTROLLERS.map(str::to_owned);
+        cluster.start_kcm(&controllers, &[]).await?;
+        let mut refused = vec![];
+        for object in objects()? {
+            if let Err(why) = create(&api, &object).await {
+                refused.push(format!("{} {}: {why:#}", object["kind"], object["metadata"]["name"]));
+            }
+        }
+        println!("refused by the server:\n{}", refused.join("\n"));
+        ensure!(refused.len() <= REFUSED_AT_MOST, "{} objects were refused", refused.len());
+
+        at_rest(cluster, "heard of one by one").await?;
+        cluster.stop_kcm().await;
+        cluster.start_kcm(&controllers, &[]).await?;
+        at_rest(cluster, "found at the start").await?;
+        api.send(Call::new(Method::DELETE, &format!("/api/v1/namespaces/{NAMESPACE}"))).await?;
+        at_rest(cluster, "deleted").await
+    })
+}
+
+/// Lets things settle, then watches for an hour.
+async fn at_rest(cluster: &mut InProcess, when: &str) -> anyhow::Result<()> {
+    tokio::time::sleep(SETTLE).await;
+    cluster.audit();
+    let before = numbers(cluster);
+    tokio::time::sleep(WATCHED).await;
+    ensure!(cluster.kcm_ended().is_none(), "{when}: the controller manager ended");
+    let after = numbers(cluster);
+
+    let is_trouble = |name: &str| name.contains("panics_total") || name.contains("undecodable");
+    let trouble: Vec<_> = after.iter().filter(|(name, n)| is_trouble(name) && **n > 0.0).collect();
+    ensure!(trouble.is_empty(), "{when}: {trouble:?}");
+    for (name, now) in after.iter().filter(|(name, _)| name.starts_with("workqueue_adds_total")) {
+        let keys = now - before.get(name).copied().unwrap_or_default();
+        ensure!(keys <= KEYS_PER_QUEUE, "{when}: {name} grew by {keys}");
+    }
+    let mut writes: BTreeMap<String, usize> = BTreeMap::new();
+    for entry in cluster.audit().iter().filter(|entry| entry.by_manager() && entry.is_write()) {
+        let about = format!("{} {} {} {}", entry.actor(), entry.verb, entry.resource, entry.name);
+        *writes.entry(about).or_default() += 1;
+    }
+    writes
+        .retain(|about, count| *count > WRITES_PER_OBJECT && !about.contains("create subjectaccessreviews"));
+    ensure!(writes.is_empty(), "{when}: {writes:#?}");
+    Ok(())
+}
+
+/// Every number of `/metrics`, by series.
+fn numbers(cluster: &InProcess) -> BTreeMap<String, f64> {
+    let text = cluster.metrics();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| {
+            line.rsplit_once(' ').and_then(|(name, n)| Some((name.to_owned(), n.parse().ok()?)))
+        })
+        .collect()
+}
+
+async fn create(api: &Api, object: &Value) -> anyhow::Result<()> {
+    let resource = api.resource_of(object).await?;
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(NAMESPACE);
+    let namespace = Some(namespace).filter(|_| resource.namespaced);
+    let path = resource.url(namespace, None, None);
+    api.send(Call::new(Method::POST, &path).body(object, Content::Json)).await.context("create")?;
+    let Some(status) = object.get("status") else { return Ok(()) };
+    let name = object["metadata"]["name"].as_str();
+    let path = resource.url(namespace, name, Some("status"));
+    let patch = json!({"status": status});
+    api.send(Call::new(Method::PATCH, &path).body(&patch, Content::MergePatch)).await.context("status")?;
+    Ok(())
+}
+
+/// What is written down, and what is too long or too regular to be.
+fn objects() -> anyhow::Result<Vec<Value>> {
+    let written: Result<Vec<Value>, _> =
+        serde_yaml::Deserializer::from_str(OBJECTS).map(Value::deserialize).collect();
+    let mut objects = written?;
+    objects.extend(cron_jobs());
+    objects.extend(long_lists());
+    objects.extend(deep_objects());
+    Ok(objects)
+}
+
+fn cron_jobs() -> impl Iterator<Item = Value> {
+    #[rustfmt::skip]
+    let table = [
+        // name                      schedule                                                      time zone        status
+        ("never",                    "0 0 31 2 *",                                                 "Etc/UTC",       json!({})),
+        ("leap-day",                 "59 23 29 2 1",                                               "Pacific/Apia",  json!({"lastScheduleTime": "1900-01-01T00:00:00Z"})),
+        ("every-minute-since-1900",  "* * * * *",                                                  "Asia/Kolkata",  json!({"lastScheduleTime": "1900-01-01T00:00:00Z", "active": [{"name": "gone", "uid": "gone"}, {}]})),
+        ("already-in-the-future",    "@hourly",                                                    "Etc/UTC",       json!({"lastScheduleTime": "9999-12-31T23:59:59Z", "lastSuccessfulTime": "0001-01-01T00:00:00Z"})),
+        ("hardly-ever",              "@every 2562047h47m16s",                                      "Etc/UTC",       json!({})),
+        ("every-list",               "0-59/1,1,2,3,4,5,6,7,8,9 */23 ?,*,1-31 JAN-DEC,1 sun-sat,0", "Africa/Cairo",  json!({})),
+    ];
+    table.into_iter().map(|(name, schedule, zone, status)| {
+        json!({
+            "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name},
+            "spec": {
+                "schedule": schedule,
+                "timeZone": zone,
+                "concurrencyPolicy": "Forbid",
+                "startingDeadlineSeconds": i64::MAX,
+                "successfulJobsHistoryLimit": i32::MAX,
+                "failedJobsHistoryLimit": i32::MAX,
+                "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}},
+            },
+            "status": status,
+        })
+    })
+}
+
+/// Ten thousand of what there is usually one of.
+fn long_lists() -> Vec<Value> {
+    const MANY: usize = 10_000;
+    let many = |one: fn(usize) -> Value| Value::from_iter((0..MANY).map(one));
+    let long_text = "x".repeat(200_000);
+    vec![
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "ten-thousand-owners",
+                "annotations": {"example.com/long": long_text},
+                "ownerReferences": many(|i| json!({"apiVersion": "v1", "kind": "Pod", "name": format!("p{i}"), "uid": format!("uid-{i}")})),
+            },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "ten-thousand-addresses"},
+            "subsets": [{
+                "addresses": many(|i| json!({"ip": format!("10.{}.{}.{}", i >> 16, (i >> 8) & 255, i & 255)})),
+                "ports": [{"port": 80}],
+            }],
+        }),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ten-thousand-addresses"}, "spec": {"ports": [{"port": 80}]}}),
+        json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "ten-thousand-secrets"},
+            "secrets": many(|i| json!({"name": format!("s{i}")})),
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "ten-thousand-volumes"},
+            "status": {
+                "conditions": many(|i| json!({"type": format!("T{i}"), "status": "True"})),
+                "volumesAttached": many(|i| json!({"name": format!("kubernetes.io/csi/d^{i}"), "devicePath": ""})),
+            },
+        }),
+    ]
+}
+
+/// Nested as deeply as the server takes it.
+fn deep_objects() -> Vec<Value> {
+    const DEEP: usize = 100;
+    let deep = (0..DEEP).fold(json!({}), |inner, _| json!({"x": inner}));
+    let version = json!({
+        "name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+        "subresources": {"scale": {"specReplicasPath": ".spec.x", "statusReplicasPath": ".status.x", "labelSelectorPath": ".spec.selector"}},
+    });
+    vec![
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "versions": [version],
+                "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            },
+        }),
+        json!({
+            "apiVersion": "example.com/v1", "kind": "Thing",
+            "metadata": {"name": "deep", "finalizers": ["foregroundDeletion"]},
+            "spec": {"deep": deep, "selector": "this is (not a selector"},
+        }),
+        json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "of-a-thing"},
+            "spec": {"maxReplicas": i32::MAX, "scaleTargetRef": {"apiVersion": "example.com/v1", "kind": "Thing", "name": "deep"}},
+        }),
+        json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "deep", "labels": {"app": "far"}},
+            "revision": i64::MAX, "data": {"spec": {"template": deep}},
+        }),
+    ]
+}
