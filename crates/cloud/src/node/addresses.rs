@@ -48,12 +48,12 @@ pub fn wanted(node: &Node, provided: &[NodeAddress]) -> Result<Option<Vec<NodeAd
     Ok((!are_alike(&node.status.addresses, &addresses)).then_some(addresses))
 }
 
-/// The patch of the status that replaces a Node's addresses by others.
+/// The patch of the status that replaces a Node's addresses by others, if it still is as it was seen.
 pub fn patch(node: &Node, addresses: &[NodeAddress]) -> Value {
     // By the schema addresses are merged by type, which is wrong: a machine may have two of a type.
     let entries = addresses.iter().map(|address| json!(address)).chain([json!({"$patch": "replace"})]);
     json!({
-        "metadata": {"uid": node.metadata.uid},
+        "metadata": {"resourceVersion": node.metadata.resource_version.to_string()},
         "status": {"addresses": entries.collect::<Vec<Value>>()},
     })
 }

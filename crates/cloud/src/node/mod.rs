@@ -7,7 +7,8 @@
 //! - **Watches** Nodes. **Writes** of a Node: `spec.providerID` and `spec.taints` once, those labels,
 //!   `status.addresses`.
 //! - Upstream: `cloud-provider/controllers/node`. What differs: addresses that could not be written are written as soon
-//!   as possible, not with the next round; two addresses of the same kind are no reason to write in every round.
+//!   as possible, not with the next round; two addresses of the same kind are no reason to write in every round; what
+//!   a kubelet reports in the meantime is not overwritten.
 
 pub mod addresses;
 pub mod invariants;

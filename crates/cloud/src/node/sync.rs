@@ -124,9 +124,8 @@ impl Controller {
         addressed
     }
 
-    /// Writes what the cloud knows, and lifts the taint. Gives the Node that was read for it; none if there is no such
-    /// Node any more, or nothing left to do.
-    async fn complete(&self, node: &Node, metadata: &Metadata) -> Result<Option<WithRaw<Node>>, SyncError> {
+    /// Writes what the cloud knows, and lifts the taint. Gives the Node as it is then; none if it is gone.
+    async fn complete(&self, node: &Node, metadata: &Metadata) -> Result<Option<Node>, SyncError> {
         let key = node.key();
         let doing = || format!("initialising node {key}");
         let mut refused = None;
@@ -136,18 +135,17 @@ impl Controller {
             }
             let live = or_gone(self.cx.client.get_as::<WithRaw<Node>>(&Node::TYPE, &key, None).await)
                 .map_err(SyncError::api(doing()))?;
-            let is_it =
-                |live: &WithRaw<Node>| live.metadata.uid == node.metadata.uid && is_uninitialized(live);
-            let Some(live) = live.filter(is_it) else { return Ok(None) };
+            let Some(live) = live.filter(|live| live.metadata.uid == node.metadata.uid) else {
+                return Ok(None);
+            };
+            if !is_uninitialized(&live) {
+                // It was done, perhaps by ourselves without hearing of it.
+                return Ok(Some((*live).clone()));
+            }
             let body = initialised(live.raw().to_value(), &live, metadata);
             let why = format!("the cloud knows its machine as {}", metadata.provider_id);
-            match self
-                .cx
-                .writer(&key)
-                .update_dynamic::<PartialObject>(&Node::TYPE, &key, None, &body, why)
-                .await
-            {
-                Ok(_) => return Ok(Some(live)),
+            match self.cx.writer(&key).update::<Node>(&key, None, &body, why).await {
+                Ok(complete) => return Ok(Some(complete)),
                 Err(error) if error.is_conflict() => refused = Some(error),
                 Err(error) if error.is_not_found() => return Ok(None),
                 Err(error) => return Err(SyncError::api(doing())(error)),
@@ -156,19 +154,31 @@ impl Controller {
         refused.map_or(Ok(None), |error| Err(SyncError::api(doing())(error)))
     }
 
-    /// Writes the addresses that a Node should have, if it has others.
+    /// Writes the addresses that a Node should have, if it has others. The list is replaced as a whole, so it must
+    /// still be the one that was looked at: the kubelet may just be adding its host's name.
     async fn write_addresses(&self, node: &Node, metadata: Option<&Metadata>) -> Result<(), SyncError> {
         let key = node.key();
+        let doing = || format!("addressing node {key}");
         let provided = metadata.map(|metadata| metadata.addresses.as_slice()).unwrap_or_default();
-        let wanted = addresses::wanted(node, provided)
-            .map_err(|problem| SyncError::other(format!("addressing node {key}"), problem).never())?;
-        if let Some(wanted) = wanted {
-            let patch = Patch::Strategic(addresses::patch(node, &wanted));
-            let writer = self.cx.writer(&key).unawaited();
-            let why = "its machine has other addresses";
-            let written =
-                writer.patch_dynamic::<PartialObject>(&Node::TYPE, &key, Some("status"), patch, why).await;
-            or_gone(written).map_err(SyncError::api(format!("addressing node {key}")))?;
+        let mut fresh: Option<Node> = None;
+        for attempt in 1.. {
+            let seen = fresh.as_ref().unwrap_or(node);
+            let wanted = addresses::wanted(seen, provided)
+                .map_err(|problem| SyncError::other(doing(), problem).never())?;
+            let Some(wanted) = wanted else { break };
+            let patch = Patch::Strategic(addresses::patch(seen, &wanted));
+            let (writer, why) = (self.cx.writer(&key).unawaited(), "its machine has other addresses");
+            match writer.patch_dynamic::<PartialObject>(&Node::TYPE, &key, Some("status"), patch, why).await {
+                Err(error) if error.is_conflict() && attempt < TRIES => {}
+                written => {
+                    or_gone(written).map_err(SyncError::api(doing()))?;
+                    break;
+                }
+            }
+            match or_gone(self.cx.client.get::<Node>(&key).await).map_err(SyncError::api(doing()))? {
+                Some(live) if live.metadata.uid == node.metadata.uid => fresh = Some(live),
+                _ => break,
+            }
         }
         self.owed.lock().remove(&key);
         Ok(())

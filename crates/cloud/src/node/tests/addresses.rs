@@ -59,11 +59,11 @@ fn addresses_are_the_clouds_with_the_kubelets_wishes() {
 
 #[test]
 fn the_patch_replaces_the_list() {
-    let node = node("", "", json!({}));
+    let node = node("", "", json!({"metadata": {"resourceVersion": "7"}}));
     assert_eq!(
         patch(&node, &parse("in:10.0.0.1")),
         json!({
-            "metadata": {"uid": "u"},
+            "metadata": {"resourceVersion": "7"},
             "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"$patch": "replace"}]},
         })
     );
