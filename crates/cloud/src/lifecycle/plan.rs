@@ -43,8 +43,7 @@ pub enum Action {
 
 /// A first look at a Node.
 pub fn look(node: &Node) -> Look {
-    let is_ready = node.condition("Ready").is_some_and(|ready| ready.is_true());
-    match (is_ready, is_tainted(node)) {
+    match (node.is_ready(), is_tainted(node)) {
         (true, false) => Look::Well,
         (true, true) => Look::Recovered,
         (false, _) => Look::Silent,
