@@ -75,7 +75,15 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     };
     let controllers = chosen(Choice::Run);
     let missing: Vec<&str> = chosen(Choice::Missing).iter().map(|controller| controller.name).collect();
-    let notices = notices(component, &given, &missing);
+    let mut notices = notices(component, &given, &missing);
+    let elsewhere = chosen(Choice::Cloud).into_iter().map(|controller| controller.name);
+    let elsewhere: Vec<&str> = elsewhere.filter(|name| names.iter().any(|listed| listed == name)).collect();
+    if !elsewhere.is_empty() {
+        notices.push(format!(
+            "controllers that live in a cloud-controller-manager and do not run here: {}",
+            elsewhere.join(", ")
+        ));
+    }
     Ok(Prepared { component, controllers, flagz, metrics, notices, gates, options })
 }
 

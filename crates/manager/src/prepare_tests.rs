@@ -166,3 +166,16 @@ fn the_second_service_range_is_kept_apart() {
         ("10.96.0.0/12", "fd00::/108")
     );
 }
+
+#[test]
+fn who_names_a_controller_for_clouds_is_told_where_it_lives() {
+    #[rustfmt::skip]
+    let table: &[(&str, &[&str])] = &[
+        ("--controllers=*",            &[]),
+        ("--controllers=*,-service",   &[]),
+        ("--controllers=route,*",      &["controllers that live in a cloud-controller-manager and do not run here: node-route-controller"]),
+    ];
+    for (argument, want) in table {
+        assert_eq!(prepare(parsed(&[argument])).unwrap().notices, *want, "{argument}");
+    }
+}
