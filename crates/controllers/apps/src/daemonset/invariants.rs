@@ -1,7 +1,9 @@
 //! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
+use flyball_api::pod::Pod;
+
 use super::plan::{BURST, Plan, Why};
-use super::view::View;
+use super::view::{Spot, View};
 
 /// Checks a plan against its view.
 ///
@@ -14,13 +16,18 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
     let spot = |node: &str| view.spots.get(node);
     let alive =
         |node: &str| spot(node).map_or(0, |spot| spot.pods.iter().filter(|pod| pod.is_active()).count());
-    let serves = |spot: &super::view::Spot<'_>| {
+    let serves = |spot: &Spot<'_>| {
         spot.fit.should_run
             && spot.pods.iter().any(|pod| !pod.metadata.is_deleting() && view.is_available(pod))
     };
     let serving = view.spots.values().filter(|spot| serves(spot)).count();
     let updated = || plan.delete.iter().filter(|(_, _, why)| *why == Why::Outdated);
     let taken_from_service = updated().filter(|(pod, _, _)| view.is_available(pod)).count();
+    let surging = view.spots.values().filter(|spot| is_surging(view, spot)).count();
+    let surged = plan.create.iter().filter(|node| {
+        spot(node).is_some_and(|spot| living(view, spot, false).iter().any(|pod| view.is_available(pod)))
+    });
+    let surged = surged.count();
     let rules = [
         (
             "pods are made only where they should run",
@@ -34,6 +41,7 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
             "one living pod per node, or two while surging",
             plan.create.iter().all(|node| alive(node) <= usize::from(view.is_surging())),
         ),
+        ("no more nodes surge than may", surged == 0 || surging + surged <= surge),
         (
             "without surge a node gets a pod only when it has none at all",
             view.is_surging()
@@ -67,4 +75,16 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
         .iter()
         .find(|(_, holds)| !holds)
         .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: planned {plan:?}")))
+}
+
+/// The living pods of a node that are of the present template, or those that are not.
+fn living<'a>(view: &View<'_>, spot: &Spot<'a>, updated: bool) -> Vec<&'a Pod> {
+    let is_meant = |pod: &&Pod| !pod.metadata.is_deleting() && view.is_updated(pod) == updated;
+    spot.pods.iter().copied().filter(is_meant).collect()
+}
+
+/// Whether a node has a pod too many, and will have until the new one serves.
+fn is_surging(view: &View<'_>, spot: &Spot<'_>) -> bool {
+    let (old, new) = (living(view, spot, false), living(view, spot, true));
+    old.len() > 1 || new.len() > 1 || old.len() == 1 && new.iter().any(|pod| !view.is_available(pod))
 }

@@ -1,5 +1,11 @@
 //! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use flyball_api::pod::Pod;
+use flyball_common::spare::Usefulness;
+
 use super::Replicated;
 use super::plan::{Action, BURST, View};
 
@@ -14,17 +20,37 @@ pub fn check<T: Replicated>(view: &View<'_, T>, actions: &[Action<'_>]) -> Resul
         .iter()
         .filter_map(|a| if let Action::Delete { pod, .. } = a { Some(&pod.metadata.uid) } else { None })
         .collect();
+    let distinct: BTreeSet<_> = deleted.iter().map(|uid| uid.to_smol_str()).collect();
+    let (going, staying): (Vec<_>, Vec<_>) =
+        view.pods.iter().partition(|pod| distinct.contains(&pod.metadata.uid.to_smol_str()));
+    let mut crowds = BTreeMap::<&str, usize>::new();
+    for pod in view.family.iter().filter(|pod| pod.is_active()) {
+        *crowds.entry(&pod.spec.node_name).or_default() += 1;
+    }
+    let worth = |pod: &Pod| worth(pod, crowds.get(pod.spec.node_name.as_str()).copied().unwrap_or(0));
+    let most_worth = going.iter().map(|pod| worth(pod)).max();
     let rules = [
         ("a set that is being deleted is left alone", !view.set.is_deleting() || actions.is_empty()),
         ("never both making and deleting", made == 0 || deleted.is_empty()),
         ("never more than wanted", have >= want || have + made <= want),
         ("never fewer than wanted", have <= want || have - deleted.len() >= want),
         ("at most a burst", made <= BURST && deleted.len() <= BURST),
-        ("no pod deleted twice", deleted.iter().enumerate().all(|(n, uid)| !deleted[..n].contains(uid))),
+        ("no pod deleted twice", distinct.len() == deleted.len()),
+        (
+            "no pod goes while one of less worth stays",
+            most_worth.is_none_or(|most| staying.iter().all(|pod| worth(pod) >= most)),
+        ),
         ("progress while there is a gap", view.set.is_deleting() || have == want || !actions.is_empty()),
     ];
     rules
         .iter()
         .find(|(_, holds)| !holds)
         .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: have {have}, want {want}, planned {actions:?}")))
+}
+
+/// What counts for most in the order of deletion: a node, a phase, readiness, the user's word, fewer neighbours. Ages
+/// and restarts come after that.
+fn worth(pod: &Pod, neighbours: usize) -> (bool, u8, bool, i32, Reverse<usize>) {
+    let of = Usefulness::of(pod, neighbours);
+    (of.assigned, of.phase, of.ready.is_some(), of.deletion_cost, Reverse(of.neighbours))
 }

@@ -1,5 +1,7 @@
 //! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
+use flyball_api::pod::Pod;
+
 use super::identity;
 use super::plan::{Action, BURST, Plan, Why};
 use super::view::{Roster, View};
@@ -27,6 +29,17 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
     let taken_from_service = updated.clone().filter(|(pod, _)| !view.is_unavailable(pod)).count();
     let available = roster.replicas.values().filter(|pod| !view.is_unavailable(pod)).count();
     let least = i64::from(view.wanted()) - view.max_unavailable().unwrap_or(1);
+    let numbers = |wanted: Why| -> Vec<i32> {
+        let chosen = deleted.iter().filter(|(_, why)| *why == wanted);
+        chosen.filter_map(|(pod, _)| identity::ordinal(pod)).collect()
+    };
+    let is_descending = |numbers: &[i32]| numbers.is_sorted_by(|one, next| one > next);
+    let (scaled_down, outdated) = (numbers(Why::ScaledDown), numbers(Why::Outdated));
+    let is_passed_over = |(ordinal, pod): (&i32, &&Pod)| {
+        let is_old =
+            identity::revision(pod) != view.update && !pod.metadata.is_deleting() && !pod.is_finished();
+        is_old && outdated.iter().min().is_some_and(|lowest| ordinal > lowest) && !outdated.contains(ordinal)
+    };
     let rules = [
         ("a set that is being deleted is left alone", !view.set.metadata.is_deleting() || actions.is_empty()),
         (
@@ -44,6 +57,14 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
             "an ordered set deletes one pod at a time",
             !ordered || view.obeys_max_unavailable || deleted.len() <= 1,
         ),
+        ("pods are made from the first", created.is_sorted()),
+        ("pods are scaled away from the last", is_descending(&scaled_down)),
+        (
+            "an ordered set scales its last pod away",
+            !ordered || scaled_down.iter().all(|gone| roster.condemned.keys().next_back() == Some(gone)),
+        ),
+        ("pods are updated from the last", is_descending(&outdated)),
+        ("no old pod is passed over", !roster.replicas.iter().any(is_passed_over)),
         ("at most a burst", created.len() <= BURST),
         ("nobody dies twice", deleted.iter().all(|(pod, _)| !pod.metadata.is_deleting())),
         (

@@ -40,6 +40,20 @@ fn node_words() -> impl Strategy<Value = String> {
     })
 }
 
+/// Pods of all sorts anywhere, or what an update meets: nodes with one pod each, or with two where it surges.
+fn pods_anywhere() -> impl Strategy<Value = Vec<String>> {
+    let pairs = ["ready=3600", "ready=3600,old", "ready=3600,old", "unready", "unready,old", "ready=5,old"];
+    let on_node = (prop::sample::select(pairs.to_vec()), prop::bool::weighted(0.2));
+    let tidy = proptest::collection::vec(on_node, 6).prop_map(|nodes| {
+        let words = nodes.iter().enumerate().flat_map(|(node, (words, has_successor))| {
+            let successor = has_successor.then(|| format!("@n{node}:unready"));
+            [Some(format!("@n{node}:{words}")), successor].into_iter().flatten()
+        });
+        words.collect()
+    });
+    prop_oneof![proptest::collection::vec(pod_words(), 0..12), tidy]
+}
+
 fn named(words: &[String]) -> String {
     words.iter().enumerate().map(|(n, words)| format!("p{n}{words}")).collect::<Vec<_>>().join(" ")
 }
@@ -49,7 +63,7 @@ proptest! {
     fn every_plan_keeps_the_invariants(
         set_words in set_words(),
         node_words in node_words(),
-        pod_words in proptest::collection::vec(pod_words(), 0..12),
+        pod_words in pods_anywhere(),
     ) {
         let (set, nodes, pods) = (set(&set_words), nodes(&node_words), pods(&named(&pod_words)));
         let view = view(&set, &nodes, &pods);

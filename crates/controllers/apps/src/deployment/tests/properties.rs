@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{World, set};
-use crate::deployment::annotations::{DESIRED_REPLICAS, with_sizes};
+use crate::deployment::annotations::{DESIRED_REPLICAS, REVISION, with_sizes};
 use crate::deployment::invariants;
 use crate::deployment::plan::{Action, plan};
 use crate::deployment::status::{Outcome, statement};
@@ -109,9 +109,9 @@ proptest! {
         words in words(),
         sets in proptest::collection::vec(set_words(), 0..6),
         has_new: bool,
-        paused: bool,
+        state in prop::sample::select(vec!["", "", "", "paused", "deleting"]),
     ) {
-        let words = if paused { format!("{words} paused") } else { words };
+        let words = format!("{words} {state}");
         let world = World::new(&words, &sets_text(&sets, has_new));
         let view = world.view();
         let planned = plan(&view);
@@ -143,6 +143,8 @@ proptest! {
         prop_assert_eq!(new.spec.replicas.map(i64::from), Some(desired), "{:?}", sizes);
         prop_assert_eq!(planned.fleet.active_old().count(), 0, "{:?}", sizes);
         prop_assert!(planned.fleet.old.len() <= 2, "{:?}", sizes);
+        let revision = |set: &ReplicaSet| set.metadata.annotations.get(REVISION).and_then(|text| text.parse::<i64>().ok());
+        prop_assert!(planned.fleet.old.iter().all(|old| revision(old) < revision(new)), "the latest revision is the new one's");
         if desired > 0 {
             let noted = new.metadata.annotations.get(DESIRED_REPLICAS).map(str::to_owned);
             prop_assert!(noted.is_none_or(|noted| noted == desired.to_string()));

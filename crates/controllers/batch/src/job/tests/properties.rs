@@ -11,12 +11,13 @@ use rustc_hash::FxHashSet;
 use serde_json::json;
 
 use super::world::{indexed, job, now, pod, reported, view};
+use crate::job::indexes::Indexes;
 use crate::job::invariants;
 use crate::job::plan::{Step, plan};
 use crate::job::status::{conclude, settle, still_tracked};
 use crate::job::tally::Tally;
 use crate::job::verdict::verdict;
-use crate::job::view::{View, has_finalizer, in_order};
+use crate::job::view::{View, completion_index, has_finalizer, in_order};
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -39,13 +40,15 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The cluster: one Job, its pods, and what really became of them.
+/// The cluster: one Job, its pods, and what really became of those that it is to count.
 struct Model {
     job: Job,
     pods: Vec<Arc<Pod>>,
     made: usize,
     succeeded: FxHashSet<String>,
     failed: FxHashSet<String>,
+    /// The indexes of those that succeeded.
+    done: FxHashSet<u32>,
 }
 
 impl Model {
@@ -86,13 +89,25 @@ impl Model {
                     self.pods.push(pod(&format!("p{}:pending{index}", self.made)));
                 }
             }
-            Step::Stop(pods) | Step::Discard(pods) => {
+            Step::Stop(pods) => {
                 for gone in pods {
                     if !spend() {
                         return;
                     }
-                    let keeps = matches!(step, Step::Stop(_));
-                    self.delete(&gone.metadata.name, keeps);
+                    self.delete(&gone.metadata.name);
+                }
+            }
+            Step::Discard(pods) => {
+                for gone in pods {
+                    // What is not to count loses its finalizer first. A crash may come between the two.
+                    if !spend() {
+                        return;
+                    }
+                    self.free(&gone.metadata.name);
+                    if !spend() {
+                        return;
+                    }
+                    self.delete(&gone.metadata.name);
                 }
             }
             Step::Nothing | Step::Wait(_) => {}
@@ -101,14 +116,42 @@ impl Model {
         self.pods = in_order(std::mem::take(&mut self.pods));
     }
 
-    fn delete(&mut self, name: &str, keeps_finalizer: bool) {
-        let Some(n) = self.pods.iter().position(|pod| pod.metadata.name == name) else { return };
-        self.change(n, |pod| {
-            // Long ago, so that replacements need not wait.
-            pod.metadata.deletion_timestamp = Timestamp::from_second(now().as_second() - 3600).ok();
-            if !keeps_finalizer {
-                pod.metadata.finalizers = Box::new([]);
+    fn position(&self, name: &str) -> Option<usize> {
+        self.pods.iter().position(|pod| pod.metadata.name == name)
+    }
+
+    /// Deletes a pod. One that is tracked stays until it is counted, and it counts as failed.
+    fn delete(&mut self, name: &str) {
+        let Some(n) = self.position(name) else { return };
+        if has_finalizer(&self.pods[n]) {
+            self.failed.insert(name.to_owned());
+        }
+        // Long ago, so that replacements need not wait.
+        let when = Timestamp::from_second(now().as_second() - 3600).ok();
+        self.change(n, |pod| pod.metadata.deletion_timestamp = when);
+    }
+
+    fn free(&mut self, name: &str) {
+        let Some(n) = self.position(name) else { return };
+        self.change(n, |pod| pod.metadata.finalizers = Box::new([]));
+    }
+
+    /// A pod ends. Nobody counts one that has no finalizer any more.
+    fn end(&mut self, n: usize, phase: Phase) {
+        let pod = &self.pods[n];
+        if has_finalizer(pod) {
+            let name = pod.metadata.name.to_string();
+            if phase == Phase::Succeeded {
+                self.succeeded.insert(name);
+                self.done.extend(completion_index(pod));
+            } else {
+                self.failed.insert(name);
             }
+        }
+        self.change(n, |pod| {
+            pod.status.phase = phase;
+            // Long ago, so that replacements need not wait.
+            pod.metadata.creation_timestamp = None;
         });
     }
 
@@ -128,9 +171,7 @@ impl Model {
                 break;
             }
             tracked.remove(&freed.metadata.uid);
-            if let Some(n) = self.pods.iter().position(|pod| pod.metadata.name == freed.metadata.name) {
-                self.change(n, |pod| pod.metadata.finalizers = Box::new([]));
-            }
+            self.free(&freed.metadata.name);
         }
         let mut status: JobStatus = report.status.clone();
         let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
@@ -144,19 +185,23 @@ impl Model {
         }
     }
 
-    /// Pods that ended and whose finalizer somebody other than the Job's own deletion may not take: they count.
+    /// No more is counted than has happened, and no index has two pods.
     fn check(&self) {
-        let uncounted = self.job.status.uncounted_terminated_pods.clone().unwrap_or_default();
-        let failed = self.job.status.failed as usize;
-        assert!(failed <= self.failed.len() + self.made, "more failures than pods");
-        assert!(failed + uncounted.failed.len() <= self.made, "a failure counted twice");
-        if !self.job.spec.is_indexed() {
-            let succeeded = self.job.status.succeeded as usize;
-            assert!(succeeded <= self.succeeded.len(), "a success counted twice");
+        let status = &self.job.status;
+        let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
+        let failed = status.failed as usize + uncounted.failed.len();
+        assert!(failed <= self.failed.len(), "a failure counted twice: {status:?}");
+        if self.job.spec.is_indexed() {
+            let told = Indexes::parse(&status.completed_indexes, u32::MAX);
+            assert_eq!(told.total(), status.succeeded as usize, "{status:?}");
+            assert!(told.total() <= self.done.len(), "an index counted twice: {status:?}");
+        } else {
+            let succeeded = status.succeeded as usize + uncounted.succeeded.len();
+            assert!(succeeded <= self.succeeded.len(), "a success counted twice: {status:?}");
         }
         let mut indexes = FxHashSet::default();
         for n in self.active() {
-            if let Some(index) = crate::job::view::completion_index(&self.pods[n]) {
+            if let Some(index) = completion_index(&self.pods[n]) {
                 assert!(indexes.insert(index), "two active pods for index {index}");
             }
         }
@@ -168,23 +213,12 @@ impl Model {
         match event {
             Event::Ends(n, well) => {
                 let Some(n) = pick(n) else { return };
-                let name = self.pods[n].metadata.name.to_string();
-                if well {
-                    self.succeeded.insert(name)
-                } else {
-                    self.failed.insert(name)
-                };
-                self.change(n, |pod| {
-                    pod.status.phase = if well { Phase::Succeeded } else { Phase::Failed };
-                    // Long ago, so that replacements need not wait.
-                    pod.metadata.creation_timestamp = None;
-                });
+                self.end(n, if well { Phase::Succeeded } else { Phase::Failed });
             }
             Event::Deleted(n) => {
                 let Some(n) = pick(n) else { return };
-                let name = self.pods[n].metadata.name.to_string();
-                self.failed.insert(name.clone());
-                self.delete(&name, true);
+                let name = self.pods[n].metadata.name.clone();
+                self.delete(&name);
             }
             Event::Sync(mut budget) => self.sync(&mut budget),
             Event::Parallelism(parallelism) => {
@@ -197,8 +231,8 @@ impl Model {
 }
 
 fn run(job: Job, events: Vec<Event>) {
-    let mut model =
-        Model { job, pods: vec![], made: 0, succeeded: FxHashSet::default(), failed: FxHashSet::default() };
+    let (succeeded, failed, done) = Default::default();
+    let mut model = Model { job, pods: vec![], made: 0, succeeded, failed, done };
     for event in events {
         model.happens(event);
         model.check();
@@ -209,9 +243,7 @@ fn run(job: Job, events: Vec<Event>) {
         model.sync(&mut 1_000);
         model.check();
         while let Some(n) = model.active().first().copied() {
-            let name = model.pods[n].metadata.name.to_string();
-            model.succeeded.insert(name);
-            model.change(n, |pod| pod.status.phase = Phase::Succeeded);
+            model.end(n, Phase::Succeeded);
         }
         // Nobody runs the pods that are being deleted: their node lets them go at once.
         for pod in &mut model.pods {
@@ -225,6 +257,13 @@ fn run(job: Job, events: Vec<Event>) {
     assert!(model.pods.iter().all(|pod| !has_finalizer(pod)), "a finalizer is left");
     let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
     assert!(uncounted.succeeded.is_empty() && uncounted.failed.is_empty(), "a pod is not counted");
+    assert_eq!(status.failed as usize, model.failed.len(), "every failure is told: {status:?}");
+    if model.job.spec.is_indexed() {
+        let done: Indexes = model.done.iter().copied().collect();
+        assert_eq!(status.completed_indexes, done.to_string(), "every index that is done is told");
+    } else {
+        assert_eq!(status.succeeded as usize, model.succeeded.len(), "every success is told: {status:?}");
+    }
 }
 
 proptest! {
