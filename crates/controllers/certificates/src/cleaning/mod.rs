@@ -3,8 +3,8 @@
 //! - **Promise**: within an hour a request goes that was issued or refused more than an hour ago, that has waited (for a
 //!   decision, or for its signer) for more than a day, or whose certificate has expired.
 //! - **Watches** CertificateSigningRequests; looks once an hour. **Writes** nothing, deletes.
-//! - Upstream: `pkg/controller/certificates/cleaner/cleaner.go`. What differs: the first look waits until the cache is
-//!   filled, and a request that was changed since it was looked at stays until the next one.
+//! - Upstream: `pkg/controller/certificates/cleaner/cleaner.go`. What differs: a request that was changed since it
+//!   was looked at stays until the next look.
 
 pub mod plan;
 mod sync;

@@ -20,8 +20,9 @@ pub(super) struct Cleaner {
 impl Cleaner {
     pub(super) async fn run(&self) {
         loop {
-            self.look().await;
+            // Upstream: cleaner.go, Run: looks at the start, too, at a cache that is still empty, and so finds nothing.
             tokio::time::sleep(PERIOD).await;
+            self.look().await;
         }
     }
 
