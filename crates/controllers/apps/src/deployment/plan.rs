@@ -149,4 +149,9 @@ impl Plan<'_> {
         });
         planned.or(self.fleet.new.map(|set| &set.metadata.annotations))?.get(REVISION)
     }
+
+    /// Whether the ReplicaSet of the present template is yet to be brought up to date.
+    pub fn is_revising(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Revise { .. }))
+    }
 }

@@ -22,6 +22,8 @@ pub enum Outcome<'a> {
     CreateFailed(&'a str),
     /// Its name was taken by something else.
     NameTaken,
+    /// Nothing was done yet: sets were adopted just now, and what is known of them is out of date.
+    Adopted,
 }
 
 /// What is to be written by a PUT on the status: it carries the revision along.
@@ -46,16 +48,29 @@ pub fn statement(view: &View<'_>, plan: &Plan<'_>, outcome: Outcome<'_>) -> Stat
         Outcome::CreateFailed(message) => {
             note(view, &mut status.conditions, condition::FALSE, reason::CREATE_FAILED, message.to_owned());
         }
-        Outcome::Done(_) if plan.report == Report::Nothing => {}
-        Outcome::Done(created) => {
-            if let Some(revision) = plan.revision() {
-                annotations = annotations.with(REVISION, revision);
-            }
+        Outcome::Done(_) | Outcome::Adopted if plan.report == Report::Nothing => {}
+        // A set that is yet to be brought up to date is told of after that.
+        Outcome::Adopted if plan.fleet.new.is_none() || plan.is_revising() => {}
+        Outcome::Adopted => {
+            annotations = with_revision(annotations, plan);
             note_new(view, plan, &mut status.conditions);
-            status = told(view, plan, created, status);
+        }
+        Outcome::Done(created) => {
+            annotations = with_revision(annotations, plan);
+            let before = status.conditions.clone();
+            note_new(view, plan, &mut status.conditions);
+            // Upstream: getNewReplicaSet: writes that by itself, so that the numbers are left to the next sync, which
+            // sees them move and calls that progress.
+            if plan.report == Report::Rollout || status.conditions == before {
+                status = told(view, plan, created, status);
+            }
         }
     }
     Statement { status, annotations }
+}
+
+fn with_revision(annotations: Labels, plan: &Plan<'_>) -> Labels {
+    plan.revision().map_or(annotations.clone(), |revision| annotations.with(REVISION, revision))
 }
 
 /// Notes where the ReplicaSet of the present template came from.

@@ -64,10 +64,7 @@ impl Reconcile for Controller {
         }
         let candidates = owned_or_orphaned(self.sets.store(), &key.namespace, deployment.uid());
         let sets = claim(&self.cx, deployment, &selector, candidates, &[]).await?;
-        if sets.iter().any(|set| !set.metadata.is_controlled_by(deployment.uid())) {
-            // Sets were adopted just now. What the cache shows of them is out of date; it will call again.
-            return Ok(Next::Settled);
-        }
+        let is_adopting = sets.iter().any(|set| !set.metadata.is_controlled_by(deployment.uid()));
         let pods: Vec<_> = match limits.is_rolling() {
             true => vec![],
             false => sets.iter().flat_map(|set| owned(self.pods.store(), set.uid())).collect(),
@@ -81,6 +78,12 @@ impl Reconcile for Controller {
             now: self.cx.clock.now(),
         };
         let plan = plan(&view);
+        if is_adopting {
+            // What the cache shows of the sets is out of date; it will call again.
+            let why = "it has adopted its ReplicaSet";
+            self.tell(&view, &statement(&view, &plan, Outcome::Adopted), why).await?;
+            return Ok(Next::Settled);
+        }
         self.carry_out(&view, &plan).await
     }
 }

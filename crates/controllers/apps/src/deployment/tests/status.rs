@@ -113,6 +113,41 @@ fn what_became_of_a_creation_is_told() {
 }
 
 #[test]
+fn a_set_that_is_found_while_scaling_is_told_before_the_numbers() {
+    // It was told of five replicas, and now there are to be three.
+    let mut world = World::new("replicas=3 deadline=60", "new=3/1,rev=1,desired=5,max=6");
+    let found = said(&world, Outcome::Done(None));
+    assert_eq!(conditions(&found), "Progressing=True/FoundNewReplicaSet");
+    assert_eq!((found.status.replicas, found.annotations.get(REVISION)), (0, Some("1")));
+
+    // Then the numbers are news, and news is progress.
+    world = World::new("replicas=3 deadline=60", "new=3/1,rev=1,desired=3,max=4");
+    (world.deployment.status, world.deployment.metadata.annotations) = (found.status, found.annotations);
+    let told = said(&world, Outcome::Done(None));
+    assert_eq!(
+        conditions(&told),
+        "Available=False/MinimumReplicasUnavailable Progressing=True/ReplicaSetUpdated"
+    );
+    assert_eq!(told.status.replicas, 3);
+}
+
+#[test]
+fn a_set_that_is_adopted_is_told_of_at_once_if_nothing_is_to_be_changed_about_it() {
+    #[rustfmt::skip]
+    let table = [
+        // sets                           conditions                              revision
+        ("new=3/1,rev=1,desired=5,max=6", "Progressing=True/FoundNewReplicaSet",  Some("1")),
+        ("new=3/1,desired=5,max=6",       "",                                     None),
+        ("a=3/3,rev=1",                   "",                                     None),
+    ];
+    for (sets, want, revision) in table {
+        let told = said(&World::new("replicas=3 deadline=60", sets), Outcome::Adopted);
+        assert_eq!((conditions(&told).as_str(), told.annotations.get(REVISION)), (want, revision), "{sets}");
+        assert_eq!(told.status.replicas, 0, "{sets}");
+    }
+}
+
+#[test]
 fn telling_the_same_again_changes_nothing() {
     for (deployment, sets) in [
         ("replicas=3 deadline=60", "a=0,rev=1 new=3/3,rev=2"),
