@@ -7,8 +7,7 @@
 //! - **Watches** DaemonSets, Pods, Nodes and ControllerRevisions. **Writes** pods, revisions, and the whole
 //!   `status` of its sets but for `conditions`, which it leaves to others.
 //! - Upstream: `pkg/controller/daemon`. What differs: the write barrier stands for expectations; hashes of
-//!   revisions are our own, as revisions are found by what they hold; pods left on a node that is gone do not
-//!   stop a surging update.
+//!   revisions are our own, as revisions are found by what they hold.
 
 pub mod backoff;
 pub mod history;

@@ -72,7 +72,8 @@ fn replace<'a>(view: &'a View<'_>, most: usize) -> Plan<'a> {
 }
 
 /// Makes new pods beside old ones on at most `most` nodes at a time, and deletes the old one once the new one
-/// serves. Old pods that do not serve get their successor at once.
+/// serves. Old pods that do not serve get their successor at once. All of that waits while an old pod is left on a node
+/// that is gone.
 fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Plan<'a> {
     let mut plan = Plan::default();
     let (mut surging, mut available) = (0, 0);
@@ -85,6 +86,9 @@ fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Plan<'a> {
         available += usize::from(pair.old.or(pair.new).is_some_and(|pod| view.is_available(pod)));
         match pair {
             Pair { old: None, .. } => {}
+            // Upstream: update.go, rollingUpdate: wants to ask such a node whether the pod belongs there, and fails. The
+            // pod is the pod garbage collector's to delete.
+            Pair { old: Some(_), new: None } if !spot.exists => return Plan::default(),
             Pair { old: Some(old), new: None } => match (view.is_available(old), spot.fit.should_run) {
                 (false, false) => plan.delete.push((old, node, Why::Misplaced)),
                 (false, true) => plan.create.push(node),

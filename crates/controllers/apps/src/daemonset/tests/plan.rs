@@ -72,7 +72,9 @@ fn with_surge_the_new_comes_before_the_old_goes() {
         ("where it may only stay, it goes once the others serve", "surge=1", "n1:keep-off n2", "a@n1:old b@n2",        "delete a misplaced"),
         ("but not before",                        "surge=1",       "n1:keep-off n2", "a@n1:old b@n2:unready",            ""),
         ("unless it does not serve",              "surge=1",       "n1:keep-off n2", "a@n1:old,unready b@n2:unready",    "delete a misplaced"),
-        ("pods of a node that is gone do not stop it", "surge=1",  "n1",         "a@n1:old z@n9:old",                    "create n1, delete z misplaced"),
+        ("an old pod of a node that is gone holds it up", "surge=1", "n1",       "a@n1:old z@n9:old",                    ""),
+        ("a new one does not",                    "surge=1",       "n1",         "a@n1:old z@n9",                        "create n1"),
+        ("and missing ones are made meanwhile",   "surge=1",       "n1 n2",      "a@n1:old z@n9:old",                    "create n2"),
     ]);
 }
 
