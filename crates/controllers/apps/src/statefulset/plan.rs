@@ -114,7 +114,8 @@ pub struct Plan<'a> {
     pub waiting: Option<(i32, Until)>,
 }
 
-/// Steps that do not depend on each other, but for those of one pod.
+/// Steps that do not depend on each other, but for those of one pod. Pods that need none are there, too: batches are
+/// counted in pods.
 pub type Stage<'a> = Vec<Vec<Action<'a>>>;
 
 /// The steps that bring the pods closer to what the set asks for.
@@ -139,7 +140,7 @@ pub fn plan<'a>(view: &View<'a>) -> Result<Plan<'a>, InvalidPercentage> {
 impl<'a> Plan<'a> {
     /// Adds a stage; says whether another may follow.
     fn add(&mut self, (stage, waiting): (Stage<'a>, Option<(i32, Until)>)) -> bool {
-        if !stage.is_empty() {
+        if stage.iter().any(|steps| !steps.is_empty()) {
             self.stages.push(stage);
         }
         self.waiting = waiting;
@@ -157,9 +158,7 @@ fn replicas<'a>(view: &View<'a>, roster: &Roster<'a>) -> (Stage<'a>, Option<(i32
             None => missing(view, ordinal),
         };
         missed += usize::from(!roster.replicas.contains_key(&ordinal));
-        if !steps.is_empty() {
-            stage.push(steps);
-        }
+        stage.push(steps);
         if missed == BURST {
             return (stage, Some((ordinal, Until::BurstDone)));
         }
@@ -239,8 +238,9 @@ fn hand_over<'a>(view: &View<'a>, roster: &Roster<'a>) -> (Stage<'a>, Option<(i3
 fn condemned<'a>(view: &View<'a>, roster: &Roster<'a>) -> (Stage<'a>, Option<(i32, Until)>) {
     let delete = |pod: &'a Pod| vec![Action::Delete { pod, why: Why::ScaledDown }];
     if !view.is_ordered() {
-        let alive = roster.condemned.values().rev().filter(|pod| !pod.metadata.is_deleting());
-        return (alive.map(|pod| delete(pod)).collect(), None);
+        let all = roster.condemned.values().rev();
+        let stage = all.map(|pod| if pod.metadata.is_deleting() { vec![] } else { delete(pod) });
+        return (stage.collect(), None);
     }
     let Some((&ordinal, &last)) = roster.condemned.last_key_value() else { return (vec![], None) };
     // Of several pods that do not serve, the first goes first: the others may depend on it.

@@ -1,4 +1,5 @@
-use super::world::planned;
+use super::world::{claims, planned, pods, set, view};
+use crate::statefulset::plan::plan;
 
 #[track_caller]
 fn check(table: &[(&str, &str, &str, &str)]) {
@@ -160,4 +161,14 @@ fn a_max_unavailable_that_is_no_amount_is_an_error() {
     let set = super::world::set("2 parallel unavailable=lots");
     let (pods, claims) = (super::world::pods("0:old 1:old"), Default::default());
     assert!(crate::statefulset::plan::plan(&super::world::view(&set, &pods, &claims)).is_err());
+}
+
+#[test]
+fn batches_of_a_parallel_set_are_counted_in_pods() {
+    let (set, pods, none) = (set("3 parallel"), pods("0"), claims(""));
+    let view = view(&set, &pods, &none);
+    let planned = plan(&view).unwrap();
+    // The first is a batch by itself, the others are the next: a name that is taken keeps nobody else waiting.
+    let steps: Vec<usize> = planned.stages.iter().flatten().map(Vec::len).collect();
+    assert_eq!(steps, [0, 1, 1]);
 }
