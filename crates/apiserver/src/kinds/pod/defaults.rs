@@ -40,24 +40,54 @@ fn complete_pod_resources(pod: &mut Value) {
     if pod.map("spec.resources.limits").is_none_or(|limits| limits.is_empty()) {
         return;
     }
-    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
-    for (name, value) in pod
-        .items("spec.containers")
-        .iter()
-        .filter_map(|container| container.map("resources.requests"))
-        .flatten()
-        .filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory"))
-    {
-        let Some(quantity) = value.as_str().and_then(Quantity::parse) else { continue };
-        let total = sums.get(name).map_or(quantity, |so_far| so_far.plus(quantity));
-        sums.insert(name.clone(), total);
-    }
+    let sums = requested_by_containers(pod);
     if let Some(requests) = pod.map_mut("spec.resources.requests") {
         for (name, sum) in sums {
             requests.entry(name).or_insert_with(|| Value::from(sum.canonical()));
         }
     }
     copy_missing(pod, "spec.resources.limits", "spec.resources.requests");
+}
+
+/// What the containers of a pod request together: at the most that is needed at any time, by those that run with their
+/// sidecars, or by one that prepares them and the sidecars that were started before it.
+fn requested_by_containers(pod: &Value) -> BTreeMap<String, Quantity> {
+    let mut sidecars = BTreeMap::new();
+    let mut most = BTreeMap::new();
+    for container in pod.items("spec.initContainers") {
+        if container.text("restartPolicy") == "Always" {
+            sidecars = sum(sidecars, container);
+        } else {
+            most = larger(most, sum(sidecars.clone(), container));
+        }
+    }
+    larger(most, pod.items("spec.containers").iter().fold(sidecars, sum))
+}
+
+fn sum(mut total: BTreeMap<String, Quantity>, container: &Value) -> BTreeMap<String, Quantity> {
+    for (name, value) in container.map("resources.requests").into_iter().flatten() {
+        let Some(quantity) = value.as_str().and_then(Quantity::parse) else { continue };
+        if matches!(name.as_str(), "cpu" | "memory") {
+            total
+                .entry(name.clone())
+                .and_modify(|so_far| *so_far = so_far.plus(quantity))
+                .or_insert(quantity);
+        }
+    }
+    total
+}
+
+fn larger(
+    mut one: BTreeMap<String, Quantity>,
+    other: BTreeMap<String, Quantity>,
+) -> BTreeMap<String, Quantity> {
+    for (name, quantity) in other {
+        let held = one.entry(name).or_insert(quantity);
+        if held.compare(quantity).is_lt() {
+            *held = quantity;
+        }
+    }
+    one
 }
 
 /// The account has an older name, which goes on saying the same.
@@ -130,6 +160,32 @@ fn pull_policy(image: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pod_requests_what_its_containers_need_at_any_time() {
+        let one =
+            |memory: &str| json!({"resources": {"requests": {"memory": memory, "example.com/gpu": "1"}}});
+        let sidecar = |memory: &str| {
+            let mut container = one(memory);
+            container["restartPolicy"] = json!("Always");
+            container
+        };
+        #[rustfmt::skip]
+        let table = [
+            // case                                first                                   then                       requested
+            ("containers add up",                  vec![],                                 vec![one("3Mi"), one("4Mi")], "7Mi"),
+            ("sidecars run beside them",           vec![sidecar("2Mi")],                   vec![one("3Mi")],            "5Mi"),
+            ("what prepares them runs before",     vec![one("9Mi"), one("4Mi")],           vec![one("3Mi")],            "9Mi"),
+            ("beside the sidecars before it only", vec![sidecar("2Mi"), one("9Mi"), sidecar("1Mi")], vec![one("3Mi")],  "11Mi"),
+            ("who asks for nothing gets the limit", vec![],                                vec![json!({})],             "90Mi"),
+        ];
+        for (case, first, then, want) in table {
+            let mut pod = json!({"spec": {"initContainers": first, "containers": then,
+                "resources": {"limits": {"memory": "90Mi"}}}});
+            default_pod(&mut pod);
+            assert_eq!(pod["spec"]["resources"]["requests"], json!({"memory": want}), "{case}");
+        }
+    }
 
     #[test]
     fn images_are_pulled_by_tag() {
