@@ -21,7 +21,7 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
     for name in NAMESPACES {
         ensure(server, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))?;
     }
-    for object in crate::kinds::bootstrap() {
+    for object in crate::kinds::bootstrap(&server.options.feature_gates) {
         ensure(server, object)?;
     }
     // Since when uses of tokens that do not expire are tracked.

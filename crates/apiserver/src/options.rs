@@ -174,8 +174,11 @@ pub struct Options {
     pub toleration: Duration,
     /// Keep `managedFields`.
     pub managed_fields: bool,
-    /// Feature gates that are on though upstream's default is off. Known: `MaxUnavailableStatefulSet`.
+    /// Feature gates that are on though upstream's default is off: `MaxUnavailableStatefulSet`, and those of kinds.
     pub feature_gates: BTreeSet<String>,
+    /// Versions of the API, as in `resource.k8s.io/v1beta2`, that are served though upstream's default is not to. Their
+    /// kinds need their gates as well.
+    pub runtime_config: BTreeSet<String>,
     /// Who answers for nodes; without one, logs are not available.
     pub kubelet: Option<Arc<dyn Kubelet>>,
     /// The address that clients are told to use, `127.0.0.1:6443`.
@@ -207,6 +210,7 @@ impl Default for Options {
             toleration: Duration::from_secs(300),
             managed_fields: true,
             feature_gates: BTreeSet::new(),
+            runtime_config: BTreeSet::new(),
             kubelet: None,
             advertise: "127.0.0.1:6443".to_owned(),
             pages: BTreeMap::new(),

@@ -37,6 +37,9 @@ use crate::verbs::{self, Answer, Call};
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// Something is to be served that nobody here knows.
+    #[error("{0}")]
+    Features(String),
     /// The data directory is unusable.
     #[error("the store cannot be opened")]
     Store(#[source] OpenError),
@@ -110,6 +113,9 @@ impl ApiServer {
     /// Starts a server: opens its store and makes the objects that every cluster has.
     pub fn new(options: Options) -> Result<Self, StartError> {
         let mut served = kinds::catalog();
+        served.extend(
+            kinds::gated(&options.feature_gates, &options.runtime_config).map_err(StartError::Features)?,
+        );
         if options.kubelet.as_ref().is_some_and(|kubelet| kubelet.usage().is_some()) {
             served.extend(crate::usage::resources());
         }

@@ -10,6 +10,7 @@ pub mod door;
 pub mod embedded;
 mod end_state;
 pub mod faults;
+pub mod features;
 pub mod golden;
 pub mod load;
 pub mod nodes;

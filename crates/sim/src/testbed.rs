@@ -15,6 +15,7 @@
 use anyhow::Context as _;
 
 use crate::cluster::{Skip, Unavailable};
+use crate::features::Features;
 use crate::golden::embedded::InProcess;
 use crate::golden::real::Real;
 use crate::ours::{self, Profile};
@@ -57,7 +58,7 @@ pub fn embedded(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
-        let mut cluster = InProcess::start().await.context("start the embedded cluster")?;
+        let mut cluster = InProcess::start(&Features::default()).await.context("start the embedded cluster")?;
         test(&mut cluster).await
     })
 }
@@ -83,7 +84,7 @@ pub fn real(
     let program = ours::binary(Profile::Debug)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut cluster = match Real::start(program, PATIENCE).await {
+        let mut cluster = match Real::start(program, PATIENCE, Features::default()).await {
             Ok(cluster) => cluster,
             Err(Unavailable::Skip(missing)) => return skip(missing),
             Err(Unavailable::Broken(e)) => return Err(e),

@@ -16,6 +16,7 @@ use flyball_runtime::{
     Tasks,
 };
 use flyball_sim::embedded::Embedded;
+use flyball_sim::features::Features;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -115,7 +116,7 @@ fn check(health: &Health, name: &str) -> Option<bool> {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_restarts_one_controller_and_one_object_waits() -> anyhow::Result<()> {
-    let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1)?;
+    let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
     let (shared, identities) = shared(&cluster);
     let (metrics, health) = (shared.metrics.clone(), Health::default());
     let (stop, shutdown) = Signal::new();

@@ -33,6 +33,14 @@ var served = []string{
 	"rbac.authorization.k8s.io/v1", "resource.k8s.io/v1", "scheduling.k8s.io/v1", "storage.k8s.io/v1",
 }
 
+// What it serves only where gates and versions are switched on: kinds that a controller here looks after.
+var gated = []string{
+	"certificates.k8s.io/v1beta1/ClusterTrustBundle", "certificates.k8s.io/v1beta1/PodCertificateRequest",
+	"internal.apiserver.k8s.io/v1alpha1/StorageVersion", "resource.k8s.io/v1alpha3/ResourcePoolStatusRequest",
+	"resource.k8s.io/v1beta2/DeviceTaintRule", "scheduling.k8s.io/v1alpha2/PodGroup",
+	"scheduling.k8s.io/v1alpha2/Workload", "storagemigration.k8s.io/v1beta1/StorageVersionMigration",
+}
+
 // Types that write themselves: the word for them in the schema.
 var scalars = map[string]string{
 	"k8s.io/apimachinery/pkg/apis/meta/v1.Time":                                             "time",
@@ -75,6 +83,16 @@ func main() {
 				g.visit(t)
 			}
 		}
+	}
+	for _, word := range gated {
+		parts := strings.Split(word, "/")
+		kind := schema.GroupVersionKind{Group: parts[0], Version: parts[1], Kind: parts[2]}
+		t, ok := all.AllKnownTypes()[kind]
+		if !ok {
+			must(fmt.Errorf("there is no kind %s", word))
+		}
+		g.kinds[t] = append(g.kinds[t], word)
+		g.visit(t)
 	}
 	for len(g.queue) > 0 {
 		t := g.queue[0]

@@ -11,6 +11,9 @@
 //! ```
 //!
 //! Every `system:controller:X` is bound to the service account X of `kube-system`; these bindings are not listed.
+//! A role with `gate=NAME`, or a rule that begins with such a column, is there only where that gate is open.
+
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
@@ -19,18 +22,27 @@ use super::json::Json;
 const TABLE: &str = include_str!("bootstrap.txt");
 const RBAC: &str = "rbac.authorization.k8s.io";
 const CONTROLLER: &str = "system:controller:";
+const GATE: &str = "gate=";
 
 /// Objects that every cluster has from the start: RBAC roles and bindings, priority classes.
-pub fn bootstrap() -> Vec<Value> {
+pub fn bootstrap(gates: &BTreeSet<String>) -> Vec<Value> {
+    let is_shut = |mark: &str| mark.strip_prefix(GATE).is_some_and(|gate| !gates.contains(gate));
     let mut objects = priority_classes();
     let mut rules: Vec<Value> = Vec::new();
     // From the last line up: the rules of a role are known when its head is reached.
     for line in TABLE.lines().rev() {
         match line.strip_prefix('\t') {
-            Some(columns) => rules.insert(0, rule(columns)),
+            Some(columns) => match columns.split_once('\t') {
+                Some((mark, _)) if is_shut(mark) => {}
+                Some((mark, open)) if mark.starts_with(GATE) => rules.insert(0, rule(open)),
+                _ => rules.insert(0, rule(columns)),
+            },
             None => {
                 let words: Vec<&str> = line.split(' ').collect();
-                objects.extend(object(&words, std::mem::take(&mut rules)));
+                let rules = std::mem::take(&mut rules);
+                if !words.iter().any(|word| is_shut(word)) {
+                    objects.extend(object(&words, rules));
+                }
             }
         }
     }
@@ -159,9 +171,29 @@ mod tests {
         objects.iter().find(wanted).unwrap_or_else(|| panic!("no {kind} {name}"))
     }
 
+    /// The gates that the table knows.
+    fn gates() -> BTreeSet<String> {
+        let words = TABLE.lines().flat_map(|line| line.split([' ', '\t']));
+        words.filter_map(|word| word.strip_prefix(GATE)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_behind_a_shut_gate_is_not_there() {
+        let rules = |gates: &BTreeSet<String>, role: &str| {
+            let objects = bootstrap(gates);
+            let role = objects.iter().find(|o| o["kind"] == "ClusterRole" && o["metadata"]["name"] == role);
+            role.map(|role| role.items("rules").len())
+        };
+        let (none, all) = (BTreeSet::new(), gates());
+        let (cleaner, taints) =
+            ("system:controller:podcertificaterequestcleaner", "system:controller:device-taint-eviction-controller");
+        assert_eq!((rules(&none, cleaner), rules(&all, cleaner)), (None, Some(1)));
+        assert_eq!((rules(&none, taints), rules(&all, taints)), (Some(6), Some(8)));
+    }
+
     #[test]
     fn every_line_becomes_an_object_or_a_rule() {
-        let objects = bootstrap();
+        let objects = bootstrap(&gates());
         let heads = TABLE.lines().filter(|line| !line.starts_with('\t')).count();
         let controllers =
             TABLE.lines().filter(|line| line.starts_with("clusterrole system:controller:")).count();
@@ -175,7 +207,7 @@ mod tests {
 
     #[test]
     fn roles_and_bindings_say_what_the_table_says() {
-        let objects = bootstrap();
+        let objects = bootstrap(&BTreeSet::new());
         let admin = find(&objects, "ClusterRole", "cluster-admin");
         let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}, {"verbs": ["*"], "nonResourceURLs": ["*"]}]);
         assert_eq!(admin["rules"], all);

@@ -11,6 +11,7 @@ mod migration;
 mod names;
 pub mod pv_protection;
 pub mod pvc_protection;
+mod rest;
 pub mod selinux_warning;
 pub mod usage;
 pub mod vac_protection;

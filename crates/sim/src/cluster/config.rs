@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::pki::{Pki, write};
+use crate::features::Features;
 
 /// The loopback ports of one cluster.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,8 @@ pub(super) struct Ports {
 pub struct Options {
     /// Further flags of kube-apiserver.
     pub apiserver_flags: Vec<String>,
+    /// What the API server serves that it would not by default.
+    pub features: Features,
     /// Whether the audit log shows what the controller manager reads, too.
     pub audit_reads: bool,
 }
@@ -126,13 +129,12 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
         ("audit-log-path", file("audit.log")),
         // Megabytes; a log that rotates would lose requests to us.
         ("audit-log-maxsize", "10000".to_owned()),
-        // Off by default, but without it the server drops a field that StatefulSets are tested with.
-        ("feature-gates", "MaxUnavailableStatefulSet=true".to_owned()),
         ("cert-dir", file("apiserver-cert")),
     ]
     .into_iter()
     .map(|(flag, value)| format!("--{flag}={value}"))
     .collect();
+    args.extend(options.features.flags());
     args.extend(options.apiserver_flags.iter().cloned());
     args
 }

@@ -19,6 +19,7 @@ use crate::audit::Entry;
 use crate::cluster::Pki;
 use crate::door::Door;
 use crate::faults::Faults;
+use crate::features::Features;
 use crate::golden::clock::Clock;
 
 /// Both families, as the real test cluster has them.
@@ -39,7 +40,7 @@ pub struct Embedded {
 
 impl Embedded {
     /// A new cluster in which it is `start`. The same seed gives the same names and uids.
-    pub fn start(start: Timestamp, seed: u64) -> anyhow::Result<Self> {
+    pub fn start(start: Timestamp, seed: u64, features: &Features) -> anyhow::Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("flyball-embedded-").tempdir().context("make a folder")?;
         let pki = Pki::create(folder.path().join("pki"))?;
@@ -47,8 +48,8 @@ impl Embedded {
         let key = std::fs::read_to_string(pki.file("sa.key")).context("read the service account key")?;
         let ranges: Result<Vec<_>, _> = SERVICE_RANGES.iter().map(|range| range.parse()).collect();
         let server = ApiServer::new(Options {
-            // As the golden corpus was recorded: the server keeps the field, the controller manager ignores it.
-            feature_gates: ["MaxUnavailableStatefulSet".to_owned()].into(),
+            feature_gates: features.open_gates(),
+            runtime_config: features.served(),
             clock: Arc::new(move || clock.now()),
             seed,
             // Chance should not decide how a run ends.

@@ -16,6 +16,7 @@ use crate::api::{Api, Error, Resource};
 use crate::audit::Entry;
 use crate::embedded::{Embedded, RunningManager};
 use crate::faults::Faults;
+use crate::features::Features;
 
 /// A controller manager counts as started when it has opened watches and then none for this long.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
@@ -48,8 +49,8 @@ struct Ordeal {
 
 impl InProcess {
     /// A new cluster.
-    pub async fn start() -> anyhow::Result<Self> {
-        let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED)?;
+    pub async fn start(features: &Features) -> anyhow::Result<Self> {
+        let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED, features)?;
         let api = Arc::new(Api::discover(cluster.door()).await?);
         let baseline = cluster_objects(&api).await?.into_iter().map(|(key, _)| key).collect();
         Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), ordeal: None })
@@ -57,8 +58,12 @@ impl InProcess {
 
     /// A new cluster with faults, which end with the start of the controller manager after `starts` others. One that
     /// is started after that finds its clock stopped.
-    pub async fn start_under(faults: Arc<Faults>, starts: usize) -> anyhow::Result<Self> {
-        let mut new = Self::start().await?;
+    pub async fn start_under(
+        features: &Features,
+        faults: Arc<Faults>,
+        starts: usize,
+    ) -> anyhow::Result<Self> {
+        let mut new = Self::start(features).await?;
         new.cluster.put_faults(faults.clone());
         new.ordeal = Some(Ordeal { faults, starts_left: starts });
         Ok(new)

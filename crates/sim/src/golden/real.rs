@@ -16,6 +16,7 @@ use super::clock::Clock;
 use crate::api::{Api, Error};
 use crate::audit::{AuditLog, Entry};
 use crate::cluster::{Cluster, Manager, Options, Process, Unavailable};
+use crate::features::Features;
 
 /// A controller manager counts as started when it has opened watches and then none for this long.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
@@ -39,8 +40,8 @@ pub struct Real {
 
 impl Real {
     /// Starts a cluster. `patience` multiplies waiting times, for slow machines.
-    pub async fn start(program: PathBuf, patience: f64) -> Result<Self, Unavailable> {
-        let cluster = Cluster::real(Options::default()).await?;
+    pub async fn start(program: PathBuf, patience: f64, features: Features) -> Result<Self, Unavailable> {
+        let cluster = Cluster::real(Options { features, ..Options::default() }).await?;
         Self::over(cluster, program, patience).await.map_err(Unavailable::Broken)
     }
 

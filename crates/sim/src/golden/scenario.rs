@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::yaml;
+use crate::features::Features;
 
 /// Why a scenario file cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub struct Scenario {
     /// Further flags of the controller manager.
     #[serde(default)]
     pub flags: Vec<String>,
+    /// What the API server serves that it would not by default.
+    #[serde(default)]
+    pub api_server: Features,
     /// Cluster-scoped resources to record.
     #[serde(default)]
     pub cluster: Vec<String>,

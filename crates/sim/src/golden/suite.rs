@@ -18,6 +18,7 @@ use super::run::{Run, Settings};
 use super::scenario::Scenario;
 use super::text::glob;
 use crate::cluster::Unavailable;
+use crate::features::Features;
 
 /// A recording with more unstable facts than this is not worth keeping.
 const MOST_FLAKY: usize = 40;
@@ -131,17 +132,18 @@ pub fn run_real(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("make a runtime")?;
         runtime.block_on(async {
-            let mut backend = None;
+            let mut backend: Option<(Features, Real)> = None;
             while let Some(scenario) = next(queue) {
                 let mut verdict = None;
                 for _ in 0..=plan.retries {
+                    let features = &scenario.api_server;
                     let mut fresh = match backend.take() {
-                        Some(used) => used,
-                        None => start(plan).await?,
+                        Some((same, used)) if same == *features => used,
+                        _ => start(plan, features).await?,
                     };
                     let judged = verdict.insert(judge(plan, &scenario, &mut fresh).await);
                     if judged.passed {
-                        backend = Some(fresh);
+                        backend = Some((features.clone(), fresh));
                         break;
                     }
                     // Its logs tell why, and a scenario that went wrong may have left anything behind.
@@ -167,7 +169,7 @@ pub fn run_embedded(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verd
                 .build()
                 .context("make a runtime")?;
             let verdict = runtime.block_on(async {
-                let mut backend = InProcess::start().await.context("start the embedded cluster")?;
+                let mut backend = InProcess::start(&scenario.api_server).await.context("start the embedded cluster")?;
                 anyhow::Ok(judge(plan, &scenario, &mut backend).await)
             })?;
             if verdicts.send(verdict).is_err() {
@@ -178,8 +180,8 @@ pub fn run_embedded(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verd
     })
 }
 
-async fn start(plan: &Plan) -> anyhow::Result<Real> {
-    Real::start(plan.program.clone(), plan.settings.patience).await.map_err(|e| match e {
+async fn start(plan: &Plan, features: &Features) -> anyhow::Result<Real> {
+    Real::start(plan.program.clone(), plan.settings.patience, features.clone()).await.map_err(|e| match e {
         Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
         Unavailable::Broken(e) => e,
     })
@@ -288,7 +290,8 @@ fn next(queue: &Queue) -> Option<Scenario> {
     queue.lock().pop_front()
 }
 
-/// Workers take scenarios from one queue, the longest first, so that none is left alone with a long one at the end.
+/// Workers take scenarios from one queue, the longest first, so that none is left alone with a long one at the end;
+/// those that need another API server come last, side by side, so that few are started.
 fn run(
     plan: &Plan,
     mut scenarios: Vec<Scenario>,
@@ -296,7 +299,9 @@ fn run(
     work: impl Fn(&Queue, mpsc::Sender<Verdict>) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
     let length = |scenario: &Scenario| scenario.seconds.unwrap_or(10.0);
-    scenarios.sort_by(|a, b| length(b).total_cmp(&length(a)));
+    scenarios.sort_by(|a, b| {
+        a.api_server.cmp(&b.api_server).then_with(|| length(b).total_cmp(&length(a)))
+    });
     let workers = plan.jobs.clamp(1, scenarios.len().max(1));
     let queue: Queue = Mutex::new(scenarios.into());
     let (sender, verdicts) = mpsc::channel();

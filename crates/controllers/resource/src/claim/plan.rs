@@ -44,6 +44,28 @@ pub enum Need {
     Make(Value),
 }
 
+/// Whether there is anything to do for a pod: a claim is to be made, recorded or reserved. One that is another's stands in
+/// the way of its entry, and is left alone.
+///
+/// Upstream: `podNeedsWork`. Where one entry needs something, all are provided for.
+pub fn needs_work(pod: &Pod, group: Option<&PodGroup>, known: &impl Known, with_groups: bool) -> bool {
+    let consumer = Consumer::from(pod);
+    let claim = |name: &str| known.claim(&pod.metadata.namespace, name);
+    let needs_reserving = |claim: &ResourceClaim| {
+        let is_placed = !pod.spec.node_name.is_empty();
+        is_placed && claim.status.allocation.is_some() && !is_reserved(pod, claim, with_groups)
+    };
+    consumer.entries.iter().any(|entry| match consumer.stands(entry) {
+        Stands::NotMade(_) | Stands::Unknown => true,
+        Stands::NotNeeded => false,
+        Stands::Given(name) => claim(name).is_some_and(|claim| needs_reserving(&claim)),
+        Stands::Made { name, .. } => match claim(name) {
+            Some(claim) => is_for_pod(pod, &claim, with_groups) && needs_reserving(&claim),
+            None => binds_to(pod, group, entry).kind == Kind::Pod,
+        },
+    })
+}
+
 /// What an entry of a pod needs. An error is told to the pod.
 pub fn of_pod(
     pod: &Pod,

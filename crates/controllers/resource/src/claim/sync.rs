@@ -19,7 +19,9 @@ use smol_str::SmolStr;
 
 use super::consumer::{Consumer, Kind, binds_to, is_done, owning_pod, reserved_for};
 use super::memory::{Gone, Made};
-use super::plan::{ENTRY, Gates, Known, Need, of_group, of_pod, record, reservations, wants_admin_access};
+use super::plan::{
+    ENTRY, Gates, Known, Need, needs_work, of_group, of_pod, record, reservations, wants_admin_access,
+};
 use super::triggers::Work;
 use super::upkeep::{FINALIZER, Upkeep, upkeep};
 use super::{FIELD_MANAGER, numbers};
@@ -72,6 +74,9 @@ impl Controller {
     async fn sync_pod(&self, key: &Key) -> Result<(), SyncError> {
         let Some(pod) = self.pods.store().get(key).filter(|pod| !pod.is_deleting()) else { return Ok(()) };
         let group = self.group_of(&pod)?;
+        if !needs_work(&pod, group.as_deref(), self, self.gates.groups) {
+            return Ok(());
+        }
         let consumer = Consumer::from(&*pod);
         let need = |entry: &PodResourceClaim| of_pod(&pod, group.as_deref(), entry, self, self.gates);
         self.provide::<Pod>(&consumer, ObjectRef::of(&*pod), need).await?;

@@ -6,17 +6,14 @@ use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-/// The wait after a first failure; each further one doubles it.
-const FIRST_REST: Duration = Duration::from_millis(500);
-const LONGEST_REST: Duration = Duration::from_secs(2 * 60 + 2);
+use crate::rest::Rest;
 
 /// One disk on one node.
 #[derive(Debug, Default)]
 pub(super) struct Note {
     unwanted_since: Option<Instant>,
     attaching_since: Option<Instant>,
-    failures: u32,
-    rests_until: Option<Instant>,
+    rest: Rest,
     /// Those who wait have been told that other nodes have the disk.
     pub(super) is_told: bool,
     /// The node was told that it may attach the disk by itself.
@@ -96,42 +93,26 @@ impl Note {
         self.attaching_since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
-    /// Whether a try has failed and the next one is not due.
-    pub(super) fn is_resting(&self, now: Instant) -> bool {
-        self.rests_until.is_some_and(|until| now < until)
-    }
-
-    /// When the next try is due.
-    pub(super) fn rest_left(&self, now: Instant) -> Option<Duration> {
-        self.rests_until.map(|until| until.duration_since(now)).filter(|left| !left.is_zero())
+    /// Whether tries have failed, and when the next one is due.
+    pub(super) fn rest(&self) -> Rest {
+        self.rest
     }
 
     /// What was tried has been done.
     pub(super) fn succeeded(&mut self) {
-        (self.failures, self.rests_until, self.attaching_since) = (0, None, None);
+        (self.rest, self.attaching_since) = (Rest::default(), None);
     }
 
-    /// A try has failed: the next one is due after a while, which is returned.
-    pub(super) fn failed(&mut self, now: Instant) -> Duration {
-        let rest = FIRST_REST.saturating_mul(1 << self.failures.min(16)).min(LONGEST_REST);
-        self.failures = self.failures.saturating_add(1);
-        self.rests_until = Some(now + rest);
+    /// A try has failed: the next one is due after a while.
+    pub(super) fn failed(&mut self, now: Instant) {
+        self.rest.failed(now);
         self.attaching_since = None;
-        rest
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_failure_in_a_row_makes_the_next_try_later() {
-        let (mut note, now) = (Note::default(), Instant::now());
-        let rests: Vec<u128> = (0..10).map(|_| note.failed(now).as_millis()).collect();
-        assert_eq!(rests, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 122_000, 122_000]);
-        assert!(note.is_resting(now) && !note.is_resting(now + LONGEST_REST));
-    }
 
     #[test]
     fn a_node_that_went_had_mounted_what_it_said() {

@@ -15,6 +15,7 @@
 
 pub mod invariants;
 mod ledger;
+mod memory;
 mod metrics;
 pub mod plan;
 pub mod report;
@@ -56,6 +57,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             drivers: cx.informer::<CSIDriver>(),
         },
         attachments: cx.informer::<VolumeAttachment>(),
+        memory: Default::default(),
     };
     caches.pods.index(&by_node());
     caches.pods.index(&BY_CLAIM);
@@ -102,7 +104,7 @@ fn listen(shared: &Arc<Shared>, tasks: &mut Tasks, disks: &Queue<Key>, nodes: &Q
                 // What a pod leaves behind may not be traceable through its claims any more; its node names it.
                 let found = shared.caches.nodes.store().get(&node);
                 let left = found.iter().flat_map(|node| &node.status.volumes_attached);
-                for disk in left.map(|volume| volume.name.clone()).chain(shared.caches.disk_names(pod)) {
+                for disk in left.map(|volume| volume.name.clone()).chain(shared.caches.names_for(pod)) {
                     disks.add(Key::cluster(disk), urgency);
                 }
                 nodes.add(node, urgency);

@@ -30,6 +30,8 @@ pub struct Place<'a> {
     pub unwanted_for: Duration,
     /// For how long its driver has been attaching it.
     pub attaching_for: Duration,
+    /// Whether the last try failed.
+    pub has_failed: bool,
     /// Whether the last try failed and the next one is not due yet.
     pub is_resting: bool,
 }
@@ -205,5 +207,8 @@ fn leave<'a>(place: &Place<'a>, forces: bool) -> Option<Step<'a>> {
         return Some(Step::Detach(place.node, place.force(forces)));
     }
     let error = attachment.status.detach_error.as_ref()?;
-    Some(Step::DetachFailed(place.node, error.message.to_string()))
+    Some(match place.has_failed {
+        true => Step::Detach(place.node, place.force(forces)),
+        false => Step::DetachFailed(place.node, error.message.to_string()),
+    })
 }

@@ -173,7 +173,8 @@ impl Disks {
                 stand,
                 unwanted_for: if want.is_none() { note.unwanted(now) } else { Duration::ZERO },
                 attaching_for: if is_on_its_way { note.attaching(now) } else { Duration::ZERO },
-                is_resting: note.is_resting(now),
+                has_failed: note.rest().has_failed(),
+                is_resting: note.rest().is_on(now),
             }
         };
         known.iter().map(place).collect()
@@ -182,7 +183,7 @@ impl Disks {
     /// When the next try on one of the nodes is due.
     fn rest_left(&self, disk: &str, known: &BTreeMap<SmolStr, Option<Arc<Node>>>) -> Option<Duration> {
         let (now, ledger) = (Instant::now(), self.0.ledger.lock());
-        known.keys().filter_map(|node| ledger.find(disk, node)?.rest_left(now)).min()
+        known.keys().filter_map(|node| ledger.find(disk, node)?.rest().left(now)).min()
     }
 
     async fn attach(&self, key: &Key, node: &str, want: &Want) {
@@ -222,10 +223,14 @@ impl Disks {
             Err(error) if !error.is_not_found() => {
                 self.detach_failed(&key.name, node, begun.elapsed(), &error.to_string());
             }
-            _ => {
-                self.0.ledger.lock().note(&key.name, node).succeeded();
-                self.0.numbers.detached(&key.name, begun.elapsed(), true);
-            }
+            _ => match attachment.status.detach_error.as_ref().filter(|_| attachment.metadata.is_deleting()) {
+                // It was going already, and what its driver said stands.
+                Some(error) => self.detach_failed(&key.name, node, begun.elapsed(), &error.message),
+                None => {
+                    self.0.ledger.lock().note(&key.name, node).succeeded();
+                    self.0.numbers.detached(&key.name, begun.elapsed(), true);
+                }
+            },
         }
     }
 

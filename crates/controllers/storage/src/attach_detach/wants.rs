@@ -7,9 +7,11 @@ use flyball_api::pod::{Pod, Volume, VolumeSource};
 use flyball_api::{Key, Node, Object, PersistentVolume, VolumeAttachment};
 use flyball_cache::{Index, Informer};
 use flyball_common::index::by_node;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
+use super::memory::Memory;
 use super::metrics::{Counts, plugin};
 use crate::disk::{Disk, DriverVolume, Lookup};
 use crate::usage::pods_of;
@@ -59,12 +61,13 @@ pub struct Want {
     pub pods: Vec<Arc<Pod>>,
 }
 
-/// The caches that tell.
+/// The caches that tell, and what they told before.
 pub(super) struct Caches {
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) lookup: Lookup,
     pub(super) attachments: Arc<Informer<VolumeAttachment>>,
+    pub(super) memory: Mutex<Memory>,
 }
 
 impl Caches {
@@ -87,9 +90,10 @@ impl Caches {
         wants
     }
 
-    /// The nodes where a disk is wanted.
+    /// The nodes where a disk is wanted; those who want it are remembered.
     pub(super) fn wanting(&self, disk: &str) -> BTreeMap<SmolStr, Want> {
         let mut candidates = self.pods.store().by(&BY_INLINE_DISK, disk);
+        candidates.extend(self.remembered(disk));
         for volume in self.lookup.volumes.store().by(&BY_DISK, disk) {
             if let Some(claim) = &volume.spec.claim_ref {
                 let claim = Key::new(claim.namespace.as_str(), claim.name.as_str());
@@ -102,29 +106,55 @@ impl Caches {
             if let Some(found) = self.disks_of(&pod).find(|found| found.name == disk)
                 && self.node(node).is_some_and(|node| is_managed(&node))
             {
+                self.memory.lock().note(&pod, &found);
                 add(&mut wants, node.clone(), found, &pod);
             }
         }
         wants
     }
 
-    /// The disks that a pod wants on its node.
-    fn disks_of(&self, pod: &Pod) -> impl Iterator<Item = Disk> {
-        let volumes = if wants_disks(pod) { &*pod.spec.volumes } else { &[] };
-        volumes.iter().filter_map(|volume| self.disk_of(pod, volume))
+    /// The pods that have wanted a disk, as long as they need their disks.
+    fn remembered(&self, disk: &str) -> Vec<Arc<Pod>> {
+        let mut memory = self.memory.lock();
+        let mut pods = vec![];
+        for (key, uid) in memory.pods(disk) {
+            let pod = self.pods.store().get(&key).filter(|pod| *pod.uid() == uid && wants_disks(pod));
+            match pod {
+                Some(pod) => pods.push(pod),
+                None => memory.forget(disk, &key, &uid),
+            }
+        }
+        pods
     }
 
-    /// The names of the disks behind a pod's volumes, whether it wants them or not.
-    pub(super) fn disk_names(&self, pod: &Pod) -> Vec<SmolStr> {
+    /// The disks that a pod wants on its node: those behind its volumes, and those that were when it came.
+    fn disks_of(&self, pod: &Pod) -> impl Iterator<Item = Disk> {
+        let mut disks = vec![];
+        if wants_disks(pod) {
+            disks.extend(pod.spec.volumes.iter().filter_map(|volume| self.disk_of(pod, volume)));
+            for before in self.memory.lock().disks(pod.uid()) {
+                if self.needs_attaching(&before) && disks.iter().all(|disk| disk.name != before.name) {
+                    disks.push(before);
+                }
+            }
+        }
+        disks.into_iter()
+    }
+
+    /// The names of the disks that concern a pod, whether it wants them or not.
+    pub(super) fn names_for(&self, pod: &Pod) -> Vec<SmolStr> {
         let disks = pod.spec.volumes.iter().filter_map(|volume| self.disk_of(pod, volume));
-        disks.map(|disk| disk.name).collect()
+        disks.chain(self.memory.lock().disks(pod.uid())).map(|disk| disk.name).collect()
     }
 
     /// The disk behind a volume of a pod, if it needs to be attached.
     fn disk_of(&self, pod: &Pod, volume: &Volume) -> Option<Disk> {
-        let disk = self.lookup.disk_of(&pod.metadata, volume)?;
-        let driver = self.lookup.driver_of(&disk);
-        driver.is_none_or(|driver| driver.spec.attach_required != Some(false)).then_some(disk)
+        self.lookup.disk_of(&pod.metadata, volume).filter(|disk| self.needs_attaching(disk))
+    }
+
+    /// Whether a disk is to be attached at all: some drivers do without.
+    fn needs_attaching(&self, disk: &Disk) -> bool {
+        self.lookup.driver_of(disk).is_none_or(|driver| driver.spec.attach_required != Some(false))
     }
 
     /// The attachments of a driver's volume, by node. Those that somebody else has named are somebody else's.

@@ -12,6 +12,7 @@ use super::triggers::claim_of;
 use super::volume::{Policy, may_reclaim, policy};
 use super::{host_path, metrics};
 use crate::class;
+use crate::finalizer::Kept;
 use crate::migration;
 use crate::names::{FAILED, IN_TREE_FINALIZER, MIGRATED_TO};
 
@@ -64,9 +65,7 @@ impl Binder {
             Ok(Remover::External) => return Ok(()),
             Ok(Remover::HostPath(path)) => path,
         };
-        let Some(live) = self.reclaimable(key).await?.filter(|live| !live.is_deleting()) else {
-            return Ok(());
-        };
+        let Some(live) = self.reclaimable(key).await? else { return Ok(()) };
         let removed = host_path::remove(&volume.metadata.name, path);
         let removed = metrics::timed(&self.cx.metrics, plugins::HOST_PATH, "volume_delete", removed).await;
         if let Err(why) = removed {
@@ -78,6 +77,11 @@ impl Binder {
             let others = live.metadata.finalizers.iter().filter(|held| *held != IN_TREE_FINALIZER);
             open.metadata.finalizers = others.cloned().collect();
             self.put_volume(key, &open, "what was behind it is gone").await?;
+        }
+        // Upstream asks again whenever it looks; for one that others hold, once is enough.
+        let was_asked = self.operations.asked(key);
+        if live.is_deleting() && (was_asked || !is_held_by_us(&live)) {
+            return Ok(());
         }
         let why = "what was behind it is gone";
         match self.cx.writer(key).delete::<PersistentVolume>(key, exactly(&live.metadata), why).await {
@@ -103,4 +107,9 @@ impl Binder {
             }
         }
     }
+}
+
+/// Whether finalizers of ours are among those that keep a volume.
+fn is_held_by_us(volume: &PersistentVolume) -> bool {
+    [IN_TREE_FINALIZER, PersistentVolume::FINALIZER].iter().any(|ours| volume.metadata.has_finalizer(ours))
 }

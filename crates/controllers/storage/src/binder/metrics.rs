@@ -14,6 +14,7 @@ use super::matching::mode;
 use super::plugins::{UNKNOWN, plugin_of};
 use crate::class;
 use crate::names::BOUND;
+use crate::rest::Rest;
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
@@ -119,6 +120,8 @@ struct Begun {
     plugin: SmolStr,
     operation: &'static str,
     at: Instant,
+    rest: Rest,
+    is_asked: bool,
 }
 
 impl Operations {
@@ -128,7 +131,7 @@ impl Operations {
 
     /// An operation on a claim or volume begins, unless it has.
     pub(super) fn begin(&self, key: &Key, plugin: &str, operation: &'static str) {
-        let begin = || Begun { plugin: plugin.into(), operation, at: Instant::now() };
+        let begin = || Begun { plugin: plugin.into(), operation, at: Instant::now(), rest: Rest::default(), is_asked: false };
         self.begun.lock().entry(key.clone()).or_insert_with(begin);
     }
 
@@ -141,9 +144,27 @@ impl Operations {
         }
     }
 
+    /// The plugin has failed: it is left alone for a while.
+    pub(super) fn rest(&self, key: &Key) {
+        if let Some(begun) = self.begun.lock().get_mut(key) {
+            begun.rest.failed(Instant::now());
+        }
+    }
+
+    /// Whether the plugin is to be left alone.
+    pub(super) fn is_resting(&self, key: &Key) -> bool {
+        self.begun.lock().get(key).is_some_and(|begun| begun.rest.is_on(Instant::now()))
+    }
+
+    /// The server is asked to delete the volume; says whether it was before.
+    pub(super) fn asked(&self, key: &Key) -> bool {
+        let mut begun = self.begun.lock();
+        begun.get_mut(key).is_some_and(|begun| std::mem::replace(&mut begun.is_asked, true))
+    }
+
     /// The operation is done.
     pub(super) fn done(&self, key: &Key) {
-        if let Some(Begun { plugin, operation, at }) = self.begun.lock().remove(key) {
+        if let Some(Begun { plugin, operation, at, .. }) = self.begun.lock().remove(key) {
             self.metrics.histogram(&LATENCY, &[&plugin, operation]).observe(at.elapsed().as_secs_f64());
         }
     }

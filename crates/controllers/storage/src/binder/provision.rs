@@ -33,6 +33,9 @@ impl Binder {
             }
             (Maker::HostPath, Some(class)) => {
                 self.operations.begin(&key, HOST_PATH, "provision");
+                if self.operations.is_resting(&key) {
+                    return Ok(());
+                }
                 self.make(claim, class).await
             }
             (Maker::HostPath, None) => Ok(()),
@@ -74,6 +77,7 @@ impl Binder {
         let key = claim.key();
         let failed = |claim: &PersistentVolumeClaim, why: String| {
             self.operations.failed(&key);
+            self.operations.rest(&key);
             self.tell(&ObjectRef::of(claim), Tell::warning(FAILED, why));
         };
         if claim.spec.data_source.is_some() {

@@ -26,9 +26,12 @@ fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     volume.spec.claim_ref.as_ref().is_some_and(|reference| reference.uid == claim.metadata.uid)
 }
 
-/// Whether nothing can be done for a claim that its own changes would not bring about.
+/// Whether nothing can be done for a claim that its own changes would not bring about: it has its volume, and says how
+/// it can be used.
 fn claim_rests(claim: &PersistentVolumeClaim, volume: Option<&PersistentVolume>) -> bool {
-    volume.is_some_and(|volume| are_one(claim, volume))
+    volume.is_some_and(|volume| {
+        are_one(claim, volume) && claim.status.access_modes == volume.spec.access_modes
+    })
 }
 
 /// The same for a volume.

@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 
 use super::{claim, group, pod};
 use crate::claim::consumer::{Consumer, binds_to};
-use crate::claim::plan::{ENTRY, Gates, Known, Need, of_group, of_pod, record, reservations};
+use crate::claim::plan::{ENTRY, Gates, Known, Need, needs_work, of_group, of_pod, record, reservations};
 
 const GATES: Gates = Gates { admin_access: true, prioritized_list: true, groups: true };
 
@@ -88,6 +88,32 @@ fn each_entry_of_a_pod_gets_a_claim_of_its_own() {
         let entry = &pod.spec.rare().resource_claims[0];
         assert_eq!(show(of_pod(&pod, None, entry, &World::of(claims), GATES)), want, "{case}");
     }
+}
+
+#[test]
+fn a_pod_is_looked_at_when_something_is_to_be_done_for_it() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                  entries                   recorded      claims                                traits      want
+        ("one is to be made",                    "g=tpl:gpu",              "",           "",                                   "",         true),
+        ("one was deleted",                      "g=tpl:gpu",              "g=app-g-1",  "",                                   "",         true),
+        ("none is needed",                       "g=tpl:gpu",              "g=",         "",                                   "",         false),
+        ("it is there",                          "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app",                     "running",  false),
+        ("it became another's",                  "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:other,allocated",         "running",  false),
+        ("but another entry needs something",    "g=tpl:gpu h=tpl:gpu",    "g=app-g-1",  "app-g-1=of:other",                   "",         true),
+        ("it is to be reserved",                 "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated",           "running",  true),
+        ("the scheduler will do it",             "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated",           "",         false),
+        ("it is reserved",                       "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated,user:app",  "running",  false),
+        ("somebody else's is missing",           "g=claim:one",            "",           "",                                   "running",  false),
+        ("somebody else's is to be reserved",    "g=claim:one",            "",           "one=allocated",                      "running",  true),
+        ("nothing that is known is asked for",   "g=odd",                  "",           "",                                   "",         true),
+    ];
+    for (case, entries, made, claims, traits, want) in table {
+        let pod = pod(entries, made, traits);
+        assert_eq!(needs_work(&pod, None, &World::of(claims), true), want, "{case}");
+    }
+    let (member, team) = (pod("g=tpl:gpu", "g=team-g-1", "group:team"), group("g=tpl:gpu", ""));
+    assert!(!needs_work(&member, Some(&team), &World::of(""), true), "what a group shares is made for the group");
 }
 
 #[test]

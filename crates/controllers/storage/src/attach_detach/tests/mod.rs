@@ -16,12 +16,12 @@ fn volume(spec: Value) -> PersistentVolume {
     serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap()
 }
 
-fn pod(namespace: &str, name: &str) -> Arc<Pod> {
+pub(super) fn pod(namespace: &str, name: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap())
 }
 
 /// What a pod on `node` wants: a driver's disk, or one that the node attaches by itself.
-fn want(is_driven: bool, mode: &str) -> Want {
+pub(super) fn want(is_driven: bool, mode: &str) -> Want {
     let spec = if is_driven {
         json!({"csi": {"driver": "d.example", "volumeHandle": "h"}, "accessModes": [mode]})
     } else {

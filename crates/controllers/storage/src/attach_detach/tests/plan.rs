@@ -58,6 +58,7 @@ impl Scene {
                         Duration::ZERO
                     },
                     attaching_for: if has("slow") { Duration::from_secs(120) } else { Duration::ZERO },
+                    has_failed: has("failed"),
                     is_resting: has("resting"),
                 }
             })
@@ -123,6 +124,9 @@ fn a_disk_goes_where_it_is_wanted() {
         ("n1:attached,mounted,ill,out",                      ONCE,            "take n1 out"),
         ("n1:attached,reported,mounted,out",                 ONCE,            "report n1"),
         ("n1:going",                                         ONCE,            ""),
+        ("n1:going,error",                                   ONCE,            "stuck n1: no such disk"),
+        ("n1:going,error,failed",                            ONCE,            "detach n1"),
+        ("n1:going,error,failed,resting",                    ONCE,            ""),
     ];
     for (places, mode, want) in table {
         let scene = Scene::new(places, true, mode);
@@ -216,15 +220,15 @@ fn users_hear_who_has_their_disk() {
     }
 }
 
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 13] = [
     "wanted", "asked", "attached", "going", "error", "reported", "mounted", "ill", "out", "long", "slow",
-    "resting",
+    "failed", "resting",
 ];
 
 proptest! {
     #[test]
     fn whatever_the_places_the_invariants_hold(
-        nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=12), 1..4),
+        nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=13), 1..4),
         is_driven: bool,
         is_shared: bool,
         forces: bool,

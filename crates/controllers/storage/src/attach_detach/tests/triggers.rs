@@ -27,6 +27,8 @@ fn state(state: &Value) -> Value {
 #[test]
 fn a_pod_wants_its_disks_until_its_containers_have_ended() {
     let (running, ended) = (json!({"running": {}}), json!({"terminated": {"exitCode": 0}}));
+    let mut debugged = state(&ended);
+    debugged["ephemeralContainerStatuses"] = json!([{"name": "d", "state": running}]);
     #[rustfmt::skip]
     let table = [
         (on_node(),                  json!({}),                   false, true),
@@ -36,6 +38,7 @@ fn a_pod_wants_its_disks_until_its_containers_have_ended() {
         (on_node(),                  state(&ended),               true,  false),
         (on_node(),                  state(&ended),               false, true),
         (on_node(),                  json!({}),                   true,  false),
+        (on_node(),                  debugged,                    true,  true),
     ];
     for (spec, status, is_deleting, want) in table {
         assert_eq!(wants_disks(&pod(spec.clone(), status.clone(), is_deleting)), want, "{spec} {status}");

@@ -1,27 +1,16 @@
-//! Takeover: upstream's controller manager builds a busy cluster, ours takes it over, and hands it back. Neither may
-//! touch anything: no pod, no ReplicaSet, no ControllerRevision, no status, silence.
-//! Skipped without assets. Kinds whose controllers are not here yet are left out, and named.
+//! Workloads change hands: no pod, no ReplicaSet, no ControllerRevision, no status is touched. Kinds whose controllers
+//! are not here yet are left out, and named.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::ensure;
-use flyball_sim::api::Api;
-use flyball_sim::audit::{AuditLog, Entry};
-use flyball_sim::cluster::{Cluster, Manager, Process};
+use flyball_sim::cluster::Cluster;
 use flyball_sim::load::{self, NAMESPACE, Request, template};
 use flyball_sim::nodes::Nodes;
-use flyball_sim::ours::{self, Profile};
-use jiff::Timestamp;
+use flyball_sim::ours;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-/// No write for this long means that a controller manager has nothing more to do.
-const QUIET: Duration = Duration::from_secs(5);
-const SETTLED_WITHIN: Duration = Duration::from_secs(120);
-/// A new controller manager must stay silent for this long; its caches are filled well before.
-const SILENT_FOR: Duration = Duration::from_secs(15);
+use crate::{COMPANIONS, Relay, settle, state};
 
 /// Something in the busy cluster: which controller looks after it, how it begins, and what changes later.
 struct Part {
@@ -137,14 +126,6 @@ fn busy_cluster() -> Vec<Part> {
     ]
 }
 
-/// Controllers without a part of their own that a real cluster has beside these.
-const COMPANIONS: [&str; 4] = [
-    "serviceaccount-controller",
-    "garbage-collector-controller",
-    "namespace-controller",
-    "root-ca-certificate-publisher-controller",
-];
-
 #[tokio::test]
 async fn nothing_moves_when_the_controller_manager_changes() -> anyhow::Result<()> {
     let test = "nothing_moves_when_the_controller_manager_changes";
@@ -169,17 +150,9 @@ async fn nothing_moves_when_the_controller_manager_changes() -> anyhow::Result<(
 
 async fn play(cluster: &Cluster, upstream: &Path, parts: &[Part]) -> anyhow::Result<()> {
     let api = cluster.api().await?;
-    let mut log = cluster.audit_log();
-    let mut controllers: Vec<String> = parts.iter().map(|part| part.controller.to_owned()).collect();
-    controllers.extend(COMPANIONS.iter().filter(|c| ours::lacks(&[**c]).is_none()).map(|c| (*c).to_owned()));
-    controllers.sort();
-    controllers.dedup();
-    let start = |name: &str, program: &Path| -> anyhow::Result<Process> {
-        let manager = Manager { binary: program, controllers: &controllers, leader_elect: true, flags: &[] };
-        cluster.start_manager(name, &manager)
-    };
-
-    let mut process = start("upstream-1", upstream)?;
+    let mut controllers: Vec<&str> = parts.iter().map(|part| part.controller).collect();
+    controllers.extend(COMPANIONS.iter().filter(|c| ours::lacks(&[**c]).is_none()));
+    let mut relay = Relay::start(cluster, upstream, &controllers, &[])?;
     load::create_namespace(&api).await?;
     load::send_all(&api, ["node-1", "node-2"].map(|name| Request::create("/api/v1/nodes", node(name))))
         .await?;
@@ -191,119 +164,15 @@ async fn play(cluster: &Cluster, upstream: &Path, parts: &[Part]) -> anyhow::Res
     let _nodes = Nodes::start(cluster.door().clone(), api.clone(), NAMESPACE);
     load::send_all(&api, parts.iter().map(|part| Request::create(&part.collection, part.manifest.clone())))
         .await?;
-    settle(&mut log, &mut process).await?;
+    settle(&mut relay.log, &mut relay.process).await?;
     let changes = parts.iter().filter_map(|part| Some(Request::merge(part.path(), part.change.clone()?)));
     load::send_all(&api, changes).await?;
-    settle(&mut log, &mut process).await?;
-    let built = state(&api).await?;
+    settle(&mut relay.log, &mut relay.process).await?;
+    let built = state(&api, &[]).await?;
     ensure!(built.keys().any(|key| key.starts_with("pods/")), "upstream made no pods");
-    process.stop(Duration::from_secs(20)).await?;
-
-    let program = ours::binary(Profile::Debug)?;
-    log.read()?;
-    let mut process = start("ours", &program)?;
-    untouched("ours took over", &api, &mut log, &mut process, &built).await?;
-    process.stop(Duration::from_secs(20)).await?;
-
-    let mut process = start("upstream-2", upstream)?;
-    untouched("upstream took over again", &api, &mut log, &mut process, &built).await?;
-    process.stop(Duration::from_secs(20)).await?;
-    Ok(())
+    relay.hand_over(&api, &[], &built).await
 }
 
 fn node(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
-}
-
-/// Waits until the controller manager has come to rest.
-async fn settle(log: &mut AuditLog, process: &mut Process) -> anyhow::Result<()> {
-    let (start, mut last) = (Instant::now(), Instant::now());
-    while last.elapsed() < QUIET {
-        ensure!(process.ended().is_none(), "{} ended", process.name());
-        ensure!(start.elapsed() < SETTLED_WITHIN, "{} does not come to rest", process.name());
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        if log.read()?.iter().any(is_change) {
-            last = Instant::now();
-        }
-    }
-    Ok(())
-}
-
-/// Writes that change the cluster: not leases, not events, not questions to the server, not lost races.
-fn is_change(entry: &Entry) -> bool {
-    let aside = matches!(
-        entry.resource.as_str(),
-        "leases" | "events" | "tokenreviews" | "subjectaccessreviews" | "selfsubjectaccessreviews"
-    );
-    entry.by_manager() && entry.is_write() && !aside && entry.subresource != "token" && entry.code < 400
-        // An account for a controller that acts for the first time.
-        && !(entry.resource == "serviceaccounts" && entry.namespace == "kube-system")
-}
-
-/// Every object of the namespace with its uid, version and status.
-async fn state(api: &Api) -> anyhow::Result<BTreeMap<String, Value>> {
-    let mut state = BTreeMap::new();
-    for resource in api.preferred() {
-        if !resource.namespaced
-            || !resource.allows("list")
-            || matches!(resource.name.as_str(), "events" | "leases")
-        {
-            continue;
-        }
-        for object in api.list(&resource, Some(NAMESPACE), None).await? {
-            let meta = &object["metadata"];
-            let key = format!("{}/{}", resource.name, meta["name"].as_str().unwrap_or_default());
-            let shown = json!({
-                "uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "status": object["status"],
-            });
-            state.insert(key, shown);
-        }
-    }
-    Ok(state)
-}
-
-async fn untouched(
-    what: &str,
-    api: &Api,
-    log: &mut AuditLog,
-    process: &mut Process,
-    before: &BTreeMap<String, Value>,
-) -> anyhow::Result<()> {
-    let (start, since) = (Instant::now(), Timestamp::now());
-    let (mut watching, mut changes) = (None, Vec::new());
-    // The lease of the one before has to run out first.
-    while watching.is_none_or(|since: Instant| since.elapsed() < SILENT_FOR) {
-        ensure!(start.elapsed() < Duration::from_secs(120), "{what}, but opened no watch");
-        ensure!(process.ended().is_none(), "{what}, but ended");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        for entry in log.read()? {
-            if entry.verb == "watch" && entry.by_manager() && entry.resource == "pods" {
-                watching = watching.or(Some(Instant::now()));
-            }
-            if is_change(&entry) {
-                changes.push(entry);
-            }
-        }
-        // A warm standby watches before it leads: silence only counts from the lease on.
-        if watching.is_some() && !is_led(api, since).await? {
-            watching = watching.map(|_| Instant::now());
-        }
-    }
-    ensure!(changes.is_empty(), "{what} and wrote: {changes:#?}");
-    let after = state(api).await?;
-    for (key, was) in before {
-        let is = after.get(key);
-        ensure!(is == Some(was), "{what}: {key} was {was}, is {}", is.unwrap_or(&Value::Null));
-    }
-    let new: Vec<&String> = after.keys().filter(|key| !before.contains_key(*key)).collect();
-    ensure!(new.is_empty(), "{what}: new are {new:?}");
-    Ok(())
-}
-
-/// Whether somebody has got the lease since then.
-async fn is_led(api: &Api, since: Timestamp) -> anyhow::Result<bool> {
-    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
-    let lease = api.get(path).await?;
-    let acquired = lease["spec"]["acquireTime"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
-    Ok(acquired.is_some_and(|acquired| acquired > since))
 }
