@@ -1,6 +1,7 @@
 //! Generic verbs over whatever resources a server has: discovery, lists, and requests on JSON values.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -214,48 +215,45 @@ impl Api {
     /// Asks again; custom resources come and go.
     pub async fn refresh(&self) -> Result<(), Error> {
         let groups: Groups = decode(self.get("/apis").await?);
-        let mut versions = vec![(true, String::new(), "v1".to_owned(), "/api/v1".to_owned())];
+        let mut versions = vec![(String::new(), "v1".to_owned(), "/api/v1".to_owned())];
         for preferred in [true, false] {
             for group in &groups.groups {
                 for version in &group.versions {
                     if (version.group_version == group.preferred_version.group_version) == preferred {
                         let path = format!("/apis/{}", version.group_version);
-                        versions.push((preferred, group.name.clone(), version.group_version.clone(), path));
+                        versions.push((group.name.clone(), version.group_version.clone(), path));
                     }
                 }
             }
         }
         let lists: Vec<_> = futures::stream::iter(versions)
-            .map(|(preferred, group, group_version, path)| async move {
+            .map(|(group, group_version, path)| async move {
                 // A group whose server is away has no resources for the moment.
                 let list = self.get(&path).await.map(decode::<Resources>).unwrap_or_default();
-                (preferred, group, group_version, path, list)
+                (group, group_version, path, list)
             })
             .buffered(FAN_OUT)
             .collect()
             .await;
         let mut catalogue = Catalogue::default();
-        for (preferred, group, group_version, path, list) in lists {
+        for (group, group_version, path, list) in lists {
             for found in list.resources.into_iter().filter(|r| !r.name.contains('/')) {
-                catalogue.add(
-                    Resource {
-                        group: group.clone(),
-                        group_version: group_version.clone(),
-                        path: path.clone(),
-                        name: found.name,
-                        kind: found.kind,
-                        namespaced: found.namespaced,
-                        verbs: found.verbs,
-                    },
-                    preferred,
-                );
+                catalogue.add(Resource {
+                    group: group.clone(),
+                    group_version: group_version.clone(),
+                    path: path.clone(),
+                    name: found.name,
+                    kind: found.kind,
+                    namespaced: found.namespaced,
+                    verbs: found.verbs,
+                });
             }
         }
         *self.catalogue.write() = Arc::new(catalogue);
         Ok(())
     }
 
-    /// All resources in the version that the server prefers.
+    /// All resources, each in the version that the server prefers; or, if that lacks it, in another.
     pub fn preferred(&self) -> Vec<Arc<Resource>> {
         self.catalogue.read().preferred.clone()
     }
@@ -352,20 +350,21 @@ impl Api {
 }
 
 impl Catalogue {
-    fn add(&mut self, resource: Resource, preferred: bool) {
+    /// Adds a resource; its best version comes first.
+    fn add(&mut self, resource: Resource) {
         let resource = Arc::new(resource);
         self.by_kind.insert((resource.group_version.clone(), resource.kind.clone()), Arc::clone(&resource));
         let full = match resource.group.as_str() {
             "" => resource.name.clone(),
             group => format!("{}.{group}", resource.name),
         };
-        self.by_name.entry(full).or_insert_with(|| Arc::clone(&resource));
+        if let Entry::Vacant(free) = self.by_name.entry(full) {
+            free.insert(Arc::clone(&resource));
+            self.preferred.push(Arc::clone(&resource));
+        }
         // `events` means core's, and `pods` those that run, not their metrics.
         if !matches!(resource.group.as_str(), "events.k8s.io" | "metrics.k8s.io") {
-            self.by_name.entry(resource.name.clone()).or_insert_with(|| Arc::clone(&resource));
-        }
-        if preferred {
-            self.preferred.push(resource);
+            self.by_name.entry(resource.name.clone()).or_insert(resource);
         }
     }
 }

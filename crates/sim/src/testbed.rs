@@ -58,7 +58,8 @@ pub fn embedded(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
-        let mut cluster = InProcess::start(&Features::default()).await.context("start the embedded cluster")?;
+        let mut cluster =
+            InProcess::start(&Features::default()).await.context("start the embedded cluster")?;
         test(&mut cluster).await
     })
 }

@@ -72,7 +72,8 @@ impl Trial {
                 Ordeal::CrashAfter(write) => Some(Faults::crash_after(write)),
             };
             let counted = faults.clone().unwrap_or_else(|| Faults::crash_after(u64::MAX));
-            let mut backend = InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
+            let mut backend =
+                InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
             let settings = Settings { patience: PATIENCE, verbose: false };
             let outcome = Run::perform(&mut backend, &self.scenario, settings).await;
             if let Some(why) = outcome.stopped {

@@ -185,8 +185,10 @@ mod tests {
             role.map(|role| role.items("rules").len())
         };
         let (none, all) = (BTreeSet::new(), gates());
-        let (cleaner, taints) =
-            ("system:controller:podcertificaterequestcleaner", "system:controller:device-taint-eviction-controller");
+        let (cleaner, taints) = (
+            "system:controller:podcertificaterequestcleaner",
+            "system:controller:device-taint-eviction-controller",
+        );
         assert_eq!((rules(&none, cleaner), rules(&all, cleaner)), (None, Some(1)));
         assert_eq!((rules(&none, taints), rules(&all, taints)), (Some(6), Some(8)));
     }

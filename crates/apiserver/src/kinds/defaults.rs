@@ -190,6 +190,7 @@ const CONSTANTS: &[(&str, Constants)] = &[
     ("core/v1.ProjectedVolumeSource", MODE_0644),
     ("core/v1.ServiceAccountTokenProjection", &[("expirationSeconds", Int(3600))]),
     ("core/v1.HostPathVolumeSource", &[("type", Text(""))]),
+    ("core/v1.AzureDiskVolumeSource", &[("readOnly", Bool(false))]),
     ("core/v1.ObjectFieldSelector", &[("apiVersion", Text("v1"))]),
     ("core/v1.Secret", &[("type", Text("Opaque"))]),
     ("core/v1.EndpointPort", &[("protocol", Text("TCP"))]),

@@ -7,6 +7,7 @@ pub mod gather;
 pub mod go_text;
 pub mod index;
 pub mod labelled;
+pub mod moment;
 pub mod nodeaffinity;
 pub mod pods;
 pub mod private_key;

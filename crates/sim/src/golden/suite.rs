@@ -169,7 +169,8 @@ pub fn run_embedded(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verd
                 .build()
                 .context("make a runtime")?;
             let verdict = runtime.block_on(async {
-                let mut backend = InProcess::start(&scenario.api_server).await.context("start the embedded cluster")?;
+                let mut backend =
+                    InProcess::start(&scenario.api_server).await.context("start the embedded cluster")?;
                 anyhow::Ok(judge(plan, &scenario, &mut backend).await)
             })?;
             if verdicts.send(verdict).is_err() {
@@ -299,9 +300,7 @@ fn run(
     work: impl Fn(&Queue, mpsc::Sender<Verdict>) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
     let length = |scenario: &Scenario| scenario.seconds.unwrap_or(10.0);
-    scenarios.sort_by(|a, b| {
-        a.api_server.cmp(&b.api_server).then_with(|| length(b).total_cmp(&length(a)))
-    });
+    scenarios.sort_by(|a, b| a.api_server.cmp(&b.api_server).then_with(|| length(b).total_cmp(&length(a))));
     let workers = plan.jobs.clamp(1, scenarios.len().max(1));
     let queue: Queue = Mutex::new(scenarios.into());
     let (sender, verdicts) = mpsc::channel();

@@ -77,9 +77,7 @@ async fn play(cluster: &Cluster, upstream: &Path) -> anyhow::Result<()> {
 
 fn machines() -> Vec<Request> {
     let managed = json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"});
-    let node = |name: &str| {
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": managed}})
-    };
+    let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": managed}});
     vec![
         Request::create("/api/v1/nodes", node("node-1")),
         Request::create("/api/v1/nodes", node("node-2")),
@@ -185,7 +183,8 @@ fn pods() -> Vec<Request> {
         }
         Request::create(load::path("v1", "pods"), pod)
     };
-    let uses = |claim: &str| json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]});
+    let uses =
+        |claim: &str| json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]});
     let template = json!({"spec": {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "lazy", "resources": {"requests": {"storage": "1Gi"}},
     }});

@@ -11,6 +11,7 @@ use flyball_api::{
 use flyball_cache::Informer;
 use flyball_client::{Error, Patch};
 use flyball_common::index::owned;
+use flyball_common::moment::{MOMENT, Moments};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, exactly};
 use parking_lot::Mutex;
@@ -36,6 +37,8 @@ pub(super) struct Controller {
     pub(super) gates: Gates,
     pub(super) made: Mutex<Made>,
     pub(super) gone: Arc<Mutex<Gone>>,
+    /// Pods whose templates may be on their way.
+    pub(super) moments: Moments<Key>,
 }
 
 impl Known for Controller {
@@ -62,23 +65,29 @@ impl Known for Controller {
 impl Reconcile<Work> for Controller {
     async fn sync(&self, work: &Work) -> Result<Next, SyncError> {
         match work {
-            Work::Pod(key) => self.sync_pod(key).await?,
-            Work::Group(key) => self.sync_group(key).await?,
-            Work::Claim(key) => self.sync_claim(key).await?,
+            Work::Pod(key) => self.sync_pod(key).await,
+            Work::Group(key) => self.sync_group(key).await.map(|()| Next::Settled),
+            Work::Claim(key) => self.sync_claim(key).await.map(|()| Next::Settled),
         }
-        Ok(Next::Settled)
     }
 }
 
 impl Controller {
-    async fn sync_pod(&self, key: &Key) -> Result<(), SyncError> {
-        let Some(pod) = self.pods.store().get(key).filter(|pod| !pod.is_deleting()) else { return Ok(()) };
+    async fn sync_pod(&self, key: &Key) -> Result<Next, SyncError> {
+        let Some(pod) = self.pods.store().get(key).filter(|pod| !pod.is_deleting()) else {
+            self.moments.forget(key);
+            return Ok(Next::Settled);
+        };
         let group = self.group_of(&pod)?;
         if !needs_work(&pod, group.as_deref(), self, self.gates.groups) {
-            return Ok(());
+            self.moments.forget(key);
+            return Ok(Next::Settled);
         }
         let consumer = Consumer::from(&*pod);
         let need = |entry: &PodResourceClaim| of_pod(&pod, group.as_deref(), entry, self, self.gates);
+        if consumer.entries.iter().any(|entry| need(entry).is_err()) && !self.moments.had(key) {
+            return Ok(Next::After(MOMENT));
+        }
         self.provide::<Pod>(&consumer, ObjectRef::of(&*pod), need).await?;
         let wanted = reservations(&pod, self, self.gates.groups)
             .map_err(|problem| SyncError::other(format!("reserving claims for pod {key}"), problem))?;
@@ -86,7 +95,7 @@ impl Controller {
             let user = binds_to(&pod, group.as_deref(), &entry).reference();
             self.reserve(key, &claim, user).await?;
         }
-        Ok(())
+        Ok(Next::Settled)
     }
 
     async fn sync_group(&self, key: &Key) -> Result<(), SyncError> {

@@ -223,14 +223,16 @@ impl Disks {
             Err(error) if !error.is_not_found() => {
                 self.detach_failed(&key.name, node, begun.elapsed(), &error.to_string());
             }
-            _ => match attachment.status.detach_error.as_ref().filter(|_| attachment.metadata.is_deleting()) {
-                // It was going already, and what its driver said stands.
-                Some(error) => self.detach_failed(&key.name, node, begun.elapsed(), &error.message),
-                None => {
-                    self.0.ledger.lock().note(&key.name, node).succeeded();
-                    self.0.numbers.detached(&key.name, begun.elapsed(), true);
+            _ => {
+                match attachment.status.detach_error.as_ref().filter(|_| attachment.metadata.is_deleting()) {
+                    // It was going already, and what its driver said stands.
+                    Some(error) => self.detach_failed(&key.name, node, begun.elapsed(), &error.message),
+                    None => {
+                        self.0.ledger.lock().note(&key.name, node).succeeded();
+                        self.0.numbers.detached(&key.name, begun.elapsed(), true);
+                    }
                 }
-            },
+            }
         }
     }
 

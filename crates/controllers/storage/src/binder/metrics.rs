@@ -131,7 +131,13 @@ impl Operations {
 
     /// An operation on a claim or volume begins, unless it has.
     pub(super) fn begin(&self, key: &Key, plugin: &str, operation: &'static str) {
-        let begin = || Begun { plugin: plugin.into(), operation, at: Instant::now(), rest: Rest::default(), is_asked: false };
+        let begin = || Begun {
+            plugin: plugin.into(),
+            operation,
+            at: Instant::now(),
+            rest: Rest::default(),
+            is_asked: false,
+        };
         self.begun.lock().entry(key.clone()).or_insert_with(begin);
     }
 

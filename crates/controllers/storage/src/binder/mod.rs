@@ -87,6 +87,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         recycler,
         claim_queue: claim_queue.clone(),
         began: OnceLock::new(),
+        moments: Default::default(),
     });
     tasks.workers(&claim_queue, 1, Arc::new(Claims(binder.clone())));
     tasks.workers(&volume_queue, 1, Arc::new(Volumes(binder.clone())));

@@ -29,9 +29,8 @@ fn is_meant(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
 /// Whether nothing can be done for a claim that its own changes would not bring about: it has its volume, and says how
 /// it can be used.
 fn claim_rests(claim: &PersistentVolumeClaim, volume: Option<&PersistentVolume>) -> bool {
-    volume.is_some_and(|volume| {
-        are_one(claim, volume) && claim.status.access_modes == volume.spec.access_modes
-    })
+    volume
+        .is_some_and(|volume| are_one(claim, volume) && claim.status.access_modes == volume.spec.access_modes)
 }
 
 /// The same for a volume.

@@ -7,6 +7,7 @@ use flyball_api::{
     Key, Node, Object, PersistentVolume, PersistentVolumeClaim, ResourceVersion, StorageClass,
 };
 use flyball_cache::Informer;
+use flyball_common::moment::{MOMENT, Moments};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
@@ -36,6 +37,8 @@ pub(super) struct Binder {
     pub(super) claim_queue: Queue<Key>,
     /// How far the claims had come when the first was looked at.
     pub(super) began: OnceLock<ResourceVersion>,
+    /// Claims whose class may be on its way.
+    pub(super) moments: Moments<Key>,
 }
 
 /// Looks after claims.
@@ -47,10 +50,13 @@ pub(super) struct Volumes(pub(super) Arc<Binder>);
 impl Reconcile for Claims {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         match self.0.claims.get(key) {
-            Some(claim) => self.0.sync_claim(claim).await?,
-            None => self.0.operations.forget(key),
+            Some(claim) => self.0.sync_claim(claim).await,
+            None => {
+                self.0.operations.forget(key);
+                self.0.moments.forget(key);
+                Ok(Next::Settled)
+            }
         }
-        Ok(Next::Settled)
     }
 }
 
@@ -73,7 +79,7 @@ pub(super) fn unreadable(what: &'static str) -> impl FnOnce(serde_json::Error) -
 }
 
 impl Binder {
-    async fn sync_claim(&self, mut claim: Arc<PersistentVolumeClaim>) -> Result<(), SyncError> {
+    async fn sync_claim(&self, mut claim: Arc<PersistentVolumeClaim>) -> Result<Next, SyncError> {
         if let Some(annotations) = migration::of_claim_annotations(&claim.metadata.annotations) {
             let mut changed = PersistentVolumeClaim::clone(&claim);
             changed.metadata.annotations = annotations;
@@ -102,6 +108,11 @@ impl Binder {
         let step = claim::plan(&view).map_err(|error| {
             SyncError::other(format!("reading the selector of claim {key}"), error).never()
         })?;
+        if class.is_some() {
+            self.moments.forget(&key);
+        } else if matches!(step, Step::Wait(Some(_))) && !self.moments.had(&key) {
+            return Ok(Next::After(MOMENT));
+        }
         let about = ObjectRef::of(&*claim);
         match step {
             Step::Wait(tell) => tell.into_iter().for_each(|tell| self.tell(&about, tell)),
@@ -138,7 +149,7 @@ impl Binder {
                 return Err(SyncError::other(format!("binding claim {key} again"), why));
             }
         }
-        Ok(())
+        Ok(Next::Settled)
     }
 
     /// The volumes that are promised to a claim, and those of its class that are nobody's.

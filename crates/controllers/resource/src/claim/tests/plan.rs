@@ -113,7 +113,10 @@ fn a_pod_is_looked_at_when_something_is_to_be_done_for_it() {
         assert_eq!(needs_work(&pod, None, &World::of(claims), true), want, "{case}");
     }
     let (member, team) = (pod("g=tpl:gpu", "g=team-g-1", "group:team"), group("g=tpl:gpu", ""));
-    assert!(!needs_work(&member, Some(&team), &World::of(""), true), "what a group shares is made for the group");
+    assert!(
+        !needs_work(&member, Some(&team), &World::of(""), true),
+        "what a group shares is made for the group"
+    );
 }
 
 #[test]
