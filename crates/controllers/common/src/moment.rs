@@ -1,5 +1,5 @@
 //! What comes together is not always seen together, as every kind is watched by itself: who misses something that was
-//! made just before it gives it a moment, and complains only then.
+//! made just before it, and whose watch may be behind, gives it a moment, and complains only then.
 
 use std::hash::Hash;
 use std::time::Duration;

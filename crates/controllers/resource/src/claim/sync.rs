@@ -85,7 +85,9 @@ impl Controller {
         }
         let consumer = Consumer::from(&*pod);
         let need = |entry: &PodResourceClaim| of_pod(&pod, group.as_deref(), entry, self, self.gates);
-        if consumer.entries.iter().any(|entry| need(entry).is_err()) && !self.moments.had(key) {
+        let is_behind = || self.templates.version_reached() < pod.metadata.resource_version;
+        let is_short = consumer.entries.iter().any(|entry| need(entry).is_err());
+        if is_short && is_behind() && !self.moments.had(key) {
             return Ok(Next::After(MOMENT));
         }
         self.provide::<Pod>(&consumer, ObjectRef::of(&*pod), need).await?;

@@ -108,9 +108,10 @@ impl Binder {
         let step = claim::plan(&view).map_err(|error| {
             SyncError::other(format!("reading the selector of claim {key}"), error).never()
         })?;
+        let is_behind = || self.classes.version_reached() < claim.metadata.resource_version;
         if class.is_some() {
             self.moments.forget(&key);
-        } else if matches!(step, Step::Wait(Some(_))) && !self.moments.had(&key) {
+        } else if matches!(step, Step::Wait(Some(_))) && is_behind() && !self.moments.had(&key) {
             return Ok(Next::After(MOMENT));
         }
         let about = ObjectRef::of(&*claim);
