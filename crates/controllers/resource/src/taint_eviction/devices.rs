@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use flyball_api::resource_claim::AllocatedDevice;
-use flyball_api::{DeviceTaintRule, Object, ResourceClaim, ResourceSlice};
+use flyball_api::{DeviceTaintRule, ResourceClaim, ResourceSlice};
 use flyball_cache::{Index, Informer};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::plan::{NO_EXECUTE, Said, is_about};
+use super::plan::{NO_EXECUTE, Said, evicting, is_about};
 
 /// Slices by driver and pool.
 pub(super) const SLICES_BY_POOL: Index<ResourceSlice> =
@@ -56,7 +56,7 @@ impl Devices {
         let evicting = evicting.filter(|rule| rule.spec.taint.effect == NO_EXECUTE);
         let mut add = |rule: &DeviceTaintRule| {
             if is_about(rule, &device.driver, &device.pool, &device.device) {
-                said.push((rule.spec.taint.clone(), Some(rule.uid().clone())));
+                said.push(evicting(rule));
             }
         };
         evicting.for_each(|rule| add(&rule));

@@ -87,6 +87,12 @@ pub fn of_pod(
     evictions.reduce(Eviction::joined)
 }
 
+/// What a rule says of its devices when it ends pods, or if it did: tolerations are for that effect.
+pub fn evicting(rule: &DeviceTaintRule) -> Said {
+    let taint = Taint { effect: NO_EXECUTE.into(), ..rule.spec.taint.clone() };
+    (taint, Some(rule.metadata.uid.clone()))
+}
+
 /// Whether a rule speaks of a device.
 pub fn is_about(rule: &DeviceTaintRule, driver: &str, pool: &str, device: &str) -> bool {
     let is = |wanted: &Option<SmolStr>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);

@@ -7,7 +7,7 @@ use flyball_api::taint::Taint;
 use flyball_api::{DeviceTaintRule, ResourceClaim, Timestamp, Uid};
 use serde_json::{Value, json};
 
-use super::plan::{Said, is_about, of_claim, of_pod};
+use super::plan::{Said, evicting, is_about, of_claim, of_pod};
 use super::rules::{Counts, said, wait};
 
 fn at(seconds: i64) -> Timestamp {
@@ -55,6 +55,17 @@ fn taints(words: &str) -> Vec<Said> {
         (serde_json::from_value::<Taint>(taint).unwrap(), rule)
     };
     words.split_whitespace().map(one).collect()
+}
+
+#[test]
+fn what_a_rule_would_do_is_tolerated_as_if_it_did() {
+    let rule: DeviceTaintRule = serde_json::from_value(json!({
+        "metadata": {"name": "dry-run", "uid": "rule-x"},
+        "spec": {"taint": {"key": "k", "effect": "None", "timeAdded": time(5)}},
+    }))
+    .unwrap();
+    let would = |tolerations: &str| of_claim(&claim(tolerations), |_| vec![evicting(&rule)]).is_some();
+    assert!(would("") && would("k/None") && !would("k/NoExecute") && !would("*/NoExecute"));
 }
 
 #[test]
