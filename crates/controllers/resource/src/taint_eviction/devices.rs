@@ -52,14 +52,14 @@ impl Devices {
             let taints = found.into_iter().flat_map(|found| &found.taints);
             said.extend(taints.filter(|taint| taint.effect == NO_EXECUTE).map(|taint| (taint.clone(), None)));
         }
-        let evicting = self.rules.iter().flat_map(|rules| rules.store().list());
-        let evicting = evicting.filter(|rule| rule.spec.taint.effect == NO_EXECUTE);
+        let rules = self.rules.iter().flat_map(|rules| rules.store().list());
+        let rules = rules.filter(|rule| rule.spec.taint.effect == NO_EXECUTE);
         let mut add = |rule: &DeviceTaintRule| {
             if is_about(rule, &device.driver, &device.pool, &device.device) {
                 said.push(evicting(rule));
             }
         };
-        evicting.for_each(|rule| add(&rule));
+        rules.for_each(|rule| add(&rule));
         as_if.into_iter().for_each(add);
         said
     }
