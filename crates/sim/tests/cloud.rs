@@ -14,6 +14,7 @@ use flyball_sim::audit::Entry;
 use flyball_sim::cluster::{Cluster, Manager};
 use flyball_sim::embedded::Embedded;
 use flyball_sim::faults::Faults;
+use flyball_sim::features::Features;
 use flyball_sim::load::{self, Request, until};
 use flyball_sim::ours::{self, Profile};
 use jiff::Timestamp;
@@ -193,7 +194,8 @@ fn embedded(
                 CloudError::RetryAfter { message: "not yet".to_owned(), after: Duration::from_secs(2) },
             );
         }
-        let mut cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1)?;
+        let mut cluster =
+            Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
         cluster.put_faults(faults.clone());
         let api = Api::discover(cluster.door()).await?;
         let all = ["*".to_owned()];
@@ -282,7 +284,7 @@ fn whatever_the_cloud_fails_at_it_ends_the_same() -> anyhow::Result<()> {
 fn a_cloud_that_has_forgotten_gives_nobody_what_another_shows() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
-        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1)?;
+        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
         let api = Api::discover(cluster.door()).await?;
         // The later a Service is made, the earlier it comes by its name.
         for (name, want) in [("c", "192.0.2.1"), ("b", "192.0.2.2"), ("a", "192.0.2.3")] {

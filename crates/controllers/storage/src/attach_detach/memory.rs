@@ -68,7 +68,7 @@ mod tests {
         memory.note(&pod, &disk);
         memory.note(&pod, &disk);
         assert_eq!(memory.pods(&disk.name), [(pod.key(), pod.uid().clone())]);
-        assert_eq!(memory.disks(pod.uid()), [disk.clone()]);
+        assert_eq!(memory.disks(pod.uid()).as_slice(), std::slice::from_ref(&disk));
         memory.forget(&disk.name, &pod.key(), pod.uid());
         assert!(memory.by_disk.is_empty() && memory.by_pod.is_empty());
     }
