@@ -167,8 +167,8 @@ pub fn settle(
     let (succeeded, failed) = (uncounted.succeeded.len(), uncounted.failed.len());
     uncounted.succeeded.retain(&is_tracked);
     uncounted.failed.retain(&is_tracked);
-    status.succeeded += number(succeeded - uncounted.succeeded.len());
-    status.failed += number(failed - uncounted.failed.len());
+    status.succeeded = status.succeeded.saturating_add(number(succeeded - uncounted.succeeded.len()));
+    status.failed = status.failed.saturating_add(number(failed - uncounted.failed.len()));
 }
 
 /// Says that the Job is over, if all of its pods have ended and are counted.

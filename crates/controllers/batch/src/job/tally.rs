@@ -69,9 +69,9 @@ impl<'a> Tally<'a> {
             terminating: number(view.pods.iter().filter(|pod| pod.is_terminating()).count()),
             succeeded: match &indexes {
                 Some(indexes) => number(indexes.succeeded.total()),
-                None => status.succeeded + number(succeeded.len() + known_succeeded.len()),
+                None => status.succeeded.saturating_add(number(succeeded.len() + known_succeeded.len())),
             },
-            failed: status.failed + number(counting + known_failed.len()),
+            failed: status.failed.saturating_add(number(counting + known_failed.len())),
             backoff: view.backoff.after(&succeeded, &failed),
             indexes,
         }
