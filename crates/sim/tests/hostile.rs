@@ -45,12 +45,7 @@ fn hostile_objects_break_nothing() -> anyhow::Result<()> {
             change(&api, object, &json!({"metadata": {"annotations": {"example.com/touched": "yes"}}}))
                 .await?;
         }
-        at_rest(cluster, "changed one by one").await?;
-        for object in &objects {
-            change(&api, object, &json!({"metadata": {"finalizers": null}})).await?;
-        }
-        api.send(Call::new(Method::DELETE, &format!("/api/v1/namespaces/{NAMESPACE}"))).await?;
-        at_rest(cluster, "deleted").await
+        at_rest(cluster, "changed one by one").await
     })
 }
 
