@@ -32,6 +32,9 @@ const COMPANIONS: [&str; 4] = [
     "root-ca-certificate-publisher-controller",
 ];
 
+/// Ours, among those who take over.
+const OURS: &str = "ours";
+
 /// Objects by name, with what must not change about them.
 type State = BTreeMap<String, Value>;
 
@@ -64,7 +67,7 @@ impl<'a> Relay<'a> {
     /// Lets the others take over, who must not touch what was built.
     async fn hand_over(mut self, api: &Api, kinds: &[&str], built: &State) -> anyhow::Result<()> {
         let ours = ours::binary(Profile::Debug)?;
-        let heirs = [("ours", ours), ("upstream-2", self.upstream.clone())];
+        let heirs = [(OURS, ours), ("upstream-2", self.upstream.clone())];
         for (name, program) in heirs {
             self.process.stop(Duration::from_secs(20)).await?;
             self.log.read()?;
@@ -158,7 +161,9 @@ async fn untouched(
             if entry.verb == "watch" && entry.by_manager() && entry.resource == "pods" {
                 watching = watching.or(Some(Instant::now()));
             }
-            if is_change(&entry) {
+            // Upstream's attach-detach controller begins by telling each node once more what it said already.
+            let is_echo = name != OURS && entry.resource == "nodes" && entry.subresource == "status";
+            if is_change(&entry) && !is_echo {
                 changes.push(entry);
             }
         }

@@ -70,8 +70,10 @@ async fn play(cluster: &Cluster, upstream: &Path) -> anyhow::Result<()> {
     for (key, want) in wanted {
         ensure!(phase(key) == want, "upstream left {key} as {:?}", built.get(key));
     }
-    let attached = &built["nodes/node-1"]["status"]["volumesAttached"];
-    ensure!(attached.as_array().map(Vec::len) == Some(2), "upstream attached {attached}");
+    for node in ["nodes/node-1", "nodes/node-2"] {
+        let attached = &built[node]["status"]["volumesAttached"];
+        ensure!(attached.as_array().map(Vec::len) == Some(1), "upstream attached {attached} to {node}");
+    }
     relay.hand_over(&api, &KINDS, &built).await
 }
 
@@ -178,6 +180,10 @@ fn pods() -> Vec<Request> {
             "metadata": {"name": name},
             "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "main"}]},
         });
+        if name == "silver" {
+            // One disk for each node: upstream lists several in any order, and writes that.
+            pod["spec"]["nodeName"] = "node-2".into();
+        }
         if let (Some(into), Value::Object(spec)) = (pod["spec"].as_object_mut(), spec) {
             into.extend(spec);
         }
@@ -205,9 +211,11 @@ async fn attach(api: &Api) -> anyhow::Result<()> {
     let attached = json!({"status": {"attached": true}});
     load::send_all(api, names.map(|name| Request::merge(format!("{path}/{name}/status"), attached.clone())))
         .await?;
-    let mounted = ["app", "silver"].map(|handle| format!("kubernetes.io/csi/{DRIVER}^{handle}"));
-    let body = json!({"status": {"volumesInUse": mounted}});
-    load::send_all(api, [Request::merge("/api/v1/nodes/node-1/status", body)]).await?;
+    let mounted = [("node-1", "app"), ("node-2", "silver")].map(|(node, handle)| {
+        let body = json!({"status": {"volumesInUse": [format!("kubernetes.io/csi/{DRIVER}^{handle}")]}});
+        Request::merge(format!("/api/v1/nodes/{node}/status"), body)
+    });
+    load::send_all(api, mounted).await?;
     Ok(())
 }
 
