@@ -21,13 +21,6 @@ impl<T> Index<T> {
     pub const fn new(name: &'static str, keys: Keys<T>) -> Self {
         Self { name, keys }
     }
-
-    /// Whether `object` has `key`.
-    pub(crate) fn has(&self, object: &T, key: &str) -> bool {
-        let mut found = false;
-        (self.keys)(object, &mut |candidate| found |= candidate == key);
-        found
-    }
 }
 
 impl<T> Clone for Index<T> {

@@ -177,6 +177,7 @@ impl<T: Object> Store<T> {
             contents.undecodable.remove(&object.key());
         }
         let old = contents.objects.insert(object.clone());
+        debug_assert!(!old.as_ref().is_some_and(|old| Arc::ptr_eq(old, object)), "an object is put in once");
         contents.reindex(old.as_ref(), Some(object));
         old
     }
@@ -215,12 +216,13 @@ impl<T: Object> Store<T> {
 
 impl<T: Object> Contents<T> {
     /// Brings all indexes from `old` to `new`. New keys are added before old ones go, so that an unchanged key
-    /// costs a pointer swap and no allocation: status updates, the most frequent writes, change no key.
+    /// costs a pointer swap and no allocation: status updates, the most frequent writes, change no key. Where the new
+    /// version has taken the old one's place there is nothing of the old one to remove.
     fn reindex(&mut self, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
         if let Some(object) = new.filter(|object| !object.meta().namespace.is_empty()) {
             self.namespaces.insert(&object.meta().namespace, object);
         }
-        if let (Some(object), None) = (old, new) {
+        if let Some(object) = old {
             self.namespaces.remove(&object.meta().namespace, object);
         }
         for (index, postings) in &mut self.indexes {
@@ -228,11 +230,7 @@ impl<T: Object> Contents<T> {
                 (index.keys)(object, &mut |key| postings.insert(key, object));
             }
             if let Some(object) = old {
-                (index.keys)(object, &mut |key| {
-                    if !new.is_some_and(|new| index.has(new, key)) {
-                        postings.remove(key, object);
-                    }
-                });
+                (index.keys)(object, &mut |key| postings.remove(key, object));
             }
         }
     }

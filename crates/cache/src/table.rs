@@ -56,8 +56,16 @@ impl<T: Object> Table<T> {
 
     /// Takes the object of that name out; memory is given back when most of the table is empty.
     pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        let same = |object: &Arc<T>| is_named(object, namespace, name);
-        let (object, _) = self.entries.find_entry(hash(namespace, name), same).ok()?.remove();
+        self.take(hash(namespace, name), |object| is_named(object, namespace, name))
+    }
+
+    /// Takes this very version of an object out, if it is the one held.
+    fn remove_version(&mut self, version: &Arc<T>) {
+        self.take(hash_of(version), |object| Arc::ptr_eq(object, version));
+    }
+
+    fn take(&mut self, hash: u64, is_it: impl FnMut(&Arc<T>) -> bool) -> Option<Arc<T>> {
+        let (object, _) = self.entries.find_entry(hash, is_it).ok()?.remove();
         if let Some(room) = room::to_keep(self.entries.len(), self.entries.capacity()) {
             self.entries.shrink_to(room, hash_of);
         }
@@ -118,14 +126,13 @@ impl<T: Object> Postings<T> {
         }
     }
 
-    /// Takes the object of this name from under `key`; a key without objects is forgotten.
-    pub(crate) fn remove(&mut self, key: &str, object: &T) {
-        let (namespace, name) = (&object.meta().namespace, &object.meta().name);
+    /// Takes this very version of an object from under `key`; a key without objects is forgotten.
+    pub(crate) fn remove(&mut self, key: &str, object: &Arc<T>) {
         let empty = match self.keys.get_mut(key) {
             None => return,
-            Some(Posting::One(held)) => is_named(held, namespace, name),
+            Some(Posting::One(held)) => Arc::ptr_eq(held, object),
             Some(Posting::Many(table)) => {
-                table.remove(namespace, name);
+                table.remove_version(object);
                 table.len() == 0
             }
         };
