@@ -34,9 +34,9 @@ impl<K: Clone + Eq + Hash> Moments<K> {
         !known.insert(who.clone())
     }
 
-    /// `who` is gone, or misses nothing.
-    pub fn forget(&self, who: &K) {
-        self.0.lock().remove(who);
+    /// `who` is gone, or misses nothing. Says whether it has had a moment.
+    pub fn forget(&self, who: &K) -> bool {
+        self.0.lock().remove(who)
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     fn one_moment_each() {
         let moments = Moments::default();
         assert!(!moments.had(&"a") && moments.had(&"a") && !moments.had(&"b"));
-        moments.forget(&"a");
+        assert!(moments.forget(&"a") && !moments.forget(&"a"));
         assert!(!moments.had(&"a"));
     }
 }

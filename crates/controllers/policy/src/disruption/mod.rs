@@ -34,9 +34,9 @@ use flyball_api::{
 };
 use flyball_cache::Informer;
 use flyball_common::labelled::PODS_BY_LABEL;
+use flyball_common::moment::Moments;
 use flyball_queue::Queue;
 use flyball_runtime::{Context, StartError, Tasks, priority};
-use parking_lot::Mutex;
 
 use self::owners::{Owners, Scaled};
 use self::selection::BUDGETS_BY_SELECTOR;
@@ -78,7 +78,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         owners,
         scales,
         recheck: recheck.clone(),
-        patient: Mutex::default(),
+        moments: Moments::default(),
     };
     tasks.workers(&queue, 1, Arc::new(controller));
     tasks.workers(&recheck, 1, Arc::new(sync::Recheck { queue }));

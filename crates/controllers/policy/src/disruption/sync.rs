@@ -9,11 +9,10 @@ use flyball_api::pod_disruption_budget::PodDisruptionBudgetStatus;
 use flyball_api::{Key, Object, PodDisruptionBudget, manifest_with_status};
 use flyball_cache::Informer;
 use flyball_client::Error;
+use flyball_common::moment::Moments;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
-use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
 
 use super::demand::{Demand, Quota, answerable};
 use super::owners::Owners;
@@ -32,10 +31,11 @@ pub(super) struct Controller {
     pub(super) scales: Scales,
     pub(super) recheck: Queue<Key>,
     /// Budgets that found no pods and were given a moment.
-    pub(super) patient: Mutex<FxHashSet<Key>>,
+    pub(super) moments: Moments<Key>,
 }
 
-/// How long pods that came before their budget may take to show in the cache after it.
+/// How long pods that came before their budget may take to show in the cache after it. Less than for others who miss
+/// something: evictions wait for the budget's first word.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// Why a budget cannot be judged.
@@ -56,10 +56,9 @@ impl Unjudged {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let has_waited = self.patient.lock().remove(key);
+        let has_waited = self.moments.forget(key);
         let Some(budget) = self.budgets.store().get(key) else { return Ok(Next::Settled) };
-        if !has_waited && self.may_be_early(&budget) {
-            self.patient.lock().insert(key.clone());
+        if !has_waited && self.may_be_early(&budget) && !self.moments.had(key) {
             self.recheck.add_after(key.clone(), MOMENT);
             return Ok(Next::Settled);
         }
