@@ -31,7 +31,7 @@ use crate::metrics::Requests;
 use crate::options::Options;
 use crate::registry::User;
 use crate::resource::{Catalog, Resource};
-use crate::store::{Facets, Key, OpenError, Store};
+use crate::store::{Compacted, Facets, Key, OpenError, Store};
 use crate::verbs::{self, Answer, Call};
 
 /// Why a server cannot start.
@@ -168,6 +168,19 @@ impl ApiServer {
     /// The objects.
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    /// Becomes what it was at an earlier version, as a cluster does whose etcd is restored from a snapshot and whose API
+    /// server is started anew: all watches end, and versions are given out a second time.
+    pub fn restore(&self, version: u64) -> Result<(), Compacted> {
+        let server = &self.inner;
+        server.store.restore(version)?;
+        server.authz.forget();
+        server.catalog.replace(|resource| resource.custom.is_some(), Vec::new());
+        crate::crd::load(server);
+        server.addresses.load(server);
+        server.expiry.load(server);
+        Ok(())
     }
 
     /// Answers one request.

@@ -57,12 +57,37 @@ async fn watches_live_in_virtual_time() {
     let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
     let started = tokio::time::Instant::now();
     let response = server.clone().oneshot(request).await.unwrap();
+    // Without a write anywhere there would be nothing to tell.
+    let made = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "made"}});
+    send(&server, "POST", "/api/v1/namespaces", made).await;
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(started.elapsed(), Duration::from_secs(150));
     let lines: Vec<Value> =
         body.split(|b| *b == b'\n').filter_map(|l| serde_json::from_slice(l).ok()).collect();
     let types: Vec<&str> = lines.iter().filter_map(|line| line["type"].as_str()).collect();
-    assert_eq!(types, ["BOOKMARK", "BOOKMARK"], "one a minute");
+    assert_eq!(types, ["BOOKMARK", "BOOKMARK", "BOOKMARK"], "one a minute, and one before the end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_a_watch_from_a_later_version_is_accepted_and_silent() {
+    let server = ApiServer::new(options()).unwrap();
+    let namespace = |name: &str| json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}});
+    let before = server.store().version();
+    for name in ["a", "b", "c"] {
+        send(&server, "POST", "/api/v1/namespaces", namespace(name)).await;
+    }
+    let late = server.store().version();
+    server.restore(before).unwrap();
+    assert_eq!(send(&server, "GET", "/api/v1/namespaces/a", Value::Null).await.0, 404);
+    let path = format!(
+        "/api/v1/namespaces?watch=1&allowWatchBookmarks=true&timeoutSeconds=150&resourceVersion={late}"
+    );
+    let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
+    let response = server.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200);
+    send(&server, "POST", "/api/v1/namespaces", namespace("d")).await;
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(String::from_utf8_lossy(&body), "");
 }
 
 #[tokio::test]

@@ -92,6 +92,8 @@ struct Inner {
     version: u64,
     shelves: FxHashMap<ShelfId, Shelf>,
     limits: Limits,
+    /// When a shelf was last dropped, with its history.
+    dropped: u64,
 }
 
 /// The store. Cheap to share behind an `Arc`.
@@ -103,7 +105,7 @@ pub struct Store {
 impl Store {
     /// An empty store in memory.
     pub fn in_memory(limits: Limits) -> Self {
-        let inner = Inner { version: 1, shelves: FxHashMap::default(), limits };
+        let inner = Inner { version: 1, shelves: FxHashMap::default(), limits, dropped: 0 };
         Self { inner: Mutex::new(inner), durable: None }
     }
 
@@ -115,7 +117,7 @@ impl Store {
         facets: impl Fn(&ShelfId, &Value) -> Facets,
     ) -> Result<Self, OpenError> {
         let (durable, saved) = Durable::open(directory)?;
-        let mut inner = Inner { version: saved.version, shelves: FxHashMap::default(), limits };
+        let mut inner = Inner { version: saved.version, shelves: FxHashMap::default(), limits, dropped: 0 };
         for (id, key, object) in saved.objects {
             let version = object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok());
             let facets = facets(&id, &object);
@@ -233,7 +235,9 @@ impl Store {
             return Err(Compacted { oldest: shelf.oldest() });
         }
         let events = shelf.since(follower.cursor, max);
-        follower.cursor = if events.len() < max { now } else { events.last().map_or(now, |e| e.version) };
+        let reached = if events.len() < max { now } else { events.last().map_or(now, |e| e.version) };
+        // A follower from a version that is still to come hears nothing until then.
+        follower.cursor = follower.cursor.max(reached);
         follower.changed.mark_unchanged();
         Ok(events)
     }
@@ -248,9 +252,32 @@ impl Store {
         inner.limits.compacted = inner.limits.compacted.max(version);
     }
 
+    /// Goes back to what the store held at `version`, which must still be in its history, and to that version: what
+    /// is written from now on is given versions that were given before. All followers end, as with a new process, which
+    /// knows no history from before its start.
+    pub fn restore(&self, version: u64) -> Result<(), Compacted> {
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let oldest = inner.shelves.values().map(Shelf::oldest).max().unwrap_or(0).max(inner.dropped);
+        if version < oldest || version > inner.version {
+            return Err(Compacted { oldest });
+        }
+        inner.version = version;
+        inner.limits.compacted = version;
+        for (id, shelf) in &mut inner.shelves {
+            for (key, state) in shelf.restore(version) {
+                if let Some(durable) = &self.durable {
+                    durable.record(version, id, &key, state.map(|entry| entry.json()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Drops a shelf with all its objects (a custom resource whose definition is gone); watches on it end.
     pub fn drop_shelf(&self, shelf: &ShelfId) {
         let mut inner = self.inner.lock();
+        inner.dropped = inner.version;
         if let Some(found) = inner.shelves.remove(shelf)
             && let Some(durable) = &self.durable
         {
@@ -290,7 +317,7 @@ impl Follower {
         self.cursor
     }
 
-    /// Waits for a write after the last `next`; `false` when the shelf has been dropped.
+    /// Waits for a write after the last `next`; `false` when the shelf has been dropped or restored.
     pub async fn changed(&mut self) -> bool {
         self.changed.changed().await.is_ok()
     }

@@ -116,6 +116,23 @@ impl Shelf {
         self.changed.send_replace(version);
     }
 
+    /// Goes back to `version`, and says what that changed. There is no history from before, and nobody follows.
+    pub(super) fn restore(&mut self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
+        let undone = self.undo_since(version);
+        for (key, state) in &undone {
+            match state {
+                Some(entry) => self.objects.insert(key.clone(), Arc::clone(entry)),
+                None => self.objects.remove(key),
+            };
+        }
+        self.history.clear();
+        self.history_bytes = 0;
+        self.oldest = version;
+        self.limits.compacted = version;
+        self.changed = watch::Sender::new(version);
+        undone
+    }
+
     pub(super) fn since(&self, version: u64, max: usize) -> Vec<Event> {
         let start = self.history.partition_point(|event| event.version <= version);
         self.history.iter().skip(start).take(max).cloned().collect()

@@ -187,3 +187,31 @@ async fn a_damaged_database_is_told_so() {
         std::fs::remove_file(&file).unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_restored_store_gives_versions_out_again_and_knows_nothing_from_before() {
+    let store = Store::in_memory(Limits::default());
+    put(&store, "a", 1);
+    let then = put(&store, "b", 1);
+    let mut follower = store.follow(&pods(), then).unwrap();
+    put(&store, "a", 2);
+    remove(&store, "b");
+    let later = put(&store, "c", 1);
+    store.restore(then).unwrap();
+    assert!(follower.changed().await, "what happened before…");
+    assert!(!follower.changed().await, "…and then the end");
+    assert_eq!(store.version(), then);
+    assert_eq!(names(&store.list(&pods(), &Range::default()).unwrap()), "a1 b1");
+    assert_eq!(store.follow(&pods(), then - 1).unwrap_err(), Compacted { oldest: then });
+    assert_eq!(store.restore(then - 1), Err(Compacted { oldest: then }));
+    assert_eq!(store.restore(then + 1), Err(Compacted { oldest: then }), "nor what is still to come");
+
+    // A follower from a version that is still to come is accepted, and hears nothing until it has come.
+    let mut follower = store.follow(&pods(), later).unwrap();
+    while put(&store, "d", 1) < later {
+        assert_eq!(store.next(&mut follower, 10).unwrap().len(), 0);
+        assert_eq!(follower.cursor(), later);
+    }
+    put(&store, "d", 2);
+    assert_eq!(store.next(&mut follower, 10).unwrap().len(), 1);
+}

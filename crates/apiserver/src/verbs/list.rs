@@ -182,6 +182,9 @@ async fn wanted(call: &Call<'_>) -> Result<Wanted, ApiError> {
             ));
         }
         let (at, after) = read_token(text)?;
+        if let Some(at) = at.filter(|at| *at > call.server.store.version()) {
+            return Err(ApiError::version_too_large(at, call.server.store.version()));
+        }
         return Ok(Wanted { at, after: Some(after), limit });
     }
     let exact = match (matching, version) {
@@ -220,7 +223,8 @@ pub(super) async fn reach(call: &Call<'_>, version: u64) -> Result<(), ApiError>
     let mut moved =
         call.server.store.follow(&call.resource.shelf, current).map_err(|_| ApiError::expired(TOO_OLD))?;
     while store.version() < version {
-        if tokio::time::timeout_at(deadline, moved.changed()).await.is_err() {
+        // What ends the wait otherwise is a shelf that is there no more.
+        if !tokio::time::timeout_at(deadline, moved.changed()).await.unwrap_or(false) {
             return Err(ApiError::version_too_large(version, store.version()));
         }
     }

@@ -31,6 +31,8 @@ const BATCH: usize = 256;
 const CHUNK: usize = 64 * 1024;
 /// Watches end after 30 to 60 minutes unless they say otherwise; upstream's.
 const MIN_TIMEOUT: u64 = 1800;
+/// How long before its end a watch gets its last bookmark; upstream's.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let query = call.query;
@@ -84,9 +86,9 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
     let every = call.server.options.bookmark_every;
     let watch = match store.follow(shelf, start) {
         Ok(follower) => {
-            let next_bookmark = bookmarks.then(|| Instant::now() + every);
-            let lines = VecDeque::new();
-            Stream { scope, state, follower: Some(follower), lines, timeout, every, next_bookmark }
+            let next_bookmark = if bookmarks { bookmark_time(timeout, every) } else { None };
+            let (lines, began) = (VecDeque::new(), start);
+            Stream { scope, state, follower: Some(follower), lines, timeout, every, next_bookmark, began }
         }
         Err(gone) => {
             let lines = VecDeque::from([error_line(&too_old(start, gone.oldest))]);
@@ -98,6 +100,7 @@ pub(super) async fn watch(call: &Call<'_>) -> Result<Answer, ApiError> {
                 timeout,
                 every,
                 next_bookmark: None,
+                began: start,
             }
         }
     };
@@ -127,6 +130,14 @@ fn check_options(query: &Query, initial: Option<bool>) -> Result<(), ApiError> {
         ),
         (None, None) => Ok(()),
     }
+}
+
+/// When the next bookmark is due: regularly, and shortly before the watch ends, so that it can be resumed where it
+/// ended.
+fn bookmark_time(timeout: Instant, every: Duration) -> Option<Instant> {
+    let now = Instant::now();
+    let last = timeout.checked_sub(LAST_BOOKMARK).unwrap_or(timeout);
+    (last > now).then(|| last.min(now + every))
 }
 
 fn too_old(version: u64, oldest: u64) -> ApiError {
@@ -262,6 +273,8 @@ struct Stream {
     timeout: Instant,
     every: Duration,
     next_bookmark: Option<Instant>,
+    /// The version that the watch began at.
+    began: u64,
 }
 
 impl Stream {
@@ -302,8 +315,11 @@ impl Stream {
                         return None;
                     }
                     let reached = follower.cursor();
-                    self.next_bookmark = Some(Instant::now() + self.every);
-                    return Some(self.scope.bookmark(reached, false));
+                    self.next_bookmark = bookmark_time(self.timeout, self.every);
+                    // As the real watch cache: a watch from a version that is still to come hears nothing at all.
+                    if reached > self.began {
+                        return Some(self.scope.bookmark(reached, false));
+                    }
                 }
             }
         }

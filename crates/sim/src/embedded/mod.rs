@@ -87,6 +87,19 @@ impl Embedded {
         }
     }
 
+    /// The version of the last write.
+    pub fn version(&self) -> u64 {
+        self.server.store().version()
+    }
+
+    /// Restores the cluster to an earlier [`version`](Self::version), as from a snapshot of etcd; the API server is then
+    /// a new one. Fails for a version that is no longer in the history.
+    pub fn restore(&self, version: u64) -> anyhow::Result<()> {
+        self.server
+            .restore(version)
+            .map_err(|gone| anyhow::anyhow!("version {version} is gone, the oldest is {}", gone.oldest))
+    }
+
     /// Puts faults between the server and controller managers that are started from now on.
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
         self.faults = Some(faults);
