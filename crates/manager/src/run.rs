@@ -9,7 +9,7 @@ use flyball_runtime::{
     config::Generic,
     decisions::DecisionLog,
     election::{self, Elector, Lost, Settings},
-    serving::ServingError,
+    serving::{LookupError, ServingError},
     version,
 };
 use futures::future::BoxFuture;
@@ -54,7 +54,7 @@ pub enum RunError {
         "cannot read the cluster's client CA (--authentication-skip-lookup or \
          --authentication-tolerate-lookup-failure do without)"
     )]
-    ClientCa(#[source] flyball_client::Error),
+    ClientCa(#[source] LookupError),
     /// The HTTPS server cannot be set up.
     #[error(transparent)]
     Serving(#[from] ServingError),

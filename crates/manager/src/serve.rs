@@ -7,7 +7,10 @@ use flyball_runtime::{
     Chain, Clock, DebugPages, Health, Metrics,
     decisions::DecisionLog,
     election::{Elector, LeaseHealth},
-    serving::{Authenticator, Authorizer, ClusterCa, Listening, Pages, Server, ServingError},
+    serving::{
+        AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
+        ServingError,
+    },
 };
 
 use crate::{clients::agent, component::Component, logging::SetVerbosity, prepare::Prepared, run::RunError};
@@ -25,10 +28,11 @@ pub(crate) fn pages(
     set_verbosity: Option<SetVerbosity>,
     clock: Clock,
 ) -> Pages {
-    let (lease, health) = (elector.map(Elector::health), health.clone());
+    let (lease, health, heart) = (elector.map(Elector::health), health.clone(), Heartbeat::start());
     let checks = move || {
         let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));
-        lease.chain(health.checks().into_iter().map(|(name, state)| (name.to_owned(), state))).collect()
+        let controllers = health.checks().into_iter().map(|(name, state)| (name.to_owned(), state));
+        lease.chain(controllers).chain(heart.check()).collect()
     };
     let Component { configz, has_zpages, .. } = *prepared.component;
     let has_flagz = has_zpages && prepared.gates.enabled("ComponentFlagz");
@@ -52,47 +56,106 @@ pub(crate) async fn serve(
     pages: Pages,
     metrics: &Metrics,
 ) -> Result<Option<Listening>, RunError> {
-    let (options, component) = (&prepared.options, prepared.component.name);
+    let (options, component, gates) = (&prepared.options, prepared.component.name, &prepared.gates);
     if options.serving.port == 0 {
         return Ok(None);
     }
     let (authn, authz) = (&options.authentication, &options.authorization);
     let authn_client = review_client(component, &authn.kubeconfig, "--authentication-kubeconfig").await?;
     let authz_client = review_client(component, &authz.kubeconfig, "--authorization-kubeconfig").await?;
-    let mut cluster = None;
-    if let Some(client) = authn_client.as_ref().filter(|_| !authn.skip_lookup) {
-        let ca = ClusterCa::default();
-        match ca.read(client).await {
-            Ok(()) => {}
-            Err(error) if authn.tolerate_lookup_failure => {
-                tracing::warn!(error = %Chain(&error), "cannot read the cluster's client CA; going on without");
-            }
-            Err(error) => return Err(RunError::ClientCa(error)),
-        }
-        tokio::spawn(ca.clone().follow(client.clone()));
-        cluster = Some(ca);
-    }
+    let cluster = cluster_ca(authn, authn_client.as_ref()).await?;
+    let uid_from_certificate = gates.enabled("AllowParsingUserUIDFromCertAuth");
+    let authn = AuthenticationOptions { uid_from_certificate, ..authn.clone() };
     let authenticator =
-        Authenticator::new(authn, authn_client, cluster, metrics.clone()).map_err(ServingError::Options)?;
+        Authenticator::new(&authn, authn_client, cluster, metrics.clone()).map_err(ServingError::Options)?;
     let authorizer = Authorizer::new(authz, authz_client, metrics.clone());
-    let listening = Server::new(pages, authenticator, authorizer).listen(&options.serving)?;
+    let server = Server::new(pages, authenticator, authorizer)
+        .closing_on_strangers(gates.enabled("UnauthenticatedHTTP2DOSMitigation"));
+    let listening = server.listen(&options.serving)?;
     if let Some(listening) = &listening {
         tracing::info!(address = %listening.address, "serving");
     }
     Ok(listening)
 }
 
-/// A client for reviews; they are few, and somebody waits for each, so there is no rate limit.
+/// What the cluster's own authorities are needed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lookup {
+    /// Nothing: files name all authorities, or flags forbid to look.
+    None,
+    /// They may come later.
+    Optional,
+    /// Without them there is no start.
+    Required,
+}
+
+/// Upstream: apiserver/pkg/server/options/authentication.go, ApplyTo: the client CA is followed, whenever it comes;
+/// only what concerns front proxies is read at the start.
+fn lookup(authn: &AuthenticationOptions) -> Lookup {
+    let (clients, proxies) = (authn.client_ca_file.is_empty(), authn.requestheader_client_ca_file.is_empty());
+    match (authn.skip_lookup, clients, proxies) {
+        (true, ..) | (_, false, false) => Lookup::None,
+        (_, _, true) if !authn.tolerate_lookup_failure => Lookup::Required,
+        _ => Lookup::Optional,
+    }
+}
+
+/// The authorities that the cluster publishes, as far as files do not name them.
+async fn cluster_ca(
+    authn: &AuthenticationOptions,
+    client: Option<&Client>,
+) -> Result<Option<ClusterCa>, RunError> {
+    let lookup = lookup(authn);
+    if lookup == Lookup::None {
+        return Ok(None);
+    }
+    let Some(client) = client else {
+        tracing::warn!(
+            "no --authentication-kubeconfig: neither bearer tokens nor the cluster's client certificates are known"
+        );
+        return Ok(None);
+    };
+    let ca = ClusterCa::default();
+    match ca.read(client).await {
+        Ok(()) => {}
+        Err(error) if lookup == Lookup::Optional => {
+            tracing::warn!(error = %Chain(&error), "cannot read the cluster's client CA; going on without");
+        }
+        Err(error) => return Err(RunError::ClientCa(error)),
+    }
+    tokio::spawn(ca.clone().follow(client.clone()));
+    Ok(Some(ca))
+}
+
+/// Where the credentials for reviews come from: a file, or what a pod is given.
+fn credentials(kubeconfig: &str, is_pod: bool) -> Option<ConnectOptions> {
+    let file = (!kubeconfig.is_empty()).then(|| PathBuf::from(kubeconfig));
+    (file.is_some() || is_pod).then(|| ConnectOptions { kubeconfig: file, ..ConnectOptions::default() })
+}
+
+/// Whether the process runs in a pod, as client-go finds out.
+fn is_pod() -> bool {
+    ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"]
+        .iter()
+        .all(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+}
+
+/// A client for reviews and for what the cluster publishes. How many reviews are sent is limited where they are.
 async fn review_client(
     component: &str,
     kubeconfig: &str,
     flag: &'static str,
 ) -> Result<Option<Client>, RunError> {
-    if kubeconfig.is_empty() {
-        return Ok(None);
-    }
-    let to = ConnectOptions { kubeconfig: Some(PathBuf::from(kubeconfig)), ..ConnectOptions::default() };
-    let connection = connect(&to).await.map_err(|source| RunError::Config { flag, source })?;
+    let Some(to) = credentials(kubeconfig, is_pod()) else { return Ok(None) };
+    let connection = match connect(&to).await {
+        Ok(connection) => connection,
+        // The flag is optional, so what stands in for it is, too.
+        Err(error) if to.kubeconfig.is_none() => {
+            tracing::warn!(error = %Chain(&error), flag, "cannot use the pod's service account instead of the flag");
+            return Ok(None);
+        }
+        Err(source) => return Err(RunError::Config { flag, source }),
+    };
     let options = ClientOptions {
         user_agent: agent(component, ""),
         qps: 0.0,
@@ -100,4 +163,42 @@ async fn review_client(
         ..ClientOptions::default()
     };
     Ok(Some(Client::with_watches(connection.transport(), connection.watch_transport(), options)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cluster_is_asked_for_what_files_do_not_say() {
+        use Lookup::{None, Optional, Required};
+        #[rustfmt::skip]
+        let table = [
+            // client CA  proxies' CA  skip   tolerate  lookup
+            ("",          "",          false, false,    Required),
+            ("",          "",          false, true,     Optional),
+            ("ca.crt",    "",          false, false,    Required),
+            ("",          "proxy.crt", false, false,    Optional),
+            ("ca.crt",    "proxy.crt", false, false,    None),
+            ("",          "",          true,  false,    None),
+        ];
+        for (clients, proxies, skip_lookup, tolerate_lookup_failure, want) in table {
+            let options = AuthenticationOptions {
+                client_ca_file: clients.to_owned(),
+                requestheader_client_ca_file: proxies.to_owned(),
+                skip_lookup,
+                tolerate_lookup_failure,
+                ..AuthenticationOptions::default()
+            };
+            assert_eq!(lookup(&options), want, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_kubeconfig_reviews_use_what_a_pod_is_given() {
+        let file = |kubeconfig, is_pod| credentials(kubeconfig, is_pod).map(|options| options.kubeconfig);
+        assert_eq!(file("", false), None);
+        assert_eq!(file("", true), Some(None));
+        assert_eq!(file("a.conf", true), Some(Some(PathBuf::from("a.conf"))));
+    }
 }

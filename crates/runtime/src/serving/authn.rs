@@ -1,33 +1,33 @@
 //! Who asks: a front proxy's word, a client certificate, a bearer token, or nobody in particular.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use flyball_api::ResourceType;
-use flyball_client::{Client, Error};
+use flyball_client::Client;
 use http::{HeaderMap, header};
-use rustls::{
-    RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, UnixTime},
-    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
-};
+use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::{AuthenticationOptions, ClusterCa, certs, ttl::TtlCache};
+use super::{
+    AuthenticationOptions, ClusterCa, certs,
+    front_proxy::{Proxies, ProxyHeaders},
+    reviews::Reviewer,
+    subject::{self, Authority, authority},
+    ttl::TtlCache,
+};
 use crate::fresh::Fresh;
 use crate::metrics::{
     AUTHENTICATED_REQUESTS, AUTHENTICATION_ATTEMPTS, AUTHENTICATION_DURATION, AUTHN_DURATION, AUTHN_REQUESTS,
-    CERTIFICATE_EXPIRATION, Family, Metrics, TOKEN_CACHE_ACTIVE, TOKEN_CACHE_DURATION, TOKEN_CACHE_FETCHES,
+    CERTIFICATE_EXPIRATION, Metrics, TOKEN_CACHE_ACTIVE, TOKEN_CACHE_DURATION, TOKEN_CACHE_FETCHES,
     TOKEN_CACHE_REQUESTS,
 };
 
 const TOKEN_REVIEWS: ResourceType =
     ResourceType::new("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", false);
-pub(super) const ANONYMOUS: &str = "system:anonymous";
+const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const AUTHENTICATED: &str = "system:authenticated";
-const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// Somebody known, or nobody in particular.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -46,6 +46,11 @@ impl User {
     fn anonymous() -> Self {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
+
+    /// Whether nobody knows who that is, or somebody known says so.
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS || self.groups.iter().any(|group| group == UNAUTHENTICATED)
+    }
 }
 
 /// What the connection says about the other side.
@@ -59,27 +64,6 @@ pub struct Peer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejected(pub(super) String);
 
-/// An authority's word on client certificates.
-pub(super) type Authority = Arc<dyn ClientCertVerifier>;
-
-pub(super) fn authority(roots: RootCertStore) -> Result<Authority, String> {
-    let provider = Arc::new(ring::default_provider());
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| format!("the certificate authorities cannot be used: {error}"))
-}
-
-/// Which proxies are believed, and where they write whom they speak for.
-#[derive(Debug, Clone)]
-pub(super) struct Proxies {
-    pub(super) authority: Authority,
-    pub(super) allowed_names: Vec<String>,
-    pub(super) username_headers: Vec<String>,
-    pub(super) uid_headers: Vec<String>,
-    pub(super) group_headers: Vec<String>,
-    pub(super) extra_prefixes: Vec<String>,
-}
-
 enum Trust<T> {
     Nobody,
     Files(Fresh<T>),
@@ -90,9 +74,12 @@ enum Trust<T> {
 pub struct Authenticator {
     clients: Trust<Authority>,
     proxies: Trust<Proxies>,
-    reviews: Option<Client>,
+    reviews: Option<Reviewer>,
     /// By digest: tokens are long, secret, and chosen by strangers.
-    cache: TtlCache<Vec<u8>, Result<User, Rejected>>,
+    users: TtlCache<Vec<u8>, User>,
+    /// Apart, so that made-up tokens do not displace real ones.
+    rejected: TtlCache<Vec<u8>, Rejected>,
+    reads_uid: bool,
     cache_ttl: Duration,
     metrics: Metrics,
 }
@@ -120,14 +107,14 @@ impl Authenticator {
             file => {
                 let (name, options) = (file.to_owned(), options.clone());
                 let parse = move |pem: &[Vec<u8>]| {
-                    Ok(Proxies {
-                        authority: authority(certs::roots(&pem.concat(), &name)?)?,
+                    let headers = ProxyHeaders {
                         allowed_names: options.requestheader_allowed_names.clone(),
-                        username_headers: options.requestheader_username_headers.clone(),
-                        uid_headers: options.requestheader_uid_headers.clone(),
-                        group_headers: options.requestheader_group_headers.clone(),
+                        username: options.requestheader_username_headers.clone(),
+                        uid: options.requestheader_uid_headers.clone(),
+                        group: options.requestheader_group_headers.clone(),
                         extra_prefixes: options.requestheader_extra_headers_prefix.clone(),
-                    })
+                    };
+                    Ok(Proxies { authority: authority(certs::roots(&pem.concat(), &name)?)?, headers })
                 };
                 Trust::Files(Fresh::new(vec![PathBuf::from(file)], parse)?)
             }
@@ -135,8 +122,11 @@ impl Authenticator {
         Ok(Self {
             clients,
             proxies,
-            reviews,
-            cache: TtlCache::new(),
+            reviews: reviews
+                .map(|client| Reviewer::new(client, (&AUTHN_REQUESTS, &AUTHN_DURATION), &metrics)),
+            users: TtlCache::new(),
+            rejected: TtlCache::new(),
+            reads_uid: options.uid_from_certificate,
             cache_ttl: options.token_cache_ttl,
             metrics,
         })
@@ -169,7 +159,11 @@ impl Authenticator {
             }
         }
         if let (Some(token), Some(reviews)) = (bearer(headers), &self.reviews) {
-            match self.by_token(token, reviews).await {
+            let user = match token {
+                Ok(token) => self.by_token(token, reviews).await,
+                Err(reason) => Err(reason),
+            };
+            match user {
                 Ok(user) => return Ok(known(user)),
                 Err(reason) => rejected = Some(reason),
             }
@@ -184,11 +178,7 @@ impl Authenticator {
             Trust::Cluster(cluster) => cluster.proxies(),
         };
         let Some(proxies) = proxies else { return Ok(None) };
-        let Some(proxy) = verified(&proxies.authority, peer)? else { return Ok(None) };
-        if !proxies.allowed_names.is_empty() && !proxies.allowed_names.contains(&proxy.name) {
-            return Err(Rejected(format!("front proxy {:?} is not among the allowed names", proxy.name)));
-        }
-        Ok(proxied_user(headers, &proxies))
+        proxies.user(headers, peer)
     }
 
     fn by_certificate(&self, peer: &Peer) -> Result<Option<User>, Rejected> {
@@ -198,7 +188,10 @@ impl Authenticator {
             Trust::Cluster(cluster) => cluster.clients(),
         };
         match authority {
-            Some(authority) => verified(&authority, peer).inspect(|_| self.observe_lifetime(peer)),
+            Some(authority) => {
+                let subject = subject::verified(&authority, peer).inspect(|_| self.observe_lifetime(peer))?;
+                subject.map_or(Ok(None), |subject| subject.user(self.reads_uid))
+            }
             None => Ok(None),
         }
     }
@@ -211,9 +204,9 @@ impl Authenticator {
         }
     }
 
-    async fn by_token(&self, token: &str, reviews: &Client) -> Result<User, Rejected> {
+    async fn by_token(&self, token: &str, reviews: &Reviewer) -> Result<User, Rejected> {
         let (start, digest) = (Instant::now(), certs::sha256(token.as_bytes()));
-        let known = digest.as_ref().and_then(|digest| self.cache.get(digest));
+        let known = digest.as_ref().and_then(|digest| self.remembered(digest));
         let status = if known.is_some() { "hit" } else { "miss" };
         let result = match known {
             Some(known) => known,
@@ -233,28 +226,36 @@ impl Authenticator {
         result
     }
 
+    fn remembered(&self, digest: &Vec<u8>) -> Option<Result<User, Rejected>> {
+        self.users.get(digest).map(Ok).or_else(|| self.rejected.get(digest).map(Err))
+    }
+
     async fn by_review(
         &self,
         token: &str,
         digest: Option<Vec<u8>>,
-        reviews: &Client,
+        reviews: &Reviewer,
     ) -> Result<User, Rejected> {
         let body = json!({
             "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": { "token": token },
         });
-        let counted = (&AUTHN_REQUESTS, &AUTHN_DURATION);
-        let review = review(reviews, &TOKEN_REVIEWS, &body, &self.metrics, counted)
+        let review = reviews
+            .ask(&TOKEN_REVIEWS, &body)
             .await
             .map_err(|error| Rejected(format!("the token could not be reviewed: {error}")))?;
         let status = &review["status"];
-        let result = if status["authenticated"].as_bool() == Some(true) {
-            Ok(reviewed_user(&status["user"]))
-        } else {
-            let reason = status["error"].as_str().unwrap_or("the API server does not know it");
-            Err(Rejected(format!("invalid bearer token: {reason}")))
+        let error = status["error"].as_str().filter(|error| !error.is_empty());
+        let is_known = status["authenticated"].as_bool() == Some(true);
+        let result = match (is_known, error) {
+            (true, _) => Ok(reviewed_user(&status["user"])),
+            (false, None) => Err(Rejected("invalid bearer token".to_owned())),
+            // That the token could not be checked says nothing about the next time.
+            (false, Some(error)) => return Err(Rejected(format!("invalid bearer token: {error}"))),
         };
-        if let Some(digest) = digest {
-            self.cache.put(digest, result.clone(), self.cache_ttl);
+        match (&result, digest) {
+            (Ok(user), Some(digest)) => self.users.put(digest, user.clone(), self.cache_ttl),
+            (Err(reason), Some(digest)) => self.rejected.put(digest, reason.clone(), self.cache_ttl),
+            (_, None) => {}
         }
         result
     }
@@ -266,35 +267,6 @@ impl std::fmt::Debug for Authenticator {
     }
 }
 
-/// Sends a review, again after failures that may pass. The pauses are upstream's.
-pub(super) async fn review(
-    client: &Client,
-    resource: &ResourceType,
-    body: &Value,
-    metrics: &Metrics,
-    (count, duration): (&'static Family, &'static Family),
-) -> Result<Value, Error> {
-    let mut pause = Duration::from_millis(500);
-    for attempt in 1.. {
-        let start = Instant::now();
-        let result = client.create_dynamic(resource, None, body).await;
-        let code = match &result {
-            Ok(_) => "201".to_owned(),
-            Err(error) => error.code().map_or_else(|| "<error>".to_owned(), |code| code.to_string()),
-        };
-        metrics.counter(count, &[&code]).inc();
-        metrics.histogram(duration, &[&code]).observe(start.elapsed().as_secs_f64());
-        match result {
-            Err(error) if attempt < 5 && error.code().is_none_or(|code| code >= 500 || code == 429) => {
-                sleep(pause).await;
-                pause = pause.mul_f64(1.5);
-            }
-            result => return result,
-        }
-    }
-    unreachable!("the fifth attempt returns")
-}
-
 fn known(mut user: User) -> User {
     if !user.groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
         user.groups.push(AUTHENTICATED.to_owned());
@@ -302,51 +274,16 @@ fn known(mut user: User) -> User {
     user
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
-    let (scheme, token) = value.split_once(' ')?;
-    Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
-}
-
-/// The subject of the peer's certificate, if the authority has signed it. No certificate is no error.
-fn verified(authority: &Authority, peer: &Peer) -> Result<Option<User>, Rejected> {
-    let [leaf, intermediates @ ..] = &peer.certificates[..] else { return Ok(None) };
-    authority
-        .verify_client_cert(leaf, intermediates, UnixTime::now())
-        .map_err(|error| Rejected(format!("the client certificate cannot be verified: {error}")))?;
-    let (_, parsed) = x509_parser::parse_x509_certificate(leaf)
-        .map_err(|error| Rejected(format!("the client certificate cannot be read: {error}")))?;
-    let texts = |values: &mut dyn Iterator<Item = &x509_parser::x509::AttributeTypeAndValue<'_>>| {
-        values.filter_map(|value| value.as_str().ok().map(str::to_owned)).collect::<Vec<_>>()
-    };
-    let subject = parsed.subject();
-    let name = texts(&mut subject.iter_common_name()).pop().filter(|name| !name.is_empty());
-    let groups = texts(&mut subject.iter_organization());
-    let digest = certs::sha256(leaf).unwrap_or_default();
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])]);
-    Ok(name.map(|name| User { name, groups, extra, ..User::default() }))
-}
-
-fn proxied_user(headers: &HeaderMap, proxies: &Proxies) -> Option<User> {
-    let values = |names: &[String]| -> Vec<String> {
-        let found = names.iter().flat_map(|name| headers.get_all(name.trim()));
-        found.filter_map(|value| value.to_str().ok()).filter(|v| !v.is_empty()).map(str::to_owned).collect()
-    };
-    let name = values(&proxies.username_headers).into_iter().next()?;
-    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (header, value) in headers {
-        let header = header.as_str();
-        let key = proxies
-            .extra_prefixes
-            .iter()
-            .find_map(|prefix| header.strip_prefix(&prefix.to_ascii_lowercase()));
-        if let (Some(key), Ok(value)) = (key, value.to_str()) {
-            extra.entry(key.to_owned()).or_default().push(value.to_owned());
-        }
+/// The bearer token, if there is one. Upstream: bearertoken.go, AuthenticateRequest: what follows a second space is
+/// not part of it, and a token after two spaces is none.
+fn bearer(headers: &HeaderMap) -> Option<Result<&str, Rejected>> {
+    let value = headers.get(header::AUTHORIZATION)?;
+    let mut parts = value.as_bytes().trim_ascii().split(|byte| *byte == b' ');
+    let (scheme, token) = (parts.next()?, parts.next()?);
+    if !scheme.eq_ignore_ascii_case(b"bearer") || token.is_empty() {
+        return None;
     }
-    let uid = values(&proxies.uid_headers).into_iter().next().unwrap_or_default();
-    Some(User { name, uid, groups: values(&proxies.group_headers), extra })
+    Some(std::str::from_utf8(token).map_err(|_| Rejected("the bearer token is not text".to_owned())))
 }
 
 fn reviewed_user(user: &Value) -> User {

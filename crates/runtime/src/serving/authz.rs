@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use flyball_api::ResourceType;
-use flyball_client::{Client, Error};
-use serde_json::json;
+use flyball_client::Client;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    AuthorizationOptions,
-    authn::{User, review},
+    AuthorizationOptions, User, certs,
+    reviews::{ReviewError, Reviewer},
     ttl::TtlCache,
 };
 use crate::metrics::{
@@ -19,8 +19,6 @@ use crate::metrics::{
 const ACCESS_REVIEWS: ResourceType =
     ResourceType::new("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", false);
 const MASTERS: &str = "system:masters";
-/// Longer questions are not remembered: they can only be made up.
-const LONGEST_CACHED: usize = 10_000;
 
 /// What the user may.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,22 +32,25 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub struct Authorizer {
     open_paths: Vec<String>,
-    reviews: Option<Client>,
-    cache: TtlCache<Question, Verdict>,
+    reviews: Option<Reviewer>,
+    /// By digest of the question: paths are chosen by strangers, and may be long.
+    allowed: TtlCache<Vec<u8>, Verdict>,
+    /// Apart, so that made-up paths do not displace real ones.
+    denied: TtlCache<Vec<u8>, Verdict>,
     allow_ttl: Duration,
     deny_ttl: Duration,
     metrics: Metrics,
 }
-
-type Question = (User, String, String);
 
 impl Authorizer {
     /// By the options; `reviews` sends SubjectAccessReviews. Without it, only open paths and administrators pass.
     pub fn new(options: &AuthorizationOptions, reviews: Option<Client>, metrics: Metrics) -> Self {
         Self {
             open_paths: options.always_allow_paths.clone(),
-            reviews,
-            cache: TtlCache::new(),
+            reviews: reviews
+                .map(|client| Reviewer::new(client, (&AUTHZ_REQUESTS, &AUTHZ_DURATION), &metrics)),
+            allowed: TtlCache::new(),
+            denied: TtlCache::new(),
             allow_ttl: options.allow_cache_ttl,
             deny_ttl: options.deny_cache_ttl,
             metrics,
@@ -57,7 +58,12 @@ impl Authorizer {
     }
 
     /// Whether `user` may do `verb` (a lower-case HTTP method) on `path`.
-    pub(super) async fn authorize(&self, user: &User, verb: &str, path: &str) -> Result<Verdict, Error> {
+    pub(super) async fn authorize(
+        &self,
+        user: &User,
+        verb: &str,
+        path: &str,
+    ) -> Result<Verdict, ReviewError> {
         let start = Instant::now();
         let result = self.decide(user, verb, path).await;
         let outcome = match &result {
@@ -70,15 +76,11 @@ impl Authorizer {
         result
     }
 
-    async fn decide(&self, user: &User, verb: &str, path: &str) -> Result<Verdict, Error> {
+    async fn decide(&self, user: &User, verb: &str, path: &str) -> Result<Verdict, ReviewError> {
         if user.groups.iter().any(|group| group == MASTERS) || self.is_open(path) {
             return Ok(Verdict::Allowed);
         }
         let Some(reviews) = &self.reviews else { return Ok(Verdict::Denied(String::new())) };
-        let question = (user.clone(), verb.to_owned(), path.to_owned());
-        if let Some(verdict) = self.cache.get(&question) {
-            return Ok(verdict);
-        }
         let body = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -90,17 +92,24 @@ impl Authorizer {
                 "nonResourceAttributes": { "path": path, "verb": verb },
             },
         });
-        let counted = (&AUTHZ_REQUESTS, &AUTHZ_DURATION);
-        let review = review(reviews, &ACCESS_REVIEWS, &body, &self.metrics, counted).await?;
-        let status = &review["status"];
-        let (verdict, ttl) = match status["allowed"].as_bool() {
-            Some(true) => (Verdict::Allowed, self.allow_ttl),
-            _ => (Verdict::Denied(status["reason"].as_str().unwrap_or_default().to_owned()), self.deny_ttl),
+        let question = certs::sha256(body.to_string().as_bytes());
+        if let Some(verdict) = question.as_ref().and_then(|question| self.remembered(question)) {
+            return Ok(verdict);
+        }
+        let review = reviews.ask(&ACCESS_REVIEWS, &body).await?;
+        let verdict = verdict(&review["status"]);
+        let (cache, ttl) = match verdict {
+            Verdict::Allowed => (&self.allowed, self.allow_ttl),
+            Verdict::Denied(_) => (&self.denied, self.deny_ttl),
         };
-        if path.len() + user.name.len() < LONGEST_CACHED {
-            self.cache.put(question, verdict.clone(), ttl);
+        if let Some(question) = question {
+            cache.put(question, verdict.clone(), ttl);
         }
         Ok(verdict)
+    }
+
+    fn remembered(&self, question: &Vec<u8>) -> Option<Verdict> {
+        self.allowed.get(question).or_else(|| self.denied.get(question))
     }
 
     fn is_open(&self, path: &str) -> bool {
@@ -112,5 +121,36 @@ impl Authorizer {
                 None => path == open,
             }
         })
+    }
+}
+
+/// Nothing but a clear yes is one.
+fn verdict(status: &Value) -> Verdict {
+    let says = |field: &str| status[field].as_bool() == Some(true);
+    match says("allowed") && !says("denied") {
+        true => Verdict::Allowed,
+        false => Verdict::Denied(status["reason"].as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_clear_yes_allows() {
+        let no = |reason: &str| Verdict::Denied(reason.to_owned());
+        #[rustfmt::skip]
+        let table = [
+            (json!({"allowed": true}),                                      Verdict::Allowed),
+            (json!({"allowed": true, "denied": false, "reason": "RBAC"}),   Verdict::Allowed),
+            (json!({"allowed": false, "reason": "no rule"}),                no("no rule")),
+            (json!({"allowed": true, "denied": true, "reason": "both"}),    no("both")),
+            (json!({"allowed": "true"}),                                    no("")),
+            (json!(null),                                                   no("")),
+        ];
+        for (status, want) in table {
+            assert_eq!(verdict(&status), want, "{status}");
+        }
     }
 }

@@ -10,8 +10,9 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{
-    authn::{Authority, Proxies, authority},
     certs,
+    front_proxy::{Proxies, ProxyHeaders},
+    subject::{Authority, authority},
 };
 
 const CONFIG_MAPS: ResourceType = ResourceType::new("", "v1", "configmaps", "ConfigMap", true);
@@ -29,15 +30,38 @@ pub struct ClusterCa {
 #[derive(Debug, Default)]
 struct Trusted {
     clients: Option<Authority>,
-    proxies: Option<Proxies>,
+    proxies: Option<Authority>,
+    /// None were readable yet: no proxy is believed.
+    headers: Option<ProxyHeaders>,
+}
+
+/// Why it is not known whom the cluster trusts.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// The ConfigMap cannot be read.
+    #[error("cannot read ConfigMap {NAMESPACE}/{NAME}")]
+    Request(#[from] Error),
+    /// It can, but says something else than it should.
+    #[error("ConfigMap {NAMESPACE}/{NAME}: {0}")]
+    Content(String),
 }
 
 impl ClusterCa {
-    /// Reads the ConfigMap once. Call [`follow`](Self::follow) to hear of changes.
-    pub async fn read(&self, client: &Client) -> Result<(), Error> {
-        let map = client.get_dynamic(&CONFIG_MAPS, &Key::new(NAMESPACE, NAME)).await?;
-        self.apply(&map);
-        Ok(())
+    /// Reads the ConfigMap once; that there is none yet is no error. Call [`follow`](Self::follow) to hear of changes.
+    pub async fn read(&self, client: &Client) -> Result<(), LookupError> {
+        let map = match client.get_dynamic(&CONFIG_MAPS, &Key::new(NAMESPACE, NAME)).await {
+            Ok(map) => map,
+            Err(error) if error.is_not_found() => {
+                tracing::warn!(
+                    namespace = NAMESPACE,
+                    name = NAME,
+                    "there is no such ConfigMap yet: no client certificate is believed until there is"
+                );
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.apply(&map).map_err(|problems| LookupError::Content(problems.join("; ")))
     }
 
     /// Follows the ConfigMap for ever.
@@ -56,7 +80,7 @@ impl ClusterCa {
                     if matches!(event.kind, EventKind::Added | EventKind::Modified)
                         && let Ok(map) = serde_json::from_slice::<Value>(&event.object)
                     {
-                        self.apply(&map);
+                        self.take_over(&map);
                     }
                 }
             }
@@ -70,37 +94,56 @@ impl ClusterCa {
     }
 
     pub(super) fn proxies(&self) -> Option<Proxies> {
-        self.trusted.read().proxies.clone()
+        let trusted = self.trusted.read();
+        let (authority, headers) = (trusted.proxies.clone()?, trusted.headers.clone()?);
+        Some(Proxies { authority, headers })
     }
 
-    /// Takes over what can be read; what cannot is reported and leaves the old in force.
-    pub(super) fn apply(&self, map: &Value) {
+    fn take_over(&self, map: &Value) {
+        for problem in self.apply(map).err().unwrap_or_default() {
+            tracing::warn!(problem, namespace = NAMESPACE, name = NAME, "keeping what was known before");
+        }
+    }
+
+    /// Takes over what can be read; what cannot leaves the old in force, or nobody trusted where there is no old.
+    pub(super) fn apply(&self, map: &Value) -> Result<(), Vec<String>> {
         let data = &map["data"];
-        let bundle = |key: &str| -> Option<Authority> {
+        let mut problems = vec![];
+        let mut bundle = |key: &str| -> Option<Authority> {
             let pem = data[key].as_str().filter(|pem| !pem.is_empty())?;
-            let name = format!("{key} of ConfigMap {NAMESPACE}/{NAME}");
-            match certs::roots(pem.as_bytes(), &name).and_then(authority) {
-                Ok(authority) => Some(authority),
-                Err(problem) => {
-                    tracing::warn!(problem, "keeping the authorities known before");
-                    None
-                }
-            }
+            certs::roots(pem.as_bytes(), key)
+                .and_then(authority)
+                .map_err(|problem| problems.push(problem))
+                .ok()
         };
-        let list = |key: &str| -> Vec<String> {
-            data[key].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
-        };
-        let clients = bundle("client-ca-file");
-        let proxies = bundle("requestheader-client-ca-file").map(|authority| Proxies {
-            authority,
-            allowed_names: list("requestheader-allowed-names"),
-            username_headers: list("requestheader-username-headers"),
-            uid_headers: list("requestheader-uid-headers"),
-            group_headers: list("requestheader-group-headers"),
-            extra_prefixes: list("requestheader-extra-headers-prefix"),
-        });
+        let (clients, proxies) = (bundle("client-ca-file"), bundle("requestheader-client-ca-file"));
+        let headers = proxy_headers(data).map_err(|problem| problems.push(problem)).ok();
         let mut trusted = self.trusted.write();
         trusted.clients = clients.or(trusted.clients.take());
         trusted.proxies = proxies.or(trusted.proxies.take());
+        trusted.headers = headers.or(trusted.headers.take());
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
+}
+
+/// All of it or nothing: to take a list that cannot be read for an empty one would allow every name.
+fn proxy_headers(data: &Value) -> Result<ProxyHeaders, String> {
+    let list = |key: &str| -> Result<Vec<String>, String> {
+        match &data[key] {
+            Value::Null => Ok(vec![]),
+            Value::String(text) if text.is_empty() => Ok(vec![]),
+            // `null` is an empty list, as in Go.
+            Value::String(text) => serde_json::from_str::<Option<Vec<String>>>(text)
+                .map(Option::unwrap_or_default)
+                .map_err(|error| format!("{key} is not a list of strings in JSON: {error}")),
+            _ => Err(format!("{key} is not text")),
+        }
+    };
+    Ok(ProxyHeaders {
+        allowed_names: list("requestheader-allowed-names")?,
+        username: list("requestheader-username-headers")?,
+        uid: list("requestheader-uid-headers")?,
+        group: list("requestheader-group-headers")?,
+        extra_prefixes: list("requestheader-extra-headers-prefix")?,
+    })
 }

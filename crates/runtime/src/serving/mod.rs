@@ -2,20 +2,29 @@
 //! authorization.
 //!
 //! In reading order: [`Pages`] is what there is to see; `routes` finds the page for a path; `health`, `zpages`
-//! write the larger ones; `authn` finds out who asks, `authz` whether they may; `tls` holds the certificates;
-//! [`Server`] ties a listener to all of it.
+//! write the larger ones; `authn` finds out who asks (by `front_proxy`, `subject` of a certificate, or token),
+//! `authz` whether they may, both with `reviews` by the API server; [`Server`] answers a request with all of that.
+//! `tls` holds the certificates, `listener` and `connections` keep hostile clients in bounds.
 
 mod answer;
 mod authn;
 mod authz;
 mod certs;
 mod cluster_ca;
+mod connections;
 mod decisions;
+mod front_proxy;
 mod health;
+mod heartbeat;
+mod listener;
 mod negotiate;
 mod options;
+mod percent;
+mod reviews;
 mod routes;
+mod seldom;
 mod server;
+mod subject;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -29,9 +38,11 @@ use serde_json::Value;
 
 pub use authn::{Authenticator, Peer, User};
 pub use authz::Authorizer;
-pub use cluster_ca::ClusterCa;
+pub use cluster_ca::{ClusterCa, LookupError};
+pub use heartbeat::Heartbeat;
+pub use listener::Listening;
 pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
-pub use server::{Listening, Server, ServingError};
+pub use server::{Server, ServingError};
 pub use tls::{CIPHER_SUITES, tls_problems};
 
 use crate::debug::DebugPages;

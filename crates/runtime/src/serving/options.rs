@@ -32,7 +32,7 @@ pub struct ServingOptions {
     pub min_version: String,
     /// Speak HTTP/1.1 only.
     pub disable_http2: bool,
-    /// Streams per HTTP/2 connection; 0 leaves it to the library.
+    /// Streams per HTTP/2 connection; 0 means 100.
     pub http2_max_streams: i32,
     /// Bind even if a wildcard address has the port (SO_REUSEADDR).
     pub permit_address_sharing: bool,
@@ -64,7 +64,7 @@ impl Default for ServingOptions {
 /// Who may say who they are, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthenticationOptions {
-    /// Credentials for TokenReviews and for reading the cluster's client CA; empty: neither.
+    /// Credentials for TokenReviews and for reading the cluster's client CA; empty: the pod's own, if any.
     pub kubeconfig: String,
     /// Do not look up the cluster's client CA.
     pub skip_lookup: bool,
@@ -86,6 +86,8 @@ pub struct AuthenticationOptions {
     pub requestheader_group_headers: Vec<String>,
     /// Prefixes of headers with extra attributes.
     pub requestheader_extra_headers_prefix: Vec<String>,
+    /// Client certificates may hold their user's UID (feature gate AllowParsingUserUIDFromCertAuth).
+    pub uid_from_certificate: bool,
 }
 
 impl Default for AuthenticationOptions {
@@ -102,6 +104,7 @@ impl Default for AuthenticationOptions {
             requestheader_uid_headers: vec![],
             requestheader_group_headers: vec!["x-remote-group".to_owned()],
             requestheader_extra_headers_prefix: vec!["x-remote-extra-".to_owned()],
+            uid_from_certificate: true,
         }
     }
 }
@@ -109,7 +112,7 @@ impl Default for AuthenticationOptions {
 /// Who may see what.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthorizationOptions {
-    /// Credentials for SubjectAccessReviews; empty: only the always allowed paths are open.
+    /// Credentials for SubjectAccessReviews; empty: the pod's own, if any.
     pub kubeconfig: String,
     /// Paths open to all; an entry may end in `/*`.
     pub always_allow_paths: Vec<String>,

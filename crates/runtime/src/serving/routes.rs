@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{Method, StatusCode, request::Parts};
 
 use super::{
     DecisionFilter, Pages,
     answer::{Answer, PLAIN, answer, nosniff, not_found, text},
     health::health,
+    percent::digit,
     zpages,
 };
 
@@ -50,12 +51,15 @@ fn decoded(text: &str) -> Cow<'_, str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
-        let hex = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
         rest = tail;
-        match (first, tail) {
-            (b'%', [high, low, after @ ..]) if hex(*high).is_some() && hex(*low).is_some() => {
-                bytes.push(hex(*high).unwrap_or_default() << 4 | hex(*low).unwrap_or_default());
-                rest = after;
+        let escaped = match (first, tail) {
+            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
+            _ => None,
+        };
+        match (first, escaped) {
+            (_, Some((high, low))) => {
+                bytes.push(high << 4 | low);
+                rest = &tail[2..];
             }
             (b'+', _) => bytes.push(b' '),
             _ => bytes.push(*first),
@@ -66,11 +70,18 @@ fn decoded(text: &str) -> Cow<'_, str> {
 
 const NO_PROFILES: &str = "There is no Go runtime in here to profile; `perf` works on the process.\n";
 
-/// The page at the request's path, for somebody who may see it.
-pub(super) fn route(pages: &Pages, request: &Request<Bytes>) -> Answer {
-    let query = Query::parse(request.uri().query());
+const VERBOSITY: &str = "/debug/flags/v";
+
+/// Whether a page takes what a request carries.
+pub(super) fn reads_body(method: &Method, path: &str) -> bool {
+    method == Method::PUT && path == VERBOSITY
+}
+
+/// The page at a path, for somebody who may see it.
+pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> Answer {
+    let query = Query::parse(head.uri.query());
     let health = |page| health(page, &query, &pages.checks, &pages.metrics);
-    match request.uri().path() {
+    match path {
         "/healthz" => health("healthz"),
         "/livez" => health("livez"),
         "/readyz" => health("readyz"),
@@ -78,23 +89,22 @@ pub(super) fn route(pages: &Pages, request: &Request<Bytes>) -> Answer {
         "/metrics/slis" => metrics(pages, pages.metrics.slis()),
         "/configz" => nosniff(answer(StatusCode::OK, "application/json", pages.configz.clone())),
         "/flagz" => match &pages.flagz {
-            Some(flags) => zpages::flagz(request.headers(), flags),
+            Some(flags) => zpages::flagz(&head.headers, flags),
             None => not_found(),
         },
-        "/statusz" if pages.statusz => zpages::statusz(request.headers(), pages),
+        "/statusz" if pages.statusz => zpages::statusz(&head.headers, pages),
         "/debug/flags" | "/debug/flags/" if pages.debug => {
             let page = "PUT a number to /debug/flags/v to change how much is logged.\n";
             answer(StatusCode::OK, PLAIN, page)
         }
-        "/debug/flags/v" if pages.debug => verbosity(pages, request),
+        VERBOSITY if pages.debug => verbosity(pages, &head.method, body),
         path if pages.debug && path.starts_with("/debug/pprof") => text(StatusCode::NOT_FOUND, NO_PROFILES),
         "/debug/decisions" if pages.debug => decisions(pages, &query),
-        path if pages.debug => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/'))
-        {
+        // Not a matter of profiling: upstream always serves them.
+        path => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/')) {
             Some((controller, page)) => controller_page(pages, controller, page, &query),
             None => not_found(),
         },
-        _ => not_found(),
     }
 }
 
@@ -115,12 +125,12 @@ fn metrics(pages: &Pages, body: String) -> Answer {
     answer
 }
 
-fn verbosity(pages: &Pages, request: &Request<Bytes>) -> Answer {
+fn verbosity(pages: &Pages, method: &Method, body: &Bytes) -> Answer {
     let plain = |code, body: String| nosniff(answer(code, "text/plain", body));
-    if request.method() != Method::PUT {
+    if method != Method::PUT {
         return plain(StatusCode::NOT_ACCEPTABLE, "unsupported http method\n".to_owned());
     }
-    let wanted = String::from_utf8_lossy(request.body());
+    let wanted = String::from_utf8_lossy(body);
     match (wanted.trim().parse::<u32>(), &pages.set_verbosity) {
         (Ok(level), Some(set)) => {
             set(level);

@@ -22,6 +22,10 @@ use serde_json::{Value, json};
 use super::{answer::Answer, *};
 use crate::debug::DebugPage;
 
+mod cluster;
+mod hostile;
+mod reviewing;
+
 /// An API server that answers reviews: token `good` is alice's; alice may get /metrics.
 #[derive(Default)]
 struct Reviews {
@@ -46,6 +50,9 @@ impl Transport for ReviewWire {
             review["status"] = match review["kind"].as_str() {
                 Some("TokenReview") if review["spec"]["token"] == "good" => {
                     json!({"authenticated": true, "user": {"username": "alice", "groups": ["people"]}})
+                }
+                Some("TokenReview") if review["spec"]["token"] == "unsure" => {
+                    json!({"authenticated": false, "error": "the issuer cannot be reached"})
                 }
                 Some("TokenReview") => json!({"authenticated": false}),
                 _ => {
@@ -122,7 +129,7 @@ impl Bench {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = self.server.answer(request.body(Bytes::from(body.to_owned())).unwrap(), peer).await;
+        let answer = self.server.answer(request.body(Full::from(body.to_owned())).unwrap(), peer).await;
         let text = answer.body().clone().collect().await.unwrap().to_bytes();
         (answer.status(), answer, String::from_utf8(text.to_vec()).unwrap())
     }
@@ -143,7 +150,14 @@ async fn who_may_see_what() {
         ("/livez",           &[],                                 200),
         ("/readyz",          &[],                                 200),
         ("/metrics",         &[],                                 403),
-        ("/metrics",         &[("authorization", "bearer  good")], 200),
+        ("/metrics",         &[("authorization", "bearer good")], 200),
+        ("/metrics",         &[("authorization", "bearer good luck")], 200),
+        ("/metrics",         &[("authorization", "bearer  good")], 403),
+        ("/metrics",         &[("authorization", "bearer")],      403),
+        ("/metrics",         &[("authorization", "bearer g\u{fc}t")], 401),
+        ("/%6detrics",       GOOD,                                200),
+        ("/metrics%2fslis",  GOOD,                                403),
+        ("/%6",              GOOD,                                400),
         ("/metrics/slis",    GOOD,                                403),
         ("/configz",         GOOD,                                403),
         ("/nowhere",         &[],                                 403),
@@ -295,14 +309,16 @@ impl Ca {
 async fn certificates_name_clients_and_front_proxies_speak_for_others() {
     let (clients, proxies, strangers) = (Ca::new(), Ca::new(), Ca::new());
     let cluster = ClusterCa::default();
-    cluster.apply(&json!({"data": {
-        "client-ca-file": clients.pem,
-        "requestheader-client-ca-file": proxies.pem,
-        "requestheader-allowed-names": "[\"front-proxy-client\"]",
-        "requestheader-username-headers": "[\"X-Remote-User\"]",
-        "requestheader-group-headers": "[\"X-Remote-Group\"]",
-        "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
-    }}));
+    cluster
+        .apply(&json!({"data": {
+            "client-ca-file": clients.pem,
+            "requestheader-client-ca-file": proxies.pem,
+            "requestheader-allowed-names": "[\"front-proxy-client\"]",
+            "requestheader-username-headers": "[\"X-Remote-User\"]",
+            "requestheader-group-headers": "[\"X-Remote-Group\"]",
+            "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
+        }}))
+        .unwrap();
     let bench = Bench::with_cluster(pages(), AuthenticationOptions::default(), Some(cluster.clone()));
     let speaks: Headers<'_> = &[("x-remote-user", "bob"), ("x-remote-group", "system:masters")];
     #[rustfmt::skip]
@@ -322,7 +338,7 @@ async fn certificates_name_clients_and_front_proxies_speak_for_others() {
         assert_eq!(status.as_u16(), *code, "{case}: {body}");
     }
     // An update that cannot be read leaves the authorities as they were.
-    cluster.apply(&json!({"data": {"client-ca-file": "rubbish"}}));
+    cluster.apply(&json!({"data": {"client-ca-file": "rubbish"}})).unwrap_err();
     let admin = clients.client("admin", "system:masters");
     assert_eq!(bench.send(Method::GET, "/configz", &[], "", &admin).await.0, 200);
 }
@@ -362,6 +378,8 @@ async fn pages_for_those_who_may_see_them() {
         ("GET", "/debug/controllers/a-controller/other",        "", "", 404, "404 page not found\n"),
         ("GET", "/debug/controllers/b-controller/page",         "", "", 404, "404 page not found\n"),
         ("GET", "/debug/controllers/",                          "", "", 404, "404 page not found\n"),
+        ("GET", "/debug/controllers/a-controller%2Fpage?x=1%202", "", "", 200, "page 1 2"),
+        ("POST", "/metrics",       "",     "x",   200, "# TYPE "),
     ];
     for (method, path, accept, body, code, want) in table {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
@@ -370,6 +388,24 @@ async fn pages_for_those_who_may_see_them() {
         assert!(text.contains(want), "{path}: {text}");
     }
     assert_eq!(level.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn profiling_hides_its_own_pages_and_no_others() {
+    let (ca, cluster) = (Ca::new(), ClusterCa::default());
+    cluster.apply(&json!({"data": {"client-ca-file": ca.pem}})).unwrap();
+    let pages = Pages { debug: false, ..pages() };
+    let bench = Bench::with_cluster(pages, AuthenticationOptions::default(), Some(cluster));
+    let admin = ca.client("admin", "system:masters");
+    #[rustfmt::skip]
+    let table = [
+        ("/debug/controllers/a-controller/page?x=1", 200),
+        ("/debug/flags/v",                           404),
+        ("/debug/pprof/",                            404),
+    ];
+    for (path, code) in table {
+        assert_eq!(bench.send(Method::GET, path, &[], "", &admin).await.0.as_u16(), code, "{path}");
+    }
 }
 
 #[test]
@@ -382,13 +418,13 @@ proptest::proptest! {
     #[test]
     fn no_request_panics(path in "/[a-z/]{0,12}", query in "[a-z%+&=0-9]{0,24}", accept in "[a-z0-9*/;=,. ]{0,40}") {
         let target = format!("{path}?{query}");
-        if let Ok(request) = Request::get(&target).header("accept", &accept).body(Bytes::new()) {
-            routes::route(&pages(), &request);
+        if let Ok(request) = Request::get(&target).header("accept", &accept).body(()) {
+            routes::route(&pages(), &request.into_parts().0, &path, &Bytes::new());
         }
         for page in ["/healthz", "/flagz", "/statusz", "/debug/decisions", "/debug/flags/v"] {
             let target = format!("{page}?{query}");
-            if let Ok(request) = Request::put(&target).header("accept", &accept).body(Bytes::from(query.clone())) {
-                routes::route(&pages(), &request);
+            if let Ok(request) = Request::put(&target).header("accept", &accept).body(()) {
+                routes::route(&pages(), &request.into_parts().0, page, &Bytes::from(query.clone()));
             }
         }
     }
@@ -468,11 +504,12 @@ async fn the_self_signed_certificate_serves_localhost_and_is_kept_in_the_directo
     let (cert, key) = certs::self_signed().unwrap();
     std::fs::write(dir.path().join("kube-controller-manager.key"), &key).unwrap();
     std::fs::write(dir.path().join("kube-controller-manager.crt"), &cert).unwrap();
-    let renewed = rustls::ClientConfig::builder_with_provider(provider.clone())
+    let mut renewed = rustls::ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(certs::roots(cert.as_bytes(), "the new pair").unwrap())
         .with_no_client_auth();
+    renewed.alpn_protocols = vec![b"h2".to_vec()];
     let served = async {
         while fetch(listening.address, renewed.clone()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;

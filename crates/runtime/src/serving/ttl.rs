@@ -25,6 +25,9 @@ impl<K: Hash + Eq, V: Clone> TtlCache<K, V> {
     }
 
     pub(super) fn put(&self, key: K, value: V, ttl: Duration) {
+        if ttl.is_zero() {
+            return;
+        }
         let now = Instant::now();
         let mut entries = self.entries.lock();
         if entries.len() >= CAPACITY {
@@ -35,6 +38,27 @@ impl<K: Hash + Eq, V: Clone> TtlCache<K, V> {
         }
         if let Some(until) = now.checked_add(ttl) {
             entries.insert(key, (value, until));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn entries_end_with_their_time_and_there_are_never_too_many() {
+        let (cache, ttl) = (TtlCache::new(), Duration::from_secs(10));
+        cache.put(0, "none", Duration::ZERO);
+        assert_eq!((cache.get(&0), cache.entries.lock().len()), (None, 0));
+        cache.put(0, "some", ttl);
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(cache.get(&0), Some("some"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(cache.get(&0), None);
+        for key in 0..3 * CAPACITY {
+            cache.put(key, "flood", ttl);
+            assert!(cache.entries.lock().len() <= CAPACITY);
         }
     }
 }

@@ -1,0 +1,357 @@
+//! The connections there are: how long each may take over a step, and which one is closed when there are too many.
+//!
+//! A new connection is always admitted. At the limit it replaces the connection that has been quiet for longest, of
+//! the address that has the most: strangers who hold connections open displace each other, not the kubelet's probe.
+
+use std::{
+    cmp::Reverse,
+    collections::HashMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use tokio::{sync::Notify, task::AbortHandle, time::Instant};
+
+/// At most that many connections. Those who are meant to ask can be counted on two hands; each connection may
+/// take some 100 kB.
+const MOST: usize = 500;
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// Upstream: apiserver/pkg/server/secure_serving.go, ReadHeaderTimeout.
+const HEADERS_WITHIN: Duration = Duration::from_secs(32);
+/// Upstream: the same, IdleTimeout.
+const IDLE_AT_MOST: Duration = Duration::from_secs(90);
+/// Requests under way when a connection begins to close may be answered.
+const CLOSED_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// TLS is being negotiated.
+    Handshake,
+    /// Between requests, or while requests are answered.
+    Open,
+    /// The head of an HTTP/1.1 request has begun to arrive.
+    Header,
+    /// No more requests are taken.
+    Closing,
+}
+
+/// What is to be done about a connection that took too long.
+#[derive(Debug, PartialEq, Eq)]
+enum Overdue {
+    /// Tell the client, and let answers under way finish.
+    Retire,
+    /// Close it now.
+    Abort,
+}
+
+fn overdue(phase: Phase, quiet: Duration) -> Option<Overdue> {
+    let (limit, then) = match phase {
+        Phase::Handshake => (HANDSHAKE_WITHIN, Overdue::Abort),
+        Phase::Open => (IDLE_AT_MOST, Overdue::Retire),
+        Phase::Header => (HEADERS_WITHIN, Overdue::Abort),
+        Phase::Closing => (CLOSED_WITHIN, Overdue::Abort),
+    };
+    (quiet > limit).then_some(then)
+}
+
+#[derive(Debug)]
+struct Seat {
+    address: IpAddr,
+    phase: Phase,
+    /// When the phase, or a request in it, began or ended.
+    since: Instant,
+    task: Option<AbortHandle>,
+    retire: Arc<Notify>,
+}
+
+/// All connections of a listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    seats: Mutex<FxHashMap<u64, Seat>>,
+    next: AtomicU64,
+    most: usize,
+}
+
+impl Connections {
+    pub(super) fn new() -> Arc<Self> {
+        Self::at_most(MOST.min(open_files().unwrap_or(usize::MAX) / 2).max(1))
+    }
+
+    pub(super) fn at_most(most: usize) -> Arc<Self> {
+        Arc::new(Self { seats: Mutex::default(), next: AtomicU64::new(0), most })
+    }
+
+    /// Takes a new connection in, closing another if there is no room.
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Arc<Place> {
+        let retire = Arc::new(Notify::new());
+        let (address, since) = (origin(address), Instant::now());
+        let seat = Seat { address, phase: Phase::Handshake, since, task: None, retire: retire.clone() };
+        let mut seats = self.seats.lock();
+        while seats.len() >= self.most && evict(&mut seats) {}
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        seats.insert(id, seat);
+        Arc::new(Place { connections: self.clone(), id, retire })
+    }
+
+    /// Says which task serves a connection, so that it can be ended.
+    pub(super) fn served_by(&self, id: u64, task: AbortHandle) {
+        match self.seats.lock().get_mut(&id) {
+            Some(seat) => seat.task = Some(task),
+            None => task.abort(),
+        }
+    }
+
+    /// Closes one connection, to free its descriptor.
+    pub(super) fn evict_one(&self) {
+        evict(&mut self.seats.lock());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.seats.lock().is_empty()
+    }
+
+    /// Ends connections that take too long.
+    pub(super) fn sweep(&self) {
+        let now = Instant::now();
+        self.seats.lock().retain(|_, seat| match overdue(seat.phase, now.duration_since(seat.since)) {
+            None => true,
+            Some(Overdue::Retire) => {
+                (seat.phase, seat.since) = (Phase::Closing, now);
+                seat.retire.notify_one();
+                true
+            }
+            Some(Overdue::Abort) => {
+                abort(seat);
+                false
+            }
+        });
+    }
+}
+
+fn abort(seat: &Seat) {
+    if let Some(task) = &seat.task {
+        task.abort();
+    }
+}
+
+fn evict(seats: &mut FxHashMap<u64, Seat>) -> bool {
+    let mut held: HashMap<IpAddr, usize> = HashMap::new();
+    for seat in seats.values() {
+        *held.entry(seat.address).or_default() += 1;
+    }
+    let expendable = |seat: &Seat| (Reverse(held.get(&seat.address).copied()), seat.since);
+    let victim = seats.iter().min_by_key(|(_, seat)| expendable(seat)).map(|(id, _)| *id);
+    let Some(seat) = victim.and_then(|id| seats.remove(&id)) else { return false };
+    abort(&seat);
+    true
+}
+
+/// Whose connection it is: an address, for IPv6 the network of 64 bits, of which one host may have all addresses.
+fn origin(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+    }
+}
+
+/// How many files this process may open. Half of them are left for its own use: without a descriptor it could not
+/// even reach the API server.
+fn open_files() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// One connection's place among all; it leaves when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    connections: Arc<Connections>,
+    id: u64,
+    retire: Arc<Notify>,
+}
+
+impl Place {
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The handshake is done. The first HTTP/1.1 request is expected at once, as upstream does.
+    pub(super) fn open(&self, speaks_http2: bool) {
+        self.change(|seat| {
+            seat.phase = if speaks_http2 { Phase::Open } else { Phase::Header };
+            true
+        });
+    }
+
+    /// Bytes of an HTTP/1.1 request have arrived.
+    pub(super) fn reading(&self) {
+        self.change(|seat| {
+            let begins = seat.phase == Phase::Open;
+            if begins {
+                seat.phase = Phase::Header;
+            }
+            begins
+        });
+    }
+
+    /// A request is complete enough to be answered; none if the connection is closing. The request is over when
+    /// what is returned is dropped.
+    pub(super) fn serve(self: &Arc<Self>) -> Option<Served> {
+        let mut is_taken = false;
+        self.change(|seat| {
+            is_taken = seat.phase != Phase::Closing;
+            if is_taken {
+                seat.phase = Phase::Open;
+            }
+            is_taken
+        });
+        is_taken.then(|| Served(self.clone()))
+    }
+
+    /// Takes no more requests.
+    pub(super) fn close(&self) {
+        self.change(|seat| {
+            let begins = seat.phase != Phase::Closing;
+            seat.phase = Phase::Closing;
+            begins
+        });
+        self.retire.notify_one();
+    }
+
+    /// Returns when the connection is to close.
+    pub(super) async fn retired(&self) {
+        self.retire.notified().await;
+    }
+
+    /// `change` says whether the clock starts anew.
+    fn change(&self, change: impl FnOnce(&mut Seat) -> bool) {
+        if let Some(seat) = self.connections.seats.lock().get_mut(&self.id)
+            && change(seat)
+        {
+            seat.since = Instant::now();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.seats.lock().remove(&self.id);
+    }
+}
+
+/// A request being answered.
+#[derive(Debug)]
+pub(super) struct Served(Arc<Place>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.change(|seat| seat.phase != Phase::Closing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[test]
+    fn every_step_has_its_time() {
+        #[rustfmt::skip]
+        let table = [
+            // phase             quiet  then
+            (Phase::Handshake,      10, None),
+            (Phase::Handshake,      11, Some(Overdue::Abort)),
+            (Phase::Header,         32, None),
+            (Phase::Header,         33, Some(Overdue::Abort)),
+            (Phase::Open,           90, None),
+            (Phase::Open,           91, Some(Overdue::Retire)),
+            (Phase::Closing,        30, None),
+            (Phase::Closing,        31, Some(Overdue::Abort)),
+        ];
+        for (phase, quiet, want) in table {
+            assert_eq!(overdue(phase, Duration::from_secs(quiet)), want, "{phase:?} for {quiet} s");
+        }
+    }
+
+    /// Connections from these addresses, one a second, with the task of each.
+    async fn connect(
+        connections: &Arc<Connections>,
+        addresses: &str,
+    ) -> Vec<(Arc<Place>, tokio::task::JoinHandle<()>)> {
+        let mut all = vec![];
+        for address in addresses.split_whitespace() {
+            let place = connections.admit(address.parse().unwrap());
+            let task = tokio::spawn(std::future::pending());
+            connections.served_by(place.id(), task.abort_handle());
+            all.push((place, task));
+            advance(Duration::from_secs(1)).await;
+        }
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_quietest_connection_of_the_busiest_address_makes_room() {
+        #[rustfmt::skip]
+        let table = [
+            // case                            connections, room for four                    closed
+            ("there is room",                  "10.0.0.1 10.0.0.1 10.0.0.2 10.0.0.3",          ""),
+            ("the oldest goes",                "10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1", "0 1"),
+            ("others keep theirs",             "10.0.0.9 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1", "1"),
+            ("also against a third",           "10.0.0.9 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.8", "1"),
+            ("an IPv6 network is one address", "::1 2001:db8::1 2001:db8::2 2001:db8::3 ::2",  "1"),
+            ("IPv4 within IPv6 is IPv4",       "10.0.0.9 ::ffff:10.0.0.1 10.0.0.1 10.0.0.8 10.0.0.7", "1"),
+        ];
+        for (case, addresses, want) in table {
+            let connections = Connections::at_most(4);
+            let all = connect(&connections, addresses).await;
+            tokio::task::yield_now().await;
+            let closed: Vec<String> =
+                (0..all.len()).filter(|at| all[*at].1.is_finished()).map(|at| at.to_string()).collect();
+            assert_eq!(closed.join(" "), want, "{case}");
+            assert!(connections.seats.lock().len() <= 4, "{case}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_that_was_given_away_is_not_given_back_by_its_old_owner() {
+        let connections = Connections::at_most(1);
+        let all = connect(&connections, "10.0.0.1 10.0.0.1").await;
+        let [(first, _), (second, _)] = <[_; 2]>::try_from(all).unwrap();
+        drop(first);
+        assert!(!connections.is_empty());
+        drop(second);
+        assert!(connections.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closing_connection_takes_no_requests_and_ends() {
+        let connections = Connections::at_most(4);
+        let all = connect(&connections, "10.0.0.1").await;
+        let (place, task) = &all[0];
+        place.open(true);
+        let under_way = place.serve();
+        assert!(under_way.is_some());
+        place.close();
+        place.retired().await;
+        assert!(place.serve().is_none());
+        // Neither the end of the request nor closing again extends its time.
+        advance(Duration::from_secs(29)).await;
+        drop(under_way);
+        place.close();
+        connections.sweep();
+        assert!(!connections.is_empty());
+        advance(Duration::from_secs(2)).await;
+        connections.sweep();
+        assert!(connections.is_empty());
+        tokio::task::yield_now().await;
+        assert!(task.is_finished());
+    }
+}

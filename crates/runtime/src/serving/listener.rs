@@ -1,0 +1,315 @@
+//! The listener: accepts connections, negotiates TLS, and speaks HTTP/1.1 or HTTP/2 on each.
+//!
+//! It has a thread of its own: controllers that compute do not delay `/healthz`, and strangers who connect do not
+//! delay controllers. What one connection may cost is limited here and in `connections`.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{Request, Response};
+use hyper::{
+    body::{Body, Incoming},
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpSocket},
+    runtime,
+    sync::oneshot,
+    time::{MissedTickBehavior, interval, sleep},
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    Peer, Server, ServingError, ServingOptions,
+    connections::{Connections, Place},
+    seldom::Seldom,
+    server::closes,
+    tls,
+};
+
+/// Headers of one request, in either protocol.
+const MAX_HEADERS: u32 = 64 << 10;
+/// What a client may send ahead of being asked to. Requests have next to no body.
+const WINDOW: u32 = 64 << 10;
+/// What of an answer is held for a client that reads slowly.
+const SEND_BUFFER: usize = 64 << 10;
+/// Upstream: apiserver/pkg/server/secure_serving.go, MaxConcurrentStreams.
+const DEFAULT_STREAMS: u32 = 100;
+/// Streams that a client opened and reset before they were looked at, and streams reset for its errors: beyond that
+/// the connection is closed.
+const RESETS: usize = 20;
+const ERRORS: usize = 100;
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const BACKLOG: u32 = 1024;
+
+/// A server that listens. Dropping it stops it.
+#[derive(Debug)]
+pub struct Listening {
+    /// Where.
+    pub address: SocketAddr,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Server {
+    /// Starts to listen and serve; nothing when the port is 0.
+    pub fn listen(self, options: &ServingOptions) -> Result<Option<Listening>, ServingError> {
+        if options.port == 0 {
+            return Ok(None);
+        }
+        let port = u16::try_from(options.port)
+            .map_err(|_| ServingError::Options(format!("--secure-port {} is not a port", options.port)))?;
+        let config = tls::server_config(options).map_err(ServingError::Options)?;
+        let address = SocketAddr::new(options.bind_address, port);
+        let failed = |source| ServingError::Listen { address, source };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let bound = {
+            let _context = runtime.enter();
+            bind(address, options)
+        };
+        let listener = match bound {
+            Ok(listener) => listener,
+            Err(error) => {
+                // To drop a runtime is to wait for it, which must not be done from within another.
+                runtime.shutdown_background();
+                return Err(failed(error));
+            }
+        };
+        let address = listener.local_addr().unwrap_or(address);
+        let host = Host::new(self, config, options);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = host.accept(listener) => {}
+                    _ = stopped => {}
+                }
+            });
+            runtime.shutdown_background();
+        };
+        std::thread::Builder::new().name("serving".to_owned()).spawn(serve).map_err(failed)?;
+        Ok(Some(Listening { address, _stop: stop }))
+    }
+}
+
+fn bind(address: SocketAddr, options: &ServingOptions) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    if options.permit_port_sharing {
+        socket.set_reuseport(true)?;
+    }
+    // Accepted connections inherit it.
+    socket.set_keepalive(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// What connections share.
+pub(super) struct Host {
+    server: Server,
+    acceptor: TlsAcceptor,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    connections: Arc<Connections>,
+}
+
+impl Host {
+    pub(super) fn new(server: Server, config: rustls::ServerConfig, options: &ServingOptions) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            http1: http1(),
+            http2: http2(options),
+            connections: Connections::new(),
+        })
+    }
+
+    /// Accepts connections for ever: no error ends it.
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        let (mut pause, warned) = (FIRST_PAUSE, Seldom::default());
+        let mut tick = interval(SWEEP_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = tick.tick(), if !self.connections.is_empty() => {
+                    self.connections.sweep();
+                    continue;
+                }
+            };
+            match accepted {
+                Ok((stream, address)) => {
+                    pause = FIRST_PAUSE;
+                    // A failure costs some milliseconds of latency and nothing else.
+                    let _ = stream.set_nodelay(true);
+                    self.clone().take(stream, address.ip());
+                }
+                // The client was gone before we came to it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    warned.say(|unsaid| tracing::warn!(%error, unsaid, "cannot accept a connection"));
+                    // Out of descriptors, most likely: one of a silent client is better used otherwise.
+                    self.connections.evict_one();
+                    sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Serves a connection on a task of its own.
+    pub(super) fn take<S>(self: Arc<Self>, stream: S, address: IpAddr)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let place = self.connections.admit(address);
+        let (id, connections) = (place.id(), self.connections.clone());
+        let task = tokio::spawn(self.converse(stream, place));
+        connections.served_by(id, task.abort_handle());
+    }
+
+    /// Ends connections that take too long.
+    #[cfg(test)]
+    pub(super) fn sweep(&self) {
+        self.connections.sweep();
+    }
+
+    async fn converse<S>(self: Arc<Self>, stream: S, place: Arc<Place>)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let stream = match self.acceptor.accept(stream).await {
+            Ok(stream) => stream,
+            Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
+        };
+        let (_, session) = stream.get_ref();
+        let certificates = session.peer_certificates().unwrap_or_default().to_vec();
+        let speaks_http2 = session.alpn_protocol() == Some(b"h2");
+        place.open(speaks_http2);
+        let peer = Arc::new(Peer { certificates });
+        let service = service_fn({
+            let (host, place) = (self.clone(), place.clone());
+            move |request| host.clone().serve(request, peer.clone(), place.clone())
+        });
+        let ended = if speaks_http2 {
+            let connection = self.http2.serve_connection(TokioIo::new(stream), service);
+            drive(connection, &place, |connection| connection.graceful_shutdown()).await
+        } else {
+            let stream = Watched { stream, place: place.clone() };
+            let connection = self.http1.serve_connection(TokioIo::new(stream), service);
+            drive(connection, &place, |connection| connection.graceful_shutdown()).await
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended");
+        }
+    }
+
+    async fn serve(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Arc<Peer>,
+        place: Arc<Place>,
+    ) -> Result<Response<impl Body<Data = bytes::Bytes, Error = std::convert::Infallible>>, h2::Error> {
+        // A client that ignores the end of an HTTP/2 connection could go on asking.
+        let Some(_served) = place.serve() else { return Err(h2::Reason::REFUSED_STREAM.into()) };
+        let answer = self.server.answer(request, &peer).await;
+        if closes(&answer) {
+            place.close();
+        }
+        Ok(answer)
+    }
+}
+
+/// Carries a connection on until it ends, and tells it when to.
+async fn drive<C>(connection: C, place: &Place, close: fn(Pin<&mut C>)) -> hyper::Result<()>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = place.retired() => {}
+    }
+    close(connection.as_mut());
+    connection.await
+}
+
+fn http1() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    // `connections` tells waiting for a request from waiting for its end, which the library's own timeout does not.
+    http.header_read_timeout(None).max_buf_size(MAX_HEADERS as usize);
+    http
+}
+
+fn http2(options: &ServingOptions) -> http2::Builder<TokioExecutor> {
+    let streams = u32::try_from(options.http2_max_streams).ok().filter(|streams| *streams > 0);
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .max_concurrent_streams(streams.unwrap_or(DEFAULT_STREAMS))
+        .max_header_list_size(MAX_HEADERS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_pending_accept_reset_streams(RESETS)
+        .max_local_error_reset_streams(ERRORS)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(15));
+    http
+}
+
+/// A stream that tells when a request begins to arrive.
+struct Watched<S> {
+    stream: S,
+    place: Arc<Place>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.place.reading();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

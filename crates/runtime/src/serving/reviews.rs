@@ -1,0 +1,96 @@
+//! Questions to the API server that strangers can cause: so many a second, so many at a time, and not for long.
+
+use std::time::Duration;
+
+use flyball_api::ResourceType;
+use flyball_client::{Client, ClientOptions, Error};
+use serde_json::Value;
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::metrics::{Family, Metrics};
+
+/// Upstream asks 200 times a second, after 400 at once. Here the API server sees no more than 200 in any second: the
+/// burst, what is added to it in that second, and some that were late.
+const QPS: f64 = 150.0;
+const BURST: u32 = 40;
+/// Each question that waits keeps a request of up to 64 kB. Those let in are answered within three seconds.
+const WAITING: usize = 400;
+/// Upstream: authentication.go, TokenRequestTimeout.
+const PATIENCE: Duration = Duration::from_secs(10);
+const ATTEMPTS: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReviewError {
+    /// Too many wait already.
+    #[error("too many reviews are waiting")]
+    Busy,
+    /// No answer in time.
+    #[error("the API server gave no answer within {PATIENCE:?}")]
+    Late,
+    /// The API server cannot be asked.
+    #[error("the API server could not be asked")]
+    Request(#[from] Error),
+}
+
+/// Sends TokenReviews or SubjectAccessReviews.
+#[derive(Debug)]
+pub(super) struct Reviewer {
+    client: Client,
+    room: Semaphore,
+    count: &'static Family,
+    duration: &'static Family,
+    metrics: Metrics,
+}
+
+impl Reviewer {
+    pub(super) fn new(
+        client: Client,
+        (count, duration): (&'static Family, &'static Family),
+        metrics: &Metrics,
+    ) -> Self {
+        let limits = ClientOptions { qps: QPS, burst: BURST, timeout: PATIENCE, ..client.options().clone() };
+        let client = client.with_options(limits);
+        Self { client, room: Semaphore::new(WAITING), count, duration, metrics: metrics.clone() }
+    }
+
+    /// The review with its status.
+    pub(super) async fn ask(&self, resource: &ResourceType, review: &Value) -> Result<Value, ReviewError> {
+        let Ok(_room) = self.room.try_acquire() else { return Err(ReviewError::Busy) };
+        match timeout(PATIENCE, self.persist(resource, review)).await {
+            Ok(answer) => answer.map_err(ReviewError::Request),
+            Err(_) => Err(ReviewError::Late),
+        }
+    }
+
+    /// Asks again after failures that may pass. The pauses are upstream's.
+    async fn persist(&self, resource: &ResourceType, review: &Value) -> Result<Value, Error> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..ATTEMPTS {
+            match self.attempt(resource, review).await {
+                Err(error) if error.code().is_none_or(|code| code >= 500 || code == 429) => {
+                    sleep(pause).await;
+                    pause = pause.mul_f64(1.5);
+                }
+                answer => return answer,
+            }
+        }
+        self.attempt(resource, review).await
+    }
+
+    async fn attempt(&self, resource: &ResourceType, review: &Value) -> Result<Value, Error> {
+        let start = Instant::now();
+        let answer = self.client.create_dynamic(resource, None, review).await;
+        let code = match &answer {
+            Ok(_) => "201".to_owned(),
+            Err(error) => error.code().map_or_else(|| "<error>".to_owned(), |code| code.to_string()),
+        };
+        self.metrics.counter(self.count, &[&code]).inc();
+        self.metrics.histogram(self.duration, &[&code]).observe(start.elapsed().as_secs_f64());
+        answer
+    }
+}

@@ -1,0 +1,43 @@
+//! Log lines that strangers can cause: at most one a second, with the number of those that were left out.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Seldom {
+    state: Mutex<(Option<Instant>, u64)>,
+}
+
+impl Seldom {
+    /// Calls `say` with the number of lines left out before this one, or leaves this one out.
+    pub(super) fn say(&self, say: impl FnOnce(u64)) {
+        let mut state = self.state.lock();
+        let (said, unsaid) = *state;
+        if said.is_some_and(|said| said.elapsed() < PAUSE) {
+            state.1 += 1;
+            return;
+        }
+        *state = (Some(Instant::now()), 0);
+        drop(state);
+        say(unsaid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_line_a_second_says_how_many_were_left_out() {
+        let (seldom, mut said) = (Seldom::default(), vec![]);
+        for _ in 0..25 {
+            seldom.say(|unsaid| said.push(unsaid));
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        assert_eq!(said, [0, 9, 9]);
+    }
+}
