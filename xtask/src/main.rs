@@ -4,6 +4,7 @@ mod assets;
 mod bench;
 mod golden;
 mod sim;
+mod soak;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ enum Task {
     Sim(sim::Options),
     /// Measure our controller manager beside upstream's under the same load
     Bench(bench::Options),
+    /// Kill our controller manager, the API server and etcd again and again under load: nothing may be lost or left
+    Soak(soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Task::Golden(options) => golden::run(&options),
         Task::Sim(options) => sim::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Soak(options) => soak::run(&options),
     };
     match result {
         Ok(code) => code,

@@ -24,13 +24,19 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts running what is there and what comes.
+    /// Starts running what is there and what comes, on one node.
     pub fn start(door: Arc<dyn Door>, api: Arc<Api>, namespace: &str) -> Self {
+        Self::start_on(Vec::new(), door, api, namespace)
+    }
+
+    /// The same on several nodes, by turns.
+    pub fn start_on(nodes: Vec<String>, door: Arc<dyn Door>, api: Arc<Api>, namespace: &str) -> Self {
+        let nodes: Arc<[String]> = nodes.into();
         let clock = Clock::starting_at(Timestamp::now());
         let stage = Arc::new(Stage::new(api, namespace.to_owned(), clock, vec!["4".to_owned()]));
         let task = tokio::spawn(async move {
             loop {
-                if let Err(error) = follow(&*door, &stage).await {
+                if let Err(error) = follow(&*door, &stage, &nodes).await {
                     tracing::debug!(%error, "the simulated nodes lost their watch");
                 }
                 // The server may be away for a while.
@@ -47,21 +53,21 @@ impl Drop for Nodes {
     }
 }
 
-async fn follow(door: &dyn Door, stage: &Arc<Stage>) -> Result<(), Error> {
+async fn follow(door: &dyn Door, stage: &Arc<Stage>, nodes: &Arc<[String]>) -> Result<(), Error> {
     let path = format!("/api/v1/namespaces/{}/pods", stage.namespace);
     let mut list = stage.api.get(&path).await?;
     let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     if let Value::Array(pods) = list["items"].take() {
         for pod in pods {
-            act(stage, &turns, pod).await;
+            act(stage, nodes, &turns, pod).await;
         }
     }
     let path = format!("{path}?watch=1&resourceVersion={version}");
     let Ok(mut events) = door.watch(&path).await else { return Ok(()) };
     while let Some(mut event) = events.next().await {
         match event["type"].as_str() {
-            Some("ADDED" | "MODIFIED") => act(stage, &turns, event["object"].take()).await,
+            Some("ADDED" | "MODIFIED") => act(stage, nodes, &turns, event["object"].take()).await,
             Some("ERROR") => return Ok(()),
             _ => {}
         }
@@ -70,16 +76,16 @@ async fn follow(door: &dyn Door, stage: &Arc<Stage>) -> Result<(), Error> {
 }
 
 /// Does what is to be done for a pod in a task of its own; every change of the pod comes back as an event.
-async fn act(stage: &Arc<Stage>, turns: &Arc<Semaphore>, mut pod: Value) {
+async fn act(stage: &Arc<Stage>, nodes: &Arc<[String]>, turns: &Arc<Semaphore>, mut pod: Value) {
     let duty = duty(&pod, false);
     if duty == Duty::Nothing {
         return;
     }
     let Ok(turn) = Arc::clone(turns).acquire_owned().await else { return };
-    let stage = Arc::clone(stage);
+    let (stage, nodes) = (Arc::clone(stage), Arc::clone(nodes));
     tokio::spawn(async move {
         // A pod that has changed or gone meanwhile shows in a later event.
-        if let Err(error) = stage.perform(&mut pod, duty, &[]).await {
+        if let Err(error) = stage.perform(&mut pod, duty, &nodes).await {
             tracing::debug!(%error, "a simulated kubelet failed");
         }
         drop(turn);

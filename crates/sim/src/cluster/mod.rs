@@ -116,9 +116,7 @@ impl Cluster {
         let server = format!("https://127.0.0.1:{api}");
         config::write_kubeconfigs(&dir, &pki, &server)?;
         let door: Arc<dyn Door> = Arc::new(Tls::new(&server, &pki.file("ca.crt"), "admin-token")?);
-        let args = config::etcd_args(&dir, ports);
-        let etcd = Process::spawn("etcd", &assets.binary("etcd"), &args, dir.join("etcd.log"), &watchdog)
-            .context("start etcd")?;
+        let etcd = start_etcd(&assets, &dir, ports, &watchdog)?;
         let mut cluster =
             Self { apiserver: None, etcd, watchdog, pki, ports, assets, options, door, dir, keep: false };
         let ready = match cluster.start_apiserver_process() {
@@ -141,6 +139,33 @@ impl Cluster {
             process.stop(Duration::from_secs(20)).await.context("stop kube-apiserver")?;
         }
         Ok(())
+    }
+
+    /// Kills the API server, as a machine failure would; requests under way get no answer.
+    pub fn kill_apiserver(&mut self) {
+        self.apiserver = None;
+    }
+
+    /// Kills etcd. Until it is started again the API server cannot answer.
+    pub fn kill_etcd(&mut self) {
+        self.etcd.kill();
+    }
+
+    /// Starts etcd again, on the same ports and what its folder [`Self::etcd_dir`] holds by now.
+    pub fn start_etcd(&mut self) -> anyhow::Result<()> {
+        self.etcd.kill();
+        self.etcd = start_etcd(&self.assets, &self.dir, self.ports, &self.watchdog)?;
+        Ok(())
+    }
+
+    /// Where etcd keeps its data.
+    pub fn etcd_dir(&self) -> PathBuf {
+        self.dir.join("etcd")
+    }
+
+    /// Waits until the API server serves again, after it or its store was away.
+    pub async fn until_ready(&mut self) -> anyhow::Result<()> {
+        self.ready().await
     }
 
     /// Starts the API server again, on the same port and the same data.
@@ -276,6 +301,17 @@ impl Drop for Cluster {
             let _ = std::fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+fn start_etcd(
+    assets: &Assets,
+    dir: &Path,
+    ports: Ports,
+    watchdog: &Arc<Watchdog>,
+) -> anyhow::Result<Process> {
+    let args = config::etcd_args(dir, ports);
+    Process::spawn("etcd", &assets.binary("etcd"), &args, dir.join("etcd.log"), watchdog)
+        .context("start etcd")
 }
 
 enum StartError {

@@ -1,0 +1,270 @@
+//! `cargo xtask soak`: a real control plane under load, whose controller manager is killed every few seconds, and its
+//! API server and etcd now and then. A ledger knows what should exist; at the end, and where a rule must hold at every
+//! moment all the time, the cluster must agree with it.
+
+mod ledger;
+mod machines;
+mod observers;
+mod trouble;
+mod users;
+mod world;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use flyball_sim::cluster::{Cluster, Manager, Options as ClusterOptions, Process, Unavailable};
+use flyball_sim::ours::{self, Profile};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use ledger::{Ledger, left_behind, torn_bindings};
+use trouble::{Plan, Trouble, schedule};
+use world::World;
+
+/// How long the cluster may take to come to rest once nothing goes wrong any more.
+const REST_WITHIN: Duration = Duration::from_secs(300);
+/// Nothing is written for this long: at rest.
+const QUIET: Duration = Duration::from_secs(10);
+/// What may hold objects that somebody left behind.
+const KINDS: [&str; 13] = [
+    "deployments",
+    "replicasets",
+    "statefulsets",
+    "controllerrevisions",
+    "jobs",
+    "pods",
+    "services",
+    "endpoints",
+    "endpointslices",
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "volumeattachments",
+    "namespaces",
+];
+
+/// `cargo xtask soak`
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// How long things go wrong
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    minutes: u64,
+    /// How often the controller manager is killed [default: 21 times a minute]
+    #[arg(long, value_name = "N")]
+    kills: Option<usize>,
+    /// How often the API server is restarted, killed every other time [default: once a minute]
+    #[arg(long, value_name = "N")]
+    apiserver_restarts: Option<usize>,
+    /// How often etcd is killed and started again
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    etcd_restarts: usize,
+    /// Decides who does what when
+    #[arg(long, default_value_t = 1, value_name = "SEED")]
+    seed: u64,
+    /// The controller manager [default: ours, built in release mode]
+    #[arg(long, value_name = "PATH")]
+    kcm: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let binary = match &options.kcm {
+        Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,
+        None => ours::binary(Profile::Release)?,
+    };
+    let minutes = usize::try_from(options.minutes).unwrap_or(usize::MAX);
+    let plan = Plan {
+        length: Duration::from_secs(options.minutes * 60),
+        kills: options.kills.unwrap_or(minutes * 21),
+        apiserver_restarts: options.apiserver_restarts.unwrap_or(minutes),
+        etcd_restarts: options.etcd_restarts,
+    };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("make a runtime")?;
+    let violations = runtime.block_on(soak(plan, options.seed, binary))?;
+    Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns how much was found to be wrong.
+async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
+    let cluster = Cluster::real(ClusterOptions::default()).await.map_err(|e| match e {
+        Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
+        Unavailable::Broken(e) => e,
+    })?;
+    println!("{} minutes, seed {seed}; logs are in {}", plan.length.as_secs() / 60, cluster.dir().display());
+    let began = Instant::now();
+    let ledger = Arc::new(Ledger::default());
+    let world = World {
+        api: cluster.api().await?,
+        door: Arc::clone(cluster.door()),
+        ledger: Arc::clone(&ledger),
+        until: began + plan.length,
+    };
+    let mut background = JoinSet::new();
+    background.spawn(machines::nodes(world.clone()));
+    background.spawn(machines::attacher(world.clone()));
+    background.spawn(observers::pods(world.clone()));
+    background.spawn(observers::attachments(world.clone()));
+    let mut users = JoinSet::new();
+    let random = |n: u64| StdRng::seed_from_u64(seed.wrapping_mul(1000) + n);
+    users.spawn(users::deployments(world.clone(), random(1)));
+    users.spawn(users::jobs(world.clone(), random(2)));
+    users.spawn(users::stateful_sets(world.clone(), random(3)));
+    users.spawn(users::namespaces(world.clone(), random(4)));
+
+    let mut rig = Rig { cluster, binary, manager: None, deaths: 0 };
+    rig.start_manager()?;
+    for (at, trouble) in schedule(plan, seed) {
+        tokio::time::sleep_until(began + at).await;
+        rig.make(trouble, &ledger).await?;
+        if trouble != Trouble::KillManager || rig.deaths.is_multiple_of(20) {
+            println!("[{:>4} s] {trouble:?}; so far {:?}", began.elapsed().as_secs(), ledger.counts());
+        }
+    }
+    // From here on nothing goes wrong. Users finish what they are at, but hold on to their kubelets.
+    let settled = settle(&world, &mut rig);
+    let found = tokio::select! {
+        found = settled => found?,
+        Some(ended) = background.join_next() => bail!("a machine or observer ended: {ended:?}"),
+    };
+    for violation in found {
+        ledger.violation(violation);
+    }
+    report(&ledger, began);
+    let violations = ledger.violations().len();
+    if violations > 0 {
+        rig.cluster.keep_logs();
+    }
+    users.abort_all();
+    Ok(violations)
+}
+
+/// The control plane and what is done to it.
+struct Rig {
+    cluster: Cluster,
+    binary: PathBuf,
+    manager: Option<Process>,
+    deaths: usize,
+}
+
+impl Rig {
+    fn start_manager(&mut self) -> anyhow::Result<()> {
+        // Without an election: a lease that a dead process holds would only make the others wait.
+        let manager = Manager { binary: &self.binary, controllers: &[], leader_elect: false, flags: &[] };
+        self.manager = Some(self.cluster.start_manager("kube-controller-manager", &manager)?);
+        Ok(())
+    }
+
+    async fn make(&mut self, trouble: Trouble, ledger: &Ledger) -> anyhow::Result<()> {
+        match trouble {
+            Trouble::KillManager => {
+                self.note_unexpected_end(ledger);
+                if let Some(mut manager) = self.manager.take() {
+                    manager.kill();
+                }
+                self.deaths += 1;
+                ledger.count("kills of the manager");
+                self.start_manager()
+            }
+            Trouble::RestartApiServer => {
+                self.cluster.stop_apiserver().await?;
+                ledger.count("API server restarts");
+                self.cluster.start_apiserver().await
+            }
+            Trouble::KillApiServer => {
+                self.cluster.kill_apiserver();
+                ledger.count("API server restarts");
+                self.cluster.start_apiserver().await
+            }
+            Trouble::KillEtcd => {
+                self.cluster.kill_etcd();
+                ledger.count("etcd restarts");
+                self.cluster.start_etcd()?;
+                self.cluster.until_ready().await
+            }
+        }
+    }
+
+    /// A manager whose server is away while it starts may give up, as upstream's does; it is started again, as a kubelet
+    /// would. A crash is another matter.
+    fn note_unexpected_end(&mut self, ledger: &Ledger) {
+        let Some(status) = self.manager.as_mut().and_then(Process::ended) else { return };
+        match status.code() {
+            Some(1) => ledger.count("managers that gave up"),
+            _ => ledger.violation(format!("a manager ended by itself with {status}")),
+        }
+    }
+
+    fn keep_running(&mut self, ledger: &Ledger) -> anyhow::Result<()> {
+        if self.manager.as_mut().is_none_or(|manager| manager.ended().is_some()) {
+            self.note_unexpected_end(ledger);
+            self.start_manager()?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the cluster is as the ledger says and nobody writes any more. Returns what is still wrong then.
+async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
+    println!("nothing goes wrong any more; waiting for the cluster to come to rest");
+    let began = Instant::now();
+    let mut log = rig.cluster.audit_log();
+    log.read()?;
+    let mut written = Instant::now();
+    loop {
+        rig.keep_running(&world.ledger)?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let is_work = |resource: &str| !matches!(resource, "events" | "leases" | "serviceaccounts");
+        let writes =
+            log.read()?.into_iter().filter(|e| e.is_write() && e.by_manager() && is_work(&e.resource));
+        let last = writes.last();
+        if last.is_some() {
+            written = Instant::now();
+        }
+        let waited = began.elapsed() > REST_WITHIN;
+        if written.elapsed() >= QUIET || waited {
+            let wrong = wrong(world).await;
+            if wrong.is_empty() && written.elapsed() >= QUIET {
+                println!("at rest after {} s", began.elapsed().as_secs());
+                return Ok(vec![]);
+            }
+            if waited {
+                let unrest =
+                    last.map(|entry| format!("no rest: {} still writes {}", entry.actor(), entry.resource));
+                return Ok(wrong.into_iter().chain(unrest).collect());
+            }
+        }
+    }
+}
+
+/// What is not as it should be.
+async fn wrong(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (path, wanted) in world.ledger.wanted() {
+        let found = world.get(&path).await;
+        wrong.extend(wanted.missing(found.as_ref()).map(|missing| format!("{path} {missing}")));
+    }
+    let mut objects: Vec<Value> = Vec::new();
+    for kind in KINDS {
+        objects.extend(world.list(kind).await);
+    }
+    wrong.extend(left_behind(&objects));
+    wrong.extend(torn_bindings(&objects));
+    wrong
+}
+
+fn report(ledger: &Ledger, began: Instant) {
+    println!("\n{:<28} {:>8}", "after", format!("{} s", began.elapsed().as_secs()));
+    for (what, count) in ledger.counts() {
+        println!("{what:<28} {count:>8}");
+    }
+    let violations = ledger.violations();
+    println!("{:<28} {:>8}", "violations", violations.len());
+    for violation in violations {
+        println!("  {violation}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Who looks on all the time: rules that must hold at every moment, not only at the end.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::world::World;
+
+/// Watches all pods: no app ever has more live ones than its workload allows, no Job ever makes more than it needs.
+pub(super) async fn pods(world: World) {
+    let mut seen = Pods::default();
+    world
+        .follow("/api/v1/pods", |pod, is_there| {
+            if pod.is_null() {
+                seen.live.clear();
+                return;
+            }
+            if seen.all.insert(text(&pod["metadata"]["uid"]).to_owned()) {
+                world.ledger.count("pods");
+            }
+            seen.note(pod, is_there);
+            if let Some(excess) = seen.excess(pod, &world) {
+                world.ledger.violation(excess);
+            }
+        })
+        .await;
+}
+
+/// Watches all attachments: an exclusive disk is asked for on one node only.
+pub(super) async fn attachments(world: World) {
+    let mut nodes: HashMap<String, HashMap<String, String>> = HashMap::new();
+    world
+        .follow("/apis/storage.k8s.io/v1/volumeattachments", |attachment, is_there| {
+            if attachment.is_null() {
+                nodes.clear();
+                return;
+            }
+            let (name, spec) = (text(&attachment["metadata"]["name"]), &attachment["spec"]);
+            let volume = text(&spec["source"]["persistentVolumeName"]);
+            let of_volume = nodes.entry(volume.to_owned()).or_default();
+            if is_there {
+                if of_volume.insert(name.to_owned(), text(&spec["nodeName"]).to_owned()).is_none() {
+                    world.ledger.count("volume attachments");
+                }
+            } else {
+                of_volume.remove(name);
+            }
+            if of_volume.len() > 1 {
+                world.ledger.violation(format!("disk {volume} is asked for on several nodes: {of_volume:?}"));
+            }
+        })
+        .await;
+}
+
+#[derive(Default)]
+struct Pods {
+    all: HashSet<String>,
+    /// Namespace and app, and the uids of its live pods.
+    live: HashMap<(String, String), HashSet<String>>,
+    /// A Job's uid, and the uids of all pods that it ever had.
+    of_job: HashMap<String, HashSet<String>>,
+}
+
+impl Pods {
+    fn note(&mut self, pod: &Value, is_there: bool) {
+        let meta = &pod["metadata"];
+        let uid = text(&meta["uid"]).to_owned();
+        let ended = matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed");
+        let live = self.live.entry(app_of(pod)).or_default();
+        if is_there && !ended && !meta["deletionTimestamp"].is_string() {
+            live.insert(uid.clone());
+        } else {
+            live.remove(&uid);
+        }
+        if let Some(job) = job_of(pod) {
+            self.of_job.entry(job.to_owned()).or_default().insert(uid);
+        }
+    }
+
+    fn excess(&self, pod: &Value, world: &World) -> Option<String> {
+        let (namespace, app) = app_of(pod);
+        let most = world.ledger.most(&namespace, &app)?;
+        let count = match job_of(pod) {
+            Some(job) => self.of_job.get(job)?.len(),
+            None => self.live.get(&(namespace.clone(), app.clone()))?.len(),
+        };
+        (count > most).then(|| format!("{namespace}/{app} has {count} pods where {most} are the most"))
+    }
+}
+
+fn app_of(pod: &Value) -> (String, String) {
+    let meta = &pod["metadata"];
+    (text(&meta["namespace"]).to_owned(), text(&meta["labels"]["app"]).to_owned())
+}
+
+fn job_of(pod: &Value) -> Option<&str> {
+    let mut owners = pod["metadata"]["ownerReferences"].as_array()?.iter();
+    owners.find(|owner| owner["kind"] == "Job")?["uid"].as_str()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

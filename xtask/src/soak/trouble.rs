@@ -1,0 +1,76 @@
+//! When what goes wrong: a schedule that a seed decides.
+
+use std::time::Duration;
+
+use rand::Rng as _;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+/// Something that goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The controller manager is killed and started again.
+    KillManager,
+    /// The API server is told to stop, and started again.
+    RestartApiServer,
+    /// The API server is killed, and started again.
+    KillApiServer,
+    /// etcd is killed and started again, on the same data.
+    KillEtcd,
+}
+
+/// How often each of them happens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) length: Duration,
+    pub(super) kills: usize,
+    pub(super) apiserver_restarts: usize,
+    pub(super) etcd_restarts: usize,
+}
+
+/// The troubles of a run in the order of time, counted from its beginning.
+pub(super) fn schedule(plan: Plan, seed: u64) -> Vec<(Duration, Trouble)> {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut troubles = Vec::new();
+    let mut spread = |count: usize, trouble: &dyn Fn(usize) -> Trouble| {
+        for n in 0..count {
+            // One in each of `count` equal slots, anywhere in it: neither a rhythm nor a pause without end.
+            let at = (n as f64 + random.random::<f64>()) / count as f64;
+            troubles.push((plan.length.mul_f64(at), trouble(n)));
+        }
+    };
+    spread(plan.kills, &|_| Trouble::KillManager);
+    spread(plan.apiserver_restarts, &|n| match n % 2 {
+        0 => Trouble::KillApiServer,
+        _ => Trouble::RestartApiServer,
+    });
+    spread(plan.etcd_restarts, &|_| Trouble::KillEtcd);
+    troubles.sort_by_key(|(at, _)| *at);
+    troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan =
+        Plan { length: Duration::from_secs(600), kills: 200, apiserver_restarts: 10, etcd_restarts: 1 };
+
+    #[test]
+    fn everything_happens_as_often_as_planned_and_within_the_run() {
+        let troubles = schedule(PLAN, 7);
+        let count = |wanted: &[Trouble]| troubles.iter().filter(|(_, t)| wanted.contains(t)).count();
+        assert_eq!(count(&[Trouble::KillManager]), 200);
+        assert_eq!(count(&[Trouble::KillApiServer]), 5);
+        assert_eq!(count(&[Trouble::RestartApiServer]), 5);
+        assert_eq!(count(&[Trouble::KillEtcd]), 1);
+        assert!(troubles.is_sorted_by_key(|(at, _)| *at));
+        assert!(troubles.iter().all(|(at, _)| *at <= PLAN.length));
+    }
+
+    #[test]
+    fn a_seed_decides_the_schedule() {
+        assert_eq!(schedule(PLAN, 7), schedule(PLAN, 7));
+        assert_ne!(schedule(PLAN, 7), schedule(PLAN, 8));
+    }
+}
