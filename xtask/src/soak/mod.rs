@@ -125,7 +125,7 @@ async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
             println!("[{:>4} s] {trouble:?}; so far {:?}", began.elapsed().as_secs(), ledger.counts());
         }
     }
-    // From here on nothing goes wrong. Users finish what they are at, but hold on to their kubelets.
+    let kubelets = users.join_all().await;
     let settled = settle(&world, &mut rig);
     let found = tokio::select! {
         found = settled => found?,
@@ -139,7 +139,7 @@ async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     if violations > 0 {
         rig.cluster.keep_logs();
     }
-    users.abort_all();
+    drop(kubelets);
     Ok(violations)
 }
 
@@ -219,9 +219,9 @@ async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
         rig.keep_running(&world.ledger)?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let is_work = |resource: &str| !matches!(resource, "events" | "leases" | "serviceaccounts");
-        let writes =
+        let mut writes =
             log.read()?.into_iter().filter(|e| e.is_write() && e.by_manager() && is_work(&e.resource));
-        let last = writes.last();
+        let last = writes.next_back();
         if last.is_some() {
             written = Instant::now();
         }

@@ -1,10 +1,11 @@
 //! The users of the cluster: each keeps asking for something until the time is up, and notes in the ledger what the
-//! server has accepted.
+//! server has accepted. Most return the kubelets of their pods, which are needed until the cluster has come to rest.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use flyball_sim::load;
+use flyball_sim::nodes::Nodes;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
@@ -42,11 +43,11 @@ impl App {
 }
 
 /// Rolls Deployments of a constant size to new releases, scales others, and replaces some.
-pub(super) async fn deployments(world: World, mut random: StdRng) {
+pub(super) async fn deployments(world: World, mut random: StdRng) -> Option<Nodes> {
     const SURGE: usize = 2;
     const APPS: usize = 6;
     create_namespace(&world, DEPLOYMENTS).await;
-    let _pods = machines::run_pods(&world, DEPLOYMENTS);
+    let pods = machines::run_pods(&world, DEPLOYMENTS);
     let collection = path("apps/v1", DEPLOYMENTS, "deployments");
     let mut apps: Vec<App> = Vec::new();
     let mut made = 0;
@@ -88,12 +89,13 @@ pub(super) async fn deployments(world: World, mut random: StdRng) {
         }
         pause(&mut random, 500, 2500).await;
     }
+    Some(pods)
 }
 
 /// Keeps some Jobs running, of both completion modes, and deletes half of those that are complete.
-pub(super) async fn jobs(world: World, mut random: StdRng) {
+pub(super) async fn jobs(world: World, mut random: StdRng) -> Option<Nodes> {
     create_namespace(&world, JOBS).await;
-    let _pods = machines::run_pods(&world, JOBS);
+    let pods = machines::run_pods(&world, JOBS);
     let collection = path("batch/v1", JOBS, "jobs");
     let mut running: VecDeque<(String, Wanted)> = VecDeque::new();
     let mut made = 0;
@@ -124,10 +126,11 @@ pub(super) async fn jobs(world: World, mut random: StdRng) {
         }
         pause(&mut random, 100, 600).await;
     }
+    Some(pods)
 }
 
 /// StatefulSets with a disk for each pod: rolls, scales and replaces them.
-pub(super) async fn stateful_sets(world: World, mut random: StdRng) {
+pub(super) async fn stateful_sets(world: World, mut random: StdRng) -> Option<Nodes> {
     const SETS: usize = 3;
     const LARGEST: u64 = 4;
     create_namespace(&world, STATEFUL).await;
@@ -136,7 +139,7 @@ pub(super) async fn stateful_sets(world: World, mut random: StdRng) {
         "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate",
     });
     world.create("/apis/storage.k8s.io/v1/storageclasses", &class).await;
-    let _pods = machines::run_pods(&world, STATEFUL);
+    let pods = machines::run_pods(&world, STATEFUL);
     let collection = path("apps/v1", STATEFUL, "statefulsets");
     let mut sets: Vec<App> = Vec::new();
     let mut made = 0;
@@ -170,10 +173,11 @@ pub(super) async fn stateful_sets(world: World, mut random: StdRng) {
         }
         pause(&mut random, 2000, 6000).await;
     }
+    Some(pods)
 }
 
 /// Makes namespaces with something of everything in them, and deletes them while that is still being made.
-pub(super) async fn namespaces(world: World, mut random: StdRng) {
+pub(super) async fn namespaces(world: World, mut random: StdRng) -> Option<Nodes> {
     let mut made = 0;
     while world.goes_on() {
         made += 1;
@@ -205,6 +209,7 @@ pub(super) async fn namespaces(world: World, mut random: StdRng) {
             }
         });
     }
+    None
 }
 
 async fn create_namespace(world: &World, name: &str) {
