@@ -1,33 +1,64 @@
 //! Opens one connection to the API server: TCP, a proxy's tunnel where there is one, TLS, then HTTP/2 if the server
 //! speaks it and HTTP/1.1 otherwise.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http_body_util::Full;
 use hyper::client::conn::http1;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tower::Service;
 
-use crate::http2::{self, PING_AFTER, PING_TIMEOUT};
+use crate::http2;
+use crate::pulse::PING_TIMEOUT;
+use crate::race::race;
 use crate::transport::BoxError;
 
 /// TCP, TLS and the first frames together.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Names are looked up anew for each connection, but not waited for longer than this.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A way to the server.
 pub(crate) struct Dialer {
+    to: Arc<Destination>,
+    resolve: Resolve,
+    seen: Mutex<Seen>,
+}
+
+type Resolve = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
+
+/// Who is to be reached.
+struct Destination {
     url: http::Uri,
     tls_name: Option<ServerName<'static>>,
     proxy: Option<Intercept>,
+}
+
+/// What earlier connections have shown.
+#[derive(Default)]
+struct Seen {
+    addresses: Vec<SocketAddr>,
+    worked: Option<SocketAddr>,
+}
+
+/// A connection that is ready for HTTP.
+enum Stream {
+    Plain(TcpStream),
+    Tls(TlsStream<TcpStream>),
 }
 
 /// An open connection.
@@ -45,7 +76,7 @@ impl Dialer {
     ) -> Result<Self, BoxError> {
         let host = url.host().unwrap_or_default();
         let tls_name = if url.scheme_str() == Some("https") {
-            let name = tls_server_name.unwrap_or_else(|| host.trim_start_matches('[').trim_end_matches(']'));
+            let name = tls_server_name.unwrap_or_else(|| bare(host));
             Some(
                 ServerName::try_from(name.to_owned())
                     .map_err(|e| format!("TLS server name {name:?}: {e}"))?,
@@ -66,54 +97,117 @@ impl Dialer {
                 return Err(format!("proxy {uri}: only http:// proxies are supported").into());
             }
         }
-        Ok(Self { url, tls_name, proxy })
+        let to = Arc::new(Destination { url, tls_name, proxy });
+        Ok(Self { to, resolve: look_up, seen: Mutex::default() })
     }
 
     pub(crate) fn url(&self) -> &http::Uri {
-        &self.url
+        &self.to.url
     }
 
     pub(crate) async fn dial(&self, tls: Arc<rustls::ClientConfig>) -> Result<Link, BoxError> {
-        let dialled = tokio::time::timeout(DIAL_TIMEOUT, self.dial_unbounded(tls)).await;
-        dialled.map_err(|_| BoxError::from(format!("{}: no connection within {DIAL_TIMEOUT:?}", self.url)))?
-    }
-
-    async fn dial_unbounded(&self, tls: Arc<rustls::ClientConfig>) -> Result<Link, BoxError> {
-        let tcp = self.tcp().await?;
-        let Some(name) = &self.tls_name else {
-            return http1_link(TokioIo::new(tcp)).await;
+        let addresses = self.addresses().await?;
+        let secure = |tcp| -> BoxFuture<'static, Result<Stream, BoxError>> {
+            let (to, tls) = (self.to.clone(), tls.clone());
+            Box::pin(async move { to.secure(tcp, tls).await })
         };
-        let stream = TlsConnector::from(tls).connect(name.clone(), tcp).await?;
-        let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        if is_h2 {
-            http2::Connection::open(stream).await.map(Link::Http2)
-        } else {
-            http1_link(TokioIo::new(stream)).await
+        let reached = race(addresses, DIAL_TIMEOUT, |address| Box::pin(connect(address)), secure).await;
+        let (address, stream) = reached.map_err(|problems| format!("{}: {problems}", self.to.url))?;
+        self.seen.lock().worked = Some(address);
+        match stream {
+            Stream::Plain(tcp) => http1_link(TokioIo::new(tcp)).await,
+            Stream::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => {
+                http2::Connection::open(tls).await.map(Link::Http2)
+            }
+            Stream::Tls(tls) => http1_link(TokioIo::new(tls)).await,
         }
     }
 
-    async fn tcp(&self) -> Result<TcpStream, BoxError> {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_keepalive(Some(PING_AFTER));
-        connector.set_keepalive_interval(Some(PING_TIMEOUT));
-        let io = match &self.proxy {
-            None => connector.call(self.url.clone()).await?,
-            Some(proxy) => {
-                let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
-                if let Some(auth) = proxy.basic_auth() {
-                    tunnel = tunnel.with_auth(auth.clone());
-                }
-                tunnel.call(self.url.clone()).await?
+    /// Where to connect, the address that worked last first. While names cannot be looked up, the last answer holds.
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, BoxError> {
+        let (host, port) = self.to.first_hop();
+        let found = match tokio::time::timeout(LOOKUP_TIMEOUT, (self.resolve)(host.clone(), port)).await {
+            Ok(Ok(found)) if !found.is_empty() => Ok(found),
+            Ok(Ok(_)) => Err("it has no address".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {LOOKUP_TIMEOUT:?}")),
+        };
+        let mut seen = self.seen.lock();
+        let mut addresses = match found {
+            Ok(found) => found,
+            Err(problem) if seen.addresses.is_empty() => {
+                return Err(format!("{}: look up {host}: {problem}", self.to.url).into());
+            }
+            Err(problem) => {
+                tracing::debug!(host, problem, "the name cannot be looked up, using what is known");
+                seen.addresses.clone()
             }
         };
-        Ok(io.into_inner())
+        seen.addresses.clone_from(&addresses);
+        if let Some(at) = addresses.iter().position(|address| Some(*address) == seen.worked) {
+            addresses[..=at].rotate_right(1);
+        }
+        Ok(addresses)
     }
 }
 
+impl Destination {
+    /// Whom to connect to: the proxy if there is one.
+    fn first_hop(&self) -> (String, u16) {
+        let url = self.proxy.as_ref().map_or(&self.url, |proxy| proxy.uri());
+        let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
+        (bare(url.host().unwrap_or_default()).to_owned(), port)
+    }
+
+    /// From a TCP connection to one on which the server can be spoken to.
+    async fn secure(&self, tcp: TcpStream, tls: Arc<rustls::ClientConfig>) -> Result<Stream, BoxError> {
+        let tcp = match &self.proxy {
+            Some(proxy) => tunnel(proxy, tcp, self.url.clone()).await?,
+            None => tcp,
+        };
+        Ok(match &self.tls_name {
+            Some(name) => Stream::Tls(TlsConnector::from(tls).connect(name.clone(), tcp).await?),
+            None => Stream::Plain(tcp),
+        })
+    }
+}
+
+async fn connect(address: SocketAddr) -> Result<TcpStream, BoxError> {
+    let tcp = TcpStream::connect(address).await?;
+    tcp.set_nodelay(true)?;
+    // HTTP/1.1 has no pings.
+    let keepalive = TcpKeepalive::new().with_time(PING_TIMEOUT).with_interval(PING_TIMEOUT).with_retries(3);
+    SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
+    Ok(tcp)
+}
+
+/// Asks a proxy to pass everything on to `server`.
+async fn tunnel(proxy: &Intercept, tcp: TcpStream, server: http::Uri) -> Result<TcpStream, BoxError> {
+    let mut connected = Some(TokioIo::new(tcp));
+    let connector = tower::service_fn(move |_: http::Uri| {
+        let connected =
+            connected.take().ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected));
+        std::future::ready(connected)
+    });
+    let mut tunnel = Tunnel::new(proxy.uri().clone(), connector);
+    if let Some(auth) = proxy.basic_auth() {
+        tunnel = tunnel.with_auth(auth.clone());
+    }
+    Ok(tunnel.call(server).await?.into_inner())
+}
+
+/// The system's way from names to addresses.
+fn look_up(host: String, port: u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+}
+
+/// A host without the brackets of IPv6.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
 fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = bare(host);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
@@ -129,4 +223,93 @@ where
         }
     }));
     Ok(Link::Http1(sender))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpSocket};
+
+    /// An address that answers nobody: a listener whose queue is full drops what arrives, as a dead machine does.
+    async fn blackhole() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queued = vec![];
+        while let Ok(Ok(tcp)) =
+            tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await
+        {
+            queued.push(tcp);
+        }
+        (address, queued, listener)
+    }
+
+    async fn listener() -> (SocketAddr, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        (listener.local_addr().unwrap(), listener)
+    }
+
+    fn tls() -> Arc<rustls::ClientConfig> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let roots = rustls::RootCertStore::empty();
+        Arc::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+    }
+
+    /// Names need no server in these tests: the port says where the lookup has left its answers.
+    static ANSWERS: Mutex<Vec<(u16, Vec<SocketAddr>)>> = Mutex::new(vec![]);
+
+    fn dialer(key: u16, answers: Vec<SocketAddr>) -> Dialer {
+        ANSWERS.lock().push((key, answers));
+        let url = format!("http://api.test:{key}").parse().unwrap();
+        let resolve: Resolve = |_, port| {
+            let answers = ANSWERS.lock();
+            let found = answers.iter().rev().find(|(key, _)| *key == port).map(|(_, found)| found.clone());
+            let found = found.filter(|found| !found.is_empty());
+            Box::pin(std::future::ready(found.ok_or_else(|| std::io::Error::other("no such name"))))
+        };
+        Dialer { resolve, ..Dialer::new(url, None, None).unwrap() }
+    }
+
+    #[tokio::test]
+    async fn a_second_address_is_tried_when_the_first_is_blackholed() {
+        let (dead, _queued, _kept) = blackhole().await;
+        let (alive, _listener) = listener().await;
+        let dialer = dialer(1, vec![dead, alive]);
+        assert!(matches!(dialer.dial(tls()).await, Ok(Link::Http1(_))));
+        assert_eq!(dialer.addresses().await.unwrap(), [alive, dead], "what worked goes first");
+    }
+
+    #[tokio::test]
+    async fn known_addresses_are_used_while_names_cannot_be_looked_up() {
+        let (alive, _listener) = listener().await;
+        let dialer = dialer(2, vec![alive]);
+        assert!(dialer.dial(tls()).await.is_ok());
+        ANSWERS.lock().push((2, vec![]));
+        assert!(dialer.dial(tls()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_dial_that_fails_says_where_and_why() {
+        let refused = listener().await.0;
+        let error = dialer(3, vec![refused]).dial(tls()).await.err().unwrap().to_string();
+        assert!(error.starts_with(&format!("http://api.test:3/: {refused}: Connection refused")), "{error}");
+        let error = dialer(4, vec![]).dial(tls()).await.err().unwrap().to_string();
+        assert_eq!(error, "http://api.test:4/: look up api.test: no such name");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_speaks_no_tls_is_named() {
+        let (address, listener) = listener().await;
+        tokio::spawn(async move {
+            while let Ok((mut tcp, _)) = listener.accept().await {
+                let _ = tcp.read(&mut [0; 512]).await;
+                let _ = tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            }
+        });
+        let url = format!("https://{address}").parse().unwrap();
+        let error = Dialer::new(url, None, None).unwrap().dial(tls()).await.err().unwrap().to_string();
+        assert!(error.contains(&address.to_string()) && error.contains("corrupt message"), "{error}");
+    }
 }

@@ -1,28 +1,24 @@
-//! One HTTP/2 connection: many requests side by side, and a ping now and then to see that somebody is still there.
+//! One HTTP/2 connection: many requests side by side, given up when the server is no longer there.
 //!
 //! Straight on `h2`: a request is put on its stream by whoever sends it and its answer wakes nobody else, where a
 //! general client passes both through tasks and channels of its own.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
 use h2::client::{self, SendRequest};
-use h2::{Ping, PingPong, Reason, RecvStream};
+use h2::{Reason, RecvStream};
 use http::header::CONTENT_LENGTH;
 use http_body::Frame;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
+use crate::pulse::{Heard, Pulse};
 use crate::transport::{BoxError, TransportError};
-
-/// Upstream's `HTTP2_READ_IDLE_TIMEOUT_SECONDS` and `HTTP2_PING_TIMEOUT_SECONDS`: a peer that has vanished without a
-/// word is noticed after 45 s, not when TCP gives up.
-pub(crate) const PING_AFTER: Duration = Duration::from_secs(30);
-pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Lists of large clusters stream faster with windows that hold more than a round trip's worth.
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
@@ -34,6 +30,7 @@ const MAX_HEADERS: u32 = 64 * 1024;
 pub(crate) struct Connection {
     sender: SendRequest<Bytes>,
     driver: AbortHandle,
+    pulse: Arc<Pulse>,
     /// It takes no further request: the server has said goodbye, or it failed.
     spent: AtomicBool,
 }
@@ -43,12 +40,13 @@ impl Connection {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let pulse = Arc::new(Pulse::default());
         let (sender, mut connection) = client::Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(MAX_HEADERS)
-            .handshake(io)
+            .handshake(Heard::new(io, pulse.clone()))
             .await?;
         let pings = connection.ping_pong();
         let driver = tokio::spawn(connection.map(|ended| {
@@ -62,13 +60,26 @@ impl Connection {
         }))
         .abort_handle();
         if let Some(pings) = pings {
-            tokio::spawn(end_when_silent(pings, driver.clone()));
+            let (pulse, driver) = (pulse.clone(), driver.clone());
+            tokio::spawn(async move {
+                pulse.stops(pings).await;
+                if !driver.is_finished() {
+                    tracing::warn!("the API server has gone silent, giving the connection up");
+                }
+                // With it ends all that waits there.
+                driver.abort();
+            });
         }
-        Ok(Self { sender, driver, spent: AtomicBool::new(false) })
+        Ok(Self { sender, driver, pulse, spent: AtomicBool::new(false) })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.spent.load(Ordering::Relaxed) || self.driver.is_finished()
+    }
+
+    /// Whether the server is still there.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
     /// Sends a request; resolves when the head of the answer is there.
@@ -114,21 +125,6 @@ impl Connection {
 /// stream as the last one when the server says goodbye.
 fn was_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
-}
-
-/// Ends a connection on which a ping gets no answer, and with it all that waits there.
-async fn end_when_silent(mut pings: PingPong, driver: AbortHandle) {
-    loop {
-        tokio::time::sleep(PING_AFTER).await;
-        match tokio::time::timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) => return,
-            Err(_) => {
-                tracing::debug!("no answer to a ping; giving the connection up");
-                return driver.abort();
-            }
-        }
-    }
 }
 
 /// The body of an answer.

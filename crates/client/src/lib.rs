@@ -22,6 +22,8 @@ mod identities;
 mod kubeconfig;
 mod limiter;
 mod pool;
+mod pulse;
+mod race;
 mod request;
 mod shadow;
 mod transport;

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -21,14 +22,21 @@ use tokio::time::Instant;
 use crate::credentials::{Credentials, Snapshot, chain};
 use crate::dial::{Dialer, Link};
 use crate::http2;
+use crate::pulse::Vigil;
 use crate::transport::{Body, BoxError, Transport, TransportError};
 
 /// Idle HTTP/1.1 connections kept for the next request.
 const MAX_IDLE: usize = 16;
 /// HTTP/1.1 connections open at once. Only servers that do not speak HTTP/2 get here.
 const MAX_HTTP1: usize = 256;
+/// Connections beyond the limit that wait for a sign of life. There are as many only if servers accept and then say
+/// nothing.
+const MAX_SUSPECTS: usize = 8;
 /// How often a request that provably did not reach the server is sent again, on another connection.
-const RESENDS: usize = 3;
+const RESENDS: u32 = 3;
+/// Before it is sent again for the second time, and twice as long before the third: a server that sends everybody away
+/// is not asked in a hot loop.
+const RESEND_AFTER: Duration = Duration::from_millis(50);
 
 /// How many streams share an HTTP/2 connection, and how many connections there may be.
 #[derive(Debug, Clone, Copy)]
@@ -92,18 +100,26 @@ enum Lease {
 }
 
 /// One stream of a shared connection, counted until the answer has been read.
-struct Stream(Arc<Shared>);
+struct Stream {
+    shared: Arc<Shared>,
+    vigil: Vigil,
+    /// Its request has its answer, or knows that there will be none.
+    is_over: bool,
+}
 
 impl Stream {
     fn open(shared: &Arc<Shared>) -> Self {
         shared.streams.fetch_add(1, Ordering::Relaxed);
-        Self(shared.clone())
+        Self { shared: shared.clone(), vigil: shared.connection.pulse().vigil(), is_over: false }
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, Ordering::Relaxed);
+        self.shared.streams.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_over {
+            self.shared.connection.pulse().given_up(&self.vigil);
+        }
     }
 }
 
@@ -154,7 +170,7 @@ impl Inner {
         let uri = self.absolute(request.uri()).map_err(TransportError::NotSent)?;
         *request.uri_mut() = uri;
         let mut renewed = false;
-        let mut resends = 0;
+        let mut resends = 0u32;
         loop {
             let snapshot = self.credentials.snapshot();
             let mut signed = request.clone();
@@ -163,6 +179,7 @@ impl Inner {
             let response = match lease.send(signed, &self.host).await {
                 Ok(response) => response,
                 Err(TransportError::NotSent(error)) if resends < RESENDS => {
+                    tokio::time::sleep(RESEND_AFTER * resends).await;
                     resends += 1;
                     tracing::debug!(
                         error = &*error as &dyn std::error::Error,
@@ -229,16 +246,22 @@ impl Inner {
         }
     }
 
-    /// A connection with room on it. Those opened with credentials since replaced live on only for their streams.
+    /// A connection with room on it. Those opened with credentials since replaced live on only for their streams, as do
+    /// those on which the server does not answer: it may well do so on another, or at another address.
     fn reuse(&self, generation: u64) -> Option<Lease> {
         let mut open = self.open.lock();
         open.shared.retain(|c| !c.connection.is_closed() && c.generation == generation);
-        if let Some(least) = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed)) {
+        let trusted = || open.shared.iter().filter(|c| !c.connection.pulse().is_suspect());
+        if let Some(least) = trusted().min_by_key(|c| c.streams.load(Ordering::Relaxed)) {
             let has_room = least.streams.load(Ordering::Relaxed) < self.limits.streams;
             // Beyond the last connection, streams queue up on the existing ones.
-            if has_room || open.shared.len() >= self.limits.connections {
+            if has_room || trusted().count() >= self.limits.connections {
                 return Some(Lease::Stream(Stream::open(least)));
             }
+        }
+        if open.shared.len() >= MAX_SUSPECTS + self.limits.connections {
+            let least = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed));
+            return least.map(|least| Lease::Stream(Stream::open(least)));
         }
         open.idle.retain(|c| !c.sender.is_closed() && c.generation == generation);
         let ready = open.idle.iter().position(|c| c.sender.is_ready())?;
@@ -277,7 +300,9 @@ impl Lease {
     ) -> Result<http::Response<Received>, TransportError> {
         match self {
             Self::Stream(stream) => {
-                stream.0.connection.send(request).await.map(|answer| answer.map(Received::Http2))
+                let answer = stream.shared.connection.send(request).await;
+                stream.is_over = answer.is_err();
+                answer.map(|answer| answer.map(Received::Http2))
             }
             Self::Whole(single) => single.send(request, host).await.map(|answer| answer.map(Received::Http1)),
         }
@@ -317,6 +342,16 @@ struct Answer {
     pool: Arc<Inner>,
 }
 
+impl Answer {
+    /// Nothing more is to come.
+    fn end(&mut self) -> Option<Lease> {
+        if let Some(Lease::Stream(stream)) = &mut self.lease {
+            stream.is_over = true;
+        }
+        self.lease.take()
+    }
+}
+
 impl http_body::Body for Answer {
     type Data = Bytes;
     type Error = BoxError;
@@ -333,12 +368,12 @@ impl http_body::Body for Answer {
             Poll::Ready(None) => true,
             Poll::Ready(Some(Ok(_))) => self.is_end_stream(),
             Poll::Ready(Some(Err(_))) => {
-                self.lease = None;
+                self.end();
                 false
             }
             Poll::Pending => false,
         };
-        if over && let Some(Lease::Whole(single)) = self.lease.take() {
+        if over && let Some(Lease::Whole(single)) = self.end() {
             self.pool.give_back(single);
         }
         polled

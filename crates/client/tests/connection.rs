@@ -26,6 +26,8 @@ struct Server {
     connections: Arc<AtomicUsize>,
     /// Counts up to end all connections.
     kick: watch::Sender<usize>,
+    /// Counts up to make all connections of the moment fall silent, without ending them.
+    freeze: watch::Sender<usize>,
     /// Counts writes, which are never answered.
     hanging: watch::Sender<usize>,
     dir: tempfile::TempDir,
@@ -56,21 +58,22 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let (kick, kicked) = watch::channel(0);
+        let (freeze, frozen) = watch::channel(0);
         let hanging = watch::Sender::new(0);
         let writes = hanging.clone();
         let counter = connections.clone();
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
                 let (acceptor, counter) = (acceptor.clone(), counter.clone());
-                let (kicked, writes) = (kicked.clone(), writes.clone());
+                let (kicked, frozen, writes) = (kicked.clone(), frozen.clone(), writes.clone());
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(tcp).await else { return };
                     let number = counter.fetch_add(1, Ordering::SeqCst);
-                    serve(TokioIo::new(stream), speaks, number, kicked, writes).await;
+                    serve(TokioIo::new(stream), speaks, number, (kicked, frozen), writes).await;
                 });
             }
         });
-        Self { address, connections, kick, hanging, dir }
+        Self { address, connections, kick, freeze, hanging, dir }
     }
 
     fn kubeconfig(&self) -> PathBuf {
@@ -111,24 +114,25 @@ async fn serve(
     io: TokioIo<tokio_rustls::server::TlsStream<tokio::net::TcpStream>>,
     speaks: Speaks,
     number: usize,
-    mut end: watch::Receiver<usize>,
+    (mut end, mut frozen): (watch::Receiver<usize>, watch::Receiver<usize>),
     hanging: watch::Sender<usize>,
 ) {
     end.mark_unchanged();
+    frozen.mark_unchanged();
     let service =
         service_fn(move |request: hyper::Request<Incoming>| answer(request, number, hanging.clone()));
-    let ended = async move { end.changed().await };
-    match speaks {
-        Speaks::Http2 => {
-            let connection =
-                hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service);
-            tokio::select! { _ = connection => {}, _ = ended => {} }
-        }
-        Speaks::Http1 => {
-            let connection = hyper::server::conn::http1::Builder::new().serve_connection(io, service);
-            tokio::select! { _ = connection => {}, _ = ended => {} }
-        }
+    let mut connection: futures::future::BoxFuture<'_, hyper::Result<()>> = match speaks {
+        Speaks::Http2 => Box::pin(
+            hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service),
+        ),
+        Speaks::Http1 => Box::pin(hyper::server::conn::http1::Builder::new().serve_connection(io, service)),
+    };
+    tokio::select! {
+        _ = &mut connection => return,
+        _ = end.changed() => return,
+        _ = frozen.changed() => {}
     }
+    let _ = end.changed().await;
 }
 
 type Answer = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
@@ -199,6 +203,36 @@ async fn a_lost_connection_is_replaced_and_what_was_on_it_is_known() {
         assert!(matches!(cut, Error::Unreachable { .. }), "{cut:?}");
         client.get_raw("/api").await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_falls_silent_costs_one_time_out() {
+    for speaks in [Speaks::Http2, Speaks::Http1] {
+        let server = Server::start(speaks).await;
+        let connection = server.connect().await;
+        let timeout = std::time::Duration::from_secs(5);
+        let options = ClientOptions { qps: 0.0, timeout, ..ClientOptions::default() };
+        let client = Client::new(connection.transport(), options);
+        client.get_raw("/api").await.unwrap();
+
+        server.freeze.send_modify(|n| *n += 1);
+        let first = client.get_raw("/api").await.unwrap_err();
+        assert!(matches!(first, Error::Deadline { .. }), "{first:?}");
+        client.get_raw("/api").await.unwrap();
+        assert_eq!(server.connections(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_on_a_connection_that_falls_silent_breaks_off() {
+    let server = Server::start(Speaks::Http2).await;
+    let client = server.client().await;
+    let mut watch = client.watch(&PODS, &WatchParams::default()).await.unwrap();
+    watch.next().await.unwrap().unwrap();
+    server.freeze.send_modify(|n| *n += 1);
+    let cut = watch.next().await.unwrap().unwrap_err();
+    assert!(matches!(cut, Error::Unreachable { .. }), "{cut:?}");
+    client.watch(&PODS, &WatchParams::default()).await.unwrap();
 }
 
 #[tokio::test]
