@@ -1,6 +1,7 @@
 //! Who we are on the main connection, kept fresh: bearer tokens (fixed, in files that rotate, from plugins), client
 //! certificates, impersonation. `kube` parses and runs plugins; when to look again is decided here.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use futures::future::BoxFuture;
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http_body_util::Empty;
-use kube::client::ConfigExt;
 use kube::client::middleware::AuthLayer;
-use kube::config::Config;
+use kube::client::{AuthError, ConfigExt};
+use kube::config::{AuthInfo, Config, ExecInteractiveMode};
 use parking_lot::Mutex;
 use rustls::ClientConfig;
 use tokio::time::Instant;
@@ -22,6 +23,9 @@ use crate::transport::{BoxError, TransportError};
 
 /// client-go reads token files anew after this long.
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
+
+/// The most of a plugin's own words that is repeated.
+const MAX_QUOTED: usize = 300;
 
 /// The least time between two renewals.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
@@ -49,13 +53,20 @@ enum Authorization {
     None,
     Fixed(HeaderValue),
     File(TokenFile),
-    /// Asked before each request; it knows when its token expires.
-    Plugin(AuthLayer),
+    /// Asked before each request; it knows when its token expires. The text is its name.
+    Plugin(AuthLayer, Arc<str>),
 }
 
 impl Credentials {
     /// Reads files and runs the plugin, if there is one.
-    pub(crate) async fn new(config: Config) -> Result<Self, BoxError> {
+    pub(crate) async fn new(mut config: Config) -> Result<Self, BoxError> {
+        if let Some(exec) = &mut config.auth_info.exec
+            && exec.interactive_mode != Some(ExecInteractiveMode::Always)
+            && !std::io::stdin().is_terminal()
+        {
+            // A plugin that shares our stderr would wait for whoever reads the log.
+            exec.interactive_mode = Some(ExecInteractiveMode::Never);
+        }
         let auth = &config.auth_info;
         let refreshable = auth.token_file.is_some()
             || auth.exec.is_some()
@@ -104,7 +115,11 @@ impl Credentials {
 impl Snapshot {
     async fn build(config: Config, generation: u64) -> Result<Self, BoxError> {
         // Plugins are other programs, and `kube` waits for them in place.
-        tokio::task::spawn_blocking(move || Self::build_blocking(config, generation)).await?
+        tokio::task::spawn_blocking(move || {
+            let plugin = plugin_name(&config.auth_info);
+            Self::build_blocking(config, generation).map_err(|error| without_output(&plugin, error))
+        })
+        .await?
     }
 
     fn build_blocking(mut config: Config, generation: u64) -> Result<Self, BoxError> {
@@ -118,7 +133,9 @@ impl Snapshot {
         let asks_plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
         let authorization = match (token_file, config.auth_layer()?) {
             (Some(file), _) => Authorization::File(TokenFile::open(file.into())?),
-            (None, Some(layer)) if asks_plugin => Authorization::Plugin(layer),
+            (None, Some(layer)) if asks_plugin => {
+                Authorization::Plugin(layer, plugin_name(&config.auth_info).into())
+            }
             (None, Some(layer)) => {
                 match futures::executor::block_on(headers_from(&layer))?.remove(AUTHORIZATION) {
                     Some(value) => Authorization::Fixed(value),
@@ -138,7 +155,10 @@ impl Snapshot {
             Authorization::None => None,
             Authorization::Fixed(value) => Some(value.clone()),
             Authorization::File(file) => Some(file.header().map_err(problem)?),
-            Authorization::Plugin(layer) => headers_from(layer).await.map_err(problem)?.remove(AUTHORIZATION),
+            Authorization::Plugin(layer, name) => headers_from(layer)
+                .await
+                .map_err(|error| problem(without_output(name, error)))?
+                .remove(AUTHORIZATION),
         };
         if let Some(value) = value {
             headers.insert(AUTHORIZATION, value);
@@ -148,6 +168,45 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// What a plugin is called in messages. Its arguments and variables may be secrets.
+fn plugin_name(auth: &AuthInfo) -> String {
+    let command = auth.exec.as_ref().and_then(|exec| exec.command.clone());
+    let provider = auth.auth_provider.as_ref();
+    let command = command.or_else(|| provider.and_then(|p| p.config.get("cmd-path").cloned()));
+    command.or_else(|| provider.map(|p| p.name.clone())).unwrap_or_default()
+}
+
+/// What a plugin prints are credentials, or parts of them, and `kube`'s errors quote it. Here only its exit status and
+/// what it said to stderr are told.
+fn without_output(plugin: &str, error: BoxError) -> BoxError {
+    let mut causes =
+        std::iter::successors(Some(&*error as &(dyn std::error::Error + 'static)), |e| e.source());
+    let Some(cause) = causes.find_map(|cause| cause.downcast_ref::<AuthError>()) else { return error };
+    let problem = match cause {
+        AuthError::AuthExecStart(error) => format!("it cannot be started: {error}"),
+        AuthError::AuthExecRun { out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said: String = said.trim().chars().take(MAX_QUOTED).collect();
+            match said.is_empty() {
+                true => format!("it ended with {}", out.status),
+                false => format!("it ended with {}: {said:?}", out.status),
+            }
+        }
+        AuthError::AuthExecParse(_) => "its output is not an ExecCredential".to_owned(),
+        AuthError::ParseTokenKey(_) => "its output is not JSON".to_owned(),
+        AuthError::MalformedTokenExpirationDate(_) => {
+            "the time at which its token expires is not in RFC 3339's form".to_owned()
+        }
+        AuthError::InvalidBearerToken(_) => "its token does not fit into a header".to_owned(),
+        AuthError::ExecPluginFailed => "its output has no status".to_owned(),
+        AuthError::UnrefreshableTokenResponse => "it gave another kind of credentials than before".to_owned(),
+        AuthError::AuthExec(_) if plugin.is_empty() => return error,
+        AuthError::AuthExec(_) => "its output does not hold what the kubeconfig names".to_owned(),
+        _ => return error,
+    };
+    format!("credential plugin {plugin:?}: {problem}").into()
 }
 
 /// `kube` offers its authentication only as a layer; the service under it hands the headers back.
@@ -325,6 +384,58 @@ mod tests {
         assert!(first.starts_with("Bearer t"), "{first}");
         assert!(credentials.renew(0).await);
         assert_ne!(authorization(&credentials.snapshot()), first);
+    }
+
+    /// Everything that an error can be made to say.
+    fn words(error: &BoxError) -> String {
+        format!("{} {error:?} {error:#?}", chain(&**error))
+    }
+
+    #[tokio::test]
+    async fn nothing_that_a_plugin_prints_is_repeated() {
+        let credential = |status: &str| {
+            format!(
+                r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}"#
+            )
+        };
+        #[rustfmt::skip]
+        let table = [
+            // case                    stdout                                                        exit  error
+            ("fails",                  credential(r#"{"token":"s3cret"}"#),                          1, "it ended with exit status: 1: \"no luck\""),
+            ("not JSON",               "s3cret: [".to_owned(),                                       0, "its output is not an ExecCredential"),
+            ("another type",           credential(r#""s3cret""#),                                    0, "its output is not an ExecCredential"),
+            ("a token of two lines",   credential(r#"{"token":"s3cret\\nx","expirationTimestamp":"2999-01-01T00:00:00Z"}"#), 0, "its token does not fit into a header"),
+            ("a time that is none",    credential(r#"{"token":"x","expirationTimestamp":"s3cret"}"#), 0, "the time at which its token expires is not in RFC 3339's form"),
+            ("nothing",                String::new(),                                                0, "its output has no status"),
+        ];
+        for (case, stdout, exit, want) in table {
+            let script = format!("echo no luck >&2; echo '{stdout}'; exit {exit}");
+            let mut config = config();
+            config.auth_info.exec = Some(kube::config::ExecConfig {
+                api_version: Some("client.authentication.k8s.io/v1".to_owned()),
+                command: Some("sh".to_owned()),
+                args: Some(vec!["-c".to_owned(), script]),
+                ..Default::default()
+            });
+            let said = match Credentials::new(config).await {
+                Err(error) => words(&error),
+                Ok(credentials) => {
+                    let error = credentials.snapshot().sign(&mut HeaderMap::new()).await.unwrap_err();
+                    format!("{error} {error:?}")
+                }
+            };
+            assert!(said.contains(&format!("credential plugin \"sh\": {want}")), "{case}: {said}");
+            assert!(!said.contains("s3cret"), "{case}: {said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_is_not_there_is_named() {
+        let mut config = config();
+        let command = Some("no-such-plugin".to_owned());
+        config.auth_info.exec = Some(kube::config::ExecConfig { command, ..Default::default() });
+        let said = chain(&*Credentials::new(config).await.err().unwrap());
+        assert!(said.contains("\"no-such-plugin\": it cannot be started: No such file"), "{said}");
     }
 
     #[tokio::test]

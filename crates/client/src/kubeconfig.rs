@@ -178,10 +178,10 @@ fn read(file: &Path) -> Result<Kubeconfig, ConfigError> {
     Kubeconfig::read_from(file).map_err(|e| ConfigError::Parse { file: file.into(), source: parse_error(e) })
 }
 
-/// `kube`'s texts embed their source; the innermost says it best.
+/// `kube`'s texts embed their source; the innermost says it best. Lines of the file are not quoted: they may be secrets.
 fn parse_error(error: kube::config::KubeconfigError) -> BoxError {
     match error {
-        kube::config::KubeconfigError::Parse(inner) => inner.to_string().into(),
+        kube::config::KubeconfigError::Parse(inner) => inner.without_snippet().to_string().into(),
         other => other.into(),
     }
 }
