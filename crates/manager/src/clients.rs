@@ -35,10 +35,11 @@ impl Clients {
         metrics: &Metrics,
     ) -> Self {
         let generic = &options.config.generic;
+        let (qps, burst) = rate(generic.client_connection.qps, generic.client_connection.burst);
         let options = ClientOptions {
             user_agent: agent(component.name, ""),
-            qps: f64::from(generic.client_connection.qps),
-            burst: u32::try_from(generic.client_connection.burst).unwrap_or_default(),
+            qps,
+            burst,
             field_manager: Some(component.name.into()),
             observer: Some(Arc::new(ClientMetrics::new(metrics))),
             ..ClientOptions::default()
@@ -99,6 +100,15 @@ impl Clients {
     }
 }
 
+/// What `--kube-api-qps` and `--kube-api-burst` mean. Upstream: client-go rest/config.go: zero stands for a default, and
+/// only a negative rate is no limit.
+fn rate(qps: f32, burst: i32) -> (f64, u32) {
+    const DEFAULT: (f64, u32) = (5.0, 10);
+    let qps = if qps == 0.0 { DEFAULT.0 } else { f64::from(qps) };
+    let burst = if burst == 0 { DEFAULT.1 } else { u32::try_from(burst).unwrap_or_default() };
+    (qps, burst)
+}
+
 /// How the manager calls itself.
 pub(crate) fn agent(component: &str, suffix: &str) -> String {
     user_agent_of(component, version::GIT_VERSION, COMMIT, suffix)
@@ -135,5 +145,26 @@ pub(crate) async fn wait_for_server(connection: &Connection, client: &Client) ->
             _ => {}
         }
         sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate;
+
+    #[test]
+    fn a_rate_of_zero_is_client_gos_default_and_only_a_negative_one_is_no_limit() {
+        #[rustfmt::skip]
+        let table = [
+            // --kube-api-qps, --kube-api-burst, meaning (a client's negative rate is no limit)
+            (20.0, 30, (20.0, 30)),
+            (0.0,  30, (5.0, 30)),
+            (0.0,  0,  (5.0, 10)),
+            (-1.0, 0,  (-1.0, 10)),
+            (0.5,  1,  (0.5, 1)),
+        ];
+        for (qps, burst, want) in table {
+            assert_eq!(rate(qps, burst), want, "--kube-api-qps={qps} --kube-api-burst={burst}");
+        }
     }
 }

@@ -93,6 +93,7 @@ fn mistakes_are_named_one_line_each() {
         (&["--emulated-version=1.20"], &["--emulated-version must be [kube=]major.minor between 1.33 and 1.36, not \"1.20\""]),
         (&["--emulated-version=kube=1.35"], &[]),
         (&["--kube-api-burst=-1"], &["--kube-api-burst must not be negative"]),
+        (&["--kube-api-burst=0"], &["--kube-api-burst must not be 0 with --kube-api-qps=20"]),
         (&["--enable-leader-migration", "--leader-migration-config=none.yaml"],
             &["--leader-migration-config none.yaml: cannot be read: No such file or directory (os error 2)"]),
         (&["--allow-metric-labels-manifest=none.yaml"],

@@ -57,8 +57,13 @@ fn general(options: &Options) -> Vec<String> {
             cloud.cidr_allocator_type
         ));
     }
-    if options.config.generic.client_connection.burst < 0 {
+    let connection = &options.config.generic.client_connection;
+    if connection.burst < 0 {
         found.push("--kube-api-burst must not be negative".to_owned());
+    }
+    // Upstream: client-go kubernetes/clientset.go, NewForConfigAndClient, does not start either.
+    if connection.burst == 0 && connection.qps > 0.0 {
+        found.push(format!("--kube-api-burst must not be 0 with --kube-api-qps={}", connection.qps));
     }
     found
 }
