@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::{
     component::{Component, KUBE_CONTROLLER_MANAGER},
     flags::{Invocation, VersionForm},
-    logging,
+    logging::{self, Logging},
     prepare::{Prepared, prepare},
     run::{Equipment, run},
 };
@@ -47,13 +47,14 @@ fn start(
     prepared: Prepared,
     equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
 ) -> Result<(), Vec<String>> {
-    let set_verbosity = logging::start(&prepared.options.logging);
+    let logging =
+        logging::start(&prepared.options.logging).map_err(|error| vec![format!("cannot log: {error}")])?;
     let runtime = runtime().map_err(|error| vec![format!("cannot start: {error}")])?;
     let result = runtime.block_on(async {
         let equipment = equip(&prepared)?;
         let (giver, shutdown) = Signal::new();
-        tokio::spawn(shut_down_on_signals(giver));
-        let ended = run(prepared, equipment, Some(set_verbosity), shutdown).await;
+        tokio::spawn(shut_down_on_signals(giver, logging.clone()));
+        let ended = run(prepared, equipment, Some(logging.clone()), shutdown).await;
         ended.map_err(|error| {
             // In the log's own format: whoever reads the log must be able to read its last line.
             tracing::error!(error = %Chain(&error), "the controller manager ends");
@@ -62,6 +63,7 @@ fn start(
     });
     // Nothing may act after a lost lease, so nobody is waited for.
     runtime.shutdown_background();
+    logging.flush();
     result
 }
 
@@ -73,7 +75,7 @@ fn runtime() -> std::io::Result<Runtime> {
 }
 
 /// The first signal asks controllers to finish, the second ends the process.
-async fn shut_down_on_signals(shutdown: Giver) {
+async fn shut_down_on_signals(shutdown: Giver, logging: Logging) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -87,6 +89,7 @@ async fn shut_down_on_signals(shutdown: Giver) {
         }
         shutdown.give();
     }
+    logging.flush();
     std::process::exit(1);
 }
 

@@ -9,6 +9,7 @@ use flyball_runtime::{
     config::Generic,
     decisions::DecisionLog,
     election::{self, Elector, Lost, Settings},
+    metrics::LOG_DROPPED,
     serving::{LookupError, ServingError},
     version,
 };
@@ -17,7 +18,7 @@ use futures::future::BoxFuture;
 use crate::{
     clients::{Clients, connect_main, wait_for_server},
     engine::Engine,
-    logging::SetVerbosity,
+    logging::Logging,
     prepare::Prepared,
     serve::{pages, serve},
     table::Controller,
@@ -90,7 +91,7 @@ pub struct Surroundings {
 pub async fn run(
     prepared: Prepared,
     equipment: Equipment,
-    set_verbosity: Option<SetVerbosity>,
+    logging: Option<Logging>,
     shutdown: Signal,
 ) -> Result<(), RunError> {
     tracing::info!(
@@ -106,6 +107,10 @@ pub async fn run(
     let metrics = Metrics::new(prepared.metrics.clone());
     metrics.build_info();
     metrics.feature_gates(&prepared.gates);
+    if let Some(logging) = logging.clone() {
+        let dropped = move |m: &Metrics| m.counter(&LOG_DROPPED, &[]).at_least(logging.dropped() as f64);
+        metrics.on_scrape(dropped);
+    }
 
     let shadow = is_shadow();
     let mut connection = connect_main(&prepared.options).await?;
@@ -155,6 +160,7 @@ pub async fn run(
         let settings = Settings::new(&config.generic.leader_election, election::identity());
         clients.elector(settings, clock, &metrics)
     });
+    let set_verbosity = logging.map(|logging| logging.set_verbosity);
     let pages =
         pages(&prepared, elector.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
     let _listening = serve(&prepared, pages, &metrics).await?;

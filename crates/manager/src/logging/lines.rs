@@ -51,8 +51,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, cx: Context<'_, S>) {
         let Some(span) = cx.span(id) else { return };
-        if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
-            values.record(fields);
+        let mut fields = Fields::default();
+        // Before the lock: a value that panics when it is shown makes another line, within the same span.
+        values.record(&mut fields);
+        if let Some(known) = span.extensions_mut().get_mut::<Fields>() {
+            fields.pairs.into_iter().for_each(|(name, value)| known.put(name, value));
         }
     }
 

@@ -1,15 +1,26 @@
 //! Logging: klog's verbosity on tracing's levels, changeable at run time, in upstream's formats.
 
 mod lines;
+mod outlet;
 
-use std::{io::Write, sync::Arc};
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    fs::File,
+    os::fd::{AsFd, BorrowedFd},
+    panic::PanicHookInfo,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::{Timestamp, tz::TimeZone};
 use tracing::Level;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::{Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
-use self::lines::{Format, Lines};
+use self::{
+    lines::{Format, Lines},
+    outlet::Outlet,
+};
 use crate::options::LoggingOptions;
 
 /// Changes how much is logged.
@@ -18,30 +29,90 @@ pub type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
 /// What the names of all our crates begin with.
 const OURS: &str = "flyball";
 
-/// Starts to log. May be called once for a process; later calls change nothing.
-pub fn start(options: &LoggingOptions) -> SetVerbosity {
+/// How long the end of the process waits for whoever reads the log.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// The log of the process.
+#[derive(Clone)]
+pub struct Logging {
+    /// Changes how much is logged.
+    pub set_verbosity: SetVerbosity,
+    outlets: Arc<[Outlet]>,
+}
+
+impl Logging {
+    /// Lines that were dropped because nobody read them.
+    pub fn dropped(&self) -> u64 {
+        self.outlets.iter().map(Outlet::dropped).sum()
+    }
+
+    /// Writes what has been logged, for as long as somebody reads it. To be called before the process ends.
+    pub fn flush(&self) {
+        self.flush_within(LAST_LINES);
+    }
+
+    fn flush_within(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        self.outlets.iter().for_each(|outlet| {
+            outlet.flush(deadline);
+        });
+    }
+}
+
+/// Starts to log, panics too. May be called once for a process; later calls change nothing. Fails if there is no stderr.
+pub fn start(options: &LoggingOptions) -> std::io::Result<Logging> {
     let (filter, handle) =
         reload::Layer::<Targets, Registry>::new(filter(options.verbosity, &options.vmodule));
     let (format, split) = match options.format.as_str() {
         "json" => (Format::Json, options.json_split_stream),
         _ => (Format::Text, options.text_split_stream),
     };
-    let lines = Lines::new(format, Timestamp::now, TimeZone::system(), Box::new(out(split)));
+    let errors = outlet(std::io::stderr().as_fd())?;
+    let others = if split { outlet(std::io::stdout().as_fd())? } else { errors.clone() };
+    let outlets: Arc<[Outlet]> =
+        if split { [errors.clone(), others.clone()].into() } else { [errors.clone()].into() };
+    let out = move |level, line: &str| {
+        let outlet = if level == Level::ERROR { &errors } else { &others };
+        outlet.push(line);
+    };
+    let lines = Lines::new(format, Timestamp::now, TimeZone::system(), Box::new(out));
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     let vmodule = options.vmodule.clone();
-    Arc::new(move |verbosity| {
+    let set_verbosity: SetVerbosity = Arc::new(move |verbosity| {
         let _ = handle.reload(self::filter(verbosity, &vmodule));
-    })
+    });
+    let logging = Logging { set_verbosity, outlets };
+    let of_panics = logging.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        log_panic(panic);
+        // In the main thread it ends the process. In others it may, if it is the second at once.
+        let is_main = std::thread::current().name() == Some("main");
+        of_panics.flush_within(if is_main { LAST_LINES } else { Duration::from_millis(100) });
+    }));
+    Ok(logging)
 }
 
-/// Everything goes to stderr, or, split, only errors do. A reader that has gone away is no failure.
-fn out(split: bool) -> impl Fn(Level, &str) + Send + Sync {
-    move |level, line| {
-        let _ = match split && level != Level::ERROR {
-            true => std::io::stdout().lock().write_all(line.as_bytes()),
-            false => std::io::stderr().lock().write_all(line.as_bytes()),
-        };
-    }
+/// A stream of the process, apart from the lock that the standard library has on it.
+fn outlet(stream: BorrowedFd<'_>) -> std::io::Result<Outlet> {
+    Outlet::new(File::from(stream.try_clone_to_owned()?))
+}
+
+/// Panics go where all lines go: the usual message would wait for whoever reads stderr.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let location = panic.location().map(ToString::to_string);
+    let thread = std::thread::current();
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    let payload = panic.payload();
+    let message = payload.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(
+        error = message.unwrap_or("a panic without a message"),
+        location,
+        thread = thread.name(),
+        backtrace,
+        "a thread panicked"
+    );
 }
 
 /// Level 0 and 1 tell what happens, 2 to 4 why, 5 and up everything; libraries stay one step quieter.

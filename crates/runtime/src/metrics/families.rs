@@ -139,6 +139,8 @@ families! {
 
     CONTROLLER_PANICS = counter("flyball_controller_panics_total", Alpha, &["name"],
         "Panics of a controller, after each of which it was restarted.");
+    LOG_DROPPED = counter("flyball_log_lines_dropped_total", Alpha, &[],
+        "Log lines that were not written, because nobody read the log.");
     INFORMER_QUEUED = gauge("informer_queued_items", Alpha, &["group", "name", "resource", "version"],
         "Changes that an informer has not told of yet; here it tells of them at once.");
     INFORMER_LATENCY = histogram("informer_processing_latency_seconds", Alpha, &["group", "name", "resource", "version"],
