@@ -32,6 +32,8 @@ const REREAD_AFTER: Duration = Duration::from_secs(1);
 const WATCH_OPENS_WITHIN: Duration = Duration::from_secs(90);
 /// The largest answer that is held in memory: far beyond a page of the largest objects.
 const MAX_ANSWER: usize = 1 << 30;
+/// The same for an answer that only says why not.
+const MAX_REFUSAL: usize = 1 << 20;
 
 /// Who asks, and how much.
 #[derive(Clone)]
@@ -306,7 +308,8 @@ impl Client {
             return Ok(WatchStream::new(response.into_body(), what, MAX_FRAME));
         }
         let after = retry_after(response.headers());
-        let body = tokio::time::timeout(self.inner.options.timeout, read(response.into_body())).await;
+        let body =
+            tokio::time::timeout(self.inner.options.timeout, read(response.into_body(), MAX_REFUSAL)).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
         Err(Error::Status(Box::new(ApiStatus::from_answer(code, false, after, &body))))
     }
@@ -338,7 +341,8 @@ async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outc
     };
     let (head, body) = response.into_parts();
     let code = head.status.as_u16();
-    match (read(body).await, head.status.is_success()) {
+    let limit = if head.status.is_success() { MAX_ANSWER } else { MAX_REFUSAL };
+    match (read(body, limit).await, head.status.is_success()) {
         (Ok(body), true) => Outcome::Answered(Reply { code, body }),
         // The code says it all, even if the explanation was lost.
         (body, false) => {
@@ -356,7 +360,7 @@ enum ReadError {
 }
 
 /// The whole body; one that came in one piece is not copied.
-async fn read(mut body: Body) -> Result<Bytes, ReadError> {
+async fn read(mut body: Body, limit: usize) -> Result<Bytes, ReadError> {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -366,12 +370,12 @@ async fn read(mut body: Body) -> Result<Bytes, ReadError> {
             continue;
         }
         if all.is_empty() {
-            let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(MAX_ANSWER);
+            let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(limit);
             all.reserve(first.len() + data.len() + expected);
             all.extend_from_slice(&std::mem::take(&mut first));
         }
         all.extend_from_slice(&data);
-        if all.len() > MAX_ANSWER {
+        if all.len() > limit {
             return Err(ReadError::TooLarge);
         }
     }

@@ -58,7 +58,7 @@ struct Seen {
 /// A connection that is ready for HTTP.
 enum Stream {
     Plain(TcpStream),
-    Tls(TlsStream<TcpStream>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// An open connection.
@@ -117,9 +117,9 @@ impl Dialer {
         match stream {
             Stream::Plain(tcp) => http1_link(TokioIo::new(tcp)).await,
             Stream::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                http2::Connection::open(tls).await.map(Link::Http2)
+                http2::Connection::open(*tls).await.map(Link::Http2)
             }
-            Stream::Tls(tls) => http1_link(TokioIo::new(tls)).await,
+            Stream::Tls(tls) => http1_link(TokioIo::new(*tls)).await,
         }
     }
 
@@ -166,7 +166,7 @@ impl Destination {
             None => tcp,
         };
         Ok(match &self.tls_name {
-            Some(name) => Stream::Tls(TlsConnector::from(tls).connect(name.clone(), tcp).await?),
+            Some(name) => Stream::Tls(Box::new(TlsConnector::from(tls).connect(name.clone(), tcp).await?)),
             None => Stream::Plain(tcp),
         })
     }

@@ -147,8 +147,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_address_costs_a_moment_and_a_slow_one_may_still_win() {
+        type Row<'a> = (&'a str, &'a [Does], Result<usize, &'a str>, u64);
         #[rustfmt::skip]
-        let table: [(&str, &[Does], Result<usize, &str>, u64); 11] = [
+        let table: [Row<'_>; 11] = [
             ("the first answers",             &[Accept(10, In(20)), Accept(0, In(0))],        Ok(0), 30),
             ("the first is blackholed",       &[Nothing, Accept(10, In(20))],                 Ok(1), 330),
             ("two are",                       &[Nothing, Nothing, Accept(10, In(20))],        Ok(2), 630),

@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -37,6 +37,8 @@ struct Server {
 enum Speaks {
     Http2,
     Http1,
+    /// These bytes, on a connection that claims to be HTTP/2 and then ends.
+    Only(&'static [u8]),
 }
 
 impl Server {
@@ -50,7 +52,7 @@ impl Server {
             .with_no_client_auth()
             .with_single_cert(vec![certified.cert.der().clone()], key)
             .unwrap();
-        if speaks == Speaks::Http2 {
+        if speaks != Speaks::Http1 {
             tls.alpn_protocols = vec![b"h2".to_vec()];
         }
         let acceptor = TlsAcceptor::from(Arc::new(tls));
@@ -67,8 +69,15 @@ impl Server {
                 let (acceptor, counter) = (acceptor.clone(), counter.clone());
                 let (kicked, frozen, writes) = (kicked.clone(), frozen.clone(), writes.clone());
                 tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(tcp).await else { return };
+                    let Ok(mut stream) = acceptor.accept(tcp).await else { return };
                     let number = counter.fetch_add(1, Ordering::SeqCst);
+                    if let Speaks::Only(bytes) = speaks {
+                        // As soon as the client has spoken.
+                        let _ = stream.read(&mut [0; 1024]).await;
+                        let _ = stream.write_all(bytes).await;
+                        let _ = stream.flush().await;
+                        return;
+                    }
                     serve(TokioIo::new(stream), speaks, number, (kicked, frozen), writes).await;
                 });
             }
@@ -125,7 +134,9 @@ async fn serve(
         Speaks::Http2 => Box::pin(
             hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service),
         ),
-        Speaks::Http1 => Box::pin(hyper::server::conn::http1::Builder::new().serve_connection(io, service)),
+        Speaks::Http1 | Speaks::Only(_) => {
+            Box::pin(hyper::server::conn::http1::Builder::new().serve_connection(io, service))
+        }
     };
     tokio::select! {
         _ = &mut connection => return,
@@ -202,6 +213,31 @@ async fn a_lost_connection_is_replaced_and_what_was_on_it_is_known() {
         let cut = watch.next().await.unwrap().unwrap_err();
         assert!(matches!(cut, Error::Unreachable { .. }), "{cut:?}");
         client.get_raw("/api").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_makes_no_sense_is_unreachable_and_not_asked_in_a_hot_loop() {
+    const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const GOODBYE: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const HALF_A_FRAME: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7];
+    const TOO_LARGE: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 255, 255, 255, 1, 4, 0, 0, 0, 1];
+    let table = [
+        ("goodbyes only", GOODBYE),
+        ("garbage", b"\xff\xfe not HTTP/2 at all \x00\x01\x02 and some more of it"),
+        ("half a frame", HALF_A_FRAME),
+        ("a frame of 16 MiB", TOO_LARGE),
+        ("nothing but settings", SETTINGS),
+        ("nothing", b""),
+    ];
+    for (case, bytes) in table {
+        let server = Server::start(Speaks::Only(bytes)).await;
+        let client = server.client().await;
+        let error = client.get_raw("/api").await.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{case}: {error:?}");
+        assert!(error.to_string().contains("get /api"), "{case}: {error}");
+        // A request is sent four times at most, and repeated three times at most if its answer was lost.
+        assert!(server.connections() <= 16, "{case}: {} connections", server.connections());
     }
 }
 
