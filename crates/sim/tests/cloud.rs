@@ -281,6 +281,36 @@ fn whatever_the_cloud_fails_at_it_ends_the_same() -> anyhow::Result<()> {
 }
 
 #[test]
+fn no_node_goes_because_its_cloud_fails_to_find_a_machine() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    runtime.block_on(async {
+        let folder = tempfile::tempdir()?;
+        let machines = Machines { file: folder.path().join("cloud.yaml"), patience: PATIENCE };
+        machines.are(&[("a", "running")])?;
+        let simulated = Simulated::from_file(&machines.file)?;
+        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
+        let api = Api::discover(cluster.door()).await?;
+        load::send_all(&api, [Request::create(NODES, node("a"))]).await?;
+        load::send_all(&api, [ready("a", "Unknown")]).await?;
+        // For ten rounds the cloud does not find the machine; then it says that it is stopped.
+        for _ in 0..10 {
+            simulated.fail(Call::InstanceExists, CloudError::InstanceNotFound);
+        }
+        machines.are(&[("a", "stopped")])?;
+        let lifecycle = ["cloud-node-lifecycle-controller".to_owned()];
+        let manager = cluster.start_cloud_manager(simulated.cloud(), &lifecycle, &flags())?;
+        until("a stopped machine's node to be tainted", PATIENCE, || async {
+            let found = load::list(&api, NODES).await?;
+            Ok(found.first().is_some_and(|node| !has_taint(node, SHUTDOWN)).then(|| "not tainted".to_owned()))
+        })
+        .await?;
+        assert_eq!(load::list(&api, NODES).await?.len(), 1, "the Node is still there");
+        manager.stop(Duration::from_secs(10)).await;
+        Ok(())
+    })
+}
+
+#[test]
 fn a_cloud_that_has_forgotten_gives_nobody_what_another_shows() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {

@@ -69,12 +69,11 @@ impl Controller {
         }
     }
 
-    /// Asks the cloud. Whatever it does not know for certain is an error, and nothing follows from it.
+    /// Asks the cloud. Whatever it does not know for certain is an error, and nothing follows from it: only a plain
+    /// no deletes a Node, as clouds say "not found" of an account or a region that they cannot reach, too.
     async fn machine(&self, node: &Node) -> Result<Machine, CloudError> {
-        match self.instances.exists(node).await {
-            Ok(false) | Err(CloudError::InstanceNotFound) => return Ok(Machine::Gone),
-            Ok(true) => {}
-            Err(error) => return Err(error),
+        if !self.instances.exists(node).await? {
+            return Ok(Machine::Gone);
         }
         match self.instances.is_shut_down(node).await {
             Ok(true) => Ok(Machine::ShutDown),

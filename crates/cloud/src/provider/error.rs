@@ -7,7 +7,8 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloudError {
-    /// There is no such machine. Whoever says so of a machine that is merely stopped has its Node deleted.
+    /// There is no such machine. To [`Instances::exists`](super::Instances::exists) that is no answer but a failure:
+    /// no Node goes for it.
     #[error("instance not found")]
     InstanceNotFound,
     /// This cloud cannot do that.

@@ -14,8 +14,8 @@ use super::CloudError;
 /// Each method is given a Node, as controllers cache it, and is to find its machine: by `spec.providerID` if that is
 /// set, else by name or whatever else the Node says.
 pub trait Instances: Send + Sync + 'static {
-    /// Whether there is a machine, running or not. After a no the Node is deleted; [`CloudError::InstanceNotFound`]
-    /// is a no as well.
+    /// Whether there is a machine, running or not. After `false` the Node is deleted; after an error, even
+    /// [`CloudError::InstanceNotFound`], it stays and the cloud is asked again.
     fn exists(&self, node: &Node) -> impl Future<Output = Result<bool, CloudError>> + Send;
 
     /// Whether the machine is there but stopped. [`CloudError::NotImplemented`] counts as a no.
