@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_api::{Object, ObjectMeta, OwnerReference, Resource, Selector};
 use flyball_client::{Error, Patch};
 use flyball_runtime::{Context, SyncError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What is to become of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,8 @@ pub fn controller_reference<O: Resource>(owner: &O) -> OwnerReference {
     }
 }
 
-/// Claims `candidates` for `owner` and returns what is its own afterwards. `finalizers` are added on adoption.
+/// Claims `candidates` for `owner` and returns what is its own afterwards. `finalizers` come with adoption and
+/// go with release.
 ///
 /// Before the first adoption the owner is read live: the cache might still show one that is gone or is being
 /// deleted, and its orphans are to stay orphans.
@@ -77,7 +78,7 @@ pub async fn claim_where<O: Resource, T: Resource>(
         let outcome = match decide(owner.meta(), matches(&object), object.meta()) {
             Claim::Keep => Ok(true),
             Claim::Leave => Ok(false),
-            Claim::Release => release(cx, owner, &*object).await.map(|()| false),
+            Claim::Release => release(cx, owner, &*object, finalizers).await.map(|()| false),
             Claim::Adopt => {
                 if !may_adopt {
                     recheck(cx, owner).await?;
@@ -117,13 +118,7 @@ async fn adopt<O: Resource, T: Resource>(
     finalizers: &[&str],
 ) -> Result<bool, SyncError> {
     let (meta, key) = (object.meta(), owner.meta().key());
-    let mut metadata = json!({"uid": meta.uid, "ownerReferences": [controller_reference(owner)]});
-    if !finalizers.is_empty() {
-        let all = meta.finalizers.iter().map(|held| held.as_str());
-        let new = finalizers.iter().copied().filter(|new| !meta.has_finalizer(new));
-        metadata["finalizers"] = all.chain(new).collect();
-    }
-    let patch = Patch::Strategic(json!({"metadata": metadata}));
+    let patch = Patch::Strategic(adoption(owner, meta, finalizers));
     let why = "it matches the selector and has no controller";
     match cx.writer(&key).patch::<T>(&meta.key(), None, patch, why).await {
         Ok(_) => Ok(true),
@@ -133,10 +128,34 @@ async fn adopt<O: Resource, T: Resource>(
     }
 }
 
-async fn release<O: Resource, T: Resource>(cx: &Context, owner: &O, object: &T) -> Result<(), SyncError> {
-    let (meta, key) = (object.meta(), owner.meta().key());
+/// The patch by which an object becomes the owner's. The server merges lists of finalizers, so only ours are named: those
+/// of others, as a cache remembers them, may have been taken off meanwhile and would come back.
+fn adoption<O: Resource>(owner: &O, object: &ObjectMeta, finalizers: &[&str]) -> Value {
+    let mut metadata = json!({"uid": object.uid, "ownerReferences": [controller_reference(owner)]});
+    if !finalizers.is_empty() {
+        metadata["finalizers"] = json!(finalizers);
+    }
+    json!({"metadata": metadata})
+}
+
+/// The patch by which an object ceases to be the owner's.
+fn letting_go<O: Resource>(owner: &O, object: &ObjectMeta, finalizers: &[&str]) -> Value {
     let reference = json!({"$patch": "delete", "uid": owner.meta().uid});
-    let patch = Patch::Strategic(json!({"metadata": {"uid": meta.uid, "ownerReferences": [reference]}}));
+    let mut metadata = json!({"uid": object.uid, "ownerReferences": [reference]});
+    if !finalizers.is_empty() {
+        metadata["$deleteFromPrimitiveList/finalizers"] = json!(finalizers);
+    }
+    json!({"metadata": metadata})
+}
+
+async fn release<O: Resource, T: Resource>(
+    cx: &Context,
+    owner: &O,
+    object: &T,
+    finalizers: &[&str],
+) -> Result<(), SyncError> {
+    let (meta, key) = (object.meta(), owner.meta().key());
+    let patch = Patch::Strategic(letting_go(owner, meta, finalizers));
     let why = "it no longer matches the selector";
     match cx.writer(&key).patch::<T>(&meta.key(), None, patch, why).await {
         Ok(_) => Ok(()),
@@ -158,7 +177,7 @@ pub fn is_same<T: Object>(one: &T, other: &T) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flyball_api::{Labels, Uid};
+    use flyball_api::{Labels, ReplicaSet, Uid};
 
     fn meta(spec: &str) -> ObjectMeta {
         let mut meta = ObjectMeta { namespace: "ns".into(), ..ObjectMeta::default() };
@@ -198,6 +217,27 @@ mod tests {
         for (case, owner, object, want) in table {
             let owner = ObjectMeta { uid: Uid::from("us"), ..meta(owner) };
             assert_eq!(decide(&owner, selector.matches(&meta(object).labels), &meta(object)), want, "{case}");
+        }
+    }
+
+    #[test]
+    fn patches_name_no_finalizer_of_others() {
+        let owner =
+            ReplicaSet { metadata: ObjectMeta { uid: "us".into(), ..meta("") }, ..ReplicaSet::default() };
+        let reference = json!(controller_reference(&owner));
+        let gone = json!({"$patch": "delete", "uid": "us"});
+        #[rustfmt::skip]
+        let table: [(&[&str], Value, Value); 2] = [
+            // ours            adopting                                                                          letting go
+            (&[],              json!({"ownerReferences": [reference]}),                                          json!({"ownerReferences": [gone]})),
+            (&["ours/x"],      json!({"ownerReferences": [reference], "finalizers": ["ours/x"]}),                json!({"ownerReferences": [gone], "$deleteFromPrimitiveList/finalizers": ["ours/x"]})),
+        ];
+        let held = Box::new(["theirs/y".into(), "ours/x".into()]);
+        let object = ObjectMeta { uid: "u".into(), finalizers: held, ..ObjectMeta::default() };
+        for (ours, mut adopting, mut going) in table {
+            (adopting["uid"], going["uid"]) = ("u".into(), "u".into());
+            assert_eq!(adoption(&owner, &object, ours), json!({"metadata": adopting}), "{ours:?}");
+            assert_eq!(letting_go(&owner, &object, ours), json!({"metadata": going}), "{ours:?}");
         }
     }
 }
