@@ -1,6 +1,8 @@
 //! Whether the bundle has to be published, or published anew. Pure.
 
 use flyball_api::{ConfigMap, Labels};
+use flyball_client::Error;
+use flyball_common::pods::is_namespace_going;
 use serde_json::{Value, json};
 
 /// The name of the ConfigMap in every namespace.
@@ -41,9 +43,36 @@ pub fn plan(bundle: &str, published: Option<&ConfigMap>) -> Option<Action> {
     Some(Action::Update(Box::new(right)))
 }
 
+/// Whether a bundle that could not be published need not be: its namespace is gone or going. One that is there already is
+/// not of that kind, as somebody else may have made it, of another CA: it has to be looked at once the cache shows it.
+pub fn is_needless(error: &Error) -> bool {
+    error.is_not_found() || is_namespace_going(error)
+}
+
 #[cfg(test)]
 mod tests {
+    use flyball_client::{ApiStatus, StatusCause, StatusDetails};
+
     use super::*;
+
+    #[test]
+    fn a_bundle_that_is_there_already_is_looked_at_again() {
+        #[rustfmt::skip]
+        let table = [
+            // code  reason            cause                    needless
+            (404,    "NotFound",       "",                      true),
+            (403,    "Forbidden",      "NamespaceTerminating",  true),
+            (403,    "Forbidden",      "",                      false),
+            (409,    "AlreadyExists",  "",                      false),
+            (500,    "InternalError",  "",                      false),
+        ];
+        for (code, reason, cause, want) in table {
+            let cause = StatusCause { reason: cause.into(), ..StatusCause::default() };
+            let details = StatusDetails { causes: vec![cause], ..StatusDetails::default() };
+            let status = ApiStatus { code, reason: reason.into(), details, ..ApiStatus::default() };
+            assert_eq!(is_needless(&Error::Status(Box::new(status))), want, "{code} {reason}");
+        }
+    }
 
     #[test]
     fn publishes_exactly_the_bundle_with_a_description() {

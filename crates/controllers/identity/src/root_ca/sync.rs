@@ -5,12 +5,11 @@ use std::sync::Arc;
 use flyball_api::{ConfigMap, Key};
 use flyball_cache::Informer;
 use flyball_client::Error;
-use flyball_common::pods::is_namespace_going;
 use flyball_runtime::metrics::{Family, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use tokio::time::Instant;
 
-use super::plan::{Action, CONFIG_MAP, plan};
+use super::plan::{Action, CONFIG_MAP, is_needless, plan};
 
 const SECONDS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
@@ -57,12 +56,7 @@ impl Controller {
             Some(Action::Create(body)) => {
                 let made =
                     writer.create::<ConfigMap>(&key.name, &body, "every namespace has the root CA").await;
-                match made {
-                    Err(error) if error.is_not_found() || is_namespace_going(&error) => Ok(()),
-                    // Made already; the cache, which is not waited for, will show it.
-                    Err(error) if error.is_already_exists() => Ok(()),
-                    other => other.map(drop),
-                }
+                made.map(drop).or_else(|error| if is_needless(&error) { Ok(()) } else { Err(error) })
             }
             Some(Action::Update(map)) => {
                 writer.update_whole(&*map, "it must hold exactly the root CA").await.map(drop)
