@@ -12,6 +12,7 @@
 //!   read live before it is repaired, as the cache holds only parts of it.
 
 mod control;
+pub mod defaults;
 pub mod history;
 pub mod identity;
 pub mod invariants;

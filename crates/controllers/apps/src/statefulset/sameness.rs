@@ -1,90 +1,62 @@
 //! Whether an older revision still means what the template says, although its bytes differ: a newer API server
 //! fills in fields that it did not know before, and leaves out nulls that it used to write. Such a change must not
-//! replace any pod. Pure.
+//! replace any pod; every other one must. Pure.
 //!
 //! Upstream: `setMatchesLatestExistingRevision`, under the gate `StatefulSetSemanticRevisionComparison`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Whether `old` lacks nothing of `new` but what the server fills in by itself.
+use super::defaults::complete;
+
+/// Fields that hold a map, of labels or quantities, say. The server does not write an empty one down. Everywhere else an
+/// empty object is something that a user has asked for.
+const MAPS: [&str; 10] = [
+    "annotations",
+    "labels",
+    "limits",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "overhead",
+    "requests",
+    "userAnnotations",
+    "volumeAttributes",
+];
+
+/// Whether the template of `old`, as this version of the server would fill it in, is the template of `new`. Both are
+/// what revisions hold; one that holds no template is like no other.
 pub fn is_same(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => {
-            let is_kept = |(field, value): (&String, &Value)| match new.get(field) {
-                Some(now) => is_same(value, now),
-                None => is_nothing(value),
-            };
-            let is_filled_in = |(field, value): (&String, &Value)| {
-                let is_missing = old.get(field).is_none_or(Value::is_null);
-                !is_missing || is_nothing(value) || is_default(field, value, new)
-            };
-            old.iter().all(is_kept) && new.iter().all(is_filled_in)
-        }
-        (Value::Array(old), Value::Array(new)) => {
-            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| is_same(old, new))
-        }
-        (Value::Null, new) => is_nothing(new),
-        (old, new) => old == new,
+    match (template(old), template(new)) {
+        (Some(old), Some(new)) => old == new,
+        _ => false,
     }
 }
 
-/// What says no more than a field that is not there.
-fn is_nothing(value: &Value) -> bool {
+/// The template in the data of a revision, complete and without what says nothing.
+fn template(data: &Value) -> Option<Value> {
+    let mut template = data.pointer("/spec/template")?.clone();
+    tidy(&mut template);
+    complete(&mut template);
+    Some(template)
+}
+
+/// Leaves out what the server does not write down.
+fn tidy(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(tidy);
+            fields.retain(|field, value| !is_nothing(field, value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn is_nothing(field: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Object(fields) => fields.values().all(is_nothing),
         Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty() && MAPS.contains(&field),
         _ => false,
     }
-}
-
-/// Whether the server gives `field` of `object` this value where a user gave none.
-///
-/// Upstream: pkg/apis/core/v1/defaults.go, as far as it concerns templates of pods.
-fn is_default(field: &str, value: &Value, object: &serde_json::Map<String, Value>) -> bool {
-    let is = |wanted: Value| *value == wanted;
-    let is_one_of = |wanted: &[&str]| wanted.iter().any(|wanted| value == wanted);
-    match field {
-        // The pod.
-        "dnsPolicy" => is(json!("ClusterFirst")),
-        "restartPolicy" => is(json!("Always")),
-        "schedulerName" => is(json!("default-scheduler")),
-        "terminationGracePeriodSeconds" => is(json!(30)),
-        // Its containers.
-        "terminationMessagePath" => is(json!("/dev/termination-log")),
-        "terminationMessagePolicy" => is(json!("File")),
-        "imagePullPolicy" => is(json!(pull_policy(object.get("image")))),
-        "pullPolicy" => is(json!(pull_policy(object.get("reference")))),
-        "protocol" => is(json!("TCP")),
-        "timeoutSeconds" | "successThreshold" => is(json!(1)),
-        "periodSeconds" => is(json!(10)),
-        "failureThreshold" => is(json!(3)),
-        "scheme" => is(json!("HTTP")),
-        "path" => is(json!("/")),
-        "service" => is(json!("")),
-        "apiVersion" => is(json!("v1")),
-        "optional" | "readOnly" => is(json!(false)),
-        // Its volumes.
-        "defaultMode" => is(json!(0o644)),
-        "expirationSeconds" => is(json!(3600)),
-        "type" => is(json!("")),
-        "volumeMode" => is(json!("Filesystem")),
-        "iscsiInterface" => is(json!("default")),
-        "pool" => is(json!("rbd")),
-        "user" => is(json!("admin")),
-        "keyring" => is(json!("/etc/ceph/keyring")),
-        "cachingMode" => is(json!("ReadWrite")),
-        "kind" => is(json!("Shared")),
-        "storageMode" => is(json!("ThinProvisioned")),
-        "fsType" => is_one_of(&["ext4", "xfs"]),
-        _ => false,
-    }
-}
-
-/// What the server makes of an image whose pull policy is not given: without a tag, or with `latest`, it may change.
-fn pull_policy(image: Option<&Value>) -> &'static str {
-    let image = image.and_then(Value::as_str).unwrap_or_default();
-    let name = image.rsplit('/').next().unwrap_or(image);
-    let is_pinned = image.contains('@') || name.split_once(':').is_some_and(|(_, tag)| tag != "latest");
-    if is_pinned { "IfNotPresent" } else { "Always" }
 }

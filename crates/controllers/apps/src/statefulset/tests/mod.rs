@@ -1,5 +1,6 @@
 //! Tables for the pure parts, over a small notation for pods: `0:ready,old 1:pending` (see [`world`]).
 
+mod every_field;
 mod history;
 mod manifests;
 mod plan;
