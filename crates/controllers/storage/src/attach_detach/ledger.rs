@@ -18,13 +18,19 @@ pub(super) struct Note {
     pub(super) is_told: bool,
     /// The node was told that it may attach the disk by itself.
     pub(super) is_admitted: bool,
+    /// The driver is being asked to take the disk away, which the cache does not show yet.
+    pub(super) is_leaving: bool,
 }
 
 /// The notes, for disks on their way; and what nodes had mounted when they went.
+///
+/// Disks and nodes are synced apart, and each waits for its own writes only. So what one side is about to write, and the
+/// cache does not show yet, the other finds here: it is noted in the same go in which it is decided.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     notes: FxHashMap<SmolStr, FxHashMap<SmolStr, Note>>,
     departed: FxHashMap<SmolStr, Box<[SmolStr]>>,
+    being_told: FxHashMap<SmolStr, Box<[SmolStr]>>,
 }
 
 impl Ledger {
@@ -46,6 +52,23 @@ impl Ledger {
                 self.notes.remove(disk);
             }
         }
+    }
+
+    /// A node is about to be told that these disks are attached.
+    pub(super) fn telling(&mut self, node: &str, disks: &[&str]) {
+        if !disks.is_empty() {
+            self.being_told.insert(node.into(), disks.iter().map(|disk| SmolStr::from(*disk)).collect());
+        }
+    }
+
+    /// Whether a node is just being told that a disk is attached.
+    pub(super) fn is_telling(&self, node: &str, disk: &str) -> bool {
+        self.being_told.get(node).is_some_and(|disks| disks.iter().any(|told| told == disk))
+    }
+
+    /// The cache shows what a node was told last, or that it was not; returns what that was.
+    pub(super) fn told(&mut self, node: &str) -> Box<[SmolStr]> {
+        self.being_told.remove(node).unwrap_or_default()
     }
 
     /// A node has gone, with these disks mounted. That matters for as long as it has attachments.

@@ -1,7 +1,7 @@
 //! Brings disks to the nodes whose pods want them, and takes them away again.
 //!
 //! - **Promise**: a disk is attached to every node that has a pod which wants it, and to no other; one that can be on
-//!   one node only is never asked for on two. No disk is taken from a node that says it is mounted, unless an
+//!   one node only is never asked for on two, not even while its driver is still at work on the first. No disk is taken from a node that says it is mounted, unless an
 //!   operator has declared the node out of service, or the node is not well and had six minutes. A node's status names
 //!   a disk only while it is attached and not about to be taken.
 //! - **Watches** Pods, Nodes, claims, volumes, CSIDrivers and VolumeAttachments. **Writes** VolumeAttachments and
@@ -10,7 +10,9 @@
 //!   the drivers that replaced them. Nodes attach iSCSI and Fibre Channel disks by themselves.
 //! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no second picture of the world beside the
 //!   caches that had to be compared with it ten times a second (`--attach-detach-reconcile-sync-period` has nothing to
-//!   set); what drivers say is seen when they say it. FlexVolume drivers, which are programs on the control plane's own
+//!   set); what drivers say is seen when they say it. A disk for one node goes to another only when nothing is left of the
+//!   request for the first, also when a driver has failed at that or is slow; upstream lets both be tried then, and
+//!   trusts the driver to refuse one. FlexVolume drivers, which are programs on the control plane's own
 //!   disk, are not run.
 
 pub mod invariants;
@@ -72,6 +74,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         cx,
         caches,
         ledger: Default::default(),
+        disks: disks.clone(),
         nodes: nodes.clone(),
     });
     listen(&shared, tasks, &disks, &nodes);

@@ -20,7 +20,7 @@ pub struct Place<'a> {
     pub want: Option<&'a Want>,
     /// The request to its driver to attach it there.
     pub attachment: Option<&'a VolumeAttachment>,
-    /// Whether the node's status says that it is attached.
+    /// Whether the node's status says that it is attached, or is just being made to say so.
     pub is_reported: bool,
     /// Whether the node was promised a disk that it attaches by itself.
     pub is_admitted: bool,
@@ -34,6 +34,10 @@ pub struct Place<'a> {
     pub has_failed: bool,
     /// Whether the last try failed and the next one is not due yet.
     pub is_resting: bool,
+    /// Whether its driver is just being asked to take it away.
+    pub is_leaving: bool,
+    /// Whether somebody else sees to the disks of this node: nothing is done about them, but they are there.
+    pub is_left_alone: bool,
 }
 
 /// What speaks for and against taking a disk from a node.
@@ -88,14 +92,21 @@ impl Place<'_> {
         self.attachment.is_some_and(|attachment| attachment.status.attached)
     }
 
-    /// Whether its driver is at work there, and has not said that it failed.
+    /// Whether the disk is there, or may be, or may come: its driver does whatever it was asked at a time of its own,
+    /// and one that failed tries again. Only when its request is gone for good is the disk free for another node.
+    pub fn may_have_it(&self) -> bool {
+        self.is_held() || self.attachment.is_some()
+    }
+
+    /// Whether its driver is at work there and has not failed so far, so that waiting will do.
     fn is_busy(&self) -> bool {
         self.attachment.is_some_and(|attachment| {
             let status = &attachment.status;
             if attachment.metadata.is_deleting() {
                 status.detach_error.is_none()
             } else {
-                self.want.is_some() && !status.attached && status.attach_error.is_none()
+                let is_kept = self.want.is_none() && self.stand.is_mounted;
+                !status.attached && status.attach_error.is_none() && !is_kept
             }
         })
     }
@@ -121,7 +132,7 @@ impl Place<'_> {
 pub fn plan<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
     let mut steps = vec![];
     // What is to go goes first: somebody may be waiting for it.
-    for place in places.iter().filter(|place| place.want.is_none()) {
+    for place in places.iter().filter(|place| place.want.is_none() && !place.is_left_alone) {
         steps.extend(leave(place, forces));
     }
     // A disk that can be on one node only goes to one of those that want it.
@@ -131,17 +142,18 @@ pub fn plan<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
         let others = || places.iter().filter(|other| other.node != place.node);
         if place.is_held() {
             steps.extend(settle(place));
+        } else if place.attachment.is_some() {
+            steps.extend(attach(place, want));
         } else if want.disk.is_exclusive && (is_promised || others().any(Place::is_busy)) {
             // The end of that work brings the disk back here.
-        } else if want.disk.is_exclusive && others().any(Place::is_held) {
+        } else if want.disk.is_exclusive && others().any(Place::may_have_it) {
             steps.push(Step::TellHeld(place.node));
         } else if want.disk.driver().is_none() {
             is_promised = true;
             steps.push(Step::Admit(place.node));
-        } else {
-            let step = attach(place, want);
-            is_promised |= matches!(step, Some(Step::Attach(_)));
-            steps.extend(step);
+        } else if !place.is_resting {
+            is_promised = true;
+            steps.push(Step::Attach(place.node));
         }
     }
     steps
@@ -163,11 +175,9 @@ fn settle<'a>(place: &Place<'a>) -> Option<Step<'a>> {
 
 const DELETED: &str = "volume attachment is being deleted";
 
-/// A driver's disk that is wanted where it is not.
+/// A driver's disk that is wanted where it is not, though its driver was asked.
 fn attach<'a>(place: &Place<'a>, want: &Want) -> Option<Step<'a>> {
-    let Some(attachment) = place.attachment else {
-        return (!place.is_resting).then_some(Step::Attach(place.node));
-    };
+    let attachment = place.attachment?;
     if attachment.metadata.is_deleting() {
         return failed(place, DELETED);
     }

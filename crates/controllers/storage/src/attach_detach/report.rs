@@ -45,7 +45,9 @@ fn stays(entry: &Entry<'_>, forces: bool) -> bool {
 
 /// Whether a disk comes onto the list.
 fn comes(entry: &Entry<'_>) -> bool {
-    let Place { want: Some(want), attachment, is_reported: false, is_admitted, .. } = &entry.place else {
+    let Place { want: Some(want), attachment, is_reported: false, is_admitted, is_leaving: false, .. } =
+        &entry.place
+    else {
         return false;
     };
     match want.disk.by {

@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) caches: Caches,
     pub(super) ledger: Mutex<Ledger>,
     pub(super) numbers: Numbers,
+    /// Disks to be looked at.
+    pub(super) disks: Queue<Key>,
     /// Nodes whose status may have to say something else.
     pub(super) nodes: Queue<Key>,
 }
@@ -84,16 +86,80 @@ fn stand_of(node: &Node, disk: &str) -> Stand {
     }
 }
 
+/// The disk on each of the nodes, with what was noted about it there.
+fn places<'a>(
+    ledger: &mut Ledger,
+    disk: &str,
+    known: &'a BTreeMap<SmolStr, Option<Arc<Node>>>,
+    wants: &'a BTreeMap<SmolStr, Want>,
+    attachments: &'a BTreeMap<SmolStr, Arc<VolumeAttachment>>,
+) -> Vec<Place<'a>> {
+    let now = Instant::now();
+    ledger.keep(disk, |node| known.contains_key(node));
+    let place = |(name, node): (&'a SmolStr, &'a Option<Arc<Node>>)| {
+        let (want, attachment) = (wants.get(name), attachments.get(name).map(|found| &**found));
+        let is_told = node.as_ref().is_some_and(|node| reports(node, disk));
+        let is_reported = is_told || ledger.is_telling(name, disk);
+        let stand = match node {
+            Some(node) => stand_of(node, disk),
+            None => Stand { is_mounted: ledger.was_mounted(name, disk), ..Stand::default() },
+        };
+        let is_on_its_way = attachment.is_some_and(|found| !found.status.attached);
+        let note = ledger.note(disk, name);
+        // The cache shows what the last sync has written.
+        note.is_leaving = false;
+        if want.is_some() {
+            note.wanted();
+        } else {
+            note.is_admitted = false;
+        }
+        Place {
+            node: name,
+            want,
+            attachment,
+            is_reported,
+            is_admitted: note.is_admitted,
+            stand,
+            unwanted_for: if want.is_none() { note.unwanted(now) } else { Duration::ZERO },
+            attaching_for: if is_on_its_way { note.attaching(now) } else { Duration::ZERO },
+            has_failed: note.rest().has_failed(),
+            is_resting: note.rest().is_on(now),
+            is_leaving: false,
+            is_left_alone: node.as_ref().is_some_and(|node| !is_managed(node)),
+        }
+    };
+    known.iter().map(place).collect()
+}
+
+/// Notes what is about to be done, for those who see to the status of nodes.
+fn note(ledger: &mut Ledger, disk: &str, steps: &[Step<'_>]) {
+    for step in steps {
+        match step {
+            Step::Admit(node) => ledger.note(disk, node).is_admitted = true,
+            Step::Detach(node, _) => ledger.note(disk, node).is_leaving = true,
+            _ => {}
+        }
+    }
+}
+
 impl Reconcile for Disks {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let (disk, caches) = (&key.name, &self.0.caches);
-        let volume = DriverVolume::named(disk);
-        let wants = caches.wanting(disk);
-        let attachments = volume.as_ref().map(|volume| caches.attachments_of(volume)).unwrap_or_default();
-        let known = self.nodes_of(disk, &wants, &attachments);
-        let places = self.places(disk, &known, &wants, &attachments);
+        let (wants, attachments, known);
+        let (places, steps) = {
+            // From the first look to the last note in one go: what a node is told meanwhile would be missed.
+            let mut ledger = self.0.ledger.lock();
+            let volume = DriverVolume::named(disk);
+            wants = caches.wanting(disk);
+            attachments = volume.as_ref().map(|volume| caches.attachments_of(volume)).unwrap_or_default();
+            known = self.nodes_of(disk, &wants, &attachments);
+            let places = places(&mut ledger, disk, &known, &wants, &attachments);
+            let steps = plan(&places, self.0.forces());
+            note(&mut ledger, disk, &steps);
+            (places, steps)
+        };
         let mut next = Next::Settled;
-        for step in plan(&places, self.0.forces()) {
+        for step in steps {
             let place = |node: &str| places.iter().find(|place| place.node == node);
             match step {
                 Step::Attach(node) => self.attach(key, node, &wants[node]).await,
@@ -102,11 +168,9 @@ impl Reconcile for Disks {
                         self.detach(key, node, attachment, force).await;
                     }
                 }
-                Step::Admit(node) => {
-                    self.0.ledger.lock().note(disk, node).is_admitted = true;
+                Step::Admit(node) | Step::Report(node) => {
                     self.0.nodes.add(Key::cluster(node), Priority::Change);
                 }
-                Step::Report(node) => self.0.nodes.add(Key::cluster(node), Priority::Change),
                 Step::AttachFailed(node, why) => self.attach_failed(disk, node, &wants[node], &why),
                 Step::DetachFailed(node, why) => self.detach_failed(disk, node, Duration::ZERO, &why),
                 Step::TellHeld(node) => self.tell_held(disk, node, &wants),
@@ -118,7 +182,7 @@ impl Reconcile for Disks {
 }
 
 impl Disks {
-    /// The nodes that have a disk or want it. Those that see to their disks themselves are left alone.
+    /// The nodes that have a disk or want it.
     fn nodes_of(
         &self,
         disk: &str,
@@ -137,47 +201,7 @@ impl Disks {
             let node = caches.node(&name);
             (name, node)
         });
-        known.filter(|(_, node)| node.as_ref().is_none_or(|node| is_managed(node))).collect()
-    }
-
-    /// The disk on each of the nodes, with what was noted about it there.
-    fn places<'a>(
-        &self,
-        disk: &str,
-        known: &'a BTreeMap<SmolStr, Option<Arc<Node>>>,
-        wants: &'a BTreeMap<SmolStr, Want>,
-        attachments: &'a BTreeMap<SmolStr, Arc<VolumeAttachment>>,
-    ) -> Vec<Place<'a>> {
-        let (now, mut ledger) = (Instant::now(), self.0.ledger.lock());
-        ledger.keep(disk, |node| known.contains_key(node));
-        let place = |(name, node): (&'a SmolStr, &'a Option<Arc<Node>>)| {
-            let (want, attachment) = (wants.get(name), attachments.get(name).map(|found| &**found));
-            let is_reported = node.as_ref().is_some_and(|node| reports(node, disk));
-            let stand = match node {
-                Some(node) => stand_of(node, disk),
-                None => Stand { is_mounted: ledger.was_mounted(name, disk), ..Stand::default() },
-            };
-            let is_on_its_way = attachment.is_some_and(|found| !found.status.attached);
-            let note = ledger.note(disk, name);
-            if want.is_some() {
-                note.wanted();
-            } else {
-                note.is_admitted = false;
-            }
-            Place {
-                node: name,
-                want,
-                attachment,
-                is_reported,
-                is_admitted: note.is_admitted,
-                stand,
-                unwanted_for: if want.is_none() { note.unwanted(now) } else { Duration::ZERO },
-                attaching_for: if is_on_its_way { note.attaching(now) } else { Duration::ZERO },
-                has_failed: note.rest().has_failed(),
-                is_resting: note.rest().is_on(now),
-            }
-        };
-        known.iter().map(place).collect()
+        known.collect()
     }
 
     /// When the next try on one of the nodes is due.
@@ -242,6 +266,9 @@ impl Disks {
             Ok(found) if stand_of(&found, disk).is_mounted => {
                 Err("the disk is still in use by the node, according to its status".to_owned())
             }
+            Ok(found) if reports(&found, disk) => {
+                Err("the disk may be used by the node, according to its status".to_owned())
+            }
             Err(error) if !error.is_not_found() => Err(format!("fetching the node: {error}")),
             _ => Ok(()),
         }
@@ -277,19 +304,28 @@ impl Disks {
 impl Reconcile for Nodes {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, .. } = &*self.0;
-        let Some(node) = caches.node(&key.name).filter(|node| is_managed(node)) else {
-            return Ok(Next::Settled);
+        let (node, wants, found);
+        let told = {
+            // From the first look to the last note in one go: what is done about disks meanwhile would be missed.
+            let mut ledger = self.0.ledger.lock();
+            for disk in ledger.told(&key.name) {
+                self.0.disks.add(Key::cluster(disk), Priority::Change);
+            }
+            let Some(managed) = caches.node(&key.name).filter(|node| is_managed(node)) else {
+                return Ok(Next::Settled);
+            };
+            node = managed;
+            wants = caches.wanted_on(&key.name);
+            found = self.disks_of(&node, &wants);
+            let told = report(
+                &node.status.volumes_attached,
+                &entries(&ledger, &node, &found, &wants),
+                self.0.forces(),
+            );
+            ledger.telling(&key.name, told.as_ref().map(|told| &*told.new).unwrap_or_default());
+            told
         };
-        let wants = caches.wanted_on(&key.name);
-        let said = &node.status.volumes_attached;
-        let names: BTreeSet<&SmolStr> = wants.keys().chain(said.iter().map(|volume| &volume.name)).collect();
-        let attachment = |disk: &str| {
-            let name = DriverVolume::named(disk)?.attachment(&key.name);
-            caches.attachments.store().get(&Key::cluster(name))
-        };
-        let found: Vec<_> = names.into_iter().map(|disk| (disk, attachment(disk))).collect();
-        let entries = self.entries(&node, &found, &wants);
-        let Some(told) = report(said, &entries, self.0.forces()) else { return Ok(Next::Settled) };
+        let Some(told) = told else { return Ok(Next::Settled) };
         let list = if told.volumes.is_empty() { Value::Null } else { json!(told.volumes) };
         let patch = Patch::Strategic(json!({"status": {"volumesAttached": list}}));
         let why = format!("{} disks are attached", told.volumes.len());
@@ -306,30 +342,46 @@ impl Reconcile for Nodes {
     }
 }
 
-impl Nodes {
-    /// The disks of a node, with what was noted about them.
-    fn entries<'a>(
-        &self,
-        node: &'a Node,
-        found: &'a [(&'a SmolStr, Option<Arc<VolumeAttachment>>)],
-        wants: &'a BTreeMap<SmolStr, Want>,
-    ) -> Vec<Entry<'a>> {
-        let (now, ledger, name) = (Instant::now(), self.0.ledger.lock(), node.metadata.name.as_str());
-        let entry = |(disk, attachment): &'a (&'a SmolStr, Option<Arc<VolumeAttachment>>)| {
-            let note = ledger.find(disk, name);
-            let place = Place {
-                node: name,
-                want: wants.get(*disk),
-                attachment: attachment.as_deref(),
-                is_reported: reports(node, disk),
-                is_admitted: note.is_some_and(|note| note.is_admitted),
-                stand: stand_of(node, disk),
-                unwanted_for: note.map_or(Duration::ZERO, |note| note.unwanted_for(now)),
-                ..Place::default()
-            };
-            Entry { disk, place }
+/// The disks of a node, with what was noted about them.
+fn entries<'a>(
+    ledger: &Ledger,
+    node: &'a Node,
+    found: &'a [(SmolStr, Option<Arc<VolumeAttachment>>)],
+    wants: &'a BTreeMap<SmolStr, Want>,
+) -> Vec<Entry<'a>> {
+    let (now, name) = (Instant::now(), node.metadata.name.as_str());
+    let entry = |(disk, attachment): &'a (SmolStr, Option<Arc<VolumeAttachment>>)| {
+        let note = ledger.find(disk, name);
+        let place = Place {
+            node: name,
+            want: wants.get(disk),
+            attachment: attachment.as_deref(),
+            is_reported: reports(node, disk),
+            is_admitted: note.is_some_and(|note| note.is_admitted),
+            stand: stand_of(node, disk),
+            unwanted_for: note.map_or(Duration::ZERO, |note| note.unwanted_for(now)),
+            is_leaving: note.is_some_and(|note| note.is_leaving),
+            ..Place::default()
         };
-        found.iter().map(entry).collect()
+        Entry { disk, place }
+    };
+    found.iter().map(entry).collect()
+}
+
+impl Nodes {
+    /// The disks that a node wants or is said to have, with the requests to attach them there.
+    fn disks_of(
+        &self,
+        node: &Node,
+        wants: &BTreeMap<SmolStr, Want>,
+    ) -> Vec<(SmolStr, Option<Arc<VolumeAttachment>>)> {
+        let said = node.status.volumes_attached.iter().map(|volume| &volume.name);
+        let names: BTreeSet<&SmolStr> = wants.keys().chain(said).collect();
+        let attachment = |disk: &str| {
+            let name = DriverVolume::named(disk)?.attachment(&node.metadata.name);
+            self.0.caches.attachments.store().get(&Key::cluster(name))
+        };
+        names.into_iter().map(|disk| (disk.clone(), attachment(disk))).collect()
     }
 
     /// Tells that a disk is there.

@@ -237,7 +237,7 @@ pub(super) fn wants_disks(pod: &Pod) -> bool {
 }
 
 /// The volume that an attachment describes itself, instead of naming a PersistentVolume.
-fn inline_volume(attachment: &VolumeAttachment) -> Option<DriverVolume> {
+pub(super) fn inline_volume(attachment: &VolumeAttachment) -> Option<DriverVolume> {
     #[derive(Deserialize)]
     struct Spec {
         csi: Csi,

@@ -60,6 +60,8 @@ impl Scene {
                     attaching_for: if has("slow") { Duration::from_secs(120) } else { Duration::ZERO },
                     has_failed: has("failed"),
                     is_resting: has("resting"),
+                    is_leaving: has("leaving"),
+                    is_left_alone: has("alone"),
                 }
             })
             .collect()
@@ -103,13 +105,24 @@ fn a_disk_goes_where_it_is_wanted() {
         // one node only
         ("n1:wanted n2:wanted",                              ONCE,            "attach n1"),
         ("n1:wanted,asked n2:wanted",                        ONCE,            "wait 120"),
-        ("n1:wanted n2:wanted,asked,error",                  ONCE,            "attach n1"),
+        ("n1:asked n2:wanted",                               ONCE,            "detach n1"),
+        ("n1:asked,mounted n2:wanted",                       ONCE,            "held n2"),
+        ("n1:asked,resting n2:wanted",                       ONCE,            ""),
+        ("n1:asked,error n2:wanted",                         ONCE,            "detach n1; held n2"),
+        ("n1:asked,alone n2:wanted",                         ONCE,            ""),
+        ("n1:attached,alone n2:wanted",                      ONCE,            "held n2"),
+        ("n1:reported,alone n2:wanted",                      ONCE,            "held n2"),
+        ("n1:mounted n2:wanted",                             ONCE,            "attach n2"),
+        ("n1:wanted n2:wanted,asked,error",                  ONCE,            "held n1; failed n2: no such disk"),
+        ("n1:wanted,asked,error n2:wanted,asked",            ONCE,            "failed n1: no such disk; wait 120"),
         ("n1:wanted,attached,reported n2:wanted",            ONCE,            "held n2"),
         ("n1:attached,reported,mounted n2:wanted",           ONCE,            "held n2"),
         ("n1:attached,reported n2:wanted",                   ONCE,            "report n1; held n2"),
         ("n1:attached n2:wanted",                            ONCE,            "detach n1; held n2"),
         ("n1:going n2:wanted",                               ONCE,            ""),
-        ("n1:going,error n2:wanted",                         ONCE,            "stuck n1: no such disk; attach n2"),
+        ("n1:going,attached n2:wanted",                      ONCE,            ""),
+        ("n1:going,error n2:wanted",                         ONCE,            "stuck n1: no such disk; held n2"),
+        ("n1:going,error,attached n2:wanted",                ONCE,            "stuck n1: no such disk; held n2"),
         ("n1:wanted n2:wanted",                              "ReadWriteMany", "attach n1; attach n2"),
         ("n1:wanted,attached,reported n2:wanted",            "ReadOnlyMany",  "attach n2"),
         // away
@@ -174,6 +187,7 @@ fn the_status_of_a_node_names_what_is_attached() {
         ("n1:wanted,asked,reported",          true,   Some("")),
         ("n1:wanted,reported",                true,   Some("")),
         ("n1:wanted,attached,going",          true,   None),
+        ("n1:wanted,attached,leaving",        true,   None),
         ("n1:attached,reported",              true,   Some("")),
         ("n1:attached,reported,mounted",      true,   None),
         ("n1:attached,reported,mounted,out",  true,   Some("")),
@@ -220,15 +234,15 @@ fn users_hear_who_has_their_disk() {
     }
 }
 
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "wanted", "asked", "attached", "going", "error", "reported", "mounted", "ill", "out", "long", "slow",
-    "failed", "resting",
+    "failed", "resting", "alone",
 ];
 
 proptest! {
     #[test]
     fn whatever_the_places_the_invariants_hold(
-        nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=13), 1..4),
+        nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=14), 1..4),
         is_driven: bool,
         is_shared: bool,
         forces: bool,
