@@ -256,6 +256,39 @@ proptest! {
     }
 }
 
+#[test]
+fn a_disk_for_one_node_is_on_one_whatever_state_its_requests_are_in() {
+    use serde_json::json;
+    let volume = |mode: &str| {
+        super::volume(json!({"csi": {"driver": "d.example", "volumeHandle": "h"}, "accessModes": [mode]}))
+    };
+    let asked = |node: &str, is_attached: bool, is_deleting: bool| {
+        let mut made = serde_json::to_value(attachment(is_attached, is_deleting, None)).unwrap();
+        made["spec"] =
+            json!({"attacher": "d.example", "nodeName": node, "source": {"persistentVolumeName": "pv"}});
+        serde_json::from_value::<VolumeAttachment>(made).unwrap()
+    };
+    let node = |name: &str, reports: bool| {
+        let disks = if reports { vec![named("kubernetes.io/csi/d.example^h")] } else { vec![] };
+        let made = json!({"metadata": {"name": name}, "status": {"volumesAttached": disks}});
+        serde_json::from_value::<flyball_api::Node>(made).unwrap()
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                               mode             requests                                                   nodes                                    holds
+        ("nowhere",                           "ReadWriteOnce", vec![],                                                    vec![],                                  true),
+        ("asked for and there",               "ReadWriteOnce", vec![asked("n1", true, false)],                            vec![node("n1", true), node("n2", false)], true),
+        ("asked for twice",                   "ReadWriteOnce", vec![asked("n1", false, false), asked("n2", false, false)], vec![],                                  false),
+        ("asked for while it is being taken", "ReadWriteOnce", vec![asked("n1", false, true), asked("n2", false, false)], vec![],                                  false),
+        ("asked for while a node is told",    "ReadWriteOnce", vec![asked("n2", false, false)],                           vec![node("n1", true)],                  false),
+        ("two are told",                      "ReadWriteOnce", vec![],                                                    vec![node("n1", true), node("n2", true)], false),
+        ("for many",                          "ReadWriteMany", vec![asked("n1", true, false), asked("n2", true, true)],   vec![],                                  true),
+    ];
+    for (case, mode, requests, nodes, holds) in table {
+        assert_eq!(invariants::one_node_each(&[volume(mode)], &requests, &nodes).is_ok(), holds, "{case}");
+    }
+}
+
 fn named(disk: &str) -> AttachedVolume {
     AttachedVolume { name: disk.into(), ..AttachedVolume::default() }
 }
