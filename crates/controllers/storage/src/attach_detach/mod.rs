@@ -60,6 +60,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         },
         attachments: cx.informer::<VolumeAttachment>(),
         memory: Default::default(),
+        gone: Default::default(),
     };
     caches.pods.index(&by_node());
     caches.pods.index(&BY_CLAIM);
@@ -139,9 +140,17 @@ fn listen(shared: &Arc<Shared>, tasks: &mut Tasks, disks: &Queue<Key>, nodes: &Q
             disks.add(Key::cluster(disk.name), urgency);
         }
     });
-    tasks.feed(volumes, disks, |change| {
-        let both = [change.old, change.new].into_iter().flatten();
-        both.filter_map(|volume| Some(Key::cluster(Disk::of_volume(volume)?.name))).collect::<Vec<_>>()
+    tasks.on(volumes, {
+        let (shared, disks) = (shared.clone(), disks.clone());
+        move |change| {
+            if let (Some(last), None) = (change.old, change.new) {
+                shared.caches.volume_went(last);
+            }
+            let both = [change.old, change.new].into_iter().flatten();
+            for disk in both.filter_map(|volume| Disk::of_volume(volume)) {
+                disks.add(Key::cluster(disk.name), priority(change.origin));
+            }
+        }
     });
     tasks.on(attachments, {
         let (shared, disks, nodes) = (shared.clone(), disks.clone(), nodes.clone());

@@ -8,6 +8,7 @@ use flyball_api::{Key, Node, Object, PersistentVolume, VolumeAttachment};
 use flyball_cache::{Index, Informer};
 use flyball_common::index::by_node;
 use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -68,6 +69,8 @@ pub(super) struct Caches {
     pub(super) lookup: Lookup,
     pub(super) attachments: Arc<Informer<VolumeAttachment>>,
     pub(super) memory: Mutex<Memory>,
+    /// The disks of volumes that went while requests to attach them were left, by the volume's name.
+    pub(super) gone: Mutex<FxHashMap<SmolStr, SmolStr>>,
 }
 
 impl Caches {
@@ -164,6 +167,9 @@ impl Caches {
         for known in self.lookup.volumes.store().by(&BY_DISK, &disk) {
             found.extend(store.by(&BY_SOURCE, &known.metadata.name));
         }
+        for (volume, _) in self.gone.lock().iter().filter(|(_, known)| **known == disk) {
+            found.extend(store.by(&BY_SOURCE, volume));
+        }
         for node in self.nodes.store().by(&BY_REPORTED, &disk) {
             found.extend(store.get(&Key::cluster(volume.attachment(&node.metadata.name))));
         }
@@ -172,6 +178,18 @@ impl Caches {
         };
         let by_node = |attachment: Arc<VolumeAttachment>| (attachment.spec.node_name.clone(), attachment);
         found.into_iter().filter(is_ours).map(by_node).collect()
+    }
+
+    /// A volume has gone. Requests to attach it do not name its disk, so that is kept for as long as there are any.
+    pub(super) fn volume_went(&self, volume: &PersistentVolume) {
+        let mut gone = self.gone.lock();
+        gone.retain(|volume, _| !self.attachments.store().by(&BY_SOURCE, volume).is_empty());
+        let name = &volume.metadata.name;
+        if let Some(disk) = Disk::of_volume(volume)
+            && !self.attachments.store().by(&BY_SOURCE, name).is_empty()
+        {
+            gone.insert(name.clone(), disk.name);
+        }
     }
 
     /// The disks of all volumes of a driver.
@@ -217,10 +235,10 @@ impl Caches {
     /// The disk that an attachment is about, if that can still be told.
     pub(super) fn disk_name_of(&self, attachment: &VolumeAttachment) -> Option<SmolStr> {
         match &attachment.spec.source.persistent_volume_name {
-            Some(name) => {
-                let volume = self.lookup.volumes.store().get(&Key::cluster(name.as_str()))?;
-                Disk::of_volume(&volume).map(|disk| disk.name)
-            }
+            Some(name) => match self.lookup.volumes.store().get(&Key::cluster(name.as_str())) {
+                Some(volume) => Disk::of_volume(&volume).map(|disk| disk.name),
+                None => self.gone.lock().get(name).cloned(),
+            },
             None => inline_volume(attachment).map(|volume| volume.name()),
         }
     }
