@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 const NEEDED: [&str; 3] = ["delete", "list", "watch"];
 
 /// One look at discovery.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalog {
     by_kind: BTreeMap<(SmolStr, SmolStr), ResourceType>,
 }
@@ -52,4 +52,41 @@ pub fn deletable(
     working: impl Iterator<Item = ResourceType>,
 ) -> BTreeSet<ResourceType> {
     discovery.followable(&NEEDED, working).filter(|resource| !ignored(resource)).collect()
+}
+
+/// What is to be done so that the wanted resources are followed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Follow these.
+    pub start: Vec<ResourceType>,
+    /// Follow the first one in the place of the others, which are other versions of it.
+    pub succeed: Vec<(ResourceType, Vec<ResourceType>)>,
+    /// Follow these no more.
+    pub stop: Vec<ResourceType>,
+}
+
+/// Compares what is followed with what is wanted.
+pub fn changes(running: &BTreeSet<ResourceType>, wanted: &BTreeSet<ResourceType>) -> Changes {
+    let mut changes = Changes::default();
+    for resource in wanted.difference(running) {
+        let versions: Vec<ResourceType> =
+            running.iter().filter(|other| is_other_version(resource, other)).cloned().collect();
+        match versions.is_empty() {
+            true => changes.start.push(resource.clone()),
+            false => changes.succeed.push((resource.clone(), versions)),
+        }
+    }
+    let is_succeeded = |resource: &&ResourceType| {
+        let mut successions = changes.succeed.iter();
+        successions.any(|(_, versions)| versions.contains(resource))
+    };
+    changes.stop = running.difference(wanted).filter(|resource| !is_succeeded(resource)).cloned().collect();
+    changes
+}
+
+fn is_other_version(one: &ResourceType, other: &ResourceType) -> bool {
+    let whole = |resource: &ResourceType| {
+        (resource.group.clone(), resource.plural.clone(), resource.kind.clone(), resource.namespaced)
+    };
+    one.version != other.version && whole(one) == whole(other)
 }

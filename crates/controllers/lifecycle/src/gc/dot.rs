@@ -23,14 +23,14 @@ pub fn dot(graph: &Graph, uids: &[Uid]) -> String {
     let mut vertices: BTreeMap<&Uid, Vertex<'_>> = BTreeMap::new();
     let mut edges: BTreeSet<(&Uid, &Uid)> = BTreeSet::new();
     for node in chosen(graph, uids) {
-        if node.owners.is_empty() && node.dependents.is_empty() {
+        if node.has_vanished() || node.owners.is_empty() && node.dependents.is_empty() {
             continue;
         }
         let uid = &node.identity.uid;
         vertices.insert(uid, Vertex::known(node));
         for owner in node.owners.iter() {
             edges.insert((uid, &owner.uid));
-            if graph.get(&owner.uid).is_none() {
+            if graph.get(&owner.uid).is_none_or(Node::has_vanished) {
                 vertices.entry(&owner.uid).or_insert_with(|| Vertex::missing(owner));
             }
         }
@@ -93,7 +93,7 @@ impl<'a> Vertex<'a> {
         let states = [
             ("beingDeleted", is(|node| node.deleting)),
             ("deletingDependents", is(|node| node.waiting)),
-            ("virtual", is(|node| !node.observed)),
+            ("virtual", is(|node| !node.is_observed())),
             ("missingFromGraph", self.node.is_none()),
         ];
         let qualified =

@@ -2,7 +2,8 @@
 //! nothing about deletion, so a mistake in it costs a request, never an object.
 //!
 //! An owner that somebody refers to and no cache has shown is in the graph as a *virtual* node. It is looked
-//! at until a cache shows it, or the server says that it does not exist.
+//! at until a cache shows it, or the server says that it does not exist. An owner that is known to be gone stays
+//! as *vanished* for as long as somebody refers to it, so this memory is no larger than what is referred to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +34,18 @@ pub enum Effect {
     },
 }
 
-/// An object, or one that is supposed to be.
+/// What is known of an object's existence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Somebody refers to it, and no cache has shown it.
+    Virtual,
+    /// A cache shows it.
+    Observed,
+    /// A cache has shown its end, or the server has said that it does not exist.
+    Vanished,
+}
+
+/// An object, one that is supposed to be, or one that others still refer to.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// What it is; for a virtual node, what one of its dependents says it is.
@@ -42,8 +54,8 @@ pub struct Node {
     pub owners: Arc<[OwnerReference]>,
     /// Who refers to it.
     pub dependents: BTreeSet<Uid>,
-    /// Whether a cache has shown it.
-    pub observed: bool,
+    /// What is known of its existence.
+    pub presence: Presence,
     /// Whether its deletion has been asked for.
     pub deleting: bool,
     /// Whether it waits for its dependents to be deleted.
@@ -58,11 +70,25 @@ impl Node {
             identity,
             owners: Arc::default(),
             dependents: BTreeSet::new(),
-            observed: false,
+            presence: Presence::Virtual,
             deleting: false,
             waiting: false,
             orphaning: false,
         }
+    }
+
+    /// Whether a cache shows it.
+    pub fn is_observed(&self) -> bool {
+        self.presence == Presence::Observed
+    }
+
+    /// Whether it is known to be gone.
+    pub fn has_vanished(&self) -> bool {
+        self.presence == Presence::Vanished
+    }
+
+    fn is_shown_as(&self, kind: &Kind) -> bool {
+        self.is_observed() && self.identity.kind == kind.kind && self.identity.api_version == kind.api_version
     }
 
     fn examine(&self) -> Effect {
@@ -116,7 +142,7 @@ impl Graph {
         let mut effects = vec![];
         match (change.new, change.old) {
             (Some(meta), _) => self.seen(Identity::of(kind, meta), meta, &mut effects),
-            (None, Some(meta)) => self.remove(&meta.uid, &mut effects),
+            (None, Some(meta)) => self.bury(&meta.uid, &mut effects),
             (None, None) => {}
         }
         effects
@@ -125,22 +151,24 @@ impl Graph {
     /// Takes in that the server does not know an object by this identity.
     pub fn absent(&mut self, identity: &Identity) -> Vec<Effect> {
         let mut effects = vec![];
-        let Some(node) = self.nodes.get(&identity.uid) else { return effects };
+        let Some(node) = self.nodes.get(&identity.uid).filter(|node| !node.has_vanished()) else {
+            return effects;
+        };
         let fits: Vec<(&Node, Fit)> = self
             .dependents(&identity.uid)
             .map(|dependent| (dependent, fit(identity, &dependent.owners, &dependent.identity.namespace)))
             .collect();
-        let is_another = match node.observed {
+        let is_another = match node.is_observed() {
             true => node.identity != *identity,
             // Dependents disagree about what their owner is: it may exist as something else.
             false => fits.iter().any(|(_, fit)| fit.differs),
         };
         if !is_another {
-            self.remove(&identity.uid, &mut effects);
+            self.bury(&identity.uid, &mut effects);
             return effects;
         }
         effects.extend(fits.iter().filter(|(_, fit)| fit.matches).map(|(dependent, _)| dependent.examine()));
-        if !node.observed && node.identity == *identity {
+        if !node.is_observed() && node.identity == *identity {
             let differing = fits.iter().filter(|(_, fit)| fit.differs).map(|(dependent, _)| dependent);
             let claims = differing.map(|node| (&node.identity.namespace, &*node.owners));
             if let Some(other) = alternative(identity, claims) {
@@ -160,7 +188,8 @@ impl Graph {
             let mut kinds = kinds.iter();
             kinds.any(|kind| kind.kind == identity.kind && kind.api_version == identity.api_version)
         };
-        let unseen = self.nodes.values().filter(|node| !node.observed && is_known(&node.identity));
+        let is_virtual = |node: &&Node| node.presence == Presence::Virtual;
+        let unseen = self.nodes.values().filter(is_virtual).filter(|node| is_known(&node.identity));
         let mut items: Vec<Item> = unseen.map(|node| node.identity.item()).collect();
         items.sort_unstable();
         items.into_iter().map(Effect::Examine).collect()
@@ -176,17 +205,11 @@ impl Graph {
 
     /// Forgets the objects of a kind that is no longer followed. Those that others refer to become virtual.
     pub fn unfollow(&mut self, kind: &Kind) -> Vec<Effect> {
-        let of_kind = |node: &&Node| {
-            node.observed && node.identity.kind == kind.kind && node.identity.api_version == kind.api_version
-        };
-        let mut uids: Vec<Uid> =
-            self.nodes.values().filter(of_kind).map(|node| node.identity.uid.clone()).collect();
-        uids.sort_unstable();
         let mut effects = vec![];
-        for uid in uids {
+        for uid in self.shown_as(kind) {
             let Some(node) = self.nodes.get(&uid) else { continue };
             if node.dependents.is_empty() {
-                self.remove(&uid, &mut effects);
+                self.bury(&uid, &mut effects);
                 continue;
             }
             let virtual_one =
@@ -199,15 +222,65 @@ impl Graph {
         effects
     }
 
+    /// Carries the objects of a kind over to another version of it, which another cache shows from now on. What
+    /// they are to each other stays as it is.
+    pub fn succeed(&mut self, old: &Kind, new: &Kind) {
+        for node in self.nodes.values_mut().filter(|node| node.is_shown_as(old)) {
+            node.identity.api_version = new.api_version.clone();
+        }
+    }
+
+    /// Calls for a look at the objects of a kind that its cache does not show: they have gone while no cache
+    /// followed them. Until the server has confirmed it, they stay.
+    pub fn unshown(&mut self, kind: &Kind, is_shown: impl Fn(&Identity) -> bool) -> Vec<Effect> {
+        let mut effects = vec![];
+        for uid in self.shown_as(kind) {
+            let node = self.nodes.get_mut(&uid).filter(|node| !is_shown(&node.identity));
+            let Some(node) = node else { continue };
+            // Nobody will hear of its end.
+            (node.deleting, node.waiting, node.orphaning) = (false, false, false);
+            effects.push(node.examine());
+        }
+        effects
+    }
+
+    /// Whether the owner that an object in `namespace` refers to is known to be gone, in whatever version it was
+    /// shown.
+    pub fn has_vanished(&self, reference: &OwnerReference, namespace: &str) -> bool {
+        let node = self.nodes.get(&reference.uid).filter(|node| node.has_vanished());
+        node.is_some_and(|node| {
+            let known = &node.identity;
+            (known.namespace.is_empty() || known.namespace == *namespace)
+                && known.name == reference.name
+                && known.kind == reference.kind
+                && known.group() == reference.group()
+        })
+    }
+
+    /// Whether a cache shows the owner that an object in `namespace` refers to, just as it is referred to, and not
+    /// waiting for its dependents.
+    pub fn is_living(&self, reference: &OwnerReference, namespace: &SmolStr) -> bool {
+        let node = self.nodes.get(&reference.uid).filter(|node| node.is_observed() && !node.waiting);
+        node.is_some_and(|node| doubt(node, reference, namespace).is_none())
+    }
+
+    /// The objects that a cache shows as this kind, ordered by uid.
+    fn shown_as(&self, kind: &Kind) -> Vec<Uid> {
+        let nodes = self.nodes.values().filter(|node| node.is_shown_as(kind));
+        let mut uids: Vec<Uid> = nodes.map(|node| node.identity.uid.clone()).collect();
+        uids.sort_unstable();
+        uids
+    }
+
     fn seen(&mut self, identity: Identity, meta: &ObjectMeta, effects: &mut Vec<Effect>) {
         let uid = identity.uid.clone();
-        if self.nodes.get(&uid).is_some_and(|node| !node.observed && node.identity != identity) {
+        if self.nodes.get(&uid).is_some_and(|node| !node.is_observed() && node.identity != identity) {
             self.doubt_dependents(&identity, effects);
         }
         let node = self.nodes.entry(uid.clone()).or_insert_with(|| Node::virtual_one(identity.clone()));
-        if !node.observed {
+        if !node.is_observed() {
             node.identity = identity;
-            node.observed = true;
+            node.presence = Presence::Observed;
         }
         self.own(&uid, &meta.owner_references, effects);
         let Some(node) = self.nodes.get_mut(&uid) else { return };
@@ -270,9 +343,7 @@ impl Graph {
                 None => {
                     // It may have been the one that kept it, or the one that kept it from being judged.
                     is_judged_anew |= !after.is_empty();
-                    if let Some(owner) = self.nodes.get_mut(&owner.uid) {
-                        owner.dependents.remove(uid);
-                    }
+                    self.part(&owner.uid, uid);
                 }
             }
         }
@@ -314,7 +385,7 @@ impl Graph {
                 continue;
             }
             let doubt = doubt(owner, reference, &dependent.namespace);
-            if doubt == Some(Doubt::OtherNamespace) && owner.observed {
+            if doubt == Some(Doubt::OtherNamespace) && owner.is_observed() {
                 effects.push(misplaced(&dependent, reference));
             }
             is_doubtful = doubt.is_some();
@@ -324,14 +395,35 @@ impl Graph {
         }
     }
 
-    fn remove(&mut self, uid: &Uid, effects: &mut Vec<Effect>) {
-        let Some(node) = self.nodes.remove(uid) else { return };
+    /// Takes in that an object is gone. It stays as vanished while others refer to it.
+    fn bury(&mut self, uid: &Uid, effects: &mut Vec<Effect>) {
+        let Some(node) = self.nodes.get_mut(uid) else { return };
+        node.dependents.remove(uid);
+        let owners = std::mem::take(&mut node.owners);
+        (node.deleting, node.waiting, node.orphaning) = (false, false, false);
+        node.presence = Presence::Vanished;
+        self.unlink(uid, owners.iter(), effects);
+        effects.extend(self.dependents(uid).map(Node::examine));
+        self.forget_unneeded(uid);
+    }
+
+    /// Takes `uid` out of the dependents of `owner`.
+    fn part(&mut self, owner: &Uid, uid: &Uid) {
+        if let Some(node) = self.nodes.get_mut(owner) {
+            node.dependents.remove(uid);
+            self.forget_unneeded(owner);
+        }
+    }
+
+    /// Forgets an object that no cache shows, once nobody refers to it any more.
+    fn forget_unneeded(&mut self, uid: &Uid) {
+        if self.nodes.get(uid).is_none_or(|node| node.is_observed() || !node.dependents.is_empty()) {
+            return;
+        }
+        self.nodes.remove(uid);
         if let Some(room) = room::to_keep(self.nodes.len(), self.nodes.capacity()) {
             self.nodes.shrink_to(room);
         }
-        self.unlink(uid, node.owners.iter(), effects);
-        let dependents = node.dependents.iter().filter_map(|dependent| self.nodes.get(dependent));
-        effects.extend(dependents.map(Node::examine));
     }
 
     /// Takes `uid` out of its owners' dependents. An owner that waited for it as the last one may go.
@@ -342,10 +434,11 @@ impl Graph {
         effects: &mut Vec<Effect>,
     ) {
         for reference in owners {
-            let Some(owner) = self.nodes.get_mut(&reference.uid) else { continue };
-            owner.dependents.remove(uid);
-            if owner.waiting && self.blocking(&reference.uid).next().is_none() {
-                effects.extend(self.nodes.get(&reference.uid).map(Node::examine));
+            self.part(&reference.uid, uid);
+            let waiting = self.nodes.get(&reference.uid).filter(|owner| owner.waiting);
+            let Some(owner) = waiting else { continue };
+            if self.blocking(&reference.uid).next().is_none() {
+                effects.push(owner.examine());
             }
         }
     }
@@ -358,6 +451,8 @@ fn points_the_same_way(one: &OwnerReference, other: &OwnerReference) -> bool {
 /// Why a reference may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
+    /// The owner is gone.
+    Vanished,
     /// The owner is in another namespace.
     OtherNamespace,
     /// The owner has another kind, version or name.
@@ -368,11 +463,13 @@ enum Doubt {
 
 fn doubt(owner: &Node, reference: &OwnerReference, namespace: &SmolStr) -> Option<Doubt> {
     let known = &owner.identity;
-    if !known.namespace.is_empty() && known.namespace != *namespace {
+    if owner.has_vanished() {
+        Some(Doubt::Vanished)
+    } else if !known.namespace.is_empty() && known.namespace != *namespace {
         Some(Doubt::OtherNamespace)
     } else if !known.is_meant_by(reference) {
         Some(Doubt::OtherCoordinates)
-    } else if known.namespace != *namespace && !owner.observed {
+    } else if known.namespace != *namespace && !owner.is_observed() {
         Some(Doubt::ScopeUnknown)
     } else {
         None

@@ -63,6 +63,11 @@ impl Identity {
             && self.api_version == reference.api_version
     }
 
+    /// The group of its kind, without the version.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
     /// Namespace and name.
     pub fn key(&self) -> Key {
         Key::new(self.namespace.clone(), self.name.clone())

@@ -2,14 +2,18 @@
 //!
 //! - **Promise**: an object whose owners are all gone is deleted; an owner that is deleted in the foreground
 //!   goes after the dependents that block it, one that is to leave orphans goes after their references to it
-//!   are. Nothing that has a living owner is ever deleted, however stale the caches are: absence is always
-//!   confirmed by the server, and a deletion only takes the very version that was judged.
+//!   are. Nothing that has a living owner is ever deleted, however stale the caches are: absence is confirmed by
+//!   the server or, if it no longer serves the owner's kind, was seen by a cache; and a deletion only takes the
+//!   version that was judged or, of an object that changes all the time, the one whose owners did not.
 //! - **Watches** every resource that can be listed, watched and deleted, custom ones included, by metadata only;
 //!   discovery is repeated every 30 seconds, and soon after a definition of custom resources has changed.
 //!   **Writes**: deletes objects, removes owner references, and the finalizers `foregroundDeletion` and `orphan`.
 //! - Upstream: `pkg/controller/garbagecollector`. What differs: changes go into the graph at once, without a
-//!   queue between; what a cache reports as deleted is confirmed live, too; an object is judged as the cache has
-//!   it and deleted in that version only, which saves the request that reads it.
+//!   queue between; what a cache reports as deleted is confirmed live, too, while that is possible; an object is
+//!   judged as the cache has it and deleted in that version only, which saves the request that reads it; what
+//!   needs a kind that is not served waits until it is, without trying; once one owner is known to live, the
+//!   others that a cache shows are not asked for; when the preferred version of a kind changes, its objects are
+//!   followed in the old one until the new one is complete.
 //!
 //! In reading order: [`identity`] is what a reference points at; [`graph`] holds who owns whom and says what a
 //! change calls for; [`plan`] judges one object; [`sync`] asks the server and acts; [`catalog`] and `monitors`
@@ -30,6 +34,7 @@ pub mod server;
 pub mod sync;
 #[cfg(test)]
 mod tests;
+pub mod unserved;
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Follows what the server serves: an informer for each resource that can be collected, from which the graph is
 //! fed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,8 @@ use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
-use super::catalog::{Catalog, deletable};
+use super::catalog::{Catalog, Changes, changes, deletable};
+use super::graph::{Effect, Graph};
 use super::identity::Kind;
 use super::live::Live;
 use super::sync::Collector;
@@ -45,6 +46,8 @@ pub(super) struct Monitors {
     catalog: Arc<RwLock<Catalog>>,
     followed: Arc<AtomicBool>,
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
+    /// Informers that will take the place of one of another version, once they are complete.
+    successors: Mutex<BTreeMap<ResourceType, Arc<dyn AnyInformer>>>,
     news: Arc<Notify>,
     errors: Counter,
     changes: Arc<Passage>,
@@ -52,6 +55,9 @@ pub(super) struct Monitors {
 
 struct Monitor {
     informer: Arc<dyn AnyInformer>,
+    /// Whether the graph still listens to it. Changed only while the graph is locked: a call that is under way
+    /// when the subscription ends must not come in between.
+    is_heard: Arc<AtomicBool>,
     _subscription: Subscription,
 }
 
@@ -68,6 +74,7 @@ impl Monitors {
             errors: cx.metrics.counter(&SYNC_ERRORS, &[]),
             changes: Arc::new(cx.metrics.passage("garbage_collector_graph_changes")),
             running: Mutex::default(),
+            successors: Mutex::default(),
             news: Arc::default(),
             cx,
             collector,
@@ -120,21 +127,36 @@ impl Monitors {
             let (group_version, problem) = (&failure.group_version, &failure.problem);
             tracing::warn!(group_version, problem, "a group version cannot be discovered");
         }
-        self.learn(&discovery);
+        let is_new = self.learn(&discovery);
         let wanted = deletable(&discovery, |resource| self.is_ignored(resource), self.working());
-        let stopped: Vec<ResourceType> = {
-            let running = self.running.lock();
-            running.keys().filter(|resource| !wanted.contains(resource)).cloned().collect()
-        };
-        for resource in stopped {
-            self.stop(&resource);
+        let running: BTreeSet<ResourceType> = self.running.lock().keys().cloned().collect();
+        let changes = changes(&running, &wanted);
+        let has_changed = is_new || changes != Changes::default();
+        self.carry_out(changes, wanted.len()).await;
+        self.collector.served(has_changed);
+        true
+    }
+
+    async fn carry_out(&self, changes: Changes, all: usize) {
+        for resource in &changes.stop {
+            self.stop(resource);
         }
-        let started: Vec<Arc<dyn AnyInformer>> =
-            wanted.iter().filter_map(|resource| self.start(resource)).collect();
-        if started.is_empty() {
-            return true;
+        let mut started: Vec<Arc<dyn AnyInformer>> =
+            changes.start.iter().map(|resource| self.start(resource)).collect();
+        let kinds: Vec<Kind> = changes.start.iter().map(kind_of).collect();
+        started.extend(self.prepare(&changes.succeed));
+        if !started.is_empty() {
+            tracing::info!(new = started.len(), all, "following resources");
+            self.wait_for(&started).await;
         }
-        tracing::info!(new = started.len(), all = wanted.len(), "following resources");
+        for (resource, versions) in &changes.succeed {
+            self.succeed(resource, versions);
+        }
+        self.collector.change(Priority::Sweep, |graph| graph.known(&kinds));
+    }
+
+    /// Waits for the lists of what was started, but not for ever.
+    async fn wait_for(&self, started: &[Arc<dyn AnyInformer>]) {
         let synced = join_all(started.iter().map(|informer| informer.synced()));
         if tokio::time::timeout(PATIENCE, synced).await.is_err() {
             let late = started.iter().filter(|informer| !informer.has_synced());
@@ -142,16 +164,16 @@ impl Monitors {
             tracing::warn!(?late, "some resources cannot be listed; collecting without them");
             self.errors.inc();
         }
-        let kinds: Vec<Kind> = started.iter().map(|informer| kind_of(informer.resource())).collect();
-        self.collector.change(Priority::Sweep, |graph| graph.known(&kinds));
-        true
     }
 
-    fn learn(&self, discovery: &Discovery) {
+    /// Says whether anything is new.
+    fn learn(&self, discovery: &Discovery) -> bool {
         let mut fresh = Catalog::new(discovery);
         let mut catalog = self.catalog.write();
         fresh.keep_failed(&catalog, discovery);
+        let is_new = *catalog != fresh;
         *catalog = fresh;
+        is_new
     }
 
     fn is_ignored(&self, resource: &ResourceType) -> bool {
@@ -165,35 +187,88 @@ impl Monitors {
         synced.map(|(resource, _)| resource.clone()).collect::<Vec<_>>().into_iter()
     }
 
-    /// Feeds the graph from a resource, unless it is already; `Some` if it was not.
-    fn start(&self, resource: &ResourceType) -> Option<Arc<dyn AnyInformer>> {
-        if self.running.lock().contains_key(resource) {
-            return None;
-        }
+    /// Feeds the graph from a resource.
+    fn start(&self, resource: &ResourceType) -> Arc<dyn AnyInformer> {
         let informer = self.cx.informers.observe(resource);
         let kind = kind_of(resource);
         let (collector, news, followed) = (self.collector.clone(), self.news.clone(), self.followed.clone());
         let (tells_of_others, changes) = (defines_resources(resource), self.changes.clone());
-        let subscription = informer.subscribe_meta(Box::new(move |change| {
-            changes.through(|| {
-                collector.change(priority(change.origin), |graph| graph.observe(&kind, change));
-            });
-            if tells_of_others && change.origin.is_fresh() {
-                followed.store(false, Ordering::Release);
-                news.notify_one();
+        let is_heard = Arc::new(AtomicBool::new(true));
+        let subscription = informer.subscribe_meta(Box::new({
+            let is_heard = is_heard.clone();
+            move |change| {
+                changes.through(|| {
+                    collector.change(priority(change.origin), |graph| {
+                        if is_heard.load(Ordering::Acquire) { graph.observe(&kind, change) } else { vec![] }
+                    });
+                });
+                if tells_of_others && change.origin.is_fresh() {
+                    followed.store(false, Ordering::Release);
+                    news.notify_one();
+                }
             }
         }));
-        let monitor = Monitor { informer: informer.clone(), _subscription: subscription };
+        let monitor = Monitor { informer: informer.clone(), is_heard, _subscription: subscription };
         self.running.lock().insert(resource.clone(), monitor);
-        Some(informer)
+        informer
     }
 
     fn stop(&self, resource: &ResourceType) {
+        self.retire(resource, |graph| graph.unfollow(&kind_of(resource)));
+        tracing::info!(%resource, "no longer served; not followed any more");
+    }
+
+    /// Ends a monitor; from that `change` on the graph hears nothing from it.
+    fn retire(&self, resource: &ResourceType, change: impl FnOnce(&mut Graph) -> Vec<Effect>) {
         let Some(monitor) = self.running.lock().remove(resource) else { return };
+        self.collector.change(Priority::Change, |graph| {
+            monitor.is_heard.store(false, Ordering::Release);
+            change(graph)
+        });
         drop(monitor);
         self.cx.informers.stop(resource);
-        self.collector.change(Priority::Change, |graph| graph.unfollow(&kind_of(resource)));
-        tracing::info!(%resource, "no longer served; not followed any more");
+    }
+
+    /// Starts the informers that are to take the place of others, without feeding the graph from them, and lets go
+    /// of those that no longer are.
+    fn prepare(&self, successions: &[(ResourceType, Vec<ResourceType>)]) -> Vec<Arc<dyn AnyInformer>> {
+        let observed = successions.iter().map(|(new, _)| (new.clone(), self.cx.informers.observe(new)));
+        let successors: BTreeMap<ResourceType, Arc<dyn AnyInformer>> = observed.collect();
+        let informers = successors.values().cloned().collect();
+        let before = std::mem::replace(&mut *self.successors.lock(), successors);
+        for (resource, informer) in before {
+            drop(informer);
+            if !self.running.lock().contains_key(&resource) {
+                self.cx.informers.release(&resource);
+            }
+        }
+        informers
+    }
+
+    /// Follows a resource in another version than before. Until the new version's informer is complete, the old
+    /// ones stay: were they stopped before, an owner would be taken for one that nobody blocks any more.
+    fn succeed(&self, resource: &ResourceType, versions: &[ResourceType]) {
+        let new = kind_of(resource);
+        let is_complete = self.successors.lock().get(resource).is_some_and(|informer| informer.has_synced());
+        if !is_complete {
+            return;
+        }
+        for version in versions {
+            self.retire(version, |graph| {
+                graph.succeed(&kind_of(version), &new);
+                vec![]
+            });
+        }
+        let informer = self.start(resource);
+        self.successors.lock().remove(resource);
+        self.collector.change(Priority::Change, |graph| {
+            graph.unshown(&new, |identity| {
+                let mut is_shown = false;
+                informer.look_at(&identity.key(), &mut |meta| is_shown = meta.uid == identity.uid);
+                is_shown
+            })
+        });
+        tracing::info!(%resource, "served in another version; followed in that one from now on");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is to become of one object, given how its owners are. Pure.
 
-use flyball_api::{ObjectMeta, Uid};
+use flyball_api::{ObjectMeta, ResourceVersion, Uid};
 use flyball_client::Propagation;
 
 use super::{FOREGROUND, ORPHAN};
@@ -90,4 +90,16 @@ pub fn judge(object: &ObjectMeta, standings: &[Standing], dependents: Dependents
         () => Propagation::Background,
     };
     Verdict::Delete { propagation, unblock_owners: false }
+}
+
+/// The version that a deletion insists on. `refused` is the object as an earlier deletion insisted on it, by the
+/// server's word and in vain: if its owners have not changed since, the verdict holds for any version, and an object
+/// that changes all the time does not escape.
+///
+/// Upstream: operations.go, deleteObject.
+pub fn version_to_delete(refused: Option<&ObjectMeta>, seen: &ObjectMeta) -> Option<ResourceVersion> {
+    let is_hot = refused.is_some_and(|refused| {
+        refused.resource_version != seen.resource_version && refused.owner_references == seen.owner_references
+    });
+    (!is_hot).then_some(seen.resource_version)
 }

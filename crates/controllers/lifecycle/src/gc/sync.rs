@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flyball_api::OwnerReference;
+use flyball_api::{ObjectMeta, OwnerReference};
 use flyball_client::DeleteOptions;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::{Next, Reconcile, SyncError};
@@ -13,8 +13,9 @@ use smol_str::SmolStr;
 use super::absent::Absent;
 use super::graph::{Effect, Graph, Node};
 use super::identity::{Identity, Item};
-use super::plan::{Dependents, Standing, Verdict, is_judged, judge};
+use super::plan::{Dependents, Standing, Verdict, is_judged, judge, version_to_delete};
 use super::server::{Problem, Server, is_object_missing};
+use super::unserved::Unserved;
 use super::{FOREGROUND, ORPHAN};
 
 /// How often a write is tried anew on an object that changes meanwhile, before it has to wait.
@@ -27,7 +28,8 @@ pub struct Collector<S> {
     pub(super) server: S,
     graph: Mutex<Graph>,
     pub(super) absent: Mutex<Absent>,
-    deletions: Queue<Item>,
+    pub(super) unserved: Mutex<Unserved>,
+    pub(super) deletions: Queue<Item>,
     orphanings: Queue<Item>,
 }
 
@@ -52,7 +54,8 @@ impl<S: Server> Reconcile<Item> for Orphan<S> {
 impl<S: Server> Collector<S> {
     /// An empty graph whose work goes into these queues.
     pub fn new(server: S, deletions: Queue<Item>, orphanings: Queue<Item>) -> Self {
-        Self { server, graph: Mutex::default(), absent: Mutex::default(), deletions, orphanings }
+        let (graph, absent, unserved) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { server, graph, absent, unserved, deletions, orphanings }
     }
 
     /// Changes or reads the graph, and queues what follows.
@@ -78,9 +81,8 @@ impl<S: Server> Collector<S> {
 
     /// Looks at one object: whether it is to be deleted, or may go at last.
     pub async fn examine(&self, item: &Item) -> Result<Next, SyncError> {
-        let Some(node) = self.look(|graph| graph.get(&item.uid).map(Subject::of)) else {
-            return Ok(Next::Settled);
-        };
+        let there = |graph: &Graph| graph.get(&item.uid).filter(|node| !node.has_vanished()).map(Subject::of);
+        let Some(node) = self.look(there) else { return Ok(Next::Settled) };
         if node.deleting && !node.waiting {
             // Its end is certain, and will be heard of.
             return Ok(Next::Settled);
@@ -90,12 +92,15 @@ impl<S: Server> Collector<S> {
             false => self.collect(&node.identity).await,
         };
         match done {
-            Ok(()) if self.look(|graph| graph.get(&item.uid).is_some_and(|node| !node.observed)) => {
+            Ok(()) if self.look(there).is_some_and(|node| !node.observed) => {
                 // It may have come and gone while its cache was away; then nobody else would ever remove it.
                 let error = SyncError::other(format!("waiting for a cache to show {item}"), "not seen yet");
                 Err(error.expected())
             }
             Ok(()) | Err(Problem::NamespacedOwner) => Ok(Next::Settled),
+            Err(Problem::UnknownKind(api_version, kind)) => {
+                self.await_kind(item, api_version, kind).map_err(|problem| problem.into_error(item))
+            }
             Err(problem) => Err(problem.into_error(item)),
         }
     }
@@ -108,10 +113,12 @@ impl<S: Server> Collector<S> {
         }
         // Judged as the cache has it: the deletion takes effect in that version only.
         let mut cached = self.server.cached(&resource, object);
+        let mut refused: Option<ObjectMeta> = None;
         for _ in 0..TRIES {
+            let is_live = cached.is_none();
             let Some(seen) = self.view(&resource, object, &mut cached).await? else { return Ok(()) };
             if !is_judged(&seen) {
-                return Ok(());
+                return self.stays(&seen);
             }
             let standings = self.standings(object, &seen.owner_references).await?;
             let dependents = self.look(|graph| Dependents {
@@ -119,7 +126,7 @@ impl<S: Server> Collector<S> {
                 any_waiting: graph.dependents(&object.uid).any(|dependent| dependent.waiting),
             });
             let (propagation, unblock_owners) = match judge(&seen, &standings, dependents) {
-                Verdict::Keep => return Ok(()),
+                Verdict::Keep => return self.stays(&seen),
                 Verdict::Release(owners) => return self.release(&resource, object, &owners).await,
                 Verdict::Delete { propagation, unblock_owners } => (propagation, unblock_owners),
             };
@@ -128,14 +135,14 @@ impl<S: Server> Collector<S> {
             }
             let options = DeleteOptions {
                 uid: Some(object.uid.clone()),
-                resource_version: Some(seen.resource_version),
+                resource_version: version_to_delete(refused.as_ref(), &seen),
                 propagation: Some(propagation),
                 grace_period: None,
             };
             let why = why(&seen.owner_references, &standings);
             match self.server.delete(&resource, object, options, &why).await {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_conflict() => refused = is_live.then_some(seen),
                 Err(error) if is_object_missing(&error, &object.name) => {
                     self.is_absent(object.clone());
                     return Ok(());
@@ -144,6 +151,17 @@ impl<S: Server> Collector<S> {
             }
         }
         Err(Problem::KeepsChanging)
+    }
+
+    /// Leaves an object as it is. If it was judged by owners that no cache has shown, it is looked at again: should it
+    /// get back the owners that the graph knows before a cache shows that it had others, nobody would notice.
+    fn stays(&self, seen: &ObjectMeta) -> Result<(), Problem> {
+        let is_as_known =
+            self.look(|graph| graph.get(&seen.uid).is_none_or(|node| *node.owners == *seen.owner_references));
+        match is_as_known || seen.is_deleting() {
+            true => Ok(()),
+            false => Err(Problem::KeepsChanging),
+        }
     }
 
     /// Ends a deletion in the foreground once nobody blocks it any more; looks at those who do.
@@ -191,19 +209,29 @@ impl<S: Server> Collector<S> {
         removed.map(|()| Next::Settled).map_err(|problem| problem.into_error(item))
     }
 
-    /// How each owner is. Asks the server about all that are not known to be absent.
+    /// How each owner is. Asks the server about all that are not known to be absent; but once one keeps the object,
+    /// those that a cache shows are taken to live: if one does not, its end will be heard of.
     async fn standings(
         &self,
         object: &Identity,
         references: &[OwnerReference],
     ) -> Result<Vec<Standing>, Problem> {
-        let mut standings = Vec::with_capacity(references.len());
-        for reference in references {
-            let standing = match self.standing(object, reference).await? {
-                Standing::Absent if self.absent.lock().is_outlived(&reference.uid) => Standing::Outlived,
+        let living: Vec<bool> = self.look(|graph| {
+            references.iter().map(|reference| graph.is_living(reference, &object.namespace)).collect()
+        });
+        let mut standings = vec![Standing::Solid; references.len()];
+        let mut is_kept = false;
+        let mut doubtful_first: Vec<usize> = (0..references.len()).collect();
+        doubtful_first.sort_by_key(|n| living[*n]);
+        for n in doubtful_first {
+            if is_kept && living[n] {
+                continue;
+            }
+            standings[n] = match self.standing(object, &references[n]).await? {
+                Standing::Absent if self.absent.lock().is_outlived(&references[n].uid) => Standing::Outlived,
                 standing => standing,
             };
-            standings.push(standing);
+            is_kept |= standings[n] == Standing::Solid;
         }
         Ok(standings)
     }
@@ -212,7 +240,12 @@ impl<S: Server> Collector<S> {
         if self.absent.lock().has(reference, &object.namespace) {
             return Ok(Standing::Absent);
         }
-        let resource = self.resource(&reference.api_version, &reference.kind)?;
+        // What a server that does not serve the kind cannot say, a cache may have seen.
+        let has_vanished = || self.look(|graph| graph.has_vanished(reference, &object.namespace));
+        let resource = match self.resource(&reference.api_version, &reference.kind) {
+            Err(Problem::UnknownKind(..)) if has_vanished() => return Ok(Standing::Absent),
+            found => found?,
+        };
         if resource.namespaced && object.namespace.is_empty() {
             return Err(Problem::NamespacedOwner);
         }
@@ -220,9 +253,10 @@ impl<S: Server> Collector<S> {
         let owner = Identity::claimed(reference, &namespace);
         match self.server.read(&resource, &owner).await {
             Ok(meta) if meta.uid == owner.uid => Ok(Standing::of(&meta)),
-            Err(error) if !is_object_missing(&error, &owner.name) => {
-                Err(Problem::Api(format!("reading its owner {} {}", owner.kind, owner.key()), error))
-            }
+            Err(error) if !is_object_missing(&error, &owner.name) => match error.is_not_found() {
+                true if has_vanished() => Ok(Standing::Absent),
+                _ => Err(Problem::Api(format!("reading its owner {} {}", owner.kind, owner.key()), error)),
+            },
             // Not there, or another one of that name.
             Ok(_) | Err(_) => {
                 self.absent.lock().add(owner);
@@ -235,13 +269,15 @@ impl<S: Server> Collector<S> {
 /// What of a node decides how it is looked at.
 struct Subject {
     identity: Identity,
+    observed: bool,
     deleting: bool,
     waiting: bool,
 }
 
 impl Subject {
     fn of(node: &Node) -> Self {
-        Self { identity: node.identity.clone(), deleting: node.deleting, waiting: node.waiting }
+        let observed = node.is_observed();
+        Self { identity: node.identity.clone(), observed, deleting: node.deleting, waiting: node.waiting }
     }
 }
 

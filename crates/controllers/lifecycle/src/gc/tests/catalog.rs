@@ -1,7 +1,7 @@
 use flyball_api::ResourceType;
 use flyball_client::{DiscoveredResource, Discovery, DiscoveryFailure};
 
-use crate::gc::catalog::{Catalog, deletable};
+use crate::gc::catalog::{Catalog, changes, deletable};
 
 /// From `group/version/Kind verbs`, preferred unless it ends in `?`.
 fn discovery(lines: &[&str], failed: &[&str]) -> Discovery {
@@ -83,5 +83,43 @@ fn every_served_version_of_a_kind_can_be_looked_up() {
     ];
     for (version, kind, want) in table {
         assert_eq!(catalog.resource(version, kind).is_some(), want, "{version} {kind}");
+    }
+}
+
+#[test]
+fn another_version_of_a_resource_takes_the_place_of_the_one_before() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                       running                   wanted                    start     succeed                stop
+        ("nothing new",                               "a/v1/T",                 "a/v1/T",                 "",       "",                    ""),
+        ("comes",                                     "",                       "a/v1/T",                 "a/v1/T", "",                    ""),
+        ("goes",                                      "a/v1/T",                 "",                       "",       "",                    "a/v1/T"),
+        ("in another version",                        "a/v1/T",                 "a/v2/T",                 "",       "a/v2/T for a/v1/T",   ""),
+        ("in an older one",                           "a/v2/T",                 "a/v1/T",                 "",       "a/v1/T for a/v2/T",   ""),
+        ("while the other cannot be discovered",      "a/v1/T",                 "a/v1/T a/v2/T",          "",       "a/v2/T for a/v1/T",   ""),
+        ("in the place of two",                       "a/v1/T a/v2/T",          "a/v3/T",                 "",       "a/v3/T for a/v1/T a/v2/T", ""),
+        ("of another group",                          "a/v1/T",                 "b/v1/T",                 "b/v1/T", "",                    "a/v1/T"),
+        ("of another kind",                           "a/v1/T",                 "a/v2/S",                 "a/v2/S", "",                    "a/v1/T"),
+        ("others are not concerned",                  "a/v1/T a/v1/S",          "a/v2/T a/v1/S a/v1/R",   "a/v1/R", "a/v2/T for a/v1/T",   ""),
+    ];
+    let parse = |text: &str| -> std::collections::BTreeSet<ResourceType> {
+        let one = |text: &str| {
+            let parts: Vec<&str> = text.split('/').collect();
+            resource(parts[0], parts[1], parts[2])
+        };
+        text.split_whitespace().map(one).collect()
+    };
+    let told = |resources: &[ResourceType]| {
+        let each = resources.iter().map(|r| format!("{}/{}", r.api_version(), r.kind));
+        each.collect::<Vec<_>>().join(" ")
+    };
+    for (case, running, wanted, start, succeed, stop) in table {
+        let changes = changes(&parse(running), &parse(wanted));
+        let successions = changes.succeed.iter();
+        let successions: Vec<String> = successions
+            .map(|(new, old)| format!("{} for {}", told(std::slice::from_ref(new)), told(old)))
+            .collect();
+        let found = (told(&changes.start), successions.join(", "), told(&changes.stop));
+        assert_eq!(found, (start.to_owned(), succeed.to_owned(), stop.to_owned()), "{case}");
     }
 }

@@ -50,13 +50,18 @@ fn object(text: &str) -> ObjectMeta {
 }
 
 /// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, `*` it is
-/// known by now, else `x` is shown.
+/// known by now, `^x y` it is followed in another version, whose cache shows x and y, else `x` is shown.
 pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
     let change = |old, new| MetaChange { old, new, origin: Origin::Watch };
     match text.split_at(1) {
         ("-", text) => graph.observe(&kind(KIND), &change(Some(&object(text)), None)),
         ("?", text) => graph.absent(&identity(text)),
         (".", _) => graph.unfollow(&kind(KIND)),
+        ("^", shown) => {
+            let (old, new) = (kind(KIND), Kind { api_version: "v2".into(), ..kind(KIND) });
+            graph.succeed(&old, &new);
+            graph.unshown(&new, |identity| shown.split(' ').any(|name| name == identity.name))
+        }
         ("*", _) => graph.known(&[kind(KIND)]),
         _ => graph.observe(&kind(KIND), &change(None, Some(&object(text)))),
     }
@@ -119,6 +124,15 @@ fn a_change_calls_for_a_look_at_those_whom_it_concerns() {
         ("a kind becomes known",                              "a; b<a; c<x; d<y; *",                 "examine x, examine y"),
         ("a kind is followed no more",                        "a; b<a; .",                           "examine a"),
         ("and is shown again",                                "a; b<a; .; a",                        ""),
+        ("and nobody waits for what cannot be seen",          "a; b<a!; a:foreground; .",            "examine a"),
+        ("who comes after its owner's end is looked at",      "a; b<a; -a; c<a",                     "examine c"),
+        ("so is who comes after the server said so",          "b<a; ?a; c<a",                        "examine c"),
+        ("the end is told of once",                           "b<a; ?a; ?a",                         ""),
+        ("who is gone is not supposed to be",                 "a; b<a; -a; *",                       ""),
+        ("who comes back is there",                           "a; b<a; -a; a; c<a",                  ""),
+        ("another version, all is shown",                     "a; b<a!; a:foreground; ^a b",         ""),
+        ("one was gone meanwhile",                            "a; b<a!; a:foreground; ^a",           "examine b"),
+        ("also one that was on its way",                      "a; b<a!:deleting; ^a",                "examine b"),
     ];
     for (case, steps, want) in table {
         let mut graph = Graph::default();
@@ -147,4 +161,62 @@ fn siblings_share_the_list_of_their_owners() {
     assert!(std::sync::Arc::ptr_eq(&owners("b"), &owners("c")));
     assert_eq!(identity("b").to_string(), "[v1/Thing, namespace: n, name: b, uid: b]");
     let _: SmolStr = identity("/b").namespace;
+}
+
+/// An owner must not be let go while the kind of a dependent moves to another version.
+#[test]
+fn another_version_of_a_kind_blocks_as_the_one_before_did() {
+    let mut graph = Graph::default();
+    for text in ["a", "b<a!", "c<a!", "a:foreground", "^a b"] {
+        step(&mut graph, text);
+    }
+    let blocking = |graph: &Graph| -> Vec<String> {
+        graph
+            .blocking(&"a".into())
+            .map(|node| format!("{} {}", node.identity.api_version, node.identity.uid))
+            .collect()
+    };
+    assert_eq!(blocking(&graph), ["v2 b", "v2 c"]);
+    // The server confirms what the cache of the new version does not show.
+    let gone = Identity { api_version: "v2".into(), ..identity("c") };
+    assert_eq!(graph.absent(&gone), []);
+    assert_eq!(blocking(&graph), ["v2 b"]);
+}
+
+#[test]
+fn an_end_that_was_seen_is_remembered_while_somebody_refers_to_it() {
+    let reference = |api_version: &str, kind: &str, name: &str, uid: &str| flyball_api::OwnerReference {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: uid.into(),
+        controller: None,
+        block_owner_deletion: None,
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                                  steps             reference                              from  vanished
+        ("while it is there",                     "a; b<a",         reference("v1", KIND, "a", "a"),       "n",  false),
+        ("nobody has seen it",                    "b<a",            reference("v1", KIND, "a", "a"),       "n",  false),
+        ("gone",                                  "a; b<a; -a",     reference("v1", KIND, "a", "a"),       "n",  true),
+        ("the server said so",                    "b<a; ?a",        reference("v1", KIND, "a", "a"),       "n",  true),
+        ("by another version",                    "a; b<a; -a",     reference("v2", KIND, "a", "a"),       "n",  true),
+        ("by another group",                      "a; b<a; -a",     reference("x/v1", KIND, "a", "a"),     "n",  false),
+        ("by another kind",                       "a; b<a; -a",     reference("v1", "Other", "a", "a"),    "n",  false),
+        ("by another name",                       "a; b<a; -a",     reference("v1", KIND, "x", "a"),       "n",  false),
+        ("another incarnation",                   "a; b<a; -a",     reference("v1", KIND, "a", "x"),       "n",  false),
+        ("from another namespace",                "a; b<a; -a",     reference("v1", KIND, "a", "a"),       "m",  false),
+        ("from a cluster-scoped object",          "a; b<a; -a",     reference("v1", KIND, "a", "a"),       "",   false),
+        ("cluster-scoped, from a namespace",      "/a; b<a; -/a",   reference("v1", KIND, "a", "a"),       "n",  true),
+        ("no longer followed is not gone",        "a; b<a; .",      reference("v1", KIND, "a", "a"),       "n",  false),
+        ("back again",                            "a; b<a; -a; a",  reference("v1", KIND, "a", "a"),       "n",  false),
+        ("nobody refers to it",                   "a; -a",          reference("v1", KIND, "a", "a"),       "n",  false),
+        ("nobody any more",                       "a; b<a; -a; -b<a", reference("v1", KIND, "a", "a"),     "n",  false),
+        ("nor by another owner",                  "a; c; b<a; -a; b<c", reference("v1", KIND, "a", "a"),   "n",  false),
+    ];
+    for (case, steps, reference, namespace, want) in table {
+        let mut graph = Graph::default();
+        steps.split("; ").for_each(|text| drop(step(&mut graph, text)));
+        assert_eq!(graph.has_vanished(&reference, namespace), want, "{case}");
+    }
 }

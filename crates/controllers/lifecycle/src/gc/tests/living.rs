@@ -7,8 +7,8 @@ use futures::FutureExt;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::world::{KINDS, World};
-use crate::gc::identity::Item;
+use super::world::{KINDS, State, World};
+use crate::gc::identity::{Item, Kind};
 use crate::gc::server::Server;
 use crate::gc::sync::Collector;
 use crate::gc::{FOREGROUND, ORPHAN};
@@ -47,6 +47,12 @@ impl Run {
         shown
     }
 
+    fn show_all(&self) {
+        for kind in 0..KINDS.len() {
+            while self.show(kind) {}
+        }
+    }
+
     /// Works off one item, if there is one.
     async fn work(&mut self) -> bool {
         let deletion = self.deletions.next().now_or_never().flatten().map(|item| (*item).clone());
@@ -71,6 +77,7 @@ impl Run {
     }
 
     fn retry(&mut self) {
+        self.collector.served(true);
         for (item, orphaning) in self.failed.drain(..) {
             let queue = if orphaning { &self.orphanings } else { &self.deletions };
             queue.add(item, Priority::Change);
@@ -162,4 +169,119 @@ fn nothing_with_a_living_owner_is_deleted_and_all_without_one_is() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(run(seed));
     }
+}
+
+/// A world without faults, in which `owners` customs own a thing each, and all caches have seen it.
+async fn custom_owners(owners: usize) -> Run {
+    let mut run = Run::new(7);
+    run.world().with(|state| {
+        state.faults = false;
+        for n in 0..owners {
+            let owner = state.add("Custom", &format!("c{n}"), vec![]);
+            state.add("Thing", &format!("t{n}"), vec![owner]);
+        }
+    });
+    run.show_all();
+    while run.work().await {}
+    run
+}
+
+fn run_paused(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(test);
+}
+
+/// Upstream: graph_builder.go, processGraphChanges, absentOwnerCache.
+#[test]
+fn dependents_of_a_custom_kind_that_is_gone_are_collected() {
+    #[rustfmt::skip]
+    let table = [
+        // case                               discovery has noticed   ends were seen   left   wait
+        ("discovery lags",                    false,                  true,            0,     0),
+        ("discovery has noticed",             true,                   true,            0,     0),
+        ("nobody saw the owners' end",        true,                   false,           700,   1400),
+    ];
+    for (case, noticed, seen, left, waiting) in table {
+        run_paused(async {
+            let mut run = custom_owners(700).await;
+            run.world().with(|state| state.remove_all("Custom"));
+            if seen {
+                run.show_all();
+            }
+            run.world().with(|state| state.unserved.insert("Custom", noticed));
+            if !seen {
+                let gone = Kind { api_version: "v1".into(), kind: "Custom".into() };
+                run.collector.change(Priority::Change, |graph| graph.unfollow(&gone));
+                let things = run.world().with(|state| state.items("Thing"));
+                things.into_iter().for_each(|item| run.deletions.add(item, Priority::Change));
+            }
+            while run.work().await {}
+            assert_eq!(run.world().with(|state| state.objects().count()), left, "{case}");
+            assert!(run.failed.is_empty(), "{case}: {} are tried again", run.failed.len());
+            assert_eq!(run.collector.unserved.lock().len(), waiting, "{case}");
+            assert_eq!(run.world().with(|state| state.broken.clone()), Vec::<String>::new(), "{case}");
+            // The kind comes back: what waited for it is looked at.
+            run.world().with(|state| state.unserved.clear());
+            run.retry();
+            while run.work().await {}
+            assert_eq!(run.world().with(|state| state.objects().count()), 0, "{case}");
+            run.show_all();
+            assert!(run.collector.look(|graph| graph.is_empty()), "{case}");
+        });
+    }
+}
+
+#[test]
+fn what_waits_for_a_kind_is_forgotten_when_it_is_gone() {
+    run_paused(async {
+        let mut run = custom_owners(3).await;
+        run.world().with(|state| state.unserved.insert("Custom", true));
+        let things = run.world().with(|state| state.items("Thing"));
+        things.into_iter().for_each(|item| run.deletions.add(item, Priority::Change));
+        while run.work().await {}
+        assert_eq!(run.collector.unserved.lock().len(), 3);
+        run.world().with(|state| state.remove_all("Thing"));
+        run.show_all();
+        run.collector.served(false);
+        assert!(run.collector.unserved.lock().is_empty());
+    });
+}
+
+/// Upstream: operations.go, deleteObject.
+#[test]
+fn what_changes_before_every_deletion_is_deleted_all_the_same() {
+    run_paused(async {
+        let mut run = custom_owners(1).await;
+        run.world().with(|state| {
+            state.hot = true;
+            state.remove_all("Custom");
+        });
+        run.show_all();
+        while run.work().await {}
+        assert!(run.failed.is_empty());
+        assert_eq!(run.world().with(|state| state.objects().count()), 0);
+    });
+}
+
+#[test]
+fn one_living_owner_of_many_is_asked_for_and_no_more() {
+    run_paused(async {
+        let mut run = Run::new(7);
+        run.world().with(|state| {
+            state.faults = false;
+            let owners = (0..1000).map(|n| state.add("Custom", &format!("c{n}"), vec![])).collect();
+            state.add("Thing", "t", owners);
+        });
+        run.show_all();
+        while run.work().await {}
+        run.world().with(|state| {
+            state.reads = 0;
+            state.remove("Custom", "c500");
+        });
+        run.show_all();
+        while run.work().await {}
+        assert_eq!(run.world().with(|state| state.reads), 2);
+        let owners = |state: &mut State| state.objects().map(|(_, meta)| meta.owner_references.len()).max();
+        assert_eq!(run.world().with(owners), Some(999));
+    });
 }

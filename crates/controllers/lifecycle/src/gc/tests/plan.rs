@@ -1,7 +1,7 @@
-use flyball_api::{ObjectMeta, OwnerReference, Timestamp};
+use flyball_api::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp};
 use flyball_client::Propagation;
 
-use crate::gc::plan::{Dependents, Standing, Verdict, judge};
+use crate::gc::plan::{Dependents, Standing, Verdict, judge, version_to_delete};
 
 /// An object with one owner for each letter: `s`olid, `a`bsent, `w`aiting, `o`utlived; with these finalizers, of which
 /// `deleting` means that it is being deleted.
@@ -69,5 +69,36 @@ fn owners_decide() {
     ];
     for (case, owners, finalizers, dependents, want) in table {
         assert_eq!(verdict(owners, finalizers, dependents), want, "{case}");
+    }
+}
+
+#[test]
+fn what_changes_all_the_time_is_deleted_in_any_version() {
+    let seen = |text: &str| {
+        let (version, owners) = text.split_once(' ').unwrap();
+        let reference = |name: char| OwnerReference {
+            uid: name.to_string().as_str().into(),
+            ..OwnerReference::default()
+        };
+        ObjectMeta {
+            resource_version: ResourceVersion(version.parse().unwrap()),
+            owner_references: owners.chars().map(reference).collect(),
+            ..ObjectMeta::default()
+        }
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                                   refused      seen     deleted in
+        ("the first time",                         "",          "7 ab",  Some(7)),
+        ("changed, but not its owners",            "5 ab",      "7 ab",  None),
+        ("one owner more",                         "5 a",       "7 ab",  Some(7)),
+        ("one owner less",                         "5 ab",      "7 a",   Some(7)),
+        ("another owner",                          "5 a",       "7 b",   Some(7)),
+        ("their order",                            "5 ab",      "7 ba",  Some(7)),
+        ("not changed: refused for other reasons", "7 ab",      "7 ab",  Some(7)),
+    ];
+    for (case, refused, now, want) in table {
+        let refused = (!refused.is_empty()).then(|| seen(refused));
+        assert_eq!(version_to_delete(refused.as_ref(), &seen(now)), want.map(ResourceVersion), "{case}");
     }
 }

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
 
-use crate::gc::identity::{Identity, Kind};
+use crate::gc::identity::{Identity, Item, Kind};
 use crate::gc::invariants::may_be_collected;
 use crate::gc::server::Server;
 use crate::gc::{FOREGROUND, ORPHAN};
@@ -52,6 +52,12 @@ pub(super) struct State {
     given_up: BTreeSet<Uid>,
     /// Owners that the collector has let go after it freed their dependents.
     outlived: BTreeSet<Uid>,
+    /// Kinds that the server does not serve any more, and whether discovery has said so.
+    pub(super) unserved: BTreeMap<&'static str, bool>,
+    /// Whether somebody changes an object just before each deletion of it arrives.
+    pub(super) hot: bool,
+    /// Reads that were asked for.
+    pub(super) reads: usize,
     /// Whether anybody meddles and anything fails.
     pub(super) faults: bool,
     /// What must never happen, and did.
@@ -70,6 +76,9 @@ impl World {
                 cached: Objects::new(),
                 given_up: BTreeSet::new(),
                 outlived: BTreeSet::new(),
+                unserved: BTreeMap::new(),
+                hot: false,
+                reads: 0,
                 faults: true,
                 broken: vec![],
             }),
@@ -101,6 +110,43 @@ impl State {
             None => self.objects.remove(&at),
         };
         self.unseen[at.0].push((old, new));
+    }
+
+    /// Creates an object with these owners, and gives back what refers to it.
+    pub(super) fn add(&mut self, kind: &str, name: &str, owners: Vec<OwnerReference>) -> OwnerReference {
+        let at = KINDS.iter().position(|other| *other == kind).unwrap_or_default();
+        let key = Key::new("n", name);
+        let meta = ObjectMeta {
+            name: key.name.clone(),
+            namespace: key.namespace.clone(),
+            uid: Uid::from(format!("{kind}-{name}").as_str()),
+            owner_references: owners.into(),
+            ..ObjectMeta::default()
+        };
+        let uid = meta.uid.clone();
+        self.put((at, key), Some(meta));
+        OwnerReference {
+            api_version: "v1".into(),
+            kind: kind.into(),
+            name: name.into(),
+            uid,
+            ..OwnerReference::default()
+        }
+    }
+
+    pub(super) fn remove(&mut self, kind: &str, name: &str) {
+        let at = KINDS.iter().position(|other| *other == kind).unwrap_or_default();
+        self.put((at, Key::new("n", name)), None);
+    }
+
+    pub(super) fn remove_all(&mut self, kind: &str) {
+        let all: Vec<_> = self.objects.keys().filter(|(n, _)| KINDS[*n] == kind).cloned().collect();
+        all.into_iter().for_each(|at| self.put(at, None));
+    }
+
+    pub(super) fn items(&self, kind: &str) -> Vec<Item> {
+        let all = self.objects().filter(|(other, _)| *other == kind);
+        all.map(|(kind, meta)| Item { uid: meta.uid.clone(), kind: kind.into(), key: meta.key() }).collect()
     }
 
     /// Somebody else does something.
@@ -293,7 +339,10 @@ fn failure(code: u16, reason: &str, name: &str) -> Error {
 
 impl Server for World {
     fn resource(&self, _: &str, kind: &str) -> Option<ResourceType> {
-        KINDS.contains(&kind).then(|| resource(kind))
+        let mut state = self.state.lock();
+        // Sometimes discovery does not show it yet.
+        let is_known = !state.unserved.get(kind).copied().unwrap_or_default() && !state.chance(40);
+        (KINDS.contains(&kind) && is_known).then(|| resource(kind))
     }
 
     fn is_followed(&self) -> bool {
@@ -307,7 +356,11 @@ impl Server for World {
 
     async fn read(&self, resource: &ResourceType, object: &Identity) -> Result<ObjectMeta, Error> {
         let mut state = self.state.lock();
+        state.reads += 1;
         state.travel()?;
+        if state.unserved.contains_key(resource.kind.as_str()) {
+            return Err(failure(404, "NotFound", ""));
+        }
         let found = state.objects.get(&state.at(resource, object)).cloned();
         state.answer()?;
         found.ok_or_else(|| failure(404, "NotFound", &object.name))
@@ -321,15 +374,25 @@ impl Server for World {
         _: &str,
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
-        state.travel()?;
         let at = state.at(resource, object);
-        let Some(meta) = state.objects.get(&at).cloned() else {
+        let sent = state.objects.get(&at).cloned();
+        state.travel()?;
+        if state.hot
+            && let Some(meta) = state.objects.get(&at).cloned()
+        {
+            state.put(at.clone(), Some(ObjectMeta { generation: meta.generation + 1, ..meta }));
+        }
+        let Some(mut meta) = state.objects.get(&at).cloned() else {
             return Err(failure(404, "NotFound", &object.name));
         };
         let is_as_seen = options.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
             && options.resource_version.is_none_or(|version| version == meta.resource_version);
         if !is_as_seen {
             return Err(failure(409, "Conflict", &object.name));
+        }
+        if options.resource_version.is_none() {
+            // Who insists on no version cannot heed an owner that was added on the way.
+            meta = sent.filter(|sent| sent.uid == meta.uid).unwrap_or(meta);
         }
         let owner = |reference: &OwnerReference| {
             let owner = state.owner(&meta.namespace, reference);
