@@ -18,7 +18,7 @@ pub use manager::RunningManager;
 use crate::audit::Entry;
 use crate::cluster::Pki;
 use crate::door::Door;
-use crate::faults::Faults;
+use crate::faults::{Faults, Hole};
 use crate::features::Features;
 use crate::golden::clock::Clock;
 
@@ -34,6 +34,7 @@ pub struct Embedded {
     pki: Pki,
     read: u64,
     faults: Option<Arc<Faults>>,
+    hole: Option<Arc<Hole>>,
     time_stands: bool,
     _folder: tempfile::TempDir,
 }
@@ -65,7 +66,16 @@ impl Embedded {
             audit_entries: AUDIT_ENTRIES,
             ..Options::default()
         })?;
-        Ok(Self { server, clock, pki, read: 0, faults: None, time_stands: false, _folder: folder })
+        Ok(Self {
+            server,
+            clock,
+            pki,
+            read: 0,
+            faults: None,
+            hole: None,
+            time_stands: false,
+            _folder: folder,
+        })
     }
 
     /// The time in the cluster.
@@ -105,6 +115,11 @@ impl Embedded {
         self.faults = Some(faults);
     }
 
+    /// Puts a hole into the way of controller managers that are started from now on.
+    pub fn put_hole(&mut self, hole: Arc<Hole>) {
+        self.hole = Some(hole);
+    }
+
     /// Stops the clocks of controller managers that are started from now on, though not their patience: what they
     /// do is not due to the time.
     pub fn stop_managers_clocks(&mut self) {
@@ -123,6 +138,10 @@ impl Embedded {
     /// A controller manager's way in.
     fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
         let way: Arc<dyn Transport> = Arc::new(door::Distant::new(self.transport(token)));
+        let way = match &self.hole {
+            Some(hole) => hole.over(way),
+            None => way,
+        };
         match &self.faults {
             Some(faults) => faults.over(way),
             None => way,

@@ -4,6 +4,7 @@
 //! A seed first picks a *mix* (how likely each kind of fault is; some never), then every single fault. So each seed
 //! is a world of its own, and a run can be repeated. Faults can be switched off: then what was broken must heal.
 
+mod hole;
 mod requests;
 mod watches;
 
@@ -18,6 +19,8 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::Notify;
+
+pub use hole::Hole;
 
 /// How likely each kind of fault is, between 0 and 1.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,9 +10,9 @@
 //!   lost nodes.
 //! - Upstream: `pkg/controller/nodelifecycle`. What differs: rates follow from the state of the zones at every look,
 //!   a pod is told of only if it was marked, a node that comes back under its old name is a new one, and time in
-//!   which leases could not be watched is not held against any node.
+//!   which leases could not be watched, or nothing at all came through their watch, is not held against any node.
 //!
-//! Reading order: [`health`] (was it heard of?), [`status`] (what is written of a lost node), [`zone`] (how does its
+//! Reading order: [`health`] (was it heard of?), [`sight`] (could it have been?), [`status`] (what is written of a lost node), [`zone`] (how does its
 //! zone fare?), [`plan`] (what follows), [`pacing`] (who is tainted when), [`taints`], [`labels`].
 
 pub mod health;
@@ -22,6 +22,7 @@ mod metrics;
 mod monitor;
 pub mod pacing;
 pub mod plan;
+pub mod sight;
 pub mod status;
 mod sync;
 mod tainter;

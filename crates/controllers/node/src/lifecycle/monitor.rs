@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Key, Lease, Node, Object, ResourceVersion, Uid};
-use flyball_cache::Informer;
+use flyball_cache::{Informer, Progress};
 use flyball_runtime::Chain;
 use futures::{StreamExt, stream};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::health::{Graces, Health, Moment, Sign, observe};
 use super::metrics::Numbers;
 use super::plan::{Action, View, plan};
+use super::sight::{Hearing, Sight};
 use super::status::{Ready, lost, readiness};
 use super::tainter::Tainter;
 use super::taints::{is_evicted, no_execute, welcome};
@@ -54,6 +55,7 @@ pub(super) struct Memory {
     owed: FxHashSet<SmolStr>,
     dark: bool,
     blind: bool,
+    hearing: Hearing,
     last_round: Option<Instant>,
 }
 
@@ -110,7 +112,15 @@ impl Monitor {
     fn open_eyes(&mut self) -> bool {
         let now = Instant::now();
         let since = self.memory.last_round.replace(now).unwrap_or(now);
-        let sighted = self.leases.health().is_healthy() && self.nodes.health().is_healthy();
+        let counts = self.leases.counts();
+        self.memory.hearing.listen(counts.events + counts.bookmarks + counts.pages, now);
+        let is_healthy = self.leases.health().is_healthy() && self.nodes.health().is_healthy();
+        let sight = self.memory.hearing.sight(is_healthy, self.graces.monitor, now);
+        if sight != Sight::Clear && is_healthy {
+            // Where leases are hardly ever renewed, this shows that the server is there; else that it is not.
+            self.leases.refresh();
+        }
+        let sighted = sight != Sight::Blind;
         if std::mem::replace(&mut self.memory.blind, !sighted) != self.memory.blind {
             tracing::info!(
                 sighted,

@@ -3,6 +3,7 @@
 mod health;
 mod pacing;
 mod plan;
+mod sight;
 mod taints;
 mod zone;
 
