@@ -15,5 +15,6 @@ pub mod golden;
 pub mod load;
 pub mod nodes;
 pub mod ours;
+pub mod proxy;
 pub mod testbed;
 pub mod trial;

@@ -17,6 +17,7 @@ mod process;
 mod usage;
 mod watchdog;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -248,6 +249,20 @@ impl Cluster {
     /// The administrator's way in, without discovery.
     pub fn door(&self) -> &Arc<dyn Door> {
         &self.door
+    }
+
+    /// Where the API server listens.
+    pub fn apiserver_address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.ports.api))
+    }
+
+    /// Writes a kubeconfig by which the controller manager reaches the API server at another address, such as a
+    /// proxy's. To be given as `--kubeconfig` with the further flags.
+    pub fn kubeconfig_by_way_of(&self, address: SocketAddr) -> anyhow::Result<PathBuf> {
+        let there = std::fs::read_to_string(self.dir.join("kcm.kubeconfig"))?;
+        let file = self.dir.join(format!("kcm-{}.kubeconfig", address.port()));
+        std::fs::write(&file, there.replace(&self.apiserver_address().to_string(), &address.to_string()))?;
+        Ok(file)
     }
 
     /// The audit log from its beginning.

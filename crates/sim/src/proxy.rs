@@ -1,0 +1,274 @@
+//! A bad network for tests: a TCP proxy in front of a server whose connections can be delayed, cut, reset or made to
+//! carry nothing, one by one and in each direction.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What one direction of a connection does with what it is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Carries it at once.
+    Pass,
+    /// Carries it later.
+    Delay(Duration),
+    /// Carries nothing, and does not say so. What is under way is held until it passes again.
+    Blackhole,
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Cut,
+    Reset,
+}
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From whoever connected.
+    ToServer,
+    /// From the server.
+    ToClient,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    to_server: Flow,
+    to_client: Flow,
+    end: Option<End>,
+}
+
+impl State {
+    fn flow(&self, direction: Direction) -> Flow {
+        match direction {
+            Direction::ToServer => self.to_server,
+            Direction::ToClient => self.to_client,
+        }
+    }
+}
+
+/// One connection through the proxy.
+pub struct Link {
+    state: watch::Sender<State>,
+    carried: AtomicU64,
+    open: AtomicBool,
+}
+
+impl Link {
+    /// What becomes of one direction from now on.
+    pub fn set(&self, direction: Direction, flow: Flow) {
+        self.state.send_modify(|state| match direction {
+            Direction::ToServer => state.to_server = flow,
+            Direction::ToClient => state.to_client = flow,
+        });
+    }
+
+    /// Carries nothing any more, without a word to either side.
+    pub fn blackhole(&self) {
+        self.set(Direction::ToServer, Flow::Blackhole);
+        self.set(Direction::ToClient, Flow::Blackhole);
+    }
+
+    /// Closes both ends.
+    pub fn cut(&self) {
+        self.state.send_modify(|state| state.end = Some(End::Cut));
+    }
+
+    /// Resets both ends.
+    pub fn reset(&self) {
+        self.state.send_modify(|state| state.end = Some(End::Reset));
+    }
+
+    /// Bytes carried so far, both ways.
+    pub fn carried(&self) -> u64 {
+        self.carried.load(Ordering::Relaxed)
+    }
+}
+
+/// A listener on loopback that passes everything on to one server; gone when dropped, with all its connections.
+pub struct Proxy {
+    address: SocketAddr,
+    links: Arc<Mutex<Vec<Arc<Link>>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Proxy {
+    /// Begins to pass connections on to `server`.
+    pub async fn start(server: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let links = Arc::new(Mutex::new(vec![]));
+        let known = Arc::clone(&links);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut running = JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                let passes = State { to_server: Flow::Pass, to_client: Flow::Pass, end: None };
+                let link = Arc::new(Link {
+                    state: watch::Sender::new(passes),
+                    carried: AtomicU64::new(0),
+                    open: AtomicBool::new(true),
+                });
+                known.lock().push(Arc::clone(&link));
+                running.spawn(async move {
+                    // A server that cannot be reached ends the connection, as it would without the proxy.
+                    let _ = carry(client, server, &link).await;
+                    link.open.store(false, Ordering::Relaxed);
+                });
+            }
+        });
+        Ok(Self { address, links, _tasks: tasks })
+    }
+
+    /// Where to connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The connections that are open, in the order in which they came. A blackholed one counts as open.
+    pub fn links(&self) -> Vec<Arc<Link>> {
+        self.links.lock().iter().filter(|link| link.open.load(Ordering::Relaxed)).cloned().collect()
+    }
+
+    /// The open connection that has carried the most.
+    pub fn busiest(&self) -> Option<Arc<Link>> {
+        self.links().into_iter().max_by_key(|link| link.carried())
+    }
+
+    /// How many connections there were in all.
+    pub fn accepted(&self) -> usize {
+        self.links.lock().len()
+    }
+}
+
+async fn carry(mut client: TcpStream, server: SocketAddr, link: &Link) -> std::io::Result<()> {
+    let mut server = TcpStream::connect(server).await?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let mut state = link.state.subscribe();
+    {
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        let both = async {
+            tokio::join!(
+                one_way(from_client, to_server, Direction::ToServer, link),
+                one_way(from_server, to_client, Direction::ToClient, link),
+            )
+        };
+        tokio::select! {
+            _ = both => {}
+            _ = state.wait_for(|state| state.end.is_some()) => {}
+        }
+    }
+    if link.state.borrow().end == Some(End::Reset) {
+        client.set_zero_linger()?;
+        server.set_zero_linger()?;
+    }
+    Ok(())
+}
+
+async fn one_way(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    direction: Direction,
+    link: &Link,
+) {
+    let mut state = link.state.subscribe();
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let read = from.read(&mut buffer).await.unwrap_or(0);
+        let flow = state.borrow().flow(direction);
+        if let Flow::Delay(time) = flow {
+            tokio::time::sleep(time).await;
+        }
+        // The end of a blackholed connection is not told either.
+        if state.wait_for(|state| state.flow(direction) != Flow::Blackhole).await.is_err() {
+            return;
+        }
+        if read == 0 {
+            let _ = to.shutdown().await;
+            return;
+        }
+        if to.write_all(buffer.get(..read).unwrap_or_default()).await.is_err() {
+            return;
+        }
+        link.carried.fetch_add(read as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that sends everything back.
+    async fn echo() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut tcp, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = tcp.split();
+                    tokio::io::copy(&mut read, &mut write).await
+                });
+            }
+        });
+        address
+    }
+
+    async fn says(tcp: &mut TcpStream, word: &[u8]) -> std::io::Result<Vec<u8>> {
+        tcp.write_all(word).await?;
+        let mut answer = vec![0; word.len()];
+        tcp.read_exact(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[tokio::test]
+    async fn a_blackholed_connection_holds_everything_and_others_go_on() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut first = TcpStream::connect(proxy.address()).await.unwrap();
+        assert_eq!(says(&mut first, b"hello").await.unwrap(), b"hello");
+        let link = proxy.busiest().unwrap();
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            link.set(direction, Flow::Blackhole);
+            let waiting = says(&mut first, b"anybody");
+            assert!(tokio::time::timeout(Duration::from_millis(200), waiting).await.is_err());
+            let mut second = TcpStream::connect(proxy.address()).await.unwrap();
+            assert_eq!(says(&mut second, b"me").await.unwrap(), b"me");
+            link.set(direction, Flow::Pass);
+            let mut held = [0; 7];
+            first.read_exact(&mut held).await.unwrap();
+            assert_eq!(&held, b"anybody");
+        }
+        link.set(Direction::ToClient, Flow::Delay(Duration::from_millis(1)));
+        assert_eq!(says(&mut first, b"later").await.unwrap(), b"later");
+    }
+
+    #[tokio::test]
+    async fn connections_end_in_both_ways() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        for reset in [false, true] {
+            let mut tcp = TcpStream::connect(proxy.address()).await.unwrap();
+            says(&mut tcp, b"hello").await.unwrap();
+            let link = proxy.links().pop().unwrap();
+            if reset {
+                link.reset()
+            } else {
+                link.cut()
+            }
+            let ended = tcp.read(&mut [0; 1]).await;
+            match reset {
+                false => assert_eq!(ended.unwrap(), 0),
+                true => assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset),
+            }
+        }
+        assert_eq!(proxy.accepted(), 2);
+    }
+}
