@@ -28,13 +28,12 @@ impl Engine {
         let mut set = JoinSet::new();
         for controller in controllers {
             let Some(start) = controller.start else { continue };
-            let engine = self.clone();
-            set.spawn(supervise(controller.name, start, move || engine.context(controller), orders.clone()));
+            set.spawn(supervise(self.context(controller), start, orders.clone()));
         }
         while set.join_next().await.is_some() {}
     }
 
-    /// The surroundings of one run of a controller.
+    /// The surroundings of a controller.
     fn context(&self, controller: &'static Controller) -> Arc<Context> {
         let identity = controller.identity.unwrap_or(self.shared.component);
         let client = match controller.identity {

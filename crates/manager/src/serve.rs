@@ -29,6 +29,7 @@ pub(crate) fn pages(
     clock: Clock,
 ) -> Pages {
     let (lease, health, heart) = (elector.map(Elector::health), health.clone(), Heartbeat::start());
+    let remarked = health.clone();
     let checks = move || {
         let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));
         let controllers = health.checks().into_iter().map(|(name, state)| (name.to_owned(), state));
@@ -43,6 +44,9 @@ pub(crate) fn pages(
         debug: prepared.options.config.generic.debugging.enable_profiling,
         metrics: metrics.clone(),
         checks: Arc::new(checks),
+        remarks: Arc::new(move || {
+            remarked.remarks().into_iter().map(|(name, remark)| (name.to_owned(), remark)).collect()
+        }),
         decisions: Some(Arc::new(decisions)),
         controllers: debug,
         set_verbosity,

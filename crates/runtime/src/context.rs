@@ -1,13 +1,16 @@
 //! What a controller is given: a clock, settings, caches, its own identity, and the ways to write and to tell.
 
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use flyball_api::{Key, Resource, ResourceType};
-use flyball_cache::{Informer, Informers};
+use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType};
+use flyball_cache::{AnyInformer, Change, Informer, Informers, MetaChange, Subscription};
 use flyball_client::{Client, Error, ListParams};
 use serde_json::Value;
 use smol_str::format_smolstr;
 
+use crate::alarm::{Alarm, Place, Sabotage};
 use crate::barrier::Barrier;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -17,6 +20,7 @@ use crate::events::Recorder;
 use crate::extensions::Extensions;
 use crate::gates::Gates;
 use crate::metrics::Metrics;
+use crate::under_way::UnderWay;
 use crate::writer::Writer;
 
 /// What all controllers of a process share.
@@ -44,7 +48,7 @@ pub struct Shared {
     pub extensions: Extensions,
 }
 
-/// The surroundings of one run of one controller.
+/// The surroundings of one controller, for as long as the process lasts: also when it has to be set up anew.
 pub struct Context {
     /// The controller's name.
     pub name: &'static str,
@@ -71,6 +75,9 @@ pub struct Context {
     /// What this manager brings along for its own controllers: a connection to a cloud, say.
     pub extensions: Extensions,
     pub(crate) barrier: Barrier,
+    pub(crate) under_way: UnderWay,
+    pub(crate) alarm: Alarm,
+    sabotage: Option<Arc<Sabotage>>,
     reader: Client,
     decisions: DecisionLog,
 }
@@ -107,6 +114,9 @@ impl Context {
             informers,
             client,
             events,
+            under_way: UnderWay::default(),
+            alarm: Alarm::new(name, metrics.clone()),
+            sabotage: extensions.get(),
             metrics,
             server_ca,
             debug,
@@ -140,6 +150,50 @@ impl Context {
     /// The way to write while reconciling `owner`.
     pub fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
         Writer::new(self, owner)
+    }
+
+    /// Calls `trigger` for every change in a cache, until what is returned is dropped. If it panics, the controller
+    /// is set up anew: what it had noted may no longer agree with the cache.
+    pub fn subscribe<T: Object>(
+        self: &Arc<Self>,
+        informer: &Informer<T>,
+        trigger: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
+    ) -> Subscription {
+        let cx = self.clone();
+        informer.subscribe(Box::new(move |change| cx.heed(&|| change.key(), || trigger(change))))
+    }
+
+    /// The same for a cache of any resource.
+    pub fn subscribe_meta(
+        self: &Arc<Self>,
+        informer: &dyn AnyInformer,
+        trigger: impl Fn(&MetaChange<'_>) + Send + Sync + 'static,
+    ) -> Subscription {
+        let cx = self.clone();
+        let key =
+            |change: &MetaChange<'_>| change.new.or(change.old).map(ObjectMeta::key).unwrap_or_default();
+        informer.subscribe_meta(Box::new(move |change| cx.heed(&|| key(change), || trigger(change))))
+    }
+
+    /// Calls a trigger. The informer counts a panic, too, and goes on.
+    fn heed(&self, key: &dyn Fn() -> Key, trigger: impl FnOnce()) {
+        let call = || {
+            if self.sabotage.is_some() {
+                self.tempt(Place::Trigger, &key());
+            }
+            trigger();
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+            self.alarm.ring(Place::Trigger, &key(), &*panic);
+            resume_unwind(panic);
+        }
+    }
+
+    /// The moment at which a test may have the controller panic.
+    pub(crate) fn tempt(&self, place: Place, what: &dyn Display) {
+        if let Some(sabotage) = &self.sabotage {
+            sabotage.tempt(self.name, place, what);
+        }
     }
 
     /// Logs a write that was made.

@@ -4,8 +4,9 @@
 //! In reading order: a controller is set up by a [`Start`] function, which declares triggers and workers in
 //! [`Tasks`]; a worker calls [`Reconcile::sync`] with a key; the sync reads caches through its [`Context`], and
 //! writes through a [`Writer`]; the [`Barrier`](barrier::Barrier) keeps the key back until the cache shows
-//! what was written; [`supervise`] starts all this again when it panics.
+//! what was written; [`supervise`] sets all this up again when it panics.
 
+mod alarm;
 pub mod barrier;
 mod clock;
 pub mod config;
@@ -27,9 +28,11 @@ pub mod serving;
 mod signal;
 mod supervisor;
 mod tasks;
+mod under_way;
 pub mod version;
 mod writer;
 
+pub use alarm::{Place, Sabotage};
 pub use clock::Clock;
 pub use context::{Context, Shared};
 pub use debug::{DebugPage, DebugPages, ShowDebug};

@@ -1,77 +1,153 @@
-//! Keys whose sync panicked. They wait, longer each time, so that one poisoned object cannot keep its
-//! controller from serving all others.
+//! Keys whose sync panicked. They wait, longer each time, and nobody waits with them: neither the other keys of their
+//! queue nor the controller.
 
-use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use flyball_api::Key;
+use flyball_queue::QueueKey;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
+use crate::health::Health;
+use crate::metrics::{Gauge, Metrics, QUARANTINED};
+
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Names a controller and an object (`replicaset-controller:ns/name`) whose sync is to panic, once; for tests
-/// of what happens then.
-const TEST_HOOK: &str = "FLYBALL_TEST_PANIC";
+/// How many keys of a controller are in quarantine, for all to see. They are no more when the run of the controller is over.
+pub(crate) struct Ward {
+    controller: &'static str,
+    health: Health,
+    shown: Gauge,
+    held: AtomicUsize,
+}
+
+impl Ward {
+    pub(crate) fn new(controller: &'static str, metrics: &Metrics, health: &Health) -> Self {
+        let shown = metrics.gauge(&QUARANTINED, &[controller]);
+        let ward = Self { controller, health: health.clone(), shown, held: AtomicUsize::new(0) };
+        ward.show(0);
+        ward
+    }
+
+    fn show(&self, held: usize) {
+        self.shown.set(held as f64);
+        self.health.quarantined(self.controller, held);
+    }
+
+    fn enter(&self) {
+        self.show(self.held.fetch_add(1, Ordering::Relaxed) + 1);
+    }
+
+    fn leave(&self) {
+        self.show(self.held.fetch_sub(1, Ordering::Relaxed) - 1);
+    }
+}
+
+impl Drop for Ward {
+    fn drop(&mut self) {
+        self.show(0);
+    }
+}
 
 struct Poisoned {
     panics: u32,
     until: Instant,
 }
 
-/// The poisoned keys of one controller; survives its restarts.
-#[derive(Clone, Default)]
-pub(crate) struct Quarantine {
-    keys: Arc<Mutex<FxHashMap<Key, Poisoned>>>,
-    hook: Arc<Mutex<Option<String>>>,
+/// The poisoned keys of one queue.
+pub(crate) struct Quarantine<K> {
+    keys: Mutex<FxHashMap<K, Poisoned>>,
+    ward: Arc<Ward>,
 }
 
-impl Quarantine {
-    pub(crate) fn new() -> Self {
-        Self { keys: Arc::default(), hook: Arc::new(Mutex::new(std::env::var(TEST_HOOK).ok())) }
+impl<K: QueueKey> Quarantine<K> {
+    pub(crate) fn new(ward: Arc<Ward>) -> Self {
+        Self { keys: Mutex::default(), ward }
     }
 
-    /// Puts a key away after its sync panicked.
-    pub(crate) fn add(&self, key: &Key, _why: &str) {
+    /// Puts a key away after its sync panicked, and says for how long.
+    pub(crate) fn add(&self, key: &K) -> Duration {
         let mut keys = self.keys.lock();
+        if !keys.contains_key(key) {
+            self.ward.enter();
+        }
         let poisoned = keys.entry(key.clone()).or_insert(Poisoned { panics: 0, until: Instant::now() });
-        let wait = FIRST.saturating_mul(1 << poisoned.panics.min(16)).min(LONGEST);
+        let wait = pause(poisoned.panics);
         poisoned.panics = poisoned.panics.saturating_add(1);
         poisoned.until = Instant::now() + wait;
+        wait
     }
 
     /// How long the key has to wait; `None` when it may be tried.
-    pub(crate) fn wait(&self, key: &Key) -> Option<Duration> {
+    pub(crate) fn wait(&self, key: &K) -> Option<Duration> {
         let keys = self.keys.lock();
+        if keys.is_empty() {
+            return None;
+        }
         let left = keys.get(key)?.until.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
     /// The key came through.
-    pub(crate) fn release(&self, key: &Key) {
+    pub(crate) fn release(&self, key: &K) {
         let mut keys = self.keys.lock();
-        if !keys.is_empty() {
-            keys.remove(key);
-        }
-    }
-
-    /// Panics if a test asked for it.
-    pub(crate) fn test_hook(&self, controller: &str, key: &Key) {
-        let mut hook = self.hook.lock();
-        let asked = hook.as_ref().is_some_and(|hook| *hook == format!("{controller}:{key}"));
-        if asked {
-            *hook = None;
-            drop(hook);
-            panic!("asked for by {TEST_HOOK}");
+        if !keys.is_empty() && keys.remove(key).is_some() {
+            self.ward.leave();
         }
     }
 }
 
-/// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
+/// The wait after so many panics before this one.
+fn pause(panics: u32) -> Duration {
+    FIRST.saturating_mul(1 << panics.min(16)).min(LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::{Quarantine, Ward, pause};
+    use crate::{Health, Metrics};
+
+    #[test]
+    fn waits_double_up_to_five_minutes() {
+        let seconds: Vec<u64> = (0..10).map(|panics| pause(panics).as_secs()).collect();
+        assert_eq!(seconds, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(pause(u32::MAX).as_secs(), 300);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_waits_by_itself_and_is_seen_until_it_comes_through() {
+        let (metrics, health) = (Metrics::default(), Health::default());
+        health.well("x");
+        let ward = Arc::new(Ward::new("x", &metrics, &health));
+        let (one, other) = (Quarantine::new(ward.clone()), Quarantine::new(ward));
+        let shown =
+            |n: &str| metrics.text().contains(&format!("flyball_quarantined_keys{{name=\"x\"}} {n}\n"));
+        assert!(shown("0"));
+
+        assert_eq!(one.add(&"bad"), Duration::from_secs(2));
+        other.add(&"worse");
+        assert!(shown("2"));
+        assert_eq!(health.checks(), [("x", Ok(()))], "a poisoned object is no reason to restart the process");
+        assert_eq!(health.remarks(), [("x", "2 keys in quarantine".to_owned())]);
+        assert_eq!(one.wait(&"bad"), Some(Duration::from_secs(2)));
+        assert_eq!(one.wait(&"worse"), None, "each queue has its own keys");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(one.wait(&"bad"), None);
+        assert_eq!(one.add(&"bad"), Duration::from_secs(4));
+        assert!(shown("2"), "it was there already");
+
+        one.release(&"bad");
+        one.release(&"never there");
+        assert!(shown("1"));
+        assert_eq!(one.add(&"bad"), Duration::from_secs(2), "what came through begins anew");
+        drop((one, other));
+        assert!(shown("0"));
+        assert_eq!(health.remarks(), []);
+    }
 }

@@ -1,31 +1,23 @@
-//! Keeps one controller running: starts it, notices when it panics, and starts it again, by itself.
+//! Keeps one controller running: starts it, hears when it panics, and sets it up anew, by itself.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use tokio::time::Instant;
 
+use crate::alarm::Place;
 use crate::context::Context;
 use crate::descriptor::{Start, StartError};
 use crate::health::Health;
-use crate::quarantine::{Quarantine, panic_text};
 use crate::signal::Signal;
 use crate::tasks::{Running, Tasks};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A controller that ran this long without a panic is trusted again.
-const TRUSTED_AFTER: Duration = Duration::from_secs(300);
-/// How long after a restart `/healthz` goes on telling of it: longer than a probe's period, so that it is seen.
-const TOLD_FOR: Duration = Duration::from_secs(15);
-
-/// How a run of a controller ended.
-enum Ended {
-    ShutDown,
-    Panicked,
-}
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// A controller that went this long without a panic is trusted again. More than the longest pause: one that panics
+/// as soon as it is set up never is.
+const TRUSTED_AFTER: Duration = Duration::from_secs(600);
 
 /// What the supervisor of a controller goes by.
 #[derive(Clone)]
@@ -34,91 +26,135 @@ pub struct Orders {
     pub leading: Signal,
     /// Given when everything shall end.
     pub shutdown: Signal,
-    /// How long running syncs may take to finish then.
+    /// How long running syncs may take to finish then, and before a controller is set up anew.
     pub grace: Duration,
     /// Where to tell how the controller is.
     pub health: Health,
 }
 
-/// Runs the controller `name` until shutdown. A panic in it is caught and counted, it restarts after a pause
-/// that grows, and nobody else notices.
-pub async fn supervise(name: &'static str, start: Start, context: impl Fn() -> Arc<Context>, orders: Orders) {
-    let Orders { leading, shutdown, grace, health } = orders;
-    let quarantine = Quarantine::new();
-    let mut pause = FIRST_PAUSE;
+/// Runs a controller until shutdown.
+///
+/// A panic in a sync is that key's business. After any other the controller is set up anew: what was sent is waited
+/// for, then `start` is called again and its triggers are shown the whole store. The context stays, and with it the
+/// barrier: what the last run wrote is still awaited. One that keeps panicking is set up ever less often. Between that, what is left of
+/// it goes on, so that an object on which a trigger panics costs the others nothing.
+pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
+    let (name, Orders { leading, shutdown, grace, health }) = (cx.name, orders);
+    let mut pace = Pace::new();
     loop {
-        let cx = context();
         let began = Instant::now();
-        let mut tasks = Tasks::new(cx.clone(), quarantine.clone(), health.complaint(name));
-        match std::panic::catch_unwind(AssertUnwindSafe(|| start(cx.clone(), &mut tasks))) {
-            Ok(Ok(())) => {}
-            Ok(Err(StartError::NotNeeded(why))) => {
+        cx.alarm.reset();
+        let tasks = match set_up(&cx, start, &health) {
+            Ok(tasks) => tasks,
+            Err(StartError::NotNeeded(why)) => {
                 tracing::info!(controller = name, why, "controller is not started");
                 return;
             }
-            Ok(Err(StartError::Misconfigured(why))) => {
+            Err(StartError::Misconfigured(why)) => {
                 tracing::error!(controller = name, why, "controller cannot start");
                 health.ill(name, why);
                 return;
             }
-            Err(panic) => {
-                tracing::error!(
-                    controller = name,
-                    panic = panic_text(&*panic),
-                    "a controller panicked at its start"
-                );
-            }
-        }
-        let ended = tokio::select! {
-            running = leading.given().then(|()| tasks.start()) => run(name, running, &health, &shutdown, grace).await,
-            () = shutdown.given() => Ended::ShutDown,
         };
-        if let Ended::ShutDown = ended {
+        let renewal = renewal(&cx, &mut pace, began, &health);
+        tokio::pin!(renewal);
+        let running = tokio::select! {
+            running = stand_by(tasks, &leading) => Some(running),
+            () = &mut renewal => None,
+            () = shutdown.given() => return,
+        };
+        if let Some(running) = running {
+            tracing::info!(controller = name, tasks = running.len(), "controller runs");
+            health.well(name);
+            tokio::select! {
+                () = renewal => {}
+                () = shutdown.given() => {}
+            }
+            running.drain(grace).await;
+        }
+        if shutdown.is_given() {
             return;
         }
-        if began.elapsed() >= TRUSTED_AFTER {
-            pause = FIRST_PAUSE;
-        }
-        cx.metrics.controller_panicked(name);
-        health.ill(name, "it panicked and is being restarted");
-        tracing::warn!(controller = name, ?pause, "restarting the controller");
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = shutdown.given() => return,
-        }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tracing::warn!(controller = name, "setting the controller up anew");
     }
 }
 
-async fn run(
-    name: &'static str,
-    mut running: Running,
-    health: &Health,
-    shutdown: &Signal,
-    grace: Duration,
-) -> Ended {
-    let recently_ill = health.checks().iter().any(|(check, state)| *check == name && state.is_err());
-    let told = tokio::time::sleep(if recently_ill { TOLD_FOR } else { Duration::ZERO });
-    tokio::pin!(told);
-    let mut telling = true;
-    tracing::info!(controller = name, tasks = running.set.len(), "controller runs");
-    loop {
-        tokio::select! {
-            () = &mut told, if telling => {
-                telling = false;
-                health.well(name);
-            }
-            () = shutdown.given() => {
-                running.close();
-                let finish = async { while running.set.join_next().await.is_some() {} };
-                let _ = tokio::time::timeout(grace, finish).await;
-                return Ended::ShutDown;
-            }
-            ended = running.set.join_next(), if !running.set.is_empty() => {
-                if ended.is_some_and(|ended| ended.is_err()) {
-                    return Ended::Panicked;
-                }
-            }
+/// Sets a controller up. `None` if it panicked meanwhile: nothing of it is left then.
+fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tasks>, StartError> {
+    let mut tasks = Tasks::new(cx.clone(), health);
+    let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        cx.tempt(Place::Start, &cx.name);
+        start(cx.clone(), &mut tasks)
+    }));
+    match started {
+        Ok(started) => started.map(|()| Some(tasks)),
+        Err(panic) => {
+            cx.alarm.ring(Place::Start, &cx.name, &*panic);
+            Ok(None)
+        }
+    }
+}
+
+/// Waits for leadership and full caches, then starts what was set up.
+async fn stand_by(tasks: Option<Tasks>, leading: &Signal) -> Running {
+    let Some(tasks) = tasks else { return std::future::pending().await };
+    leading.given().await;
+    tasks.start().await
+}
+
+/// Completes when a run that began at `began` is to give way to another: after a panic, though not too soon.
+async fn renewal(cx: &Context, pace: &mut Pace, began: Instant, health: &Health) {
+    let place = cx.alarm.rings().await;
+    health.panicked(cx.name, place);
+    let due = pace.next(began, Instant::now());
+    tokio::time::sleep_until(due).await;
+}
+
+/// How soon after it was set up a controller may be set up again.
+struct Pace {
+    pause: Duration,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { pause: FIRST_PAUSE }
+    }
+
+    /// When to set up again what was set up at `began` and panicked at `panicked`.
+    fn next(&mut self, began: Instant, panicked: Instant) -> Instant {
+        if panicked.duration_since(began) >= TRUSTED_AFTER {
+            self.pause = FIRST_PAUSE;
+        }
+        let due = panicked.max(began + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::Pace;
+
+    #[test]
+    fn what_keeps_panicking_is_set_up_ever_less_often_until_it_is_trusted_again() {
+        let mut pace = Pace::new();
+        #[rustfmt::skip]
+        let table = [
+            // ran for, then how long until it is set up anew
+            (1000, 0),
+            (0, 2), (0, 4), (1, 7), (0, 16), (20, 12), (100, 0), (0, 128), (0, 256), (0, 300), (299, 1), (599, 0), (0, 300),
+            (600, 0),
+            (0, 2),
+        ];
+        for (ran, want) in table {
+            let began = Instant::now();
+            let panicked = began + Duration::from_secs(ran);
+            let due = pace.next(began, panicked);
+            assert_eq!(due.duration_since(panicked).as_secs(), want, "after {ran} s");
         }
     }
 }

@@ -10,14 +10,16 @@ use flyball_cache::{Change, Informer, Origin, Subscription};
 use flyball_queue::{Backoff, Priority, Queue, QueueKey};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
+use crate::alarm::{Place, panic_text};
 use crate::context::Context;
 use crate::error::{Chain, Retry, SyncError};
-use crate::health::Complaint;
+use crate::health::{Complaint, Health};
 use crate::metrics::stale_skips;
-use crate::quarantine::{Quarantine, panic_text};
+use crate::quarantine::{Quarantine, Ward};
 use crate::signal::Signal;
 
 /// What is to happen to a key after a sync that did not fail.
@@ -74,7 +76,7 @@ impl<K: WorkKey, R: Reconcile<K>> AnyReconcile<K> for R {
 /// Collects what a controller runs. Nothing runs before the supervisor says so.
 pub struct Tasks {
     cx: Arc<Context>,
-    quarantine: Quarantine,
+    ward: Arc<Ward>,
     subscriptions: Vec<Subscription>,
     synced: Vec<BoxFuture<'static, ()>>,
     running: Vec<(String, BoxFuture<'static, ()>)>,
@@ -84,18 +86,18 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    pub(crate) fn new(cx: Arc<Context>, quarantine: Quarantine, complaint: Complaint) -> Self {
+    pub(crate) fn new(cx: Arc<Context>, health: &Health) -> Self {
         let (close, closing) = Signal::new();
         let closers: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(move || close.give())];
         Self {
+            ward: Arc::new(Ward::new(cx.name, &cx.metrics, health)),
+            complaint: health.complaint(cx.name),
             cx,
-            quarantine,
             subscriptions: vec![],
             synced: vec![],
             running: vec![],
             closers,
             closing,
-            complaint,
         }
     }
 
@@ -112,12 +114,19 @@ impl Tasks {
     /// A queue whose failing keys wait differently.
     pub fn queue_with<K: WorkKey>(&mut self, name: &'static str, backoff: Backoff) -> Queue<K> {
         let queue = Queue::new(backoff, self.cx.metrics.queue_observer(name));
+        // What a closed queue still holds is nobody's work.
+        let shown = Arc::new(Mutex::new(Some(queue.clone())));
         self.cx.metrics.watch_queue(name, {
-            let queue = queue.clone();
-            move || (queue.depth(), queue.work_in_hand())
+            let shown = shown.clone();
+            move || {
+                shown.lock().as_ref().map(|queue| (queue.depth(), queue.work_in_hand())).unwrap_or_default()
+            }
         });
         let closing = queue.clone();
-        self.closers.push(Box::new(move || closing.close()));
+        self.closers.push(Box::new(move || {
+            closing.close();
+            *shown.lock() = None;
+        }));
         queue
     }
 
@@ -129,19 +138,19 @@ impl Tasks {
 
     /// Begins with `preparation` at once, also on standby; no worker starts before it is finished.
     pub fn prepare(&mut self, preparation: impl Future<Output = ()> + Send + 'static) {
-        let mut begun = JoinSet::new();
-        begun.spawn(preparation);
-        let controller = self.cx.name;
-        self.synced.push(
-            async move {
-                while let Some(ended) = begun.join_next().await {
-                    if let Err(error) = ended {
-                        tracing::error!(controller, %error, "a preparation broke off; starting without it");
-                    }
-                }
+        let (cx, mut begun) = (self.cx.clone(), JoinSet::new());
+        begun.spawn(async move {
+            let preparation = async {
+                cx.tempt(Place::Preparation, &cx.name);
+                preparation.await;
+            };
+            if let Err(panic) = AssertUnwindSafe(preparation).catch_unwind().await {
+                cx.alarm.ring(Place::Preparation, &cx.name, &*panic);
+                // What it was to prepare must not start without it.
+                std::future::pending::<()>().await;
             }
-            .boxed(),
-        );
+        });
+        self.synced.push(async move { while begun.join_next().await.is_some() {} }.boxed());
     }
 
     /// Calls `trigger` for every change in a cache; it may only put keys into queues.
@@ -151,7 +160,7 @@ impl Tasks {
         trigger: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) {
         self.needs(informer);
-        self.subscriptions.push(informer.subscribe(Box::new(trigger)));
+        self.subscriptions.push(self.cx.subscribe(informer, trigger));
     }
 
     /// Puts the keys that `concerned` finds in every change of a cache into a queue, as urgent as the change is.
@@ -177,23 +186,36 @@ impl Tasks {
         reconciler: Arc<impl Reconcile<K>>,
     ) {
         let reconciler: Arc<dyn AnyReconcile<K>> = reconciler;
+        let quarantine = Arc::new(Quarantine::new(self.ward.clone()));
         for n in 0..count.max(1) {
-            let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), self.quarantine.clone());
+            let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), quarantine.clone());
             self.running.push((format!("worker {n}"), work.boxed()));
         }
     }
 
     /// Runs a loop of the controller's own beside its workers, once the caches are filled. It must end by
-    /// itself only when it has nothing left to do. At the end it is left where it waits; workers finish their keys.
+    /// itself only when it has nothing left to do. At the end it is left where it waits, though not for the answer to
+    /// a write; workers finish their keys.
     pub fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
-        let closing = self.closing.given();
+        let (name, cx, closing) = (name.into(), self.cx.clone(), self.closing.given());
+        let tempted = name.clone();
         let task = async move {
+            let end = async {
+                closing.await;
+                cx.under_way.none().await;
+            };
+            let task = async {
+                cx.tempt(Place::Loop, &tempted);
+                task.await;
+            };
             tokio::select! {
+                // First, so that the loop does not begin with another write in between.
+                biased;
+                () = end => {}
                 () = task => {}
-                () = closing => {}
             }
         };
-        self.running.push((name.into(), task.boxed()));
+        self.running.push((name, task.boxed()));
     }
 
     /// Waits for the caches, then starts everything. The subscriptions live as long as what is returned.
@@ -203,25 +225,41 @@ impl Tasks {
         let mut set = JoinSet::new();
         for (name, task) in running {
             let span = tracing::info_span!("controller", controller = cx.name, task = %name);
-            set.spawn(task.instrument(span));
+            set.spawn(heeded(cx.clone(), name, task).instrument(span));
         }
-        Running { set, closers, _subscriptions: subscriptions }
+        Running { set, closers, subscriptions }
+    }
+}
+
+/// Runs a task; if it panics the supervisor hears of it.
+async fn heeded(cx: Arc<Context>, name: String, task: BoxFuture<'static, ()>) {
+    if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
+        cx.alarm.ring(Place::Loop, &name, &*panic);
     }
 }
 
 /// A controller at work.
 pub(crate) struct Running {
-    pub(crate) set: JoinSet<()>,
+    set: JoinSet<()>,
     closers: Vec<Box<dyn Fn() + Send + Sync>>,
-    _subscriptions: Vec<Subscription>,
+    subscriptions: Vec<Subscription>,
 }
 
 impl Running {
-    /// Lets no worker take another key.
-    pub(crate) fn close(&self) {
+    /// How many tasks it has.
+    pub(crate) fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    /// Lets no worker take another key, and waits for those in hand. What takes longer than `grace` is left; the barrier
+    /// then learns by itself what became of its writes.
+    pub(crate) async fn drain(mut self, grace: Duration) {
+        self.subscriptions.clear();
         for close in &self.closers {
             close();
         }
+        let finish = async { while self.set.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(grace, finish).await;
     }
 }
 
@@ -238,11 +276,11 @@ async fn work<K: WorkKey>(
     cx: Arc<Context>,
     queue: Queue<K>,
     reconciler: Arc<dyn AnyReconcile<K>>,
-    quarantine: Quarantine,
+    quarantine: Arc<Quarantine<K>>,
 ) {
     while let Some(key) = queue.next().await {
         let object = key.object();
-        if let Some(wait) = quarantine.wait(object) {
+        if let Some(wait) = quarantine.wait(&key) {
             queue.add_after(key.clone(), wait);
             continue;
         }
@@ -260,12 +298,12 @@ async fn work<K: WorkKey>(
         let attempt = queue.failures(&key);
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
-            quarantine.test_hook(cx.name, object);
+            cx.tempt(Place::Sync, &*key);
             reconciler.sync_boxed(&key).await
         };
         match AssertUnwindSafe(sync).catch_unwind().instrument(span).await {
             Ok(Ok(next)) => {
-                quarantine.release(object);
+                quarantine.release(&key);
                 queue.forget(&key);
                 if let Next::After(delay) = next {
                     queue.add_after(key.clone(), delay);
@@ -273,11 +311,11 @@ async fn work<K: WorkKey>(
             }
             Ok(Err(error)) => after_failure(cx.name, &queue, &key, &error),
             Err(panic) => {
-                let text = panic_text(&*panic);
-                tracing::error!(controller = cx.name, key = %*key, panic = text, "a controller panicked; it is restarted");
-                quarantine.add(object, text);
-                // The supervisor sees the panic and restarts this controller, and no other.
-                std::panic::resume_unwind(panic);
+                let (panic, wait) = (panic_text(&*panic), quarantine.add(&key));
+                tracing::error!(controller = cx.name, key = %*key, panic, again_in = ?wait,
+                    "a sync panicked; its key is in quarantine");
+                cx.metrics.controller_panicked(cx.name, Place::Sync);
+                queue.add_after(key.clone(), wait);
             }
         }
     }

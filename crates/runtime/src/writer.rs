@@ -249,12 +249,18 @@ impl<'a> Writer<'a> {
     ) -> Result<A, Error> {
         let (cx, started) = (self.cx, Instant::now());
         let held = (verb != Verb::Create).then(|| cx.barrier.held(target.resource, &target.key)).flatten();
+        let hope = Hope::new(self, target.resource, unknown);
         let answer = request.await;
+        let unknown = hope.answered();
         let written = answer.as_ref().ok().and_then(seen);
         match (&answer, written) {
             (Ok(_), Some(meta)) => self.raise(target.resource, Awaited::after(target.resource, meta)),
             (Ok(_), None) => {}
-            (Err(error), _) if error.outcome_unknown() => self.raise(target.resource, unknown),
+            (Err(error), _) if error.outcome_unknown() => {
+                if let Some(unknown) = unknown {
+                    self.raise(target.resource, unknown);
+                }
+            }
             (Err(error), _) if lacks(error, &target.key) => {
                 // The cache is behind: it showed the object before the server was asked.
                 if let Some(uid) = held {
@@ -277,6 +283,35 @@ impl<'a> Writer<'a> {
             took_ms: started.elapsed(),
         });
         answer
+    }
+}
+
+/// A write that was sent. If it is dropped before the answer has come, nobody knows what became of it, and the barrier
+/// has to find out.
+struct Hope<'a> {
+    writer: &'a Writer<'a>,
+    resource: &'a ResourceType,
+    unknown: Option<Awaited>,
+}
+
+impl<'a> Hope<'a> {
+    fn new(writer: &'a Writer<'a>, resource: &'a ResourceType, unknown: Awaited) -> Self {
+        writer.cx.under_way.begin();
+        Self { writer, resource, unknown: Some(unknown) }
+    }
+
+    /// Gives back what to wait for if the answer tells nothing.
+    fn answered(mut self) -> Option<Awaited> {
+        self.unknown.take()
+    }
+}
+
+impl Drop for Hope<'_> {
+    fn drop(&mut self) {
+        if let Some(unknown) = self.unknown.take() {
+            self.writer.raise(self.resource, unknown);
+        }
+        self.writer.cx.under_way.end();
     }
 }
 

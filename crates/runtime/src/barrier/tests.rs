@@ -127,6 +127,7 @@ impl Transport for Wire {
                     let items = if server.lists { vec![Server::held()] } else { vec![] };
                     (200, whole(&json!({"metadata": {"resourceVersion": "9"}, "items": items})))
                 }
+                _ if server.answer.0 == 1 => std::future::pending().await,
                 _ if server.answer.0 == 0 => return Err(TransportError::Lost("no answer".into())),
                 _ => (server.answer.0, whole(&server.answer.1)),
             };
@@ -212,5 +213,18 @@ async fn a_lost_answer_is_asked_for_and_a_deletion_then_waited_for() {
     let lost = cx.writer(&owner).patch::<Thing>(&key, None, patch, "it is done with").await;
     assert!(lost.unwrap_err().outcome_unknown());
     // That the cache shows it as being deleted is not enough: the server has it no more.
+    waits_until_it_is_gone(&cx, &server, &owner).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_given_up_before_its_answer_is_asked_for() {
+    // It answers nothing, and the object is gone.
+    let server = Arc::new(Server { answer: (1, Value::Null), lists: false, watches: Default::default() });
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let writer = cx.writer(&owner);
+    let write = writer.delete::<Thing>(&key, DeleteOptions::default(), "it is in the way");
+    assert!(timeout(Duration::from_secs(1), write).await.is_err(), "no answer");
     waits_until_it_is_gone(&cx, &server, &owner).await;
 }

@@ -137,8 +137,10 @@ families! {
     STATEFULSET_STALE = counter("statefulset_controller_stale_sync_skips_total", Alpha, &["group", "resource"],
         "Syncs put off until the cache shows our own writes.");
 
-    CONTROLLER_PANICS = counter("flyball_controller_panics_total", Alpha, &["name"],
-        "Panics of a controller, after each of which it was restarted.");
+    CONTROLLER_PANICS = counter("flyball_controller_panics_total", Alpha, &["name", "place"],
+        "Panics of a controller. One in a sync costs its key a pause; after any other the controller is set up anew.");
+    QUARANTINED = gauge("flyball_quarantined_keys", Alpha, &["name"],
+        "Keys of a controller that wait because their sync panicked.");
     LOG_DROPPED = counter("flyball_log_lines_dropped_total", Alpha, &[],
         "Log lines that were not written, because nobody read the log.");
     INFORMER_QUEUED = gauge("informer_queued_items", Alpha, &["group", "name", "resource", "version"],
@@ -146,7 +148,7 @@ families! {
     INFORMER_LATENCY = histogram("informer_processing_latency_seconds", Alpha, &["group", "name", "resource", "version"],
         &flyball_cache::TOLD_WITHIN, "How long it takes to tell everybody of a change.");
     INFORMER_PANICS = counter("flyball_informer_handler_panics_total", Alpha, &["resource"],
-        "Panics on a change, which was lost to the controller that panicked.");
+        "Panics on a change. The controller that panicked was set up anew.");
     INFORMER_RELISTS = counter("flyball_informer_relists_total", Alpha, &["resource"],
         "Full lists after the first one, because a watch had lost its place.");
     INFORMER_OBJECTS = gauge("flyball_informer_objects", Alpha, &["resource"], "Objects in a cache.");

@@ -14,7 +14,7 @@ use super::{
     WORKQUEUE_LONGEST, WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED,
     WORKQUEUE_WORK_DURATION, process,
 };
-use crate::{gates::Gates, version};
+use crate::{alarm::Place, gates::Gates, version};
 
 /// Counts what happens in one queue.
 #[derive(Debug)]
@@ -150,9 +150,9 @@ impl Metrics {
         probes.push(Box::new(probe));
     }
 
-    /// A controller panicked.
-    pub fn controller_panicked(&self, name: &str) {
-        self.counter(&CONTROLLER_PANICS, &[name]).inc();
+    /// A controller panicked somewhere.
+    pub fn controller_panicked(&self, name: &str, place: Place) {
+        self.counter(&CONTROLLER_PANICS, &[name, place.as_str()]).inc();
     }
 
     /// Tells which gates are on.

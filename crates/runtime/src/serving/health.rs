@@ -5,20 +5,21 @@ use std::fmt::Write;
 use http::StatusCode;
 
 use super::{
-    Checks,
+    Pages,
     answer::{Answer, text},
     routes::Query,
 };
-use crate::metrics::{HEALTHCHECK, HEALTHCHECKS, Metrics};
+use crate::metrics::{HEALTHCHECK, HEALTHCHECKS};
 
 /// Runs all checks but those excluded and says how it went; `page` is `healthz`, `livez` or `readyz`.
-pub(super) fn health(page: &'static str, query: &Query, checks: &Checks, metrics: &Metrics) -> Answer {
+pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer {
+    let (metrics, remarks) = (&pages.metrics, (pages.remarks)());
     let mut excluded = query.all("exclude");
     excluded.sort_unstable();
     excluded.dedup();
     let mut lines = String::new();
     let mut failed = false;
-    for (name, result) in with_ping(checks()) {
+    for (name, result) in with_ping((pages.checks)()) {
         if let Some(at) = excluded.iter().position(|excluded| *excluded == name) {
             excluded.remove(at);
             let _ = writeln!(lines, "[+]{name} excluded: ok");
@@ -30,7 +31,8 @@ pub(super) fn health(page: &'static str, query: &Query, checks: &Checks, metrics
         metrics.counter(&HEALTHCHECKS, &[&name, status, page]).inc();
         match result {
             Ok(()) => {
-                let _ = writeln!(lines, "[+]{name} ok");
+                let remark = remarks.get(&name).map(|remark| format!(" ({remark})")).unwrap_or_default();
+                let _ = writeln!(lines, "[+]{name} ok{remark}");
             }
             Err(reason) => {
                 failed = true;

@@ -54,6 +54,9 @@ pub const COMPONENT: &str = "kube-controller-manager";
 /// Health checks by name, in the order in which they are shown, with the reason where one fails.
 pub type Checks = Arc<dyn Fn() -> Vec<(String, Result<(), String>)> + Send + Sync>;
 
+/// What else there is to say of what is checked, whether its check passes or not: by name. Anybody may read it.
+pub type Remarks = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
+
 /// Which decisions are wanted; what is empty is not asked about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DecisionFilter {
@@ -90,6 +93,8 @@ pub struct Pages {
     pub metrics: Metrics,
     /// Health checks.
     pub checks: Checks,
+    /// Remarks on them.
+    pub remarks: Remarks,
     /// Decisions.
     pub decisions: Option<Arc<dyn DecisionSource>>,
     /// What controllers show about themselves.

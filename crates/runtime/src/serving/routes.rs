@@ -80,7 +80,7 @@ pub(super) fn reads_body(method: &Method, path: &str) -> bool {
 /// The page at a path, for somebody who may see it.
 pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> Answer {
     let query = Query::parse(head.uri.query());
-    let health = |page| health(page, &query, &pages.checks, &pages.metrics);
+    let health = |page| health(page, &query, pages);
     match path {
         "/healthz" => health("healthz"),
         "/livez" => health("livez"),

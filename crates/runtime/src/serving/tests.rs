@@ -87,6 +87,7 @@ fn pages() -> Pages {
         checks: Arc::new(|| {
             vec![("leaderElection".to_owned(), Ok(())), ("job-controller".to_owned(), Ok(()))]
         }),
+        remarks: Arc::new(BTreeMap::new),
         decisions: None,
         controllers: controllers(),
         set_verbosity: None,
@@ -267,6 +268,12 @@ async fn health_tells_of_every_check_and_withholds_reasons() {
     for (path, want) in table {
         assert_eq!(bench.get(path, &[]).await.2, want, "{path}");
     }
+    pages.remarks =
+        Arc::new(|| BTreeMap::from([("job-controller".to_owned(), "1 key in quarantine".to_owned())]));
+    let remarked = Bench::new(pages.clone(), AuthenticationOptions::default());
+    assert_eq!(remarked.get("/healthz", &[]).await.2, "ok");
+    let verbose = "[+]leaderElection ok\n[+]job-controller ok (1 key in quarantine)\nhealthz check passed\n";
+    assert_eq!(remarked.get("/healthz?verbose", &[]).await.2, verbose);
     pages.checks = Arc::new(|| vec![("ill".to_owned(), Err("the database is on fire".to_owned()))]);
     let bench = Bench::new(pages, AuthenticationOptions::default());
     let (status, answer, body) = bench.get("/healthz", &[]).await;

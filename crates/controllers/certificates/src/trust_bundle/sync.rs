@@ -63,10 +63,10 @@ impl Controller {
         let only = Filter { fields: Some(format!("spec.signerName={SIGNER}")), ..Filter::default() };
         let informer = self.cx.informers.filtered_as::<ClusterTrustBundle>(&resource, only);
         let ours = Key::cluster(name(&self.bundle).as_str());
-        let changes = informer.subscribe(Box::new({
+        let changes = self.cx.subscribe(&informer, {
             let (queue, ours) = (queue.clone(), ours.clone());
             move |change| queue.add(ours.clone(), priority(change.origin))
-        }));
+        });
         informer.synced().await;
         if self.published.set(Published { informer, _changes: changes }).is_ok() {
             queue.add(ours, Priority::Change);

@@ -194,7 +194,7 @@ impl Monitors {
         let (collector, news, followed) = (self.collector.clone(), self.news.clone(), self.followed.clone());
         let (tells_of_others, changes) = (defines_resources(resource), self.changes.clone());
         let is_heard = Arc::new(AtomicBool::new(true));
-        let subscription = informer.subscribe_meta(Box::new({
+        let subscription = self.cx.subscribe_meta(&*informer, {
             let is_heard = is_heard.clone();
             move |change| {
                 changes.through(|| {
@@ -207,7 +207,7 @@ impl Monitors {
                     news.notify_one();
                 }
             }
-        }));
+        });
         let monitor = Monitor { informer: informer.clone(), is_heard, _subscription: subscription };
         self.running.lock().insert(resource.clone(), monitor);
         informer

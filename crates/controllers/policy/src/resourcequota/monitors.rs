@@ -171,29 +171,29 @@ impl Monitors {
         let features = board.features;
         if *resource == Pod::TYPE {
             let (pods, clock) = (cx.informer::<Pod>(), cx.clock);
-            let subscription = pods.subscribe(Box::new(move |change| {
+            let subscription = cx.subscribe(&pods, move |change| {
                 if triggers::pod_gave_back(change, features.resize, clock.now()) {
                     board.replenish(&id, &change.object().metadata.namespace);
                 }
-            }));
+            });
             return (Objects::Pods(pods.store().clone()), vec![pods], subscription);
         }
         if *resource == Service::TYPE {
             let services = cx.informer::<Service>();
-            let subscription = services.subscribe(Box::new(move |change| {
+            let subscription = cx.subscribe(&services, move |change| {
                 if triggers::service_gave_back(change) {
                     board.replenish(&id, &change.object().metadata.namespace);
                 }
-            }));
+            });
             return (Objects::Services(services.store().clone()), vec![services], subscription);
         }
         if *resource == PersistentVolumeClaim::TYPE {
             let claims = cx.informer::<PersistentVolumeClaim>();
-            let subscription = claims.subscribe(Box::new(move |change| {
+            let subscription = cx.subscribe(&claims, move |change| {
                 if triggers::claim_gave_back(change) {
                     board.replenish(&id, &change.object().metadata.namespace);
                 }
-            }));
+            });
             return (Objects::VolumeClaims(claims.store().clone()), vec![claims], subscription);
         }
         let (objects, informers) = match *resource == ResourceClaim::TYPE && features.devices {
@@ -205,11 +205,11 @@ impl Monitors {
                 (Objects::Others(Box::new(count)), vec![informer])
             }
         };
-        let subscription = informers[0].subscribe_meta(Box::new(move |change| {
+        let subscription = cx.subscribe_meta(&*informers[0], move |change| {
             if let Some(gone) = change.old.filter(|_| triggers::is_gone(change)) {
                 board.replenish(&id, &gone.namespace);
             }
-        }));
+        });
         (objects, informers, subscription)
     }
 
