@@ -4,8 +4,8 @@
 //! of objects there are, however fast they change. Its promises:
 //!
 //! - a key is never handed to two workers at once; what arrives meanwhile makes it come back afterwards;
-//! - keys come in order of arrival within a [`Priority`], and a fresh change never waits behind the keys
-//!   of an initial list or a resync;
+//! - keys come in order of arrival within a [`Priority`]; a fresh change waits behind no more than one in eight keys
+//!   of an initial list or a resync, which in turn are never starved;
 //! - a key can be asked for later, and a failing key waits longer each time ([`Backoff`]), all failing keys
 //!   together being held to an overall rate.
 //!
@@ -114,7 +114,7 @@ impl<K: QueueKey> Queue<K> {
         loop {
             let arrived = self.shared.arrived.notified();
             let now = Instant::now();
-            let (taken, due, more) = {
+            let (taken, alarm, more) = {
                 let mut state = self.shared.state.lock();
                 if state.is_closed() {
                     return None;
@@ -122,7 +122,9 @@ impl<K: QueueKey> Queue<K> {
                 for _ in 0..state.promote_due(now) {
                     self.shared.observer.added();
                 }
-                (state.take(now), state.next_due(), state.depth() > 0)
+                let taken = state.take(now);
+                let alarm = if taken.is_none() { state.set_alarm() } else { None };
+                (taken, alarm, state.depth() > 0 || state.needs_alarm())
             };
             if let Some((key, waited)) = taken {
                 self.shared.observer.taken(waited);
@@ -131,11 +133,15 @@ impl<K: QueueKey> Queue<K> {
                 }
                 return Some(Taken { key: Some(key), queue: self.clone(), since: now });
             }
-            match due {
-                Some(due) => tokio::select! {
-                    () = arrived => {}
-                    () = tokio::time::sleep_until(due) => {}
-                },
+            match alarm {
+                Some(due) => {
+                    let mut alarm = Alarm { queue: self, due: Some(due) };
+                    tokio::select! {
+                        () = arrived => {}
+                        () = tokio::time::sleep_until(due) => {}
+                    }
+                    alarm.end();
+                }
                 None => arrived.await,
             }
         }
@@ -180,6 +186,29 @@ impl<K: QueueKey> Queue<K> {
         if again {
             self.shared.observer.added();
             self.shared.arrived.notify_one();
+        }
+    }
+}
+
+/// The one timer of all idle workers of a queue. A worker that goes away while it has it wakes another, which sets it
+/// anew.
+struct Alarm<'a, K: QueueKey> {
+    queue: &'a Queue<K>,
+    due: Option<Instant>,
+}
+
+impl<K: QueueKey> Alarm<'_, K> {
+    /// Gives it up; true if somebody has to set it anew.
+    fn end(&mut self) -> bool {
+        let mut state = self.queue.shared.state.lock();
+        self.due.take().is_some_and(|due| state.clear_alarm(due))
+    }
+}
+
+impl<K: QueueKey> Drop for Alarm<'_, K> {
+    fn drop(&mut self) {
+        if self.end() {
+            self.queue.shared.arrived.notify_one();
         }
     }
 }

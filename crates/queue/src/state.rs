@@ -11,6 +11,9 @@ use tokio::time::Instant;
 use crate::backoff::Bucket;
 use crate::{Backoff, Priority, QueueKey};
 
+/// After so many changes in a row comes a key of the sweep, if one waits: under lasting load it would never be looked at.
+const CHANGES_IN_A_ROW: u32 = 7;
+
 /// Where one key stands. A key with no entry is neither wanted, nor worked on, nor failing.
 #[derive(Default)]
 struct Entry {
@@ -35,6 +38,10 @@ pub(crate) struct State<K: QueueKey> {
     /// One lane per priority. A key that was promoted leaves a leftover in the slower lane.
     lanes: [VecDeque<K>; 2],
     later: BinaryHeap<Reverse<(Instant, K)>>,
+    /// Changes handed out in a row while the sweep waited.
+    passed_over: u32,
+    /// When an idle worker is going to wake up for the first delayed key.
+    alarm: Option<Instant>,
     ready: usize,
     delayed: usize,
     backoff: Backoff,
@@ -48,6 +55,8 @@ impl<K: QueueKey> State<K> {
             entries: FxHashMap::default(),
             lanes: [VecDeque::new(), VecDeque::new()],
             later: BinaryHeap::new(),
+            passed_over: 0,
+            alarm: None,
             ready: 0,
             delayed: 0,
             bucket: Bucket::new(backoff.rate, backoff.burst),
@@ -128,7 +137,12 @@ impl<K: QueueKey> State<K> {
 
     /// Hands out the next key with the time that it has waited.
     pub(crate) fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
-        for lane in [Priority::Change, Priority::Sweep] {
+        let is_turn_of_sweep = self.passed_over >= CHANGES_IN_A_ROW;
+        let order = match is_turn_of_sweep {
+            true => [Priority::Sweep, Priority::Change],
+            false => [Priority::Change, Priority::Sweep],
+        };
+        for lane in order {
             while let Some(key) = self.lanes[lane as usize].pop_front() {
                 let Some(entry) = self.entries.get_mut(&key) else { continue };
                 let Some((priority, since)) = entry.wanted else { continue };
@@ -138,6 +152,8 @@ impl<K: QueueKey> State<K> {
                 entry.wanted = None;
                 entry.running = Some(now);
                 self.ready -= 1;
+                let passes_over = lane == Priority::Change && !self.lanes[Priority::Sweep as usize].is_empty();
+                self.passed_over = if passes_over && !is_turn_of_sweep { self.passed_over + 1 } else { 0 };
                 return Some((key, now.duration_since(since)));
             }
         }
@@ -180,6 +196,32 @@ impl<K: QueueKey> State<K> {
     /// When the next delayed key is due. Leftovers at the head may give an earlier, harmless alarm.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.later.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// When the caller, an idle worker, has to wake up. `None` if another worker does so in time: one alarm is enough
+    /// for all.
+    pub(crate) fn set_alarm(&mut self) -> Option<Instant> {
+        let due = self.next_due()?;
+        if self.alarm.is_some_and(|set| set <= due) {
+            return None;
+        }
+        self.alarm = Some(due);
+        Some(due)
+    }
+
+    /// Whether a key is due at some time for which nobody is going to wake up.
+    pub(crate) fn needs_alarm(&self) -> bool {
+        self.alarm.is_none() && !self.later.is_empty()
+    }
+
+    /// The worker that would have woken up at `alarm` is awake already, or gone. True if it was the last to be set, so
+    /// that another worker has to set one.
+    pub(crate) fn clear_alarm(&mut self, alarm: Instant) -> bool {
+        let was_set = self.alarm == Some(alarm);
+        if was_set {
+            self.alarm = None;
+        }
+        was_set && !self.later.is_empty()
     }
 
     pub(crate) fn depth(&self) -> usize {

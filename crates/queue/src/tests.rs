@@ -58,6 +58,45 @@ async fn changes_overtake_the_sweep_and_promote_keys_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lasting_changes_leave_one_turn_in_eight_to_the_sweep() {
+    let queue: Queue<u32> = Queue::default();
+    for key in 1000..1003 {
+        queue.add(key, Priority::Sweep);
+    }
+    let mut turns = vec![];
+    for turn in 0..40 {
+        // There is always another change.
+        queue.add(turn, Priority::Change);
+        queue.add(turn + 100, Priority::Change);
+        if *queue.next().await.unwrap() >= 1000 {
+            turns.push(turn);
+        }
+    }
+    assert_eq!(turns, [7, 15, 23]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_workers_share_one_alarm_which_is_never_lost() {
+    let queue = queue();
+    queue.add_after("late", MS(1000));
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..5 {
+        let queue = queue.clone();
+        workers.spawn(async move { queue.next().await.map(|taken| *taken) });
+    }
+    tokio::time::sleep(MS(1)).await;
+    assert_eq!(queue.shared.state.lock().set_alarm(), None, "one of them wakes up in time");
+    // Whoever it was that would wake up gets something else to do: another one stands in.
+    let start = Instant::now();
+    for now in ["a", "b", "c", "d"] {
+        queue.add(now, Priority::Change);
+        assert_eq!(workers.join_next().await.unwrap().unwrap(), Some(now));
+    }
+    assert_eq!(workers.join_next().await.unwrap().unwrap(), Some("late"));
+    assert_eq!(start.elapsed(), MS(999));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_earliest_of_several_delays_counts() {
     let queue = queue();
     let start = Instant::now();
