@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flyball_api::ResourceType;
+use flyball_api::{Key, ResourceType};
 use flyball_client::{self as client, Client, Error, List, ListParams, WatchParams};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -62,6 +62,27 @@ impl Source for ClientSource {
             let List { items, resource_version, continue_, .. } =
                 list.map_err(|error| failure("listing", error))?;
             Ok(Page { items, version: resource_version, next: continue_.map(String::from) })
+        }
+        .boxed()
+    }
+
+    fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>> {
+        let (client, resource) = (self.client.clone(), self.resource.clone());
+        let mut params = self.list_params(1, None);
+        let mut namespace = self.filter.namespace.clone();
+        if let Some(Key { namespace: of, name }) = name {
+            let by_name = format_smolstr!("metadata.name={name}");
+            params.field_selector = Some(match params.field_selector {
+                Some(others) => format_smolstr!("{others},{by_name}"),
+                None => by_name,
+            });
+            namespace = namespace.or_else(|| (!of.is_empty()).then(|| of.clone()));
+        }
+        async move {
+            let list = client.list_raw(&resource, namespace.as_deref(), &params).await;
+            let List { items, resource_version: version, .. } =
+                list.map_err(|error| failure("asking for the version", error))?;
+            Ok(Page { items, version, next: None })
         }
         .boxed()
     }

@@ -1,5 +1,6 @@
 //! From the bytes of one object to the object, or to as much as can be told about it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceVersion, Uid};
@@ -29,22 +30,24 @@ pub(crate) enum Unidentified {
 
 /// Reads one object. The bytes are parsed once, unless that fails.
 pub(crate) fn decode<T: Object>(bytes: &[u8]) -> Decoded<T> {
-    match T::from_json(bytes) {
+    match guarded::<T>(bytes) {
         Ok(object) if object.meta().name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
         Ok(object) => Decoded::Object(Arc::new(object)),
         Err(error) => match serde_json::from_slice::<Bare>(bytes) {
             Ok(bare) if bare.metadata.name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
             Ok(Bare { metadata }) => {
-                let header = Header {
-                    uid: metadata.uid,
-                    version: metadata.resource_version.parse().unwrap_or_default(),
-                    deleting: metadata.deletion_timestamp.is_some(),
-                };
+                let header = metadata.header();
                 Decoded::Undecodable(Key::new(metadata.namespace, metadata.name), header, error)
             }
             Err(error) => Decoded::Unidentified(Unidentified::Malformed(error)),
         },
     }
+}
+
+/// A panic is a bug of a decoder, which costs the object that shows it and no other.
+fn guarded<T: Object>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    catch_unwind(AssertUnwindSafe(|| T::from_json(bytes)))
+        .unwrap_or_else(|_| Err(serde::de::Error::custom("a panic, logged where it happened")))
 }
 
 /// The least that identifies an object; lenient about everything else.
@@ -66,6 +69,21 @@ struct BareMeta {
     resource_version: SmolStr,
     #[serde(default)]
     deletion_timestamp: Option<serde::de::IgnoredAny>,
+}
+
+impl BareMeta {
+    fn header(&self) -> Header {
+        Header {
+            uid: self.uid.clone(),
+            version: self.resource_version.parse().unwrap_or_default(),
+            deleting: self.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// Who an object is, from its bytes.
+pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
+    serde_json::from_slice::<Bare>(bytes).ok().map(|bare| bare.metadata.header())
 }
 
 /// What a bookmark says.

@@ -8,6 +8,7 @@ use rand::rngs::StdRng;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::era::Era;
 use crate::fanout::{Handler, Subscription};
 use crate::health::{Health, Record};
 use crate::index::Index;
@@ -26,14 +27,26 @@ pub struct Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    /// Starts listing and watching, in a task of the current tokio runtime.
+    /// Starts listing and watching, by itself.
+    #[cfg(test)]
     pub(crate) fn start(
         resource: ResourceType,
         source: Arc<dyn Source>,
         resync: Option<Duration>,
         rng: StdRng,
     ) -> Self {
-        let mirror = Arc::new(Mirror::new(resource));
+        Self::start_in(Arc::default(), resource, source, resync, rng)
+    }
+
+    /// Starts listing and watching, in a task of the current tokio runtime, as one of several informers of a server.
+    pub(crate) fn start_in(
+        era: Arc<Era>,
+        resource: ResourceType,
+        source: Arc<dyn Source>,
+        resync: Option<Duration>,
+        rng: StdRng,
+    ) -> Self {
+        let mirror = Arc::new(Mirror::new(resource, era));
         let record = Arc::new(Record::default());
         let course = mirror.course.clone();
         let reflector = Reflector::new(source, mirror.clone(), course, record.clone(), resync, rng);
@@ -93,7 +106,8 @@ impl<T: Object> Informer<T> {
         self.mirror.store.version_reached()
     }
 
-    /// Waits until the store has seen `version` and every subscriber was told. If the informer is stopped before that, it waits on: bound it.
+    /// Waits until the store has seen `version` and every subscriber was told, or the server has gone back to an
+    /// earlier one, as after a restore of etcd, and the store with it. If the informer is stopped before that, it waits on: bound it.
     pub async fn reached(&self, version: ResourceVersion) {
         self.mirror.course.milestones.wait(version, || self.version_reached()).await;
     }

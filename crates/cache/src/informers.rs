@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flyball_api::{Object, PartialObject, Resource, ResourceType};
@@ -15,6 +16,7 @@ use rustc_hash::FxBuildHasher;
 use smol_str::SmolStr;
 
 use crate::client_source::ClientSource;
+use crate::era::Era;
 use crate::informer::Informer;
 use crate::progress::{AnyInformer, Progress};
 use crate::source::{Form, Source};
@@ -57,6 +59,9 @@ struct Shared {
     source: MakeSource,
     options: InformerOptions,
     running: Mutex<BTreeMap<Id, Running>>,
+    era: Arc<Era>,
+    /// The latest era of which all informers are known to have lists.
+    settled: AtomicU64,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +94,15 @@ impl Informers {
     }
 
     pub(crate) fn over(source: MakeSource, options: InformerOptions) -> Self {
-        Self { shared: Arc::new(Shared { source, options, running: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                source,
+                options,
+                running: Mutex::default(),
+                era: Arc::default(),
+                settled: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// The informer of a resource, started at first use.
@@ -166,6 +179,21 @@ impl Informers {
         }
     }
 
+    /// An informer that has not been listed since the server was seen to go back to an earlier version, as after a
+    /// restore of etcd. What it holds may never have happened, so it fits none of the others.
+    pub fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {
+        let era = self.shared.era.now();
+        if self.shared.settled.load(Ordering::Acquire) == era {
+            return None;
+        }
+        let lags = |informer: &Arc<dyn AnyInformer>| informer.has_synced() && informer.listed_in() < era;
+        let found = self.all().into_iter().find(lags);
+        if found.is_none() {
+            self.shared.settled.store(era, Ordering::Release);
+        }
+        found
+    }
+
     fn whole(&self, resource: &ResourceType) -> Option<Arc<dyn AnyInformer>> {
         let metadata = TypeId::of::<PartialObject>();
         let running = self.shared.running.lock();
@@ -186,7 +214,8 @@ impl Informers {
         // Mixed with the resource: with one seed for all they would all jitter alike.
         let seed = self.shared.options.seed ^ FxBuildHasher.hash_one(&resource);
         let rng = StdRng::seed_from_u64(seed);
-        let informer = Arc::new(Informer::<T>::start(resource, source, self.shared.options.resync, rng));
+        let (era, resync) = (self.shared.era.clone(), self.shared.options.resync);
+        let informer = Arc::new(Informer::<T>::start_in(era, resource, source, resync, rng));
         running.insert(id, Running { typed: informer.clone(), erased: informer.clone() });
         informer
     }

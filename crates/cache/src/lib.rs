@@ -15,6 +15,7 @@ mod change;
 mod client_source;
 mod course;
 mod decode;
+mod era;
 mod fanout;
 mod health;
 mod index;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flyball_api::{Key, Object, ResourceVersion};
 
 use crate::change::Origin;
+use crate::course::Listed;
 use crate::decode::{Decoded, decode};
 use crate::metrics::Counters;
 use crate::mirror::Mirror;
@@ -37,6 +38,7 @@ pub(crate) struct ListingOf<T> {
     /// …and those that were not.
     seen_undecodable: BTreeSet<Key>,
     origin: Origin,
+    which: Listed,
 }
 
 impl<T: Object> Listing for ListingOf<T> {
@@ -65,7 +67,7 @@ impl<T: Object> Listing for ListingOf<T> {
     }
 
     fn finish(self: Box<Self>, version: ResourceVersion) {
-        let Self { mirror, seen, seen_undecodable, origin } = *self;
+        let Self { mirror, seen, seen_undecodable, origin, which } = *self;
         for object in mirror.store.missing_from(&seen) {
             // Held only in a version that can still be read: the list did name it.
             if !seen_undecodable.contains(&object.key()) {
@@ -80,6 +82,7 @@ impl<T: Object> Listing for ListingOf<T> {
         if origin == Origin::Relist {
             Counters::add(&mirror.course.counters.relists, 1);
         }
+        mirror.course.listed.send_replace(which);
         mirror.set_version(version);
         mirror.course.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
@@ -88,7 +91,8 @@ impl<T: Object> Listing for ListingOf<T> {
 impl<T: Object> ListingOf<T> {
     pub(crate) fn begin(mirror: Arc<Mirror<T>>) -> Self {
         let origin = if mirror.course.has_synced() { Origin::Relist } else { Origin::Initial };
-        Self { mirror, seen: Table::default(), seen_undecodable: BTreeSet::new(), origin }
+        let which = mirror.course.begin_list();
+        Self { mirror, seen: Table::default(), seen_undecodable: BTreeSet::new(), origin, which }
     }
 
     fn listed_object(&mut self, object: Arc<T>) {

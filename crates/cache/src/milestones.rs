@@ -14,7 +14,7 @@ pub(crate) struct Milestones {
 }
 
 impl Milestones {
-    /// Waits until `passed` is called with `version` or a later one. `reached` is asked once the wait is set up,
+    /// Waits until `passed` is called with `version` or a later one, or `void` is. `reached` is asked once the wait is set up,
     /// so that a version that comes in between is not missed.
     pub(crate) async fn wait(&self, version: ResourceVersion, reached: impl Fn() -> ResourceVersion) {
         let milestone =
@@ -30,6 +30,13 @@ impl Milestones {
         let mut awaited = self.awaited.lock();
         while let Some(first) = awaited.first_entry().filter(|first| *first.key() <= version) {
             first.remove().close();
+        }
+    }
+
+    /// The server has gone back: what is waited for may never come.
+    pub(crate) fn void(&self) {
+        for (_, milestone) in std::mem::take(&mut *self.awaited.lock()) {
+            milestone.close();
         }
     }
 

@@ -8,6 +8,7 @@ use flyball_api::{Key, Object, ResourceType, ResourceVersion};
 use crate::change::{Change, Origin};
 use crate::course::Course;
 use crate::decode::{Decoded, decode};
+use crate::era::Era;
 use crate::fanout::{Delivery, Fanout};
 use crate::listing::{Listing, ListingOf};
 use crate::metrics::Counters;
@@ -30,6 +31,9 @@ pub(crate) trait AnyMirror: Send + Sync {
     /// The version up to which the store has seen every change.
     fn version_reached(&self) -> ResourceVersion;
 
+    /// The newest object, if there is one whose newest version could be decoded. Looks at all of them.
+    fn newest(&self) -> Option<(Key, Header)>;
+
     fn begin_list(self: Arc<Self>) -> Box<dyn Listing>;
 
     /// Takes over one event of a watch. Within a watch versions only grow; what does not is a replay.
@@ -45,6 +49,10 @@ pub(crate) trait AnyMirror: Send + Sync {
 impl<T: Object> AnyMirror for Mirror<T> {
     fn version_reached(&self) -> ResourceVersion {
         self.store.version_reached()
+    }
+
+    fn newest(&self) -> Option<(Key, Header)> {
+        self.store.newest().map(|object| (object.key(), Header::of(&*object)))
     }
 
     fn begin_list(self: Arc<Self>) -> Box<dyn Listing> {
@@ -84,14 +92,18 @@ impl<T: Object> AnyMirror for Mirror<T> {
 }
 
 impl<T: Object> Mirror<T> {
-    pub(crate) fn new(resource: ResourceType) -> Self {
-        let course = Arc::new(Course::new(resource));
+    pub(crate) fn new(resource: ResourceType, era: Arc<Era>) -> Self {
+        let course = Arc::new(Course::new(resource, era));
         Self { store: Store::new(), fanout: Arc::new(Fanout::new(course.clone())), course }
     }
 
     pub(crate) fn set_version(&self, version: ResourceVersion) {
+        let goes_back = version < self.store.version_reached();
         self.store.set_version(version);
-        self.course.milestones.passed(version);
+        match goes_back {
+            true => self.course.milestones.void(),
+            false => self.course.milestones.passed(version),
+        }
     }
 
     fn watched_object(&self, bytes: &[u8]) {

@@ -16,12 +16,28 @@ pub trait Progress: Send + Sync {
     /// The version up to which the cache has seen every change.
     fn version_reached(&self) -> ResourceVersion;
 
-    /// Completes when the cache has seen `version`. If the informer is stopped before that, it never does: waiting
+    /// Completes when the cache has seen `version`, or the server has gone back to an earlier one. If the informer is stopped before that, it never does: waiting
     /// is for the caller to bound.
     fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()>;
 
     /// Identity, whether it is being deleted, and version of the newest that was heard of `key`.
     fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)>;
+
+    /// The number of the first list that begins after this call: it shows all that was written before.
+    fn next_list(&self) -> u64;
+
+    /// Whether the list of that number, or a later one, has been completed.
+    fn has_listed(&self, number: u64) -> bool;
+
+    /// Completes when the list of that number, or a later one, is complete.
+    fn listed(&self, number: u64) -> BoxFuture<'static, ()>;
+
+    /// How often the server has been seen to go back to an earlier version.
+    fn era(&self) -> u64;
+
+    /// A write has been answered with a version that the cache had passed before: the server has gone back since `era`.
+    /// All caches are listed anew.
+    fn went_back(&self, era: u64);
 
     /// Asks for a full list instead of the running watch, from somebody who has reason to doubt it.
     fn refresh(&self);
@@ -40,6 +56,9 @@ pub trait AnyInformer: Progress {
 
     /// As [`Informer::subscribe`], with metadata only.
     fn subscribe_meta(&self, handler: Box<dyn Fn(&MetaChange<'_>) + Send + Sync>) -> Subscription;
+
+    /// The [`era`](Progress::era) in which its latest list began.
+    fn listed_in(&self) -> u64;
 
     /// Shows the metadata of `key` to `look`; `false` if there is no such object.
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool;
@@ -73,6 +92,33 @@ impl<T: Object> Progress for Informer<T> {
         self.mirror.store.header(key).map(|header| (header.uid, header.deleting, header.version))
     }
 
+    fn next_list(&self) -> u64 {
+        self.mirror.course.next_list()
+    }
+
+    fn has_listed(&self, number: u64) -> bool {
+        self.mirror.course.listed.borrow().number >= number
+    }
+
+    fn listed(&self, number: u64) -> BoxFuture<'static, ()> {
+        let mut listed = self.mirror.course.listed.subscribe();
+        Box::pin(async move {
+            if listed.wait_for(|listed| listed.number >= number).await.is_err() {
+                std::future::pending().await
+            }
+        })
+    }
+
+    fn era(&self) -> u64 {
+        self.mirror.course.era.now()
+    }
+
+    fn went_back(&self, era: u64) {
+        if self.mirror.course.era.end(era) {
+            tracing::warn!(resource = %self.mirror.course.resource, "a write got a version from before; listing everything anew");
+        }
+    }
+
     fn refresh(&self) {
         self.mirror.course.doubts.notify_one();
     }
@@ -93,6 +139,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn subscribe_meta(&self, handler: Box<dyn Fn(&MetaChange<'_>) + Send + Sync>) -> Subscription {
         self.subscribe(Box::new(move |change| handler(&change.meta())))
+    }
+
+    fn listed_in(&self) -> u64 {
+        self.mirror.course.listed.borrow().era
     }
 
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool {

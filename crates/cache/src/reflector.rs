@@ -13,7 +13,8 @@ use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
 use crate::course::Course;
-use crate::decode::bookmark;
+use crate::decode::{bookmark, header};
+use crate::era::{Present, went_back};
 use crate::health::Record;
 use crate::metrics::Counters;
 use crate::mirror::AnyMirror;
@@ -34,6 +35,10 @@ const BROKEN_STREAMS: u32 = 3;
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// A server that asks to be left alone longer than this is asked again nevertheless.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// How long lists are taken by pages from a server that did not do streaming lists, before it is asked again.
+const PAGES_FOR: Duration = Duration::from_secs(600);
+/// A watch that ends so much sooner than it was asked to was not ended by the clock.
+const EARLY: Duration = Duration::from_secs(2);
 /// The least time between a list and another because the watch is doubted.
 const BETWEEN_DOUBTS: Duration = Duration::from_secs(10);
 
@@ -46,8 +51,12 @@ pub(crate) struct Reflector {
     rng: StdRng,
     backoff: Backoff,
     resync: Option<Resync>,
-    /// Whether the server is believed to do streaming lists.
-    streams: bool,
+    /// Until when the server is believed not to do streaming lists.
+    pages_until: Option<Instant>,
+    /// Whether the server may have gone back since the watch was last in order.
+    unsure: bool,
+    /// The era in which the latest list began.
+    era: u64,
     /// Streaming lists in a row that did not come to their end.
     broken: u32,
     /// When the latest list began.
@@ -69,7 +78,8 @@ enum State {
 struct Connection {
     events: Events,
     opened: Instant,
-    /// When the server must have ended it.
+    /// When the server shall end it, and when it must have done so.
+    end: Instant,
     deadline: Instant,
     /// Whether anything came since the list it may have begun with.
     heard: bool,
@@ -93,7 +103,9 @@ impl Reflector {
             rng,
             backoff: Backoff::default(),
             resync,
-            streams: true,
+            pages_until: None,
+            unsure: false,
+            era: 0,
             broken: 0,
             listed: Instant::now(),
         }
@@ -139,17 +151,23 @@ impl Reflector {
         } else {
             self.record.failed(&error);
             warn!(resource = %self.course.resource, error, delay = ?delay, "list or watch failed, retrying");
-            sleep(delay).await;
+            tokio::select! {
+                () = sleep(delay) => {}
+                () = self.restored() => return State::Listing,
+            }
         }
+        self.unsure = true;
         if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
     }
 
     /// Brings the store to the server's current state; the watch that a streaming list has become is handed on.
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
         self.listed = Instant::now();
+        self.era = self.course.era.now();
         // Doubts from before this moment are what the list is the answer to.
         let _answered = self.course.doubts.notified().now_or_never();
-        if self.streams && self.broken < BROKEN_STREAMS {
+        let streams = self.pages_until.is_none_or(|until| until <= Instant::now());
+        if streams && self.broken < BROKEN_STREAMS {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),
                 Ok(None) => {
@@ -160,10 +178,11 @@ impl Reflector {
                 }
                 Err(failure) => return Err(failure),
             }
-            self.streams = false;
+            self.pages_until = Some(Instant::now() + PAGES_FOR);
         }
         self.page_list().await?;
         self.broken = 0;
+        self.unsure = false;
         Ok(None)
     }
 
@@ -221,7 +240,7 @@ impl Reflector {
     async fn open(&mut self, from: WatchFrom) -> Result<Connection, Failure> {
         let lifetime = Duration::from_secs(self.rng.random_range(WATCH_SECONDS));
         let opened = Instant::now();
-        let deadline = opened + lifetime + SLACK;
+        let (end, deadline) = (opened + lifetime, opened + lifetime + SLACK);
         Counters::add(&self.course.counters.watches, 1);
         // Some proxies hold the response headers back until the first event, so opening may take as long as watching.
         let events = match timeout_at(deadline, self.source.watch(from, lifetime)).await {
@@ -229,7 +248,8 @@ impl Reflector {
             Err(_) => return Err(unanswered()),
         };
         self.healthy();
-        Ok(Connection { events, opened, deadline, heard: false })
+        self.unsure = false;
+        Ok(Connection { events, opened, end, deadline, heard: false })
     }
 
     /// Follows a watch to its end, and says what to do then, at once: as a rule the next one begins where this one
@@ -237,6 +257,7 @@ impl Reflector {
     async fn watch(&mut self, connection: Option<Connection>) -> Result<State, Failure> {
         let mut connection = match connection {
             Some(connection) => connection,
+            None if self.unsure && self.went_back().await? => return Ok(State::Listing),
             None => self.open(WatchFrom::Version(self.mirror.version_reached())).await?,
         };
         loop {
@@ -246,6 +267,7 @@ impl Reflector {
                     self.remind().await;
                     continue;
                 }
+                () = self.restored() => return Ok(State::Listing),
                 () = self.doubted() => {
                     info!(resource = %self.course.resource, "listing anew, as somebody doubts the cache");
                     return Ok(State::Listing);
@@ -255,19 +277,66 @@ impl Reflector {
                 Err(_) => {
                     Counters::add(&self.course.counters.idle_watches, 1);
                     info!(resource = %self.course.resource, "a watch outlived its time-out, replacing it");
+                    self.unsure = true;
                     return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.heard && connection.opened.elapsed() < SHORTEST_WATCH => {
                     return Err(broken_off("watching"));
                 }
-                Ok(None) => return Ok(self.after_watch()),
-                Ok(Some(event)) => self.follow(&event?, &mut connection),
+                Ok(None) => {
+                    // Also servers that go down end their watches in good order.
+                    self.unsure |= !connection.heard || Instant::now() + EARLY < connection.end;
+                    return Ok(self.after_watch());
+                }
+                Ok(Some(event)) => {
+                    if self.follow(&event?, &mut connection) {
+                        self.end_era("a bookmark");
+                        return Ok(State::Listing);
+                    }
+                }
             }
             consume_budget().await;
         }
     }
 
-    fn follow(&mut self, event: &Event, connection: &mut Connection) {
+    /// Asks whether the server has gone back behind what the store has seen, which a watch would not tell.
+    async fn went_back(&mut self) -> Result<bool, Failure> {
+        let reached = self.mirror.version_reached();
+        if reached.is_unknown() {
+            return Ok(false);
+        }
+        let newest = self.mirror.newest();
+        let mut page = self.source.present(newest.as_ref().map(|(key, _)| key)).await;
+        let mut shows_newest = newest.is_some();
+        if newest.is_some() && page.as_ref().is_err_and(|failure| failure.class == Class::Refused) {
+            // Some aggregated APIs select by no field.
+            page = self.source.present(None).await;
+            shows_newest = false;
+        }
+        let page = page?;
+        let there = page.items.first().filter(|_| shows_newest).and_then(|object| header(object));
+        let present = Present { version: page.version, newest: there };
+        let went_back = went_back(reached, newest.as_ref().map(|(_, header)| header), &present);
+        if went_back {
+            self.end_era("its answer");
+        }
+        Ok(went_back)
+    }
+
+    fn end_era(&self, by: &'static str) {
+        let (resource, reached) = (&self.course.resource, self.mirror.version_reached());
+        if self.course.era.end(self.era) {
+            warn!(%resource, %reached, by, "the server has gone back to an earlier version; listing everything anew");
+        }
+    }
+
+    /// Somebody has noticed that the server has gone back, and the latest list is from before that.
+    async fn restored(&self) {
+        self.course.era.ended(self.era).await;
+    }
+
+    /// Takes over an event. True if it shows that the server has gone back: within a watch versions only grow.
+    fn follow(&mut self, event: &Event, connection: &mut Connection) -> bool {
         if !connection.heard {
             connection.heard = true;
             self.backoff.reset();
@@ -277,8 +346,11 @@ impl Reflector {
         if event.kind == EventKind::Bookmark
             && let Some(mark) = bookmark(&event.object)
         {
+            let goes_back = mark.version < self.mirror.version_reached();
             self.mirror.advance(mark.version);
+            return goes_back;
         }
+        false
     }
 
     /// Somebody misses something; told apart from somebody who will always miss something by how often it happens.

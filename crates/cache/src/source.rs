@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_api::ResourceVersion;
+use flyball_api::{Key, ResourceVersion};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
@@ -12,6 +12,9 @@ use futures::stream::BoxStream;
 pub(crate) trait Source: Send + Sync + 'static {
     /// One page of the current state; `after` is the token that the page before ended with.
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>>;
+
+    /// The object of that name, or any, or none, and the version of the server now.
+    fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>>;
 
     /// Opens a stream of events.
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>>;

@@ -200,6 +200,18 @@ impl<T: Object> Store<T> {
         self.shared.version.store(version.0, Ordering::Release);
     }
 
+    /// The object with the highest version, of those that are current.
+    pub(crate) fn newest(&self) -> Option<Arc<T>> {
+        let contents = self.shared.contents.read();
+        let current =
+            contents.objects.iter().filter(|object| !contents.undecodable.contains_key(&object.key()));
+        let newest = match contents.undecodable.is_empty() {
+            true => contents.objects.iter().max_by_key(|object| object.meta().resource_version),
+            false => current.max_by_key(|object| object.meta().resource_version),
+        };
+        newest.cloned()
+    }
+
     /// The held objects that are not in `seen`.
     pub(crate) fn missing_from(&self, seen: &Table<T>) -> Vec<Arc<T>> {
         let contents = self.shared.contents.read();

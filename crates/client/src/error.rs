@@ -162,8 +162,9 @@ impl Error {
             Self::OutcomeUnknown { .. } => true,
             Self::Status(s) => {
                 matches!(s.reason.as_str(), "Timeout" | "ServerTimeout")
-                    || s.code == 504
-                    || (s.code == 500 && s.message.contains("etcdserver"))
+                    || matches!(s.code, 502 | 504)
+                    || s.code == 500 && lost_its_store(&s.message)
+                    || s.code == 503 && s.details.causes.iter().any(|cause| lost_its_server(&cause.message))
             }
             // The server accepted the write; only what it said about it is of no use.
             Self::Decode { .. } | Self::TooLarge { .. } => true,
@@ -187,6 +188,21 @@ impl Error {
     fn is(&self, code: u16, reason: &str) -> bool {
         self.status().is_some_and(|s| if s.reason.is_empty() { s.code == code } else { s.reason == reason })
     }
+}
+
+/// Whether the server passes on, in the words of its store's client, that it does not know how a write ended. What it says
+/// in words of its own ("Internal error occurred: …") happened before the write.
+fn lost_its_store(message: &str) -> bool {
+    const OPEN: [&str; 5] = ["Unavailable", "DeadlineExceeded", "Canceled", "Unknown", "Internal"];
+    let code = message.strip_prefix("rpc error: code = ");
+    message.contains("etcdserver")
+        || code.is_some_and(|code| OPEN.iter().any(|open| code.starts_with(open)))
+        || matches!(message, "context deadline exceeded" | "context canceled")
+}
+
+/// Whether a proxy, or the server as one for an aggregated API, says that it lost the connection behind it.
+fn lost_its_server(message: &str) -> bool {
+    message.contains("disconnect/reset before headers") || message.contains("error trying to reach service")
 }
 
 /// The server's answer to a request that failed: a `Status` object, or what can be told without one.
@@ -412,6 +428,12 @@ mod tests {
             (500, r#"{"kind":"Status","reason":"ServerTimeout","code":500}"#,                                     true),
             (500, r#"{"kind":"Status","code":500,"message":"etcdserver: request timed out"}"#,                    true),
             (500, r#"{"kind":"Status","code":500,"reason":"InternalError","message":"failed calling webhook"}"#,  false),
+            (500, r#"{"kind":"Status","code":500,"message":"rpc error: code = Unavailable desc = error reading from server: EOF"}"#, true),
+            (500, r#"{"kind":"Status","code":500,"message":"rpc error: code = ResourceExhausted desc = too large"}"#, false),
+            (500, r#"{"kind":"Status","code":500,"message":"context deadline exceeded"}"#,                        true),
+            (500, r#"{"kind":"Status","code":500,"reason":"InternalError","message":"Internal error occurred: failed calling webhook \"a\": context deadline exceeded"}"#, false),
+            (503, "upstream connect error or disconnect/reset before headers. reset reason: connection termination", true),
+            (502, "<html>bad gateway",                                                                            true),
             (409, r#"{"kind":"Status","reason":"Conflict","code":409}"#,                                          false),
             (503, "",                                                                                             false),
         ];

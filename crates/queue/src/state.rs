@@ -152,7 +152,8 @@ impl<K: QueueKey> State<K> {
                 entry.wanted = None;
                 entry.running = Some(now);
                 self.ready -= 1;
-                let passes_over = lane == Priority::Change && !self.lanes[Priority::Sweep as usize].is_empty();
+                let passes_over =
+                    lane == Priority::Change && !self.lanes[Priority::Sweep as usize].is_empty();
                 self.passed_over = if passes_over && !is_turn_of_sweep { self.passed_over + 1 } else { 0 };
                 return Some((key, now.duration_since(since)));
             }

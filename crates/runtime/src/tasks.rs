@@ -11,6 +11,7 @@ use flyball_queue::{Backoff, Priority, Queue, QueueKey};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -187,8 +188,10 @@ impl Tasks {
     ) {
         let reconciler: Arc<dyn AnyReconcile<K>> = reconciler;
         let quarantine = Arc::new(Quarantine::new(self.ward.clone()));
+        let parked = Parked::default();
         for n in 0..count.max(1) {
-            let work = work(self.cx.clone(), queue.clone(), reconciler.clone(), quarantine.clone());
+            let work =
+                work(self.cx.clone(), queue.clone(), reconciler.clone(), quarantine.clone(), parked.clone());
             self.running.push((format!("worker {n}"), work.boxed()));
         }
     }
@@ -271,12 +274,16 @@ pub fn priority(origin: Origin) -> Priority {
     }
 }
 
+/// The keys of a queue that wait at the barrier, each once, however often they are asked for meanwhile.
+type Parked<K> = Arc<Mutex<FxHashSet<K>>>;
+
 /// One worker: takes keys until the queue is closed.
 async fn work<K: WorkKey>(
     cx: Arc<Context>,
     queue: Queue<K>,
     reconciler: Arc<dyn AnyReconcile<K>>,
     quarantine: Arc<Quarantine<K>>,
+    parked: Parked<K>,
 ) {
     while let Some(key) = queue.next().await {
         let object = key.object();
@@ -288,11 +295,14 @@ async fn work<K: WorkKey>(
             if let Some(family) = stale_skips(cx.name) {
                 cx.metrics.counter(family, &[&resource.group, &resource.plural]).inc();
             }
-            let (cx, queue, key) = (cx.clone(), queue.clone(), key.clone());
-            tokio::spawn(async move {
-                cx.barrier.lowered(key.object()).await;
-                queue.add(key, Priority::Change);
-            });
+            if parked.lock().insert(key.clone()) {
+                let (cx, queue, parked, key) = (cx.clone(), queue.clone(), parked.clone(), key.clone());
+                tokio::spawn(async move {
+                    cx.barrier.lowered(key.object()).await;
+                    parked.lock().remove(&key);
+                    queue.add(key, Priority::Change);
+                });
+            }
             continue;
         }
         let attempt = queue.failures(&key);

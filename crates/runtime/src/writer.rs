@@ -9,7 +9,7 @@ use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
-use crate::barrier::Awaited;
+use crate::barrier::{Awaited, Before};
 use crate::context::Context;
 use crate::decisions::{Decision, Outcome, Subject};
 use crate::error::Chain;
@@ -248,13 +248,19 @@ impl<'a> Writer<'a> {
         seen: impl Fn(&A) -> Option<&ObjectMeta>,
     ) -> Result<A, Error> {
         let (cx, started) = (self.cx, Instant::now());
-        let held = (verb != Verb::Create).then(|| cx.barrier.held(target.resource, &target.key)).flatten();
+        let named = (verb != Verb::Create).then_some(&target.key);
+        let before = cx.barrier.before(target.resource, named);
         let hope = Hope::new(self, target.resource, unknown);
         let answer = request.await;
         let unknown = hope.answered();
         let written = answer.as_ref().ok().and_then(seen);
         match (&answer, written) {
-            (Ok(_), Some(meta)) => self.raise(target.resource, Awaited::after(target.resource, meta)),
+            (Ok(_), Some(meta)) => {
+                self.raise(target.resource, Awaited::after(target.resource, meta));
+                if cx.barrier.went_back(target.resource, before.as_ref(), meta.resource_version) {
+                    self.raise(target.resource, Awaited::Listed);
+                }
+            }
             (Ok(_), None) => {}
             (Err(error), _) if error.outcome_unknown() => {
                 if let Some(unknown) = unknown {
@@ -263,7 +269,7 @@ impl<'a> Writer<'a> {
             }
             (Err(error), _) if lacks(error, &target.key) => {
                 // The cache is behind: it showed the object before the server was asked.
-                if let Some(uid) = held {
+                if let Some(uid) = before.and_then(Before::uid) {
                     self.raise(target.resource, Awaited::Vanished(target.key.clone(), uid));
                 }
             }

@@ -35,7 +35,8 @@ struct State {
     compacted: u64,
     objects: BTreeMap<Key, Value>,
     history: Vec<(u64, EventKind, Value)>,
-    watchers: Vec<UnboundedSender<Result<Event, Failure>>>,
+    /// Open watches, and the versions that they began at.
+    watchers: Vec<(u64, UnboundedSender<Result<Event, Failure>>)>,
     snapshots: BTreeMap<String, (u64, Vec<Value>)>,
     tokens: u64,
     uids: u64,
@@ -163,11 +164,16 @@ impl Server {
         let other = other.state.lock();
         state.objects = other.objects.clone();
         state.version = other.version;
-        state.compacted = 0;
+        state.compacted = other.version;
         state.history.clear();
+        state.snapshots.clear();
         drop(state);
         drop(other);
-        self.cut();
+    }
+
+    /// Sends a bookmark of this version, whatever the server's is.
+    pub(super) fn bookmark_of(&self, version: ResourceVersion) {
+        self.state.lock().send(&bookmark(version.0, false));
     }
 
     /// Sends the bookmark that ends a streaming list.
@@ -188,7 +194,7 @@ impl Server {
     }
 
     pub(super) fn end_watches(&self, class: Class, why: &str) {
-        for watcher in self.state.lock().watchers.drain(..) {
+        for (_, watcher) in self.state.lock().watchers.drain(..) {
             let _gone = watcher.unbounded_send(Err(failure(class, why)));
         }
     }
@@ -267,7 +273,7 @@ impl Server {
 
     pub(super) fn watches(&self) -> usize {
         let mut state = self.state.lock();
-        state.watchers.retain(|watcher| !watcher.is_closed());
+        state.watchers.retain(|(_, watcher)| !watcher.is_closed());
         state.watchers.len()
     }
 
@@ -298,6 +304,11 @@ fn event(kind: EventKind, object: &Value) -> Event {
     Event { kind, object: Bytes::from(object.to_string()) }
 }
 
+fn event_version(event: &Event) -> u64 {
+    let object: Value = serde_json::from_slice(&event.object).unwrap();
+    object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 fn bookmark(version: u64, ends_list: bool) -> Event {
     let annotations = if ends_list { json!({"k8s.io/initial-events-end": "true"}) } else { json!({}) };
     let meta = json!({"resourceVersion": version.to_string(), "annotations": annotations});
@@ -316,7 +327,11 @@ impl State {
 
     fn send(&mut self, event: &Event) {
         if !self.muted {
-            self.watchers.retain(|watcher| watcher.unbounded_send(Ok(event.clone())).is_ok());
+            let version = event_version(event);
+            self.watchers.retain(|(from, watcher)| {
+                let silent = version > 0 && version <= *from && *from > self.version;
+                silent && !watcher.is_closed() || !silent && watcher.unbounded_send(Ok(event.clone())).is_ok()
+            });
         }
     }
 
@@ -361,6 +376,13 @@ impl State {
         Ok(Page { items, version: ResourceVersion(version), next })
     }
 
+    fn present(&mut self, name: Option<Key>) -> Result<Page, Failure> {
+        self.admit("present".to_owned())?;
+        let found = name.and_then(|name| self.objects.get(&name));
+        let items = found.map(|object| Bytes::from(object.to_string())).into_iter().collect();
+        Ok(Page { items, version: ResourceVersion(self.version), next: None })
+    }
+
     fn watch(&mut self, from: WatchFrom, timeout: Duration) -> Result<Events, Failure> {
         self.admit(match from {
             WatchFrom::Scratch => "stream".to_owned(),
@@ -384,14 +406,19 @@ impl State {
                 self.objects.values().for_each(|object| send(event(EventKind::Applied, object)));
             }
             WatchFrom::Version(ResourceVersion(version)) => {
-                if version < self.compacted || version > self.version {
-                    return Err(failure(Class::VersionUnusable, "too old or too large resource version"));
+                if version < self.compacted {
+                    return Err(failure(Class::VersionUnusable, "too old resource version"));
                 }
+                // As the real watch cache: a version that is still to come is accepted, and until then all is silent.
                 let missed = self.history.iter().filter(|(at, ..)| *at > version);
                 missed.for_each(|(_, kind, object)| send(event(*kind, object)));
             }
         }
-        self.watchers.push(sender);
+        let from = match from {
+            WatchFrom::Version(ResourceVersion(version)) => version,
+            WatchFrom::Scratch => 0,
+        };
+        self.watchers.push((from, sender));
         Ok(receiver.boxed())
     }
 }
@@ -400,6 +427,11 @@ impl Source for Server {
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>> {
         let state = self.state.clone();
         async move { state.lock().page(limit, after) }.boxed()
+    }
+
+    fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>> {
+        let (state, name) = (self.state.clone(), name.cloned());
+        async move { state.lock().present(name) }.boxed()
     }
 
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
@@ -425,6 +457,10 @@ impl Source for Unversioned {
             Ok(Page { items: items.iter().map(stripped).collect(), version: ResourceVersion(0), next })
         }
         .boxed()
+    }
+
+    fn present(&self, _: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>> {
+        async { Err(failure(Class::Refused, "there are no versions")) }.boxed()
     }
 
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {

@@ -113,7 +113,7 @@ async fn a_watch_that_the_server_ends_is_resumed_at_once_where_it_was() {
     let before = Instant::now();
     server.close_watches();
     informer.reached(server.put("a/y", json!({}))).await;
-    assert_eq!(server.take_requests(), [format!("watch {version}")]);
+    assert_eq!(server.take_requests(), ["present".to_owned(), format!("watch {version}")]);
     assert!(before.elapsed() < SECOND);
     assert_eq!(informer.counts().failures, 0);
 }
@@ -128,7 +128,7 @@ async fn a_broken_connection_is_resumed_after_a_pause_and_nothing_is_listed_anew
     let before = Instant::now();
     informer.reached(server.put("a/y", json!({}))).await;
     assert!(before.elapsed() >= Duration::from_millis(800) && before.elapsed() < Duration::from_millis(1700));
-    assert_eq!(server.take_requests(), [format!("watch {version}")]);
+    assert_eq!(server.take_requests(), ["present".to_owned(), format!("watch {version}")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,7 +148,7 @@ async fn watches_that_end_right_away_do_not_make_a_hot_loop() {
     sleep(60 * SECOND).await;
     closer.abort();
     let requests = server.take_requests();
-    assert!((4..=8).contains(&requests.len()), "{requests:?}");
+    assert!((8..=16).contains(&requests.len()), "{requests:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,16 +233,90 @@ async fn a_relist_reports_what_vanished_and_what_changed_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_restored_from_a_backup_is_believed_although_its_versions_are_lower() {
+    for streaming in [Streaming::Supported, Streaming::Refused] {
+        let old = Server::with(&["a/x"]);
+        let server = Server::with(&["a/x", "a/y", "a/z"]).streaming(streaming);
+        let informer = synced(&server).await;
+        assert_eq!(informer.version_reached().0, 4);
+        let unreachable = informer.reached(ResourceVersion(1000));
+        server.restore(&old);
+        server.cut();
+        timeout(10 * SECOND, unreachable).await.expect("who waits for what will not come is released");
+        assert_eq!(shape_of(informer.store()), old.shape());
+        assert_eq!(informer.version_reached(), old.version());
+        informer.reached(server.put("a/w", json!({}))).await;
+        assert_eq!(shape_of(informer.store()), server.shape());
+        assert_eq!(informer.counts().relists, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_server_that_has_caught_up_is_told_by_an_object() {
     let old = Server::with(&["a/x"]);
-    let server = Server::with(&["a/x", "a/y", "a/z"]);
+    let server = Server::with(&["a/x", "a/y", "a/x"]);
     let informer = synced(&server).await;
-    assert_eq!(informer.version_reached().0, 4);
+    server.set_reachable(false);
     server.restore(&old);
+    for n in 0..9 {
+        server.put(&format!("b/{n}"), json!({}));
+    }
+    assert!(server.version() > informer.version_reached());
+    server.set_reachable(true);
     sleep(10 * SECOND).await;
-    assert_eq!(shape_of(informer.store()), old.shape());
-    assert_eq!(informer.version_reached(), old.version());
-    informer.reached(server.put("a/w", json!({}))).await;
     assert_eq!(shape_of(informer.store()), server.shape());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restore_is_noticed_also_if_watches_end_in_good_order_or_survive() {
+    for survives in [false, true] {
+        let old = Server::with(&["a/x"]);
+        let server = Server::with(&["a/x", "a/y", "a/z"]);
+        let informer = synced(&server).await;
+        sleep(5 * SECOND).await;
+        server.restore(&old);
+        match survives {
+            true => server.bookmark_of(old.version()),
+            false => server.close_watches(),
+        }
+        sleep(5 * SECOND).await;
+        assert_eq!(shape_of(informer.store()), server.shape(), "survives: {survives}");
+        informer.reached(server.put("a/w", json!({}))).await;
+        assert_eq!(shape_of(informer.store()), server.shape());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_informer_that_notices_a_restore_makes_all_list_anew() {
+    let (quiet, busy) = (Server::with(&["a/x"]), Server::with(&["a/x", "a/y", "a/z"]));
+    let era = Arc::new(crate::era::Era::default());
+    let informer = |server: &Server| {
+        let source = Arc::new(server.clone());
+        Informer::<Widget>::start_in(era.clone(), Widget::TYPE, source, None, StdRng::seed_from_u64(1))
+    };
+    let (first, second) = (informer(&quiet), informer(&busy));
+    first.synced().await;
+    second.synced().await;
+    // No watch of this one breaks off, and no version of it is lower.
+    let next = Progress::next_list(&first);
+    busy.restore(&Server::with(&["a/x"]));
+    busy.cut();
+    timeout(10 * SECOND, Progress::listed(&first, next)).await.unwrap();
+    assert_eq!((first.counts().relists, second.counts().relists), (1, 1));
+    sleep(60 * SECOND).await;
+    assert_eq!((first.counts().relists, second.counts().relists), (1, 1), "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_did_not_stream_once_is_asked_again_later() {
+    let server = Server::with(&["a/x"]).streaming(Streaming::NoEnd);
+    let _informer = synced(&server).await;
+    let server = server.streaming(Streaming::Supported);
+    sleep(3600 * SECOND).await;
+    server.take_requests();
+    server.compact();
+    server.end_watches(Class::VersionUnusable, "expired");
+    sleep(10 * SECOND).await;
+    assert_eq!(server.take_requests(), ["stream"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,7 +357,7 @@ async fn bookmarks_move_the_version_reached_so_that_a_quiet_resource_can_be_resu
     server.take_requests();
     server.cut();
     sleep(3 * SECOND).await;
-    assert_eq!(server.take_requests(), [format!("watch {version}")]);
+    assert_eq!(server.take_requests(), ["present".to_owned(), format!("watch {version}")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -443,17 +517,22 @@ impl<'de> Deserialize<'de> for Explosive {
 flyball_api::resource!(Explosive, "test", "v1", "widgets", "Widget", namespaced);
 
 #[tokio::test(start_paused = true)]
-async fn a_type_whose_decoding_panics_does_not_end_the_informer() {
+async fn an_object_whose_decoding_panics_is_left_out_and_nothing_else() {
     let server = Server::with(&["a/x"]);
+    server.put("a/listed", json!({"size": 13}));
     let source = Arc::new(server.clone());
     let informer = Informer::<Explosive>::start(Explosive::TYPE, source, None, StdRng::seed_from_u64(1));
     informer.synced().await;
     server.put("a/y", json!({"size": 13}));
-    sleep(10 * SECOND).await;
-    assert!(informer.health().failing.unwrap().last_error.contains("panic"));
-    let version = server.put("a/y", json!({"size": 14}));
-    timeout(60 * SECOND, informer.reached(version)).await.unwrap();
+    timeout(SECOND, informer.reached(server.put("a/z", json!({})))).await.unwrap();
+    assert!(informer.health().is_healthy());
+    assert_eq!(informer.store().undecodable(), [Key::new("a", "listed"), Key::new("a", "y")]);
     assert_eq!(informer.store().len(), 2);
+    let counts = informer.counts();
+    assert_eq!((counts.decode_failures, counts.undecodable, counts.relists), (2, 2, 0));
+    let version = server.put("a/y", json!({"size": 14}));
+    timeout(SECOND, informer.reached(version)).await.unwrap();
+    assert_eq!(informer.store().len(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,10 @@
 //! Every write of a controller leaves here what the cache must come to show. The runner asks before each
 //! sync; a key that has to wait is woken by the cache, not by a timer. This one mechanism stands where
 //! upstream has expectations in every controller.
+//!
+//! No wait is for ever: a list that began after the write shows it, and a cache that stays behind is listed anew. And an
+//! answer with a version that the cache has passed tells that etcd was restored; then nobody acts before all caches have
+//! been listed anew.
 
 #[cfg(test)]
 mod tests;
@@ -11,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid};
-use flyball_cache::{Informers, Progress};
-use flyball_client::{Client, Error, ListParams};
+use flyball_cache::{AnyInformer, Informers, Progress};
+use flyball_client::{Client, Error, List, ListParams};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
@@ -21,6 +25,9 @@ use crate::error::Chain;
 
 /// How long a key waits for the cache before the cache is told to look again.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a cache is waited for before it is asked whether it can be listed at all.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the cache of a resource must come to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +40,31 @@ pub(crate) enum Awaited {
     Vanished(Key, Uid),
     /// A write to this object got no answer: ask the server what became of it.
     UnknownObject(Key),
-    /// A creation under a name that the server would choose got no answer: ask for all there is.
+    /// A creation under a name that the server would choose got no answer: ask how far the server has come.
     UnknownCreation(Option<String>),
+    /// The server went back to an earlier version: only a new list tells what is there.
+    Listed,
+}
+
+/// What a cache knew before a write.
+pub(crate) struct Before {
+    reached: ResourceVersion,
+    held: Option<(Uid, ResourceVersion)>,
+    era: u64,
+}
+
+impl Before {
+    /// The identity under which the cache held the object.
+    pub(crate) fn uid(self) -> Option<Uid> {
+        self.held.map(|(uid, _)| uid)
+    }
+
+    /// Whether an answer with this version shows that the server has gone back, as after a restore of etcd. A write gets
+    /// a version that no cache has reached before, and one that changes nothing gets the version that the cache has.
+    fn is_contradicted_by(&self, version: ResourceVersion) -> bool {
+        let is_known = self.held.as_ref().is_some_and(|(_, held)| *held == version);
+        !version.is_unknown() && version <= self.reached && !is_known
+    }
 }
 
 /// What the keys of one controller wait for. Cheap to clone.
@@ -45,7 +75,20 @@ pub struct Barrier {
     reader: Client,
 }
 
-type Wait = (ResourceType, Awaited);
+/// What is awaited of a resource's cache. A list that began after the write shows it, whatever it is, and so the number of
+/// that list ends every wait.
+#[derive(Clone)]
+struct Wait {
+    resource: ResourceType,
+    awaited: Awaited,
+    list: u64,
+}
+
+impl Wait {
+    fn is_over(&self, cache: &dyn Progress) -> bool {
+        cache.has_listed(self.list) || shows(cache, &self.awaited)
+    }
+}
 
 impl Awaited {
     /// What a cache must come to show after a write that was answered with this metadata. What is being deleted
@@ -77,25 +120,42 @@ impl Barrier {
         if shows(&*progress, &awaited) {
             return;
         }
+        let list = progress.next_list();
         let mut waits = self.waits.lock();
         let of_owner = waits.entry(owner.clone()).or_default();
         // Many pods made in one sync need one wait, for the latest of them.
         if let Awaited::Version(version) = awaited {
-            let same = of_owner.iter_mut().find_map(|(held, what)| match what {
-                Awaited::Version(reached) if held == resource => Some(reached),
+            let same = of_owner.iter_mut().find_map(|wait| match &mut wait.awaited {
+                Awaited::Version(reached) if wait.resource == *resource => Some((reached, &mut wait.list)),
                 _ => None,
             });
-            if let Some(held) = same {
+            if let Some((held, held_list)) = same {
                 *held = version.max(*held);
+                *held_list = list.max(*held_list);
                 return;
             }
         }
-        of_owner.push((resource.clone(), awaited));
+        of_owner.push(Wait { resource: resource.clone(), awaited, list });
     }
 
-    /// The identity under which the cache of `resource` holds `key`.
-    pub(crate) fn held(&self, resource: &ResourceType, key: &Key) -> Option<Uid> {
-        self.informers.progress(resource)?.holds(key).map(|(uid, ..)| uid)
+    /// What the cache of `resource` knows, before a write to `key` (if that has a name already).
+    pub(crate) fn before(&self, resource: &ResourceType, key: Option<&Key>) -> Option<Before> {
+        let cache = self.informers.progress(resource)?;
+        let held = key.and_then(|key| cache.holds(key)).map(|(uid, _, version)| (uid, version));
+        Some(Before { reached: cache.version_reached(), held, era: cache.era() })
+    }
+
+    /// Whether an answer with this version contradicts what the cache knew before. Then all caches are listed anew.
+    pub(crate) fn went_back(
+        &self,
+        resource: &ResourceType,
+        before: Option<&Before>,
+        version: ResourceVersion,
+    ) -> bool {
+        let contradicted = before.filter(|before| before.is_contradicted_by(version));
+        let Some((before, cache)) = contradicted.zip(self.informers.progress(resource)) else { return false };
+        cache.went_back(before.era);
+        true
     }
 
     /// Whether `owner` has to wait.
@@ -105,12 +165,16 @@ impl Barrier {
 
     /// The resource whose cache `owner` has to wait for. What the cache shows by now is forgotten.
     pub(crate) fn awaited(&self, owner: &Key) -> Option<ResourceType> {
+        // After a restore of etcd caches of different times do not fit each other: nobody acts on them.
+        if let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
+            return Some(stale.resource().clone());
+        }
         let mut waits = self.waits.lock();
         let of_owner = waits.get_mut(owner)?;
-        of_owner.retain(|(resource, awaited)| {
-            self.informers.progress(resource).is_some_and(|progress| !shows(&*progress, awaited))
+        of_owner.retain(|wait| {
+            self.informers.progress(&wait.resource).is_some_and(|progress| !wait.is_over(&*progress))
         });
-        let first = of_owner.first().map(|(resource, _)| resource.clone());
+        let first = of_owner.first().map(|wait| wait.resource.clone());
         if first.is_none() {
             waits.remove(owner);
         }
@@ -121,11 +185,22 @@ impl Barrier {
     /// not get there is told to list anew, with a line in the log.
     pub(crate) async fn lowered(&self, owner: &Key) {
         while self.is_raised(owner) {
+            while let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
+                let next = stale.listed(stale.next_list());
+                // One that cannot be listed is left out, sooner or later.
+                let _ = tokio::time::timeout(LOOK_AGAIN, next).await;
+            }
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
-            for (resource, awaited) in of_owner {
+            for Wait { resource, awaited, list } in of_owner {
                 let Some(progress) = self.informers.progress(&resource) else { continue };
                 let awaited = self.settle(owner, &resource, awaited).await;
-                if tokio::time::timeout(PATIENCE, shown(&*progress, &awaited)).await.is_err() {
+                let over = async {
+                    tokio::select! {
+                        () = shown(&*progress, &awaited) => {}
+                        () = progress.listed(list) => {}
+                    }
+                };
+                if tokio::time::timeout(PATIENCE, over).await.is_err() {
                     tracing::warn!(%owner, %resource, ?awaited, "the cache has not shown a write in time; listing anew");
                     progress.refresh();
                 }
@@ -136,17 +211,18 @@ impl Barrier {
     /// Turns a write of unknown outcome into something the cache can be asked for, by reading the server.
     async fn settle(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) -> Awaited {
         let known = match &awaited {
-            Awaited::Version(_) | Awaited::Gone(..) | Awaited::Vanished(..) => return awaited,
+            Awaited::Version(_) | Awaited::Gone(..) | Awaited::Vanished(..) | Awaited::Listed => {
+                return awaited;
+            }
             Awaited::UnknownObject(key) => self.live_object(resource, key).await,
             Awaited::UnknownCreation(namespace) => self.live_latest(resource, namespace.as_deref()).await,
         };
         match known {
             Ok(known) => {
                 let mut waits = self.waits.lock();
-                for (_, held) in
-                    waits.get_mut(owner).into_iter().flatten().filter(|(_, held)| *held == awaited)
+                for wait in waits.get_mut(owner).into_iter().flatten().filter(|wait| wait.awaited == awaited)
                 {
-                    *held = known.clone();
+                    wait.awaited = known.clone();
                 }
                 known
             }
@@ -161,32 +237,38 @@ impl Barrier {
     /// What became of one object. Read by a list, as that is what the caches' identity may do with everything.
     async fn live_object(&self, resource: &ResourceType, key: &Key) -> Result<Awaited, Error> {
         // First the cache, then the server: what the cache held and the server lacks after that will not come back.
-        let held = self.held(resource, key);
+        let held = self.before(resource, Some(key)).and_then(Before::uid);
         let only = smol_str::format_smolstr!("metadata.name={}", key.name);
         let found = self.live(resource, Some(&key.namespace), Some(only)).await?;
-        if let Some(version) = found {
-            return Ok(Awaited::Version(version));
+        if let Some(object) = found.items.first() {
+            return Ok(Awaited::Version(object.metadata.resource_version));
         }
         Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |uid| Awaited::Vanished(key.clone(), uid)))
     }
 
+    /// Whatever was created has at most the version that the server is at now.
     async fn live_latest(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Awaited, Error> {
-        let latest = self.live(resource, namespace, None).await?;
-        Ok(Awaited::Version(latest.unwrap_or(ResourceVersion(0))))
+        self.live(resource, namespace, None).await.map(|list| Awaited::Version(list.resource_version))
     }
 
-    /// The newest version among the objects that the server has; `None` when there are none.
+    /// One object that the server has, by a read that is never stale.
     async fn live(
         &self,
         resource: &ResourceType,
         namespace: Option<&str>,
         field_selector: Option<SmolStr>,
-    ) -> Result<Option<ResourceVersion>, Error> {
+    ) -> Result<List<PartialObject>, Error> {
         let namespace = namespace.filter(|namespace| !namespace.is_empty());
-        let params = ListParams { metadata_only: true, field_selector, ..ListParams::default() };
-        let all = self.reader.list_as::<PartialObject>(resource, namespace, &params).await?;
-        Ok(all.items.iter().map(|object| object.metadata.resource_version).max())
+        let params =
+            ListParams { metadata_only: true, limit: Some(1), field_selector, ..ListParams::default() };
+        self.reader.list_as::<PartialObject>(resource, namespace, &params).await
     }
+}
+
+/// Whether a cache has failed for so long that waiting for it would stop everything else.
+fn is_stuck(informer: &dyn AnyInformer) -> bool {
+    let health = informer.health();
+    health.stopped || health.failing.is_some_and(|failing| failing.since > PATIENCE)
 }
 
 fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
@@ -196,7 +278,7 @@ fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
             cache.holds(key).is_none_or(|(held, deleting, _)| held != *uid || deleting)
         }
         Awaited::Vanished(key, uid) => cache.holds(key).is_none_or(|(held, ..)| held != *uid),
-        Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => false,
+        Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) | Awaited::Listed => false,
     }
 }
 
@@ -213,5 +295,6 @@ async fn shown(cache: &dyn Progress, awaited: &Awaited) {
             }
         }
         Awaited::UnknownObject(_) | Awaited::UnknownCreation(_) => {}
+        Awaited::Listed => std::future::pending().await,
     }
 }

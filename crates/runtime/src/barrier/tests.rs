@@ -73,12 +73,19 @@ struct Server {
     answer: (u16, Value),
     /// Whether a list still finds the object.
     lists: bool,
+    /// The queries of lists so far.
+    queries: parking_lot::Mutex<Vec<String>>,
     watches: parking_lot::Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
 }
 
 impl Server {
     fn answering(code: u16, answer: Value) -> Arc<Self> {
-        Arc::new(Self { answer: (code, answer), lists: true, watches: Default::default() })
+        Arc::new(Self {
+            answer: (code, answer),
+            lists: true,
+            queries: Default::default(),
+            watches: Default::default(),
+        })
     }
 
     fn object(version: &str, finalizers: Value) -> Value {
@@ -124,6 +131,7 @@ impl Transport for Wire {
             let (code, body) = match *request.method() {
                 Method::GET if query.contains("watch=") => (200, server.watch()),
                 Method::GET => {
+                    server.queries.lock().push(query.to_owned());
                     let items = if server.lists { vec![Server::held()] } else { vec![] };
                     (200, whole(&json!({"metadata": {"resourceVersion": "9"}, "items": items})))
                 }
@@ -205,7 +213,8 @@ async fn a_missing_resource_says_nothing_about_the_object() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_asked_for_and_a_deletion_then_waited_for() {
-    let server = Arc::new(Server { answer: (0, Value::Null), lists: false, watches: Default::default() });
+    let mut server = Server::answering(0, Value::Null);
+    Arc::get_mut(&mut server).unwrap().lists = false;
     let cx = context(&server);
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
@@ -219,7 +228,8 @@ async fn a_lost_answer_is_asked_for_and_a_deletion_then_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_given_up_before_its_answer_is_asked_for() {
     // It answers nothing, and the object is gone.
-    let server = Arc::new(Server { answer: (1, Value::Null), lists: false, watches: Default::default() });
+    let mut server = Server::answering(1, Value::Null);
+    Arc::get_mut(&mut server).unwrap().lists = false;
     let cx = context(&server);
     cx.informer::<Thing>().synced().await;
     let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
@@ -227,4 +237,99 @@ async fn a_write_that_is_given_up_before_its_answer_is_asked_for() {
     let write = writer.delete::<Thing>(&key, DeleteOptions::default(), "it is in the way");
     assert!(timeout(Duration::from_secs(1), write).await.is_err(), "no answer");
     waits_until_it_is_gone(&cx, &server, &owner).await;
+}
+
+/// How many lists the cache has taken after its first.
+fn relists(cx: &Context) -> u64 {
+    cx.informer::<Thing>().counts().relists
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_never_comes_is_waited_for_until_one_new_list() {
+    let server = Server::answering(200, Server::object("1000", json!(["example.com/mine"])));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap();
+    assert!(cx.barrier.is_raised(&owner));
+    timeout(Duration::from_secs(60), cx.barrier.lowered(&owner)).await.expect("it does not wait for ever");
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(relists(&cx), 1, "nor is everything listed over and over");
+    assert!(!cx.barrier.is_raised(&owner));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_before_what_the_cache_has_seen_bars_everybody_until_all_is_listed_anew() {
+    // The cache has reached version 6, and holds the object in version 5.
+    let server = Server::answering(200, Server::object("3", json!(["example.com/mine"])));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, other, key) = (Key::new("ns", "owner"), Key::new("ns", "other"), Key::new("ns", "t"));
+    let patch = || Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch(), "it changes").await.unwrap();
+    assert!(cx.barrier.is_raised(&owner) && cx.barrier.is_raised(&other));
+    timeout(Duration::from_secs(5), cx.barrier.lowered(&owner)).await.expect("the list has come");
+    assert!(!cx.barrier.is_raised(&owner) && !cx.barrier.is_raised(&other));
+    assert_eq!(relists(&cx), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_changed_nothing_is_no_sign_of_a_restore() {
+    let server = Server::answering(200, Server::object("5", json!(["example.com/mine"])));
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it stays").await.unwrap();
+    assert!(!cx.barrier.is_raised(&owner));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(relists(&cx), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_of_unknown_outcome_is_settled_by_one_list_of_one_object() {
+    let server = Server::answering(0, Value::Null);
+    let cx = context(&server);
+    cx.informer::<Thing>().synced().await;
+    let owner = Key::new("ns", "owner");
+    let body = json!({"metadata": {"generateName": "t-", "namespace": "ns"}});
+    let lost = cx.writer(&owner).create::<Thing>("ns", &body, "one is missing").await;
+    assert!(lost.unwrap_err().outcome_unknown());
+    let lowered = cx.barrier.lowered(&owner);
+    tokio::pin!(lowered);
+    assert!(timeout(Duration::from_secs(5), &mut lowered).await.is_err(), "the cache is not there yet");
+    let queries = server.queries.lock().clone();
+    assert!(matches!(&queries[..], [one] if one.contains("limit=1")), "{queries:?}");
+    server.tell("MODIFIED", &Server::object("9", json!(["example.com/mine"])));
+    timeout(Duration::from_secs(1), lowered).await.expect("the cache has reached the server's version");
+}
+
+struct Never;
+
+impl crate::Reconcile for Never {
+    async fn sync(&self, _: &Key) -> Result<crate::Next, crate::SyncError> {
+        unreachable!("the key is barred")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_barred_key_is_parked_once_however_often_it_is_asked_for() {
+    let mut server = Server::answering(0, Value::Null);
+    Arc::get_mut(&mut server).unwrap().lists = false;
+    let cx = Arc::new(context(&server));
+    cx.informer::<Thing>().synced().await;
+    let (owner, key) = (Key::new("ns", "owner"), Key::new("ns", "t"));
+    let patch = Patch::Merge(json!({}));
+    cx.writer(&owner).patch::<Thing>(&key, None, patch, "it changes").await.unwrap_err();
+    let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
+    let queue = tasks.queue::<Key>("test");
+    tasks.workers(&queue, 3, Arc::new(Never));
+    let running = tasks.start().await;
+    for _ in 0..100 {
+        queue.add(owner.clone(), flyball_queue::Priority::Change);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(server.queries.lock().len(), 1);
+    drop(running);
 }
