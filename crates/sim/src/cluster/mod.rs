@@ -175,6 +175,32 @@ impl Cluster {
         self.ready().await
     }
 
+    /// Keeps a copy of what is in the store. The control plane is down meanwhile.
+    pub async fn back_up(&mut self) -> anyhow::Result<()> {
+        self.stop_store().await?;
+        copy_folder(&self.dir.join("etcd"), &self.dir.join("etcd-backup")).context("copy the store")?;
+        self.start_store().await
+    }
+
+    /// Puts the copy back in the store's place, as a restore from a snapshot does: versions begin anew where they were.
+    pub async fn restore(&mut self) -> anyhow::Result<()> {
+        self.stop_store().await?;
+        std::fs::remove_dir_all(self.dir.join("etcd")).context("remove the store")?;
+        copy_folder(&self.dir.join("etcd-backup"), &self.dir.join("etcd")).context("restore the store")?;
+        self.start_store().await
+    }
+
+    async fn stop_store(&mut self) -> anyhow::Result<()> {
+        self.stop_apiserver().await?;
+        self.etcd.stop(Duration::from_secs(20)).await.context("stop etcd")?;
+        Ok(())
+    }
+
+    async fn start_store(&mut self) -> anyhow::Result<()> {
+        self.start_etcd()?;
+        self.start_apiserver().await
+    }
+
     fn start_apiserver_process(&mut self) -> anyhow::Result<()> {
         let args = config::apiserver_args(&self.dir, &self.pki, self.ports, &self.options);
         let binary = self.assets.binary("kube-apiserver");
@@ -299,6 +325,19 @@ impl Cluster {
     pub async fn compact(&self) -> anyhow::Result<()> {
         etcd::compact(self.ports.etcd).await
     }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &target)?,
+            false => drop(std::fs::copy(entry.path(), target)?),
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Cluster {
