@@ -12,6 +12,7 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use crate::error::{ApiStatus, Error};
+use crate::fence::Fence;
 use crate::frames::MAX_FRAME;
 use crate::limiter::Limiter;
 use crate::request::{Accept, Request, Verb, WatchParams, http_request};
@@ -50,6 +51,8 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Hears of every attempt.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Asked before every attempt of a write.
+    pub fence: Option<Fence>,
 }
 
 impl Default for ClientOptions {
@@ -61,6 +64,7 @@ impl Default for ClientOptions {
             field_manager: None,
             timeout: DEFAULT_TIMEOUT,
             observer: None,
+            fence: None,
         }
     }
 }
@@ -190,6 +194,11 @@ impl Client {
         let mut attempt = 0;
         loop {
             self.wait_for_turn(http.method()).await;
+            if verb.is_write()
+                && let Some(fence) = &self.inner.options.fence
+            {
+                fence.check().map_err(|source| Error::Fenced { what: what(name), source })?;
+            }
             let outcome = self.attempt(http.clone(), attempt > 0).await;
             attempt += 1;
             let wait = match outcome {

@@ -1,4 +1,4 @@
-//! From command-line options to transports: one server, four sets of connections.
+//! From command-line options to transports: one server, several sets of connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use kube::config::AuthInfo;
 
 use crate::credentials::Credentials;
 use crate::dial::Dialer;
+use crate::fence::Fence;
 use crate::kubeconfig::{self, ConfigError, ConnectOptions};
 use crate::pool::{Limits, Pool};
 use crate::shadow::Shadow;
@@ -21,6 +22,7 @@ pub struct Connection {
     transport: Arc<dyn Transport>,
     watch_transport: Arc<dyn Transport>,
     anonymous_transport: Arc<dyn Transport>,
+    lease_transport: Option<Arc<dyn Transport>>,
     certificate_authority: Option<Arc<str>>,
 }
 
@@ -39,6 +41,12 @@ impl Connection {
     /// For requests that bring their own bearer token. A client certificate would beat it, so there is none.
     pub fn anonymous_transport(&self) -> Arc<dyn Transport> {
         self.anonymous_transport.clone()
+    }
+
+    /// For the elector of a connection that is made [to lead](connect_to_lead): connections, and what they are opened
+    /// with, that nobody else uses and no fence closes. They run on the runtime of whoever uses them first.
+    pub fn lease_transport(&self) -> Option<Arc<dyn Transport>> {
+        self.lease_transport.clone()
     }
 
     /// The same server, with every write kept from it.
@@ -78,26 +86,46 @@ impl fmt::Debug for Connection {
 
 /// Reads the configuration and the credentials it names (running a credential plugin, if it names one).
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConfigError> {
+    open(options, None).await
+}
+
+/// The same for a process that stands for election: over the connections of controllers nothing is sent while `fence`
+/// is closed, and the elector has its own.
+pub async fn connect_to_lead(options: &ConnectOptions, fence: Fence) -> Result<Connection, ConfigError> {
+    open(options, Some(fence)).await
+}
+
+async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connection, ConfigError> {
     let kubeconfig::Loaded { config, origin, proxy } = kubeconfig::load(options)?;
     let unusable = |source| ConfigError::Credentials { origin: origin.clone(), source };
     let server = config.cluster_url.clone();
-    let dialer =
-        Arc::new(Dialer::new(server.clone(), config.tls_server_name.as_deref(), proxy).map_err(unusable)?);
+    let dialer = |fence: Option<Fence>| {
+        Dialer::new(server.clone(), config.tls_server_name.as_deref(), proxy.clone(), fence)
+            .map(Arc::new)
+            .map_err(unusable)
+    };
+    let (open, fenced) = (dialer(None)?, dialer(fence.clone())?);
 
     let certificate_authority = config.root_cert.as_deref().map(|chain| pem(chain).into());
     let mut nobody = config.clone();
     nobody.auth_info = AuthInfo::default();
+    let elector = match fence {
+        Some(_) => Some(Arc::new(Credentials::new(config.clone()).await.map_err(unusable)?)),
+        None => None,
+    };
     let credentials = Arc::new(Credentials::new(config).await.map_err(unusable)?);
     let nobody = Arc::new(Credentials::new(nobody).await.map_err(unusable)?);
-    let pool = |credentials: &Arc<Credentials>, limits| {
+    let pool = |dialer: &Arc<Dialer>, credentials: &Arc<Credentials>, limits| {
         Pool::new(dialer.clone(), credentials.clone(), limits)
             .map(|pool| Arc::new(pool) as Arc<dyn Transport>)
+            .map_err(unusable)
     };
     Ok(Connection {
+        transport: pool(&fenced, &credentials, Limits::REQUESTS)?,
+        watch_transport: pool(&open, &credentials, Limits::WATCHES)?,
+        anonymous_transport: pool(&fenced, &nobody, Limits::REQUESTS)?,
+        lease_transport: elector.map(|own| pool(&open, &own, Limits::REQUESTS)).transpose()?,
         server,
-        transport: pool(&credentials, Limits::REQUESTS).map_err(unusable)?,
-        watch_transport: pool(&credentials, Limits::WATCHES).map_err(unusable)?,
-        anonymous_transport: pool(&nobody, Limits::REQUESTS).map_err(unusable)?,
         origin,
         certificate_authority,
     })

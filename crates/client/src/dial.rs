@@ -21,6 +21,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower::Service;
 
+use crate::fence::{Fence, FencedIo};
 use crate::http2;
 use crate::pulse::PING_TIMEOUT;
 use crate::race::race;
@@ -46,6 +47,7 @@ struct Destination {
     url: http::Uri,
     tls_name: Option<ServerName<'static>>,
     proxy: Option<Intercept>,
+    fence: Option<Fence>,
 }
 
 /// What earlier connections have shown.
@@ -57,8 +59,8 @@ struct Seen {
 
 /// A connection that is ready for HTTP.
 enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(FencedIo<TcpStream>),
+    Tls(Box<TlsStream<FencedIo<TcpStream>>>),
 }
 
 /// An open connection.
@@ -68,11 +70,13 @@ pub(crate) enum Link {
 }
 
 impl Dialer {
-    /// `tls_server_name` overrides the name that the server's certificate must carry.
+    /// `tls_server_name` overrides the name that the server's certificate must carry; nothing is sent once `fence` is
+    /// closed.
     pub(crate) fn new(
         url: http::Uri,
         tls_server_name: Option<&str>,
         proxy: Option<http::Uri>,
+        fence: Option<Fence>,
     ) -> Result<Self, BoxError> {
         let host = url.host().unwrap_or_default();
         let tls_name = if url.scheme_str() == Some("https") {
@@ -97,7 +101,7 @@ impl Dialer {
                 return Err(format!("proxy {uri}: only http:// proxies are supported").into());
             }
         }
-        let to = Arc::new(Destination { url, tls_name, proxy });
+        let to = Arc::new(Destination { url, tls_name, proxy, fence });
         Ok(Self { to, resolve: look_up, seen: Mutex::default() })
     }
 
@@ -165,6 +169,7 @@ impl Destination {
             Some(proxy) => tunnel(proxy, tcp, self.url.clone()).await?,
             None => tcp,
         };
+        let tcp = FencedIo::new(tcp, self.fence.clone());
         Ok(match &self.tls_name {
             Some(name) => Stream::Tls(Box::new(TlsConnector::from(tls).connect(name.clone(), tcp).await?)),
             None => Stream::Plain(tcp),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use smol_str::SmolStr;
 
+use crate::fence::Fenced;
 use crate::request::Request;
 use crate::transport::BoxError;
 
@@ -40,6 +41,15 @@ pub enum Error {
         what: Box<str>,
         /// What is wrong with them.
         problem: Box<str>,
+    },
+    /// A write was not sent, as this process may no longer lead.
+    #[error("{what}: not sent")]
+    Fenced {
+        /// The request.
+        what: Box<str>,
+        /// Why.
+        #[source]
+        source: Fenced,
     },
     /// A read was not answered in time.
     #[error("{what}: no answer within {limit:?}")]
@@ -170,6 +180,7 @@ impl Error {
             Self::Decode { .. } | Self::TooLarge { .. } => true,
             Self::Unreachable { .. }
             | Self::Credentials { .. }
+            | Self::Fenced { .. }
             | Self::Deadline { .. }
             | Self::Invalid { .. } => false,
         }

@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`connect`] finds the server and opens [`Transport`]s to it; a [`Client`] is one identity on a
 //! transport, with its rate limit, deadlines and retries; [`Request`] and the verbs on [`Client`] say what is asked;
-//! [`Error`] says what came of it, and above all whether a write may have happened; [`WatchStream`] follows a
+//! [`Error`] says what came of it, and above all whether a write may have happened; [`Fence`] keeps a leader that may have
+//! lost its lease from writing; [`WatchStream`] follows a
 //! collection; [`Identities`] gives each controller a client under its own service account; [`Discovery`] is what the
 //! server serves; [`Limiter`] is the token bucket under all of it.
 
@@ -16,6 +17,7 @@ mod credentials;
 mod dial;
 mod discovery;
 mod error;
+mod fence;
 mod frames;
 mod http2;
 mod identities;
@@ -32,9 +34,10 @@ mod verbs;
 mod watch;
 
 pub use client::{Attempt, Client, ClientOptions, DEFAULT_TIMEOUT, Observer, Reply};
-pub use connect::{Connection, connect};
+pub use connect::{Connection, connect, connect_to_lead};
 pub use discovery::{DiscoveredResource, Discovery, DiscoveryFailure};
 pub use error::{ApiStatus, Error, StatusCause, StatusDetails};
+pub use fence::{Fence, FenceClock, Fenced, Moment};
 pub use frames::{EventKind, WatchEvent};
 pub use identities::{ACCOUNT_NAMESPACE, Identities};
 pub use kubeconfig::{ConfigError, ConnectOptions};

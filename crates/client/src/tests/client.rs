@@ -26,6 +26,7 @@ fn outcome<T>(result: &Result<T, Error>) -> &'static str {
         Err(Error::Unreachable { .. }) => "unreachable",
         Err(Error::Credentials { .. }) => "credentials",
         Err(Error::Deadline { .. }) => "deadline",
+        Err(Error::Fenced { .. }) => "fenced",
         Err(Error::Decode { .. }) => "decode",
         Err(Error::TooLarge { .. }) => "too large",
         Err(Error::Invalid { .. }) => "invalid",

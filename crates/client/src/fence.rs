@@ -1,0 +1,197 @@
+//! The last check before a write leaves: a leader whose lease may have run out sends nothing.
+//!
+//! Other machines' clocks are never asked: the elector says until when, on a clock of this machine, nobody else can have
+//! taken the lease, and every write compares the present with that. The clock goes on while the machine is suspended and
+//! while the process is stopped, so that who wakes up too late finds the fence closed, whoever wakes up first.
+
+use std::fmt;
+use std::io;
+use std::ops::Add;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Until when this process may write. Clones share it.
+///
+/// A fence is open until it is first told of a lease: who never stands for election is never stopped by it.
+#[derive(Clone)]
+pub struct Fence {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: FenceClock,
+    until: AtomicU64,
+    refused: AtomicU64,
+    breached: watch::Sender<bool>,
+}
+
+/// Open without a limit: no lease was ever held.
+const ALWAYS: u64 = u64::MAX;
+
+/// What a fence goes by.
+#[derive(Debug, Clone, Copy)]
+pub enum FenceClock {
+    /// The machine's time since it was started, suspended or not.
+    Boot,
+    /// tokio's clock since this moment, for tests in virtual time.
+    Tokio(Instant),
+}
+
+/// A moment on a fence's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        // The largest number stands for "always".
+        Self(self.0.saturating_add(nanos(later)).min(ALWAYS - 1))
+    }
+}
+
+/// A write was not sent, as the lease that allows it may be another's by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the lease that allows writes has run out")]
+pub struct Fenced;
+
+impl Fence {
+    /// A fence that is open until it is told otherwise.
+    pub fn new(clock: FenceClock) -> Self {
+        let (until, refused) = (AtomicU64::new(ALWAYS), AtomicU64::new(0));
+        Self { inner: Arc::new(Inner { clock, until, refused, breached: watch::Sender::new(false) }) }
+    }
+
+    /// The present.
+    pub fn now(&self) -> Moment {
+        Moment(match self.inner.clock {
+            FenceClock::Boot => {
+                let time = clock_gettime(ClockId::Boottime);
+                let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+                seconds.saturating_mul(1_000_000_000) + u64::try_from(time.tv_nsec).unwrap_or_default()
+            }
+            FenceClock::Tokio(origin) => nanos(origin.elapsed()),
+        })
+    }
+
+    /// Lets writes through until `moment`, and none after that unless it is called again.
+    pub fn hold_until(&self, moment: Moment) {
+        self.inner.until.store(moment.0, Ordering::Release);
+    }
+
+    /// Lets nothing through any more.
+    pub fn close(&self) {
+        self.inner.until.store(0, Ordering::Release);
+    }
+
+    /// Whether writes may pass now.
+    pub fn is_open(&self) -> bool {
+        match self.inner.until.load(Ordering::Acquire) {
+            ALWAYS => true,
+            until => self.now() < Moment(until),
+        }
+    }
+
+    /// Asked by every write, right before it is sent. A write that is refused is counted, and ends the leadership.
+    pub fn check(&self) -> Result<(), Fenced> {
+        if self.is_open() {
+            return Ok(());
+        }
+        self.inner.refused.fetch_add(1, Ordering::Relaxed);
+        self.inner.breached.send_replace(true);
+        Err(Fenced)
+    }
+
+    /// How many writes were refused.
+    pub fn refused(&self) -> u64 {
+        self.inner.refused.load(Ordering::Relaxed)
+    }
+
+    /// Completes when a write has been refused.
+    pub async fn breached(&self) {
+        let mut breached = self.inner.breached.subscribe();
+        // The sender lives as long as this fence.
+        let _ = breached.wait_for(|breached| *breached).await;
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fence({})", if self.is_open() { "open" } else { "closed" })
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(ALWAYS - 1)
+}
+
+/// A connection over which nothing is sent once the fence is closed. A request that was on its way when the process was
+/// stopped (waiting for a token, for a stream, in a buffer) passes here last.
+pub(crate) struct FencedIo<S> {
+    inner: S,
+    fence: Option<Fence>,
+}
+
+impl<S> FencedIo<S> {
+    pub(crate) fn new(inner: S, fence: Option<Fence>) -> Self {
+        Self { inner, fence }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match &self.fence {
+            // Pings pass here, too: only requests are counted, where they are made.
+            Some(fence) if !fence.is_open() => Err(io::Error::new(io::ErrorKind::PermissionDenied, Fenced)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for FencedIo<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for FencedIo<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.inner).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        Pin::new(&mut self.inner).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/fence.rs"]
+mod tests;
