@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flyball_api::{Key, ResourceType};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::era::Era;
@@ -26,6 +27,10 @@ pub(crate) struct Course {
     pub(crate) era: Arc<Era>,
     /// Rung by whoever misses something that the server must have sent.
     pub(crate) doubts: Notify,
+    /// Rung by whoever needs to know soon that nothing is missing.
+    pub(crate) haste: Notify,
+    /// A moment whose state the cache is known to have shown. Held while that is being found out.
+    pub(crate) confirmed: Mutex<Option<Instant>>,
 }
 
 /// A list, by its number and the era in which it began. It shows all that was written before it began.
@@ -46,6 +51,8 @@ impl Course {
             listed: watch::Sender::new(Listed::default()),
             era,
             doubts: Notify::new(),
+            haste: Notify::new(),
+            confirmed: Mutex::new(None),
         }
     }
 

@@ -7,7 +7,9 @@ use flyball_api::{Object, ResourceType, ResourceVersion};
 use rand::rngs::StdRng;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use crate::currency;
 use crate::era::Era;
 use crate::fanout::{Handler, Subscription};
 use crate::health::{Health, Record};
@@ -22,6 +24,7 @@ use crate::store::Store;
 pub struct Informer<T> {
     pub(crate) mirror: Arc<Mirror<T>>,
     record: Arc<Record>,
+    source: Arc<dyn Source>,
     stopped: watch::Sender<bool>,
     task: AbortHandle,
 }
@@ -49,9 +52,9 @@ impl<T: Object> Informer<T> {
         let mirror = Arc::new(Mirror::new(resource, era));
         let record = Arc::new(Record::default());
         let course = mirror.course.clone();
-        let reflector = Reflector::new(source, mirror.clone(), course, record.clone(), resync, rng);
+        let reflector = Reflector::new(source.clone(), mirror.clone(), course, record.clone(), resync, rng);
         let task = tokio::spawn(reflector.run()).abort_handle();
-        Self { mirror, record, stopped: watch::Sender::new(false), task }
+        Self { mirror, record, source, stopped: watch::Sender::new(false), task }
     }
 
     /// What it watches.
@@ -97,6 +100,18 @@ impl<T: Object> Informer<T> {
                 biased;
                 synced = synced.wait_for(|synced| *synced) => synced.is_ok(),
                 _ = stopped.wait_for(|stopped| *stopped) => false,
+            }
+        }
+    }
+
+    pub(crate) fn confirm(&self, since: Instant) -> impl Future<Output = ()> + Send + 'static {
+        let (mirror, source, mut stopped) =
+            (self.mirror.clone(), self.source.clone(), self.stopped.subscribe());
+        async move {
+            let reached = || mirror.store.version_reached();
+            tokio::select! {
+                () = currency::confirm(&mirror.course, &*source, since, reached) => {}
+                _ = stopped.wait_for(|stopped| *stopped) => {}
             }
         }
     }

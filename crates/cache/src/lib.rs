@@ -14,6 +14,7 @@ mod backoff;
 mod change;
 mod client_source;
 mod course;
+mod currency;
 mod decode;
 mod era;
 mod fanout;

@@ -34,6 +34,9 @@ pub(crate) trait AnyMirror: Send + Sync {
     /// The newest object, if there is one whose newest version could be decoded. Looks at all of them.
     fn newest(&self) -> Option<(Key, Header)>;
 
+    /// How many objects there are.
+    fn len(&self) -> usize;
+
     fn begin_list(self: Arc<Self>) -> Box<dyn Listing>;
 
     /// Takes over one event of a watch. Within a watch versions only grow; what does not is a replay.
@@ -53,6 +56,10 @@ impl<T: Object> AnyMirror for Mirror<T> {
 
     fn newest(&self) -> Option<(Key, Header)> {
         self.store.newest().map(|object| (object.key(), Header::of(&*object)))
+    }
+
+    fn len(&self) -> usize {
+        self.store.len()
     }
 
     fn begin_list(self: Arc<Self>) -> Box<dyn Listing> {

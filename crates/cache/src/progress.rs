@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::{Key, Object, ObjectMeta, ResourceType, ResourceVersion, Uid};
 use futures::future::BoxFuture;
+use tokio::time::Instant;
 
 use crate::change::MetaChange;
 use crate::fanout::Subscription;
@@ -59,6 +60,10 @@ pub trait AnyInformer: Progress {
 
     /// The [`era`](Progress::era) in which its latest list began.
     fn listed_in(&self) -> u64;
+
+    /// Completes when the cache has shown all that the server had at `since`; the server is asked, and quiet watches
+    /// are hurried. Completes as well when the informer is stopped.
+    fn current_since(&self, since: Instant) -> BoxFuture<'static, ()>;
 
     /// Shows the metadata of `key` to `look`; `false` if there is no such object.
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool;
@@ -135,6 +140,10 @@ impl<T: Object> AnyInformer for Informer<T> {
 
     fn synced(&self) -> BoxFuture<'static, bool> {
         Box::pin(self.wait_synced())
+    }
+
+    fn current_since(&self, since: Instant) -> BoxFuture<'static, ()> {
+        Box::pin(self.confirm(since))
     }
 
     fn subscribe_meta(&self, handler: Box<dyn Fn(&MetaChange<'_>) + Send + Sync>) -> Subscription {

@@ -24,6 +24,11 @@ use crate::source::{Class, Event, EventKind, Events, Failure, Source, WatchFrom}
 const PAGE: u32 = 500;
 /// The server is asked to end a watch after a random time between these, as client-go does.
 const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
+/// Asked for so short a watch, the server sends a bookmark after a second or two: two seconds before the end, where it
+/// would otherwise take a minute.
+const HASTY_WATCH: Duration = Duration::from_secs(3);
+/// So few objects are listed sooner than a bookmark comes.
+const LISTED_SOONER: usize = 1000;
 /// How much longer than that we wait for the server to do so before we take the connection for dead.
 const SLACK: Duration = Duration::from_secs(30);
 /// A streaming list that stays silent for so long comes from a server that does not know the end bookmark.
@@ -166,6 +171,7 @@ impl Reflector {
         self.era = self.course.era.now();
         // Doubts from before this moment are what the list is the answer to.
         let _answered = self.course.doubts.notified().now_or_never();
+        let _answered = self.course.haste.notified().now_or_never();
         let streams = self.pages_until.is_none_or(|until| until <= Instant::now());
         if streams && self.broken < BROKEN_STREAMS {
             match self.stream_list().await {
@@ -189,7 +195,8 @@ impl Reflector {
     /// `None` if the server sends objects but no end bookmark: it knows watches from scratch, not streaming lists.
     async fn stream_list(&mut self) -> Result<Option<Connection>, Failure> {
         Counters::add(&self.course.counters.streamed_lists, 1);
-        let mut connection = self.open(WatchFrom::Scratch).await?;
+        let lifetime = self.lifetime();
+        let mut connection = self.open(WatchFrom::Scratch, lifetime).await?;
         // Until it has come to its end.
         self.broken += 1;
         let mut list = self.mirror.clone().begin_list();
@@ -237,8 +244,11 @@ impl Reflector {
         }
     }
 
-    async fn open(&mut self, from: WatchFrom) -> Result<Connection, Failure> {
-        let lifetime = Duration::from_secs(self.rng.random_range(WATCH_SECONDS));
+    fn lifetime(&mut self) -> Duration {
+        Duration::from_secs(self.rng.random_range(WATCH_SECONDS))
+    }
+
+    async fn open(&mut self, from: WatchFrom, lifetime: Duration) -> Result<Connection, Failure> {
         let opened = Instant::now();
         let (end, deadline) = (opened + lifetime, opened + lifetime + SLACK);
         Counters::add(&self.course.counters.watches, 1);
@@ -258,7 +268,10 @@ impl Reflector {
         let mut connection = match connection {
             Some(connection) => connection,
             None if self.unsure && self.went_back().await? => return Ok(State::Listing),
-            None => self.open(WatchFrom::Version(self.mirror.version_reached())).await?,
+            None => {
+                let lifetime = self.lifetime();
+                self.open(WatchFrom::Version(self.mirror.version_reached()), lifetime).await?
+            }
         };
         loop {
             let next = tokio::select! {
@@ -268,6 +281,7 @@ impl Reflector {
                     continue;
                 }
                 () = self.restored() => return Ok(State::Listing),
+                () = self.course.haste.notified() => return self.make_haste().await,
                 () = self.doubted() => {
                     info!(resource = %self.course.resource, "listing anew, as somebody doubts the cache");
                     return Ok(State::Listing);
@@ -297,6 +311,16 @@ impl Reflector {
             }
             consume_budget().await;
         }
+    }
+
+    /// Gets a word from the server on how far it is, at the least cost.
+    async fn make_haste(&mut self) -> Result<State, Failure> {
+        if self.mirror.version_reached().is_unknown() || self.mirror.len() <= LISTED_SOONER {
+            return Ok(State::Listing);
+        }
+        debug!(resource = %self.course.resource, "resuming the watch with a bookmark soon");
+        let resumed = WatchFrom::Version(self.mirror.version_reached());
+        self.open(resumed, HASTY_WATCH).await.map(|connection| State::Watching(Some(connection)))
     }
 
     /// Asks whether the server has gone back behind what the store has seen, which a watch would not tell.

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use flyball_client::{Client, ClientOptions, ConnectOptions, Connection, Identities, connect, user_agent_of};
+use flyball_client::{
+    Client, ClientOptions, ConnectOptions, Connection, Fence, Identities, connect, connect_to_lead,
+    user_agent_of,
+};
 use flyball_runtime::{
     Chain, Clock, Metrics,
     election::{Elector, Settings},
@@ -33,6 +36,7 @@ impl Clients {
         connection: &Connection,
         options: &Options,
         metrics: &Metrics,
+        fence: Option<Fence>,
     ) -> Self {
         let generic = &options.config.generic;
         let (qps, burst) = rate(generic.client_connection.qps, generic.client_connection.burst);
@@ -42,6 +46,7 @@ impl Clients {
             burst,
             field_manager: Some(component.name.into()),
             observer: Some(Arc::new(ClientMetrics::new(metrics))),
+            fence,
             ..ClientOptions::default()
         };
         Self {
@@ -76,15 +81,28 @@ impl Clients {
         }
     }
 
-    pub(crate) fn elector(&self, settings: Settings, clock: Clock, metrics: &Metrics) -> Elector {
-        let client = self.with(ClientOptions {
+    /// A candidate whose requests share nothing with those of controllers, and who keeps `fence` open while it leads.
+    pub(crate) fn elector(
+        &self,
+        settings: Settings,
+        clock: Clock,
+        metrics: &Metrics,
+        fence: Fence,
+    ) -> Elector {
+        let options = ClientOptions {
             user_agent: agent(self.component, "leader-election"),
             timeout: self.lease_timeout,
+            qps: 0.0,
+            fence: None,
             ..self.options.clone()
-        });
+        };
+        let client = Client::new(
+            self.connection.lease_transport().unwrap_or_else(|| self.connection.transport()),
+            options,
+        );
         let (recorder, events) = Recorder::new(self.component, clock, self.named(self.component));
         tokio::spawn(events);
-        Elector::new(settings, client, metrics.clone(), move || clock.now()).on_event(
+        Elector::new(settings, client, metrics.clone(), move || clock.now()).with_fence(fence).on_event(
             move |lease, message| {
                 let about = ObjectRef {
                     kind: "Lease".into(),
@@ -114,8 +132,8 @@ pub(crate) fn agent(component: &str, suffix: &str) -> String {
     user_agent_of(component, version::GIT_VERSION, COMMIT, suffix)
 }
 
-/// Connects as flags say.
-pub(crate) async fn connect_main(options: &Options) -> Result<Connection, RunError> {
+/// Connects as flags say; with a fence, to lead.
+pub(crate) async fn connect_main(options: &Options, fence: Option<Fence>) -> Result<Connection, RunError> {
     let kubeconfig = &options.config.generic.client_connection.kubeconfig;
     let flag = if kubeconfig.is_empty() && !options.master.is_empty() { "--master" } else { "--kubeconfig" };
     let to = ConnectOptions {
@@ -123,7 +141,11 @@ pub(crate) async fn connect_main(options: &Options) -> Result<Connection, RunErr
         master: (!options.master.is_empty()).then(|| options.master.clone()),
         context: None,
     };
-    connect(&to).await.map_err(|source| RunError::Config { flag, source })
+    let connected = match fence {
+        Some(fence) => connect_to_lead(&to, fence).await,
+        None => connect(&to).await,
+    };
+    connected.map_err(|source| RunError::Config { flag, source })
 }
 
 /// Asks for the server's health each second, for a while: it may be starting, too.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flyball_client::{Client, ClientOptions, Identities};
+use flyball_client::{Client, ClientOptions, Fence, Identities};
 use flyball_runtime::events::Recorder;
 use flyball_runtime::{Context, Orders, Shared, supervise};
 use tokio::task::JoinSet;
@@ -15,12 +15,18 @@ use crate::table::{Controller, Pace};
 pub struct Engine {
     shared: Shared,
     identities: Identities,
+    fence: Option<Fence>,
 }
 
 impl Engine {
     /// An engine whose controllers share `shared` and get their clients from `identities`.
     pub fn new(shared: Shared, identities: Identities) -> Self {
-        Self { shared, identities }
+        Self { shared, identities, fence: None }
+    }
+
+    /// The same, for controllers that work under a lease of their own.
+    pub fn under(self, fence: Option<Fence>) -> Self {
+        Self { fence, ..self }
     }
 
     /// Runs these controllers, each under its own supervisor, until the order to shut down.
@@ -40,9 +46,9 @@ impl Engine {
             Some(account) => self.identities.client_for(account, account),
             None => self.identities.main().clone(),
         };
-        let client = paced(client, controller.pace);
+        let client = fenced(paced(client, controller.pace), self.fence.as_ref());
         // Events have a rate limit of their own, so that a chatty object cannot slow its controller down.
-        let teller = self.identities.client_for(identity, identity);
+        let teller = fenced(self.identities.client_for(identity, identity), self.fence.as_ref());
         let (events, write) = Recorder::new(controller.name, self.shared.clock, teller);
         tokio::spawn(write);
         Arc::new(Context::new(controller.name, &self.shared, client, self.identities.main().clone(), events))
@@ -57,4 +63,14 @@ fn paced(client: Client, pace: Pace) -> Client {
         return client;
     }
     client.with_options(ClientOptions { qps, burst, ..options.clone() })
+}
+
+/// The same client behind another fence than its own, if there is one.
+fn fenced(client: Client, fence: Option<&Fence>) -> Client {
+    match fence {
+        Some(fence) => {
+            client.with_options(ClientOptions { fence: Some(fence.clone()), ..client.options().clone() })
+        }
+        None => client,
+    }
 }

@@ -4,6 +4,7 @@
 //! [`flags`] reads the command line into [`options`]; [`prepare()`] makes a plan of it; [`run()`] connects, serves and
 //! wins the election; the [`engine`] runs controllers from the [`table`].
 
+mod campaign;
 mod clients;
 mod component;
 pub mod engine;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use flyball_cache::{InformerOptions, Informers};
-use flyball_client::{ConfigError, Identities};
+use flyball_client::{ConfigError, Fence, FenceClock, Identities};
 use flyball_runtime::{
-    Chain, Clock, DebugPages, Extensions, Health, Metrics, Orders, Shared, Signal,
+    Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal,
     config::Generic,
     decisions::DecisionLog,
     election::{self, Elector, Lost, Settings},
@@ -13,9 +13,12 @@ use flyball_runtime::{
     serving::{LookupError, ServingError},
     version,
 };
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::{
+    campaign::{Campaign, Candidates},
     clients::{Clients, connect_main, wait_for_server},
     engine::Engine,
     logging::Logging,
@@ -56,6 +59,9 @@ pub enum RunError {
          --authentication-tolerate-lookup-failure do without)"
     )]
     ClientCa(#[source] LookupError),
+    /// The election's thread cannot be started.
+    #[error("cannot stand for election")]
+    Election(#[source] std::io::Error),
     /// The HTTPS server cannot be set up.
     #[error(transparent)]
     Serving(#[from] ServingError),
@@ -113,17 +119,19 @@ pub async fn run(
     }
 
     let shadow = is_shadow();
-    let mut connection = connect_main(&prepared.options).await?;
+    let config = Arc::new(prepared.options.config.clone());
+    let elects = config.generic.leader_election.leader_elect && !shadow;
+    let fence = elects.then(|| Fence::new(FenceClock::Boot));
+    let mut connection = connect_main(&prepared.options, fence.clone()).await?;
     if shadow {
         tracing::warn!(
             "{SHADOW} is set: watching and deciding, but writing nothing and standing for no election"
         );
         connection = connection.shadowed();
     }
-    let clients = Clients::new(prepared.component, &connection, &prepared.options, &metrics);
+    let clients = Clients::new(prepared.component, &connection, &prepared.options, &metrics, fence.clone());
     wait_for_server(&connection, &clients.named("")).await?;
 
-    let config = Arc::new(prepared.options.config.clone());
     let resync = Some(config.generic.min_resync_period).filter(|period| !period.is_zero());
     let options = InformerOptions { resync, ..InformerOptions::default() };
     let informers = Informers::new(clients.unlimited("shared-informers"), options);
@@ -154,11 +162,11 @@ pub async fn run(
             begin(surroundings).await;
         }
     };
+    let informers = shared.informers.clone();
     let engine = Engine::new(shared, identities);
-    let elects = config.generic.leader_election.leader_elect && !shadow;
-    let elector = elects.then(|| {
+    let elector = fence.map(|fence| {
         let settings = Settings::new(&config.generic.leader_election, election::identity());
-        clients.elector(settings, clock, &metrics)
+        clients.elector(settings, clock, &metrics, fence)
     });
     let set_verbosity = logging.map(|logging| logging.set_verbosity);
     let pages =
@@ -166,7 +174,7 @@ pub async fn run(
     let _listening = serve(&prepared, pages, &metrics).await?;
 
     let grace = prepared.options.shutdown_timeout;
-    let orders = Orders { leading: Signal::already(), shutdown, grace, health };
+    let orders = Orders { leading: Mandate::always(), shutdown, grace, health };
     let Some(elector) = elector else {
         begin.await;
         engine.run(prepared.controllers.iter().copied(), &orders).await;
@@ -174,7 +182,7 @@ pub async fn run(
         return Ok(());
     };
     let second = migration_elector(&config.generic, elector.identity(), &clients, clock, &metrics);
-    lead(&prepared, &engine, orders, (elector, second), begin).await
+    lead(&prepared, &engine, orders, (elector, second), informers, begin).await
 }
 
 /// Leads when it is our turn, until shutdown or the loss of a lease. Until then controllers stand by, warm.
@@ -182,53 +190,62 @@ async fn lead(
     prepared: &Prepared,
     engine: &Engine,
     orders: Orders,
-    (mut elector, mut second): (Elector, Option<Elector>),
+    (main, second): (Elector, Option<(Elector, Fence)>),
+    informers: Informers,
     begin: impl Future<Output = ()>,
 ) -> Result<(), RunError> {
+    let (vacancy, vacant) = watch::channel(None);
+    let main = main.on_vacancy(move |since| {
+        vacancy.send_replace(Some(since));
+    });
+    let (second, second_fence) = second.unzip();
+    let (begin_second, begun) = Signal::new();
+    let mut campaign = Campaign::start(Candidates { main, second, begun }).map_err(RunError::Election)?;
+    let (leads, leading) = Mandate::new();
+    let (leads_second, leading_second) = Mandate::new();
     let (mine, migrated) = by_lease(prepared);
-    let (leads, leading) = Signal::new();
-    let (leads_second, leading_second) = Signal::new();
     let work = async {
         let orders_second = Orders { leading: leading_second, ..orders.clone() };
         let orders_main = Orders { leading, ..orders.clone() };
-        tokio::join!(engine.run(mine, &orders_main), engine.run(migrated, &orders_second));
+        let engine_second = engine.clone().under(second_fence);
+        tokio::join!(engine.run(mine, &orders_main), engine_second.run(migrated, &orders_second));
         // Controllers that are not needed end early; that is no reason to end the process.
         orders.shutdown.given().await;
     };
-    let reign = async {
-        elector.acquire().await;
-        let (begun, has_begun) = Signal::new();
-        let beginning = async {
-            begin.await;
-            leads.give();
-            begun.give();
-            std::future::pending().await
-        };
-        let second = async {
-            has_begun.given().await;
-            match &mut second {
-                Some(second) => {
-                    second.acquire().await;
-                    leads_second.give();
-                    second.renew().await
-                }
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            lost = elector.renew() => lost,
-            lost = second => lost,
-            lost = beginning => lost,
-        }
+    let (won, won_second) = (campaign.won(), campaign.won_second());
+    let mandates = async {
+        let since = won.await;
+        begin.await;
+        leads.give(since);
+        begin_second.give();
+        leads_second.give(won_second.await);
+        std::future::pending().await
     };
     tokio::select! {
-        lost = reign => return Err(lost.into()),
+        lost = campaign.lost() => return Err(lost.into()),
         () = work => {}
+        () = mandates => {}
+        () = get_ready(informers, vacant) => {}
     }
-    for elector in second.iter_mut().chain([&mut elector]) {
-        release(prepared, elector).await;
+    if prepared.component.release_gate.is_some_and(|gate| prepared.gates.enabled(gate)) {
+        campaign.release(prepared.options.config.generic.leader_election.renew_deadline).await;
     }
     Ok(())
+}
+
+/// Brings caches up to date when the leader has fallen silent: what is done before its lease runs out costs no time
+/// afterwards.
+async fn get_ready(informers: Informers, mut vacant: watch::Receiver<Option<Instant>>) {
+    while vacant.changed().await.is_ok() {
+        let Some(since) = *vacant.borrow_and_update() else { continue };
+        let caches = join_all(informers.all().into_iter().map(|cache| cache.current_since(since)));
+        tokio::select! {
+            _ = caches => tracing::debug!("caches are up to date"),
+            // It renewed after all, and has fallen silent again.
+            _ = vacant.changed() => vacant.mark_changed(),
+        }
+    }
+    std::future::pending().await
 }
 
 /// Controllers on their way to or from a cloud-controller-manager run under a second lease, for which that manager
@@ -239,25 +256,13 @@ fn migration_elector(
     clients: &Clients,
     clock: Clock,
     metrics: &Metrics,
-) -> Option<Elector> {
+) -> Option<(Elector, Fence)> {
     let name = generic.leader_migration.leader_name.clone();
     generic.leader_migration_enabled.then(|| {
         let settings = Settings { name, ..Settings::new(&generic.leader_election, identity.to_owned()) };
-        clients.elector(settings, clock, metrics)
+        let fence = Fence::new(FenceClock::Boot);
+        (clients.elector(settings, clock, metrics, fence.clone()), fence)
     })
-}
-
-/// Gives the lease back, if upstream would: by default it runs out by itself.
-async fn release(prepared: &Prepared, elector: &mut Elector) {
-    if !prepared.component.release_gate.is_some_and(|gate| prepared.gates.enabled(gate)) {
-        return;
-    }
-    let deadline = prepared.options.config.generic.leader_election.renew_deadline;
-    match tokio::time::timeout(deadline, elector.release()).await {
-        Ok(Ok(())) => tracing::info!("released the lease"),
-        Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "cannot release the lease"),
-        Err(_) => tracing::warn!(?deadline, "releasing the lease took too long"),
-    }
 }
 
 /// The controllers under the main lease, and those under the migration's. What the migration gives to another

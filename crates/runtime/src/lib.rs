@@ -43,7 +43,7 @@ pub use fresh::Fresh;
 pub use health::{Complaint, Health};
 pub use metrics::Metrics;
 pub use nearest::nearest;
-pub use signal::{Giver, Signal};
+pub use signal::{Giver, Mandate, Mandator, Signal, Since};
 pub use supervisor::{Orders, supervise};
 pub use tasks::{Next, Reconcile, Tasks, WorkKey, priority};
 pub use writer::{Writer, exactly};

@@ -1,6 +1,7 @@
 //! A word that is given once and heard by many: the end, or the beginning of leadership.
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Hears the word. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -42,5 +43,49 @@ impl Giver {
     /// Gives the word.
     pub fn give(&self) {
         self.0.send_replace(true);
+    }
+}
+
+/// Whether this process leads, and how fresh its caches must be before it acts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Mandate(watch::Receiver<Option<Since>>);
+
+/// Gives a [`Mandate`].
+#[derive(Debug)]
+pub struct Mandator(watch::Sender<Option<Since>>);
+
+/// A moment since which no former leader can have written; none if there never was one.
+pub type Since = Option<Instant>;
+
+impl Mandate {
+    /// A mandate not yet given, and who can give it.
+    pub fn new() -> (Mandator, Self) {
+        let (sender, receiver) = watch::channel(None);
+        (Mandator(sender), Self(receiver))
+    }
+
+    /// That of a process which stands for no election: it acts as soon as its caches are filled.
+    pub fn always() -> Self {
+        let (mandator, mandate) = Self::new();
+        mandator.0.send_replace(Some(None));
+        mandate
+    }
+
+    /// Waits for it. If nobody is left who could give it, there is nothing to wait for.
+    pub fn given(&self) -> impl Future<Output = Since> + Send + 'static {
+        let mut receiver = self.0.clone();
+        async move {
+            match receiver.wait_for(Option::is_some).await {
+                Ok(given) => given.flatten(),
+                Err(_) => None,
+            }
+        }
+    }
+}
+
+impl Mandator {
+    /// This process leads; no former leader has written since `since`.
+    pub fn give(&self, since: Instant) {
+        self.0.send_replace(Some(Some(since)));
     }
 }

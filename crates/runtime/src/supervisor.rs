@@ -10,7 +10,7 @@ use crate::alarm::Place;
 use crate::context::Context;
 use crate::descriptor::{Start, StartError};
 use crate::health::Health;
-use crate::signal::Signal;
+use crate::signal::{Mandate, Signal};
 use crate::tasks::{Running, Tasks};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const TRUSTED_AFTER: Duration = Duration::from_secs(600);
 #[derive(Clone)]
 pub struct Orders {
     /// Given once this process leads. Until then caches and queues fill, but nothing is done: a standby is warm.
-    pub leading: Signal,
+    pub leading: Mandate,
     /// Given when everything shall end.
     pub shutdown: Signal,
     /// How long running syncs may take to finish then, and before a controller is set up anew.
@@ -96,10 +96,10 @@ fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tas
 }
 
 /// Waits for leadership and full caches, then starts what was set up.
-async fn stand_by(tasks: Option<Tasks>, leading: &Signal) -> Running {
+async fn stand_by(tasks: Option<Tasks>, leading: &Mandate) -> Running {
     let Some(tasks) = tasks else { return std::future::pending().await };
-    leading.given().await;
-    tasks.start().await
+    let since = leading.given().await;
+    tasks.start(since).await
 }
 
 /// Completes when a run that began at `began` is to give way to another: after a panic, though not too soon.

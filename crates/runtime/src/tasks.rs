@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Key, Object};
-use flyball_cache::{Change, Informer, Origin, Subscription};
+use flyball_cache::{AnyInformer, Change, Informer, Origin, Subscription};
 use flyball_queue::{Backoff, Priority, Queue, QueueKey};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -21,7 +21,7 @@ use crate::error::{Chain, Retry, SyncError};
 use crate::health::{Complaint, Health};
 use crate::metrics::stale_skips;
 use crate::quarantine::{Quarantine, Ward};
-use crate::signal::Signal;
+use crate::signal::{Signal, Since};
 
 /// What is to happen to a key after a sync that did not fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +80,7 @@ pub struct Tasks {
     ward: Arc<Ward>,
     subscriptions: Vec<Subscription>,
     synced: Vec<BoxFuture<'static, ()>>,
+    caches: Vec<Arc<dyn AnyInformer>>,
     running: Vec<(String, BoxFuture<'static, ()>)>,
     closers: Vec<Box<dyn Fn() + Send + Sync>>,
     closing: Signal,
@@ -96,6 +97,7 @@ impl Tasks {
             cx,
             subscriptions: vec![],
             synced: vec![],
+            caches: vec![],
             running: vec![],
             closers,
             closing,
@@ -134,6 +136,7 @@ impl Tasks {
     /// Waits for a cache to be filled before any worker starts, without listening to its changes.
     pub fn needs<T: Object>(&mut self, informer: &Arc<Informer<T>>) {
         let informer = informer.clone();
+        self.caches.push(informer.clone());
         self.synced.push(async move { informer.synced().await }.map(|_| ()).boxed());
     }
 
@@ -221,10 +224,14 @@ impl Tasks {
         self.running.push((name, task.boxed()));
     }
 
-    /// Waits for the caches, then starts everything. The subscriptions live as long as what is returned.
-    pub(crate) async fn start(self) -> Running {
-        let Self { cx, subscriptions, synced, running, closers, .. } = self;
+    /// Waits for the caches, then starts everything: they must show all that a former leader wrote, until `since`. The
+    /// subscriptions live as long as what is returned.
+    pub(crate) async fn start(self, since: Since) -> Running {
+        let Self { cx, subscriptions, synced, caches, running, closers, .. } = self;
         futures::future::join_all(synced).await;
+        if let Some(since) = since {
+            futures::future::join_all(caches.iter().map(|cache| cache.current_since(since))).await;
+        }
         let mut set = JoinSet::new();
         for (name, task) in running {
             let span = tracing::info_span!("controller", controller = cx.name, task = %name);

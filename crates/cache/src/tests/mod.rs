@@ -1,5 +1,6 @@
 //! Behaviour of stores and informers over a scripted server, in virtual time.
 
+mod currency;
 mod informer;
 mod memory;
 mod property;

@@ -16,7 +16,9 @@ use flyball_manager::table::{CONTROLLERS, Controller};
 use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, Surroundings, prepare};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
-use flyball_runtime::{Clock, DebugPages, Extensions, Health, Metrics, Orders, Shared, Signal, version};
+use flyball_runtime::{
+    Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal, version,
+};
 use tokio::task::JoinHandle;
 
 use super::door::Door;
@@ -68,7 +70,7 @@ pub(super) fn start(
         server_ca: Some(identity.ca.pair.cert.as_str().into()),
         extensions: Extensions::default().with(cloud.clone()),
     };
-    let orders = Orders { leading: Signal::already(), shutdown, grace: GRACE, health: Health::default() };
+    let orders = Orders { leading: Mandate::always(), shutdown, grace: GRACE, health: Health::default() };
     let surroundings = Surroundings {
         informers: shared.informers.clone(),
         identities: identities.clone(),

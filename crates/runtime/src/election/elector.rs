@@ -3,10 +3,13 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use flyball_api::{Key, ResourceType, Timestamp};
-use flyball_client::{Client, Error};
+use flyball_client::{Client, Error, EventKind, Fence, FenceClock, WatchEvent, WatchParams};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use smol_str::format_smolstr;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::{Action, JITTER_FACTOR, Observation, Record, Settings, step::step};
 use crate::metrics::{LEADER_SLOWPATH, LEADER_STATUS, Metrics};
@@ -15,6 +18,12 @@ const LEASES: ResourceType = ResourceType::new("coordination.k8s.io", "v1", "lea
 /// How much later than the lease's end a leader that cannot renew still counts as healthy: it should have
 /// exited by then.
 const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
+/// Standbys that watch the same lease see it run out at the same moment; all but one of their attempts would be in vain.
+const TAKING_SPREAD: Duration = Duration::from_millis(10);
+/// The server is asked to end the watch of the lease after this long.
+const WATCH_SECONDS: u32 = 600;
+/// A watch that ends sooner is a failure: opening the next one at once would be a hot loop.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 /// We no longer lead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +36,17 @@ pub enum Lost {
         /// The time there was.
         deadline: Duration,
     },
+    /// The process did not run, or had nobody who would let it renew, until it may have been another's.
+    #[error("the lease {lease} was lost: it ran out before it was renewed ({refused} writes were held back)")]
+    RanOut {
+        /// `namespace/name`.
+        lease: String,
+        /// Writes that the fence has refused.
+        refused: u64,
+    },
+    /// Nobody tries to keep it any more.
+    #[error("the lease was lost: the election broke off")]
+    BrokenOff,
     /// Somebody else has it.
     #[error("the lease {lease} was lost: {holder} holds it")]
     Taken {
@@ -43,6 +63,8 @@ enum Attempt {
     Leads,
     HeldByAnother,
     Failed,
+    /// Not made: the lease may be another's by now.
+    RanOut,
 }
 
 /// The lease as events refer to it.
@@ -59,8 +81,9 @@ pub struct LeaseRef {
 }
 
 type Tell = Box<dyn Fn(&LeaseRef, String) + Send + Sync>;
+type TellVacancy = Box<dyn Fn(Instant) + Send + Sync>;
 type Wall = Box<dyn Fn() -> Timestamp + Send + Sync>;
-type Random = Box<dyn FnMut() -> f64 + Send>;
+type Random = Box<dyn FnMut() -> f64 + Send + Sync>;
 
 /// One candidate for one lease.
 pub struct Elector {
@@ -70,9 +93,13 @@ pub struct Elector {
     time: Wall,
     random: Random,
     tell: Tell,
+    tell_vacancy: TellVacancy,
+    fence: Fence,
     state: Arc<Mutex<State>>,
     /// The lease as the server last returned it; its version guards the next write.
     lease: Value,
+    /// Since when the present holder cannot have written, by the same rules as ours.
+    vacant: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -104,8 +131,11 @@ impl Elector {
             time: Box::new(time),
             random: Box::new(rand::random::<f64>),
             tell: Box::new(|_, _| {}),
+            tell_vacancy: Box::new(|_| {}),
+            fence: Fence::new(FenceClock::Tokio(Instant::now())),
             state: Arc::default(),
             lease: Value::Null,
+            vacant: None,
         }
     }
 
@@ -115,8 +145,21 @@ impl Elector {
         self
     }
 
+    /// Calls `tell` when the holder can no longer write, as it has not renewed for that long, and its lease cannot be
+    /// taken yet: the time to bring caches up to date. It may renew all the same.
+    pub fn on_vacancy(mut self, tell: impl Fn(Instant) + Send + Sync + 'static) -> Self {
+        self.tell_vacancy = Box::new(tell);
+        self
+    }
+
+    /// Keeps `fence` open while the lease is ours.
+    pub fn with_fence(mut self, fence: Fence) -> Self {
+        self.fence = fence;
+        self
+    }
+
     /// Draws the pauses between attempts from here: numbers from 0 to below 1.
-    pub fn with_random(mut self, random: impl FnMut() -> f64 + Send + 'static) -> Self {
+    pub fn with_random(mut self, random: impl FnMut() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Box::new(random);
         self
     }
@@ -131,21 +174,106 @@ impl Elector {
         LeaseHealth { settings: self.settings.clone(), state: self.state.clone() }
     }
 
-    /// Tries until we lead.
-    pub async fn acquire(&mut self) {
+    /// Tries until we lead. Returns a moment since which no former leader can have written.
+    pub async fn acquire(&mut self) -> Instant {
         tracing::info!(lease = self.describe(), identity = self.settings.identity, "waiting for the lease");
         loop {
             let attempt = self.attempt().await;
             self.report_holder();
-            if attempt == Attempt::Leads {
-                break;
+            match attempt {
+                Attempt::Leads => break,
+                Attempt::HeldByAnother => self.stand_by().await,
+                Attempt::Failed | Attempt::RanOut => sleep(self.retry_pause()).await,
             }
-            let spread = 1.0 + JITTER_FACTOR * (self.random)();
-            sleep(self.settings.retry_period.mul_f64(spread)).await;
         }
         self.metrics.gauge(&LEADER_STATUS, &[&self.settings.name]).set(1.0);
         tracing::info!(lease = self.describe(), "leading");
         self.event("became leader");
+        self.vacant.take().unwrap_or_else(Instant::now)
+    }
+
+    /// Watches the lease until there is something to try: it has run out, was given back, or is gone. Without a watch,
+    /// until a retry period has passed, as upstream.
+    async fn stand_by(&mut self) {
+        let (opened, patience) = (Instant::now(), self.retry_pause());
+        let taking = TAKING_SPREAD.mul_f64((self.random)());
+        let mut events = self.holder_seen().then(|| self.watch());
+        loop {
+            let seen = self.seen();
+            let vacancy = seen.as_ref().map(|seen| seen.since + self.settings.validity());
+            let end = seen.as_ref().and_then(Observation::end).map(|end| end + taking);
+            tokio::select! {
+                event = next(&mut events) => match event {
+                    Some(Ok(event)) => self.heard(&event),
+                    Some(Err(error)) => {
+                        tracing::debug!(lease = self.describe(), %error, "the watch of the lease failed");
+                        events = None;
+                    }
+                    None if opened.elapsed() < SHORTEST_WATCH => events = None,
+                    None => return,
+                },
+                () = sleep_until(opened + patience), if events.is_none() => return,
+                () = until(vacancy), if self.vacant.is_none() => self.fall_vacant(),
+                () = until(end) => return,
+            }
+            if events.is_some() && !self.holder_seen() {
+                return;
+            }
+        }
+    }
+
+    fn watch(&self) -> BoxStream<'static, Result<WatchEvent, Error>> {
+        let params = WatchParams {
+            namespace: Some(self.settings.namespace.as_str().into()),
+            field_selector: Some(format_smolstr!("metadata.name={}", self.settings.name)),
+            resource_version: self.lease["metadata"]["resourceVersion"].as_str().map(Into::into),
+            timeout_seconds: Some(WATCH_SECONDS),
+            ..WatchParams::default()
+        };
+        let client = self.client.clone();
+        futures::stream::once(async move { client.watch(&LEASES, &params).await }).try_flatten().boxed()
+    }
+
+    fn heard(&mut self, event: &WatchEvent) {
+        let lease: Option<Value> = match event.kind {
+            EventKind::Added | EventKind::Modified => serde_json::from_slice(&event.object).ok(),
+            EventKind::Deleted => None,
+            EventKind::Bookmark => return,
+        };
+        self.note(lease);
+        self.report_holder();
+    }
+
+    /// Takes in what the server says of the lease.
+    fn note(&mut self, lease: Option<Value>) {
+        let before = self.seen();
+        match lease {
+            Some(lease) => {
+                let record = Record::of_lease(&lease);
+                Observation::note(&mut self.state.lock().seen, record, Instant::now());
+                self.lease = lease;
+            }
+            None => self.state.lock().seen = None,
+        }
+        if self.seen() != before {
+            self.vacant = None;
+        }
+    }
+
+    fn fall_vacant(&mut self) {
+        let now = Instant::now();
+        self.vacant = Some(now);
+        tracing::info!(lease = self.describe(), "the lease is not being renewed; getting ready");
+        (self.tell_vacancy)(now);
+    }
+
+    fn retry_pause(&mut self) -> Duration {
+        self.settings.retry_period.mul_f64(1.0 + JITTER_FACTOR * (self.random)())
+    }
+
+    /// Whether there is a lease and somebody has it.
+    fn holder_seen(&self) -> bool {
+        self.seen().is_some_and(|seen| !seen.record.holder.is_empty())
     }
 
     /// Keeps the lease until that fails for as long as the renew deadline. Ends only by losing it.
@@ -154,17 +282,30 @@ impl Elector {
     pub async fn renew(&mut self) -> Lost {
         let lost = loop {
             let deadline = self.settings.renew_deadline;
-            let renewed = timeout(deadline, self.attempts()).await;
+            let fence = self.fence.clone();
+            let renewed = tokio::select! {
+                renewed = timeout(deadline, self.attempts()) => renewed,
+                () = fence.breached() => Ok(Attempt::RanOut),
+            };
             self.report_holder();
             match renewed {
                 Ok(Attempt::HeldByAnother) => {
                     let holder = self.seen().map(|seen| seen.record.holder).unwrap_or_default();
                     break Lost::Taken { lease: self.describe(), holder };
                 }
-                Ok(_) => sleep(self.settings.retry_period).await,
+                Ok(Attempt::RanOut) => {
+                    break Lost::RanOut { lease: self.describe(), refused: self.fence.refused() };
+                }
+                Ok(_) => {
+                    tokio::select! {
+                        () = sleep(self.settings.retry_period) => {}
+                        () = fence.breached() => {}
+                    }
+                }
                 Err(_) => break Lost::Late { lease: self.describe(), deadline },
             }
         };
+        self.fence.close();
         self.metrics.gauge(&LEADER_STATUS, &[&self.settings.name]).set(0.0);
         self.event("stopped leading");
         lost
@@ -172,6 +313,7 @@ impl Elector {
 
     /// Gives the lease back, so that a standby need not wait for its end. Everything it guards must have ended.
     pub async fn release(&mut self) -> Result<(), Error> {
+        self.fence.close();
         let lease = match self.read().await? {
             Some(lease) if Record::of_lease(&lease).holder == self.settings.identity => lease,
             _ => return Ok(()),
@@ -197,6 +339,10 @@ impl Elector {
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pace.tick().await;
+            // Who slept for too long may not renew what others count as theirs by now.
+            if !self.fence.is_open() {
+                return Attempt::RanOut;
+            }
             match self.attempt().await {
                 Attempt::Failed => {}
                 decisive => return decisive,
@@ -205,24 +351,16 @@ impl Elector {
     }
 
     async fn attempt(&mut self) -> Attempt {
-        // A leader first writes on the strength of what it last saw, and reads only if that is refused.
-        let held = self.seen().filter(|seen| seen.record.holder == self.settings.identity);
-        if let Some(seen) = &held
-            && seen.is_valid(Instant::now())
-            && let Action::Renew(record) = step(&self.settings, Some(seen), Instant::now(), (self.time)())
-        {
+        if let Some(record) = self.at_first_sight() {
             match self.write(&record).await {
                 Ok(()) => return Attempt::Leads,
-                Err(error) => tracing::debug!(lease = self.describe(), %error, "renewing needs a fresh look"),
+                Err(error) => {
+                    tracing::debug!(lease = self.describe(), %error, "the lease needs a fresh look")
+                }
             }
         }
         match self.read().await {
-            Ok(Some(lease)) => {
-                let record = Record::of_lease(&lease);
-                Observation::note(&mut self.state.lock().seen, record, Instant::now());
-                self.lease = lease;
-            }
-            Ok(None) => self.state.lock().seen = None,
+            Ok(lease) => self.note(lease),
             Err(error) => {
                 tracing::warn!(
                     lease = self.describe(),
@@ -257,6 +395,18 @@ impl Elector {
         if written.is_ok() { Attempt::Leads } else { Attempt::Failed }
     }
 
+    /// What to write on the strength of what was last seen, before looking: a leader renews, and who saw the lease run
+    /// out takes it. The version of what was seen guards the write.
+    fn at_first_sight(&self) -> Option<Record> {
+        let (seen, now) = (self.seen()?, Instant::now());
+        let has_version = self.lease["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty());
+        match step(&self.settings, Some(&seen), now, (self.time)()) {
+            Action::Renew(record) if has_version && seen.is_valid(now) => Some(record),
+            Action::Take(record) if has_version => Some(record),
+            _ => None,
+        }
+    }
+
     async fn read(&self) -> Result<Option<Value>, Error> {
         match self.client.get_dynamic(&LEASES, &self.key()).await {
             Ok(lease) => Ok(Some(lease)),
@@ -267,15 +417,20 @@ impl Elector {
 
     async fn create(&mut self, record: &Record) -> Result<(), Error> {
         let Settings { namespace, name, .. } = &self.settings;
-        let lease = record.new_lease(namespace, name);
+        let (asked, lease) = (self.fence.now(), record.new_lease(namespace, name));
         self.lease = self.client.create_dynamic(&LEASES, namespace.as_str(), &lease).await?;
+        self.fence.hold_until(asked + self.settings.validity());
         self.remember(record);
         Ok(())
     }
 
     async fn write(&mut self, record: &Record) -> Result<(), Error> {
-        let lease = record.in_lease(&self.lease);
+        let (asked, lease) = (self.fence.now(), record.in_lease(&self.lease));
         self.lease = self.client.update_dynamic(&LEASES, &self.key(), None, &lease).await?;
+        // Others count from when they see this, which is later than when it was sent.
+        if record.holder == self.settings.identity {
+            self.fence.hold_until(asked + self.settings.validity());
+        }
         self.remember(record);
         Ok(())
     }
@@ -314,6 +469,24 @@ impl Elector {
 
     fn describe(&self) -> String {
         format!("{}/{}", self.settings.namespace, self.settings.name)
+    }
+}
+
+/// The next event of a watch, if there is one.
+async fn next(
+    events: &mut Option<BoxStream<'static, Result<WatchEvent, Error>>>,
+) -> Option<Result<WatchEvent, Error>> {
+    match events {
+        Some(events) => events.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a moment that may never come.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

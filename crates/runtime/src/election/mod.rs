@@ -1,7 +1,8 @@
 //! Leader election over a Lease, so that of several replicas one acts. Record and timings are client-go's:
 //! Flyball and upstream can stand by for each other.
 //!
-//! [`step`](step::step) decides, purely; [`Elector`] reads, writes and waits.
+//! [`step`](step::step) decides, purely; [`Elector`] reads, writes, watches and waits, and keeps the
+//! [`Fence`](flyball_client::Fence) open through which the leader's writes go.
 
 mod elector;
 mod record;
@@ -48,6 +49,13 @@ impl Settings {
             renew_deadline: config.renew_deadline,
             retry_period: config.retry_period,
         }
+    }
+
+    /// How long after the beginning of a renewal the leader may write: until the middle between the moment at which it
+    /// gives up renewing and the one at which others may take the lease. So it never ends a leader that is still trying
+    /// within its deadline, and clocks of different speed and writes under way have room before the next leader begins.
+    pub fn validity(&self) -> Duration {
+        (self.renew_deadline + self.lease_duration) / 2
     }
 }
 

@@ -26,11 +26,15 @@ impl Observation {
         }
     }
 
+    /// When the holder need no longer be respected; a duration beyond the clock's range never runs out.
+    pub fn end(&self) -> Option<Instant> {
+        let seconds = u64::try_from(self.record.duration_seconds).unwrap_or_default();
+        self.since.checked_add(Duration::from_secs(seconds))
+    }
+
     /// Whether the holder is still to be respected.
     pub fn is_valid(&self, now: Instant) -> bool {
-        let seconds = u64::try_from(self.record.duration_seconds).unwrap_or_default();
-        // A duration beyond the clock's range never runs out.
-        self.since.checked_add(Duration::from_secs(seconds)).is_none_or(|end| end > now)
+        self.end().is_none_or(|end| end > now)
     }
 }
 

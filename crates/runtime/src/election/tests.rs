@@ -8,9 +8,11 @@ use std::{
 
 use bytes::Bytes;
 use flyball_api::Timestamp;
-use flyball_client::{Body, Client, ClientOptions, Transport, TransportError};
+use flyball_client::{Body, Client, ClientOptions, Fence, FenceClock, Transport, TransportError};
 use futures::future::BoxFuture;
-use http_body_util::{BodyExt, Full};
+use futures::stream;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -130,7 +132,11 @@ struct OneLease {
     lease: Mutex<Option<Value>>,
     version: AtomicU64,
     unplugged: AtomicBool,
+    /// Watches are refused.
+    unwatchable: AtomicBool,
     writes: AtomicU64,
+    requests: AtomicU64,
+    changed: tokio::sync::watch::Sender<u64>,
 }
 
 impl OneLease {
@@ -156,7 +162,35 @@ impl OneLease {
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
         body["metadata"]["resourceVersion"] = version.to_string().into();
         *lease = Some(body.clone());
+        self.changed.send_replace(version);
         (200, body)
+    }
+
+    /// Every change after version `from`, one line each, for as long as somebody listens.
+    fn watch(self: Arc<Self>, from: u64) -> Body {
+        let changes = stream::unfold(
+            (self.clone(), self.changed.subscribe(), from),
+            async |(server, mut changed, from)| {
+                let version = *changed.wait_for(|version| *version > from).await.ok()?;
+                let (kind, object) = match &*server.lease.lock() {
+                    Some(lease) => ("MODIFIED", lease.clone()),
+                    None => ("DELETED", record("", 0).new_lease("kube-system", "kube-controller-manager")),
+                };
+                let line = json!({"type": kind, "object": object}).to_string() + "\n";
+                Some((Ok(Frame::data(Bytes::from(line))), (server, changed, version)))
+            },
+        );
+        StreamBody::new(changes).boxed_unsync()
+    }
+
+    /// Somebody else writes or deletes the lease.
+    fn meddle(&self, lease: Option<Value>) {
+        let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
+        *self.lease.lock() = lease.map(|mut lease| {
+            lease["metadata"]["resourceVersion"] = version.to_string().into();
+            lease
+        });
+        self.changed.send_replace(version);
     }
 }
 
@@ -171,6 +205,19 @@ impl Transport for Wire {
         Box::pin(async move {
             if server.unplugged.load(Ordering::Relaxed) {
                 return Err(TransportError::NotSent("unplugged".into()));
+            }
+            server.requests.fetch_add(1, Ordering::Relaxed);
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            if query.contains("watch=") {
+                let watchable = !server.unwatchable.load(Ordering::Relaxed);
+                let from = query.split('&').find_map(|part| part.strip_prefix("resourceVersion="));
+                let from = from.and_then(|version| version.parse().ok()).unwrap_or_default();
+                assert!(query.contains("metadata.name%3Dkube-controller-manager"), "{query}");
+                let (code, body) = match watchable {
+                    true => (200, server.watch(from)),
+                    false => (403, Full::from("{}").map_err(|never| match never {}).boxed_unsync()),
+                };
+                return Ok(http::Response::builder().status(code).body(body).unwrap());
             }
             let (code, body) = server.answer(&request);
             let body = Full::from(body.to_string()).map_err(|never| match never {}).boxed_unsync();
@@ -206,16 +253,111 @@ async fn the_first_candidate_leads_and_renews_every_retry_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_takes_over_when_the_leader_is_silent_for_the_lease_duration() {
+async fn a_standby_takes_over_as_soon_as_the_lease_it_watches_runs_out() {
     let server = Arc::new(OneLease::default());
-    elector(&server, "dead").acquire().await;
-    let start = Instant::now();
-    let mut standby = elector(&server, "me");
-    standby.acquire().await;
+    let mut leader = elector(&server, "dead");
+    leader.acquire().await;
+    let heard = Arc::new(Mutex::new(vec![]));
+    let vacancies = heard.clone();
+    let mut standby = elector(&server, "me").on_vacancy(move |since| vacancies.lock().push(since));
+    let taken = tokio::spawn(async move {
+        let free_since = standby.acquire().await;
+        (Instant::now(), free_since)
+    });
+    // It renews for a while, and dies a second after the last time.
+    assert!(timeout(Duration::from_secs(61), leader.renew()).await.is_err());
+    let renewed = Instant::now() - Duration::from_secs(1);
+    let (requests, (taken, free_since)) = (server.requests.load(Ordering::Relaxed), taken.await.unwrap());
     assert_eq!(holder(&server), "me");
-    let waited = start.elapsed();
-    assert!(waited >= Duration::from_secs(15) && waited < Duration::from_secs(20), "{waited:?}");
+    let waited = taken - renewed;
+    assert!(waited >= Duration::from_secs(15) && waited < Duration::from_millis(15_020), "{waited:?}");
     assert_eq!(server.lease.lock().as_ref().unwrap()["spec"]["leaseTransitions"], 1);
+    assert_eq!(
+        server.requests.load(Ordering::Relaxed) - requests,
+        1,
+        "it neither polls nor looks before it writes"
+    );
+    // Past the middle between renew deadline and lease duration the dead leader cannot have written.
+    let vacant = free_since - renewed;
+    assert!(vacant >= Duration::from_millis(12_500) && vacant < Duration::from_millis(12_600), "{vacant:?}");
+    assert_eq!(*heard.lock(), [free_since]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_may_not_watch_takes_over_within_the_retry_period_of_upstream() {
+    let server = Arc::new(OneLease { unwatchable: true.into(), ..OneLease::default() });
+    let mut leader = elector(&server, "dead");
+    leader.acquire().await;
+    let mut standby = elector(&server, "me");
+    let taken = tokio::spawn(async move {
+        standby.acquire().await;
+        Instant::now()
+    });
+    assert!(timeout(Duration::from_secs(61), leader.renew()).await.is_err());
+    let renewed = Instant::now() - Duration::from_secs(1);
+    let waited = taken.await.unwrap() - renewed;
+    // It counts from when it looked, which is up to a retry period with its jitter later.
+    assert!(waited >= Duration::from_secs(15) && waited < Duration::from_millis(18_300), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_acts_at_once_when_the_lease_is_given_back_or_deleted() {
+    for deleted in [false, true] {
+        let server = Arc::new(OneLease::default());
+        let mut leader = elector(&server, "old");
+        leader.acquire().await;
+        let mut standby = elector(&server, "me");
+        let taken = tokio::spawn(async move { standby.acquire().await });
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let start = Instant::now();
+        match deleted {
+            true => server.meddle(None),
+            false => leader.release().await.unwrap(),
+        }
+        let free_since = taken.await.unwrap();
+        assert_eq!(holder(&server), "me");
+        assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+        assert!(free_since >= start, "until then the other may have written");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_slept_past_its_lease_writes_nothing_and_gives_up() {
+    let server = Arc::new(OneLease::default());
+    let fence = Fence::new(FenceClock::Tokio(Instant::now()));
+    let mut leader = elector(&server, "me").with_fence(fence.clone());
+    assert!(fence.is_open(), "before its first lease nothing is known");
+    leader.acquire().await;
+    assert!(timeout(Duration::from_secs(30), leader.renew()).await.is_err());
+    assert!(fence.is_open(), "it was renewed all the time");
+    let writes = server.writes.load(Ordering::Relaxed);
+    // Stopped: nobody asks the elector's timers.
+    tokio::time::sleep(Duration::from_millis(12_501)).await;
+    assert!(!fence.is_open());
+    let lost = leader.renew().await;
+    assert!(matches!(lost, Lost::RanOut { refused: 0, .. }), "{lost}");
+    assert_eq!(server.writes.load(Ordering::Relaxed), writes, "the lease is not touched");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_ends_the_leadership() {
+    let server = Arc::new(OneLease::default());
+    let fence = Fence::new(FenceClock::Tokio(Instant::now()));
+    let mut leader = elector(&server, "me").with_fence(fence.clone());
+    leader.acquire().await;
+    let writer = tokio::spawn({
+        let fence = fence.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            fence.close();
+            fence.check()
+        }
+    });
+    let start = Instant::now();
+    let lost = leader.renew().await;
+    assert!(writer.await.unwrap().is_err());
+    assert!(matches!(lost, Lost::RanOut { refused: 1, .. }), "{lost}");
+    assert!(start.elapsed() < Duration::from_secs(1), "at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,8 +381,7 @@ async fn a_leader_who_finds_another_in_its_place_stops_at_once() {
     let server = Arc::new(OneLease::default());
     let mut leader = elector(&server, "me");
     leader.acquire().await;
-    let usurped = record("you", 9).new_lease("kube-system", "kube-controller-manager");
-    *server.lease.lock() = Some(usurped);
+    server.meddle(Some(record("you", 9).new_lease("kube-system", "kube-controller-manager")));
     let start = Instant::now();
     let lost = leader.renew().await;
     assert!(matches!(&lost, Lost::Taken { holder, .. } if holder == "you"), "{lost}");

@@ -14,7 +14,9 @@ use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
 use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::{DebugPages, Extensions, Giver, Health, Metrics, Orders, Shared, Signal, version};
+use flyball_runtime::{
+    DebugPages, Extensions, Giver, Health, Mandate, Metrics, Orders, Shared, Signal, version,
+};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -166,7 +168,7 @@ fn prepare(
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
-        let orders = Orders { leading: Signal::already(), shutdown, grace, health: Health::default() };
+        let orders = Orders { leading: Mandate::always(), shutdown, grace, health: Health::default() };
         let surroundings = Surroundings {
             informers: shared.informers.clone(),
             identities: identities.clone(),

@@ -12,7 +12,7 @@ use flyball_manager::table::Controller;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Giver, Health, Metrics, Orders, Place, Sabotage, Shared, Signal,
+    Clock, DebugPages, Extensions, Giver, Health, Mandate, Metrics, Orders, Place, Sabotage, Shared, Signal,
 };
 use flyball_sim::embedded::Embedded;
 use flyball_sim::features::Features;
@@ -154,7 +154,7 @@ impl Stage {
         let identities = Identities::shared(Client::new(transport.clone(), options()), "test");
         let (metrics, health) = (shared.metrics.clone(), Health::default());
         let (stop, shutdown) = Signal::new();
-        let orders = Orders { leading: Signal::already(), shutdown, grace: GRACE, health: health.clone() };
+        let orders = Orders { leading: Mandate::always(), shutdown, grace: GRACE, health: health.clone() };
         let theirs = Identities::shared(Client::new(writes(transport.clone()), options()), "test");
         let engine = Engine::new(shared, theirs);
         let running = tokio::spawn(async move { engine.run(controllers, &orders).await });

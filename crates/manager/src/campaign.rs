@@ -1,0 +1,133 @@
+//! The election, on a thread of its own with connections of its own: nothing that controllers do can delay a renewal.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use flyball_runtime::{
+    Chain, Signal,
+    election::{Elector, Lost},
+};
+use tokio::runtime::Builder;
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+/// Who stands for which lease.
+pub(crate) struct Candidates {
+    pub(crate) main: Elector,
+    /// For the lease of a migration, which is sought once the first one is held and its work has begun.
+    pub(crate) second: Option<Elector>,
+    /// Given when the work under the first lease has begun.
+    pub(crate) begun: Signal,
+}
+
+/// How the election goes, as seen by those who work under it.
+pub(crate) struct Campaign {
+    won: watch::Receiver<Won>,
+    lost: oneshot::Receiver<Lost>,
+    end: Option<oneshot::Sender<End>>,
+}
+
+/// Since when nobody else can have written, for each lease that is held.
+#[derive(Debug, Clone, Copy, Default)]
+struct Won {
+    main: Option<Instant>,
+    second: Option<Instant>,
+}
+
+/// Gives the leases back, within a time.
+struct End {
+    within: Duration,
+    done: oneshot::Sender<()>,
+}
+
+impl Campaign {
+    /// Begins, on a new thread.
+    pub(crate) fn start(candidates: Candidates) -> io::Result<Self> {
+        let (winning, won) = watch::channel(Won::default());
+        let (losing, lost) = oneshot::channel();
+        let (end, ending) = oneshot::channel();
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        thread::Builder::new().name("election".to_owned()).spawn(move || {
+            runtime.block_on(stand(candidates, winning, losing, ending));
+        })?;
+        Ok(Self { won, lost, end: Some(end) })
+    }
+
+    /// Waits until the main lease is held.
+    pub(crate) fn won(&self) -> impl Future<Output = Instant> + use<> {
+        wait(self.won.clone(), |won| won.main)
+    }
+
+    /// Waits until the second lease is held.
+    pub(crate) fn won_second(&self) -> impl Future<Output = Instant> + use<> {
+        wait(self.won.clone(), |won| won.second)
+    }
+
+    /// Waits for the loss of a lease. An election that has broken off keeps no lease.
+    pub(crate) async fn lost(&mut self) -> Lost {
+        (&mut self.lost).await.unwrap_or(Lost::BrokenOff)
+    }
+
+    /// Gives the leases back, after everything they guard has ended.
+    pub(crate) async fn release(&mut self, within: Duration) {
+        let (done, released) = oneshot::channel();
+        if let Some(end) = self.end.take()
+            && end.send(End { within, done }).is_ok()
+        {
+            let _ = released.await;
+        }
+    }
+}
+
+async fn wait(mut won: watch::Receiver<Won>, which: impl Fn(&Won) -> Option<Instant>) -> Instant {
+    let since = won.wait_for(|won| which(won).is_some()).await.ok().and_then(|won| which(&won));
+    match since {
+        Some(since) => since,
+        // The election broke off, which `lost` tells.
+        None => std::future::pending().await,
+    }
+}
+
+async fn stand(
+    candidates: Candidates,
+    winning: watch::Sender<Won>,
+    losing: oneshot::Sender<Lost>,
+    ending: oneshot::Receiver<End>,
+) {
+    let Candidates { mut main, mut second, begun } = candidates;
+    let reign = async {
+        let since = main.acquire().await;
+        winning.send_modify(|won| won.main = Some(since));
+        let second = async {
+            begun.given().await;
+            let Some(second) = &mut second else { return std::future::pending().await };
+            let since = second.acquire().await;
+            winning.send_modify(|won| won.second = Some(since));
+            second.renew().await
+        };
+        tokio::select! {
+            lost = main.renew() => lost,
+            lost = second => lost,
+        }
+    };
+    let end = tokio::select! {
+        lost = reign => {
+            let _ = losing.send(lost);
+            return;
+        }
+        Ok(end) = ending => end,
+    };
+    for elector in second.iter_mut().chain([&mut main]) {
+        release(elector, end.within).await;
+    }
+    let _ = end.done.send(());
+}
+
+async fn release(elector: &mut Elector, within: Duration) {
+    match tokio::time::timeout(within, elector.release()).await {
+        Ok(Ok(())) => tracing::info!("released the lease"),
+        Ok(Err(error)) => tracing::warn!(error = %Chain(&error), "cannot release the lease"),
+        Err(_) => tracing::warn!(?within, "releasing the lease took too long"),
+    }
+}
