@@ -274,7 +274,7 @@ mod tests {
             let found = found.filter(|found| !found.is_empty());
             Box::pin(std::future::ready(found.ok_or_else(|| std::io::Error::other("no such name"))))
         };
-        Dialer { resolve, ..Dialer::new(url, None, None).unwrap() }
+        Dialer { resolve, ..Dialer::new(url, None, None, None).unwrap() }
     }
 
     #[tokio::test]
@@ -314,7 +314,7 @@ mod tests {
             }
         });
         let url = format!("https://{address}").parse().unwrap();
-        let error = Dialer::new(url, None, None).unwrap().dial(tls()).await.err().unwrap().to_string();
+        let error = Dialer::new(url, None, None, None).unwrap().dial(tls()).await.err().unwrap().to_string();
         assert!(error.contains(&address.to_string()) && error.contains("corrupt message"), "{error}");
     }
 }
