@@ -18,6 +18,17 @@ use serde_json::{Value, json};
 
 const SETS_OF_PODS: Play =
     Play { controller: "replicaset-controller", flags: &["--kube-api-qps=200", "--kube-api-burst=300"] };
+/// Slow enough that a leader has work in its queues when it is stopped, with a lease that a test can wait for.
+const STOPPED: Play = Play {
+    controller: "replicaset-controller",
+    flags: &[
+        "--kube-api-qps=5",
+        "--kube-api-burst=5",
+        "--leader-elect-lease-duration=6s",
+        "--leader-elect-renew-deadline=4s",
+        "--leader-elect-retry-period=1s",
+    ],
+};
 /// Slow enough that a leader can be killed while it is at it; one range more than there are nodes.
 const NODE_RANGES: Play = Play {
     controller: "node-ipam-controller",
@@ -89,6 +100,12 @@ async fn no_range_is_given_twice_when_ours_takes_over_from_upstreams() -> anyhow
     stage(test, &NODE_RANGES, async |cluster| give_ranges(cluster, Side::Upstreams, Side::Ours).await).await
 }
 
+#[tokio::test]
+async fn a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing() -> anyhow::Result<()> {
+    let test = "a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing";
+    stage(test, &STOPPED, async |cluster| stop_and_go_on(cluster).await).await
+}
+
 async fn fails_over(test: &str, leader: Side, standby: Side) -> anyhow::Result<()> {
     stage(test, &SETS_OF_PODS, async |cluster| make_pods(cluster, leader, standby).await).await
 }
@@ -143,6 +160,57 @@ async fn give_ranges(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::
     }
     given.retain(|range, nodes| *nodes > 1 || range.starts_with("\"10.0.255."));
     anyhow::ensure!(given.is_empty(), "given twice, or a Service's: {given:?}");
+    second.stop(Duration::from_secs(20)).await?;
+    Ok(())
+}
+
+/// Stops the leader in the midst of creating pods; it goes on when the standby has done the rest.
+async fn stop_and_go_on(cluster: &Cluster) -> anyhow::Result<()> {
+    const PODS: u64 = 40;
+    let api = cluster.api().await?;
+    let mut log = cluster.audit_log();
+    load::create_namespace(&api).await?;
+    let mut first = start(cluster, "leader", &Side::Ours.program()?, &STOPPED)?;
+    let old_holder = until_held(&api, None, Duration::from_secs(60)).await?;
+    let mut second = start(cluster, "standby", &Side::Ours.program()?, &STOPPED)?;
+    until_standing_by(cluster, &mut log).await?;
+
+    let (pods, sets) = (load::path("v1", "pods"), load::path("apps/v1", "replicasets"));
+    let set = load::workload("ReplicaSet", "rs", PODS);
+    load::send_all(&api, [Request::create(&sets, set)]).await?;
+    let at_least = |wanted: u64| {
+        let (api, pods) = (&api, &pods);
+        move || async move {
+            let seen = count(api, pods).await?;
+            Ok((seen < wanted).then(|| format!("{seen} pods")))
+        }
+    };
+    until("some pods", Duration::from_secs(60), at_least(PODS / 5)).await?;
+    first.pause();
+    let before = count(&api, &pods).await?;
+    anyhow::ensure!(before < PODS, "the leader had nothing left to do when it was stopped");
+    until_held(&api, Some(&old_holder), TAKEN_OVER_WITHIN).await?;
+    until("all pods", Duration::from_secs(120), at_least(PODS)).await?;
+    until("the status", Duration::from_secs(60), || async {
+        let set = api.get(&format!("{sets}/rs")).await?;
+        let seen = set["status"]["replicas"].as_u64();
+        Ok((seen != Some(PODS)).then(|| format!("{seen:?} replicas")))
+    })
+    .await?;
+    let settled = successes(&log.read()?, "create", "pods") as u64;
+    first.go_on();
+    let ended = first.wait_at_most(Duration::from_secs(20)).await?;
+    anyhow::ensure!(!ended.success(), "who has lost its lease ends with a failure");
+    // Whatever it had sent would have been answered by now.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+
+    anyhow::ensure!(settled == PODS, "{settled} pods were created");
+    let late: Vec<Entry> = log.read()?.into_iter().filter(|e| e.by_manager() && e.is_write()).collect();
+    let told = |e: &&Entry| !matches!(e.resource.as_str(), "leases" | "events");
+    let late: Vec<&Entry> = late.iter().filter(told).collect();
+    anyhow::ensure!(late.is_empty(), "written after it went on: {late:?}");
+    anyhow::ensure!(count(&api, &pods).await? == PODS, "{} pods", count(&api, &pods).await?);
+    anyhow::ensure!(second.ended().is_none(), "the standby ended");
     second.stop(Duration::from_secs(20)).await?;
     Ok(())
 }

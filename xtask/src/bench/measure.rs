@@ -9,6 +9,7 @@ use flyball_sim::api::Api;
 use flyball_sim::audit::AuditLog;
 use flyball_sim::cluster::{Cluster, Manager, Options, Process, Unavailable, Usage};
 use flyball_sim::{load, nodes::Nodes};
+use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -33,6 +34,9 @@ pub(crate) struct Phase {
     pub(crate) apiserver_cpu_seconds: f64,
     /// Resident memory of the controller manager some seconds after.
     pub(crate) settled_bytes: u64,
+    /// From the end of the dead leader's lease to the first pod that its successor created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) first_write_seconds: Option<f64>,
     /// Requests of the controller manager by verb.
     pub(crate) requests: BTreeMap<String, u64>,
 }
@@ -48,8 +52,11 @@ pub(crate) struct Round {
 impl Round {
     pub(crate) fn summary(&self) -> String {
         let phases = self.phases.iter().map(|p| {
+            let first = p.first_write_seconds;
+            let first = first
+                .map_or_else(String::new, |s| format!(", first write {:.0} ms after expiry", s * 1000.0));
             format!(
-                "{} {:.1} s wall, {:.2} s CPU, {} MiB",
+                "{} {:.1} s wall, {:.2} s CPU, {} MiB{first}",
                 p.name,
                 p.wall_seconds,
                 p.cpu_seconds,
@@ -70,6 +77,7 @@ pub(crate) struct Bench<'a> {
     contender: Contender,
     phases: Vec<Phase>,
     peak: u64,
+    lease_end: Option<Timestamp>,
     pub(crate) api: Arc<Api>,
 }
 
@@ -87,7 +95,18 @@ impl<'a> Bench<'a> {
         let api = cluster.api().await?;
         load::create_namespace(&api).await?;
         let log = cluster.audit_log();
-        Ok(Self { manager: None, cluster, log, setup, scenario, contender, phases: Vec::new(), peak: 0, api })
+        Ok(Self {
+            manager: None,
+            cluster,
+            log,
+            setup,
+            scenario,
+            contender,
+            phases: Vec::new(),
+            peak: 0,
+            lease_end: None,
+            api,
+        })
     }
 
     /// Starts the contender; does not wait for it.
@@ -162,6 +181,11 @@ impl<'a> Bench<'a> {
         self.record(name, &before).await
     }
 
+    /// Lets the next phase tell how long after this moment the first pod was created.
+    pub(crate) fn lease_ends(&mut self, at: Timestamp) {
+        self.lease_end = Some(at);
+    }
+
     /// Where a phase begins for a process that is yet to be started.
     pub(crate) fn mark(&mut self) -> anyhow::Result<Mark> {
         self.log.read()?;
@@ -174,7 +198,11 @@ impl<'a> Bench<'a> {
         let (manager, apiserver) = (self.usage(), self.apiserver()?);
         self.check_alive()?;
         let mut requests = BTreeMap::new();
+        let mut created = None;
         for entry in self.log.read()?.into_iter().filter(|entry| entry.by_manager()) {
+            if entry.is_write() && entry.verb == "create" && entry.resource == "pods" {
+                created = created.or(entry.received);
+            }
             // A watch is answered when it begins and again when it ends.
             let stage = if entry.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
             if entry.stage == stage {
@@ -188,6 +216,11 @@ impl<'a> Bench<'a> {
             cpu_seconds: manager.cpu.saturating_sub(before.manager.cpu).as_secs_f64(),
             apiserver_cpu_seconds: apiserver.cpu.saturating_sub(before.apiserver.cpu).as_secs_f64(),
             settled_bytes: self.usage().resident,
+            first_write_seconds: self
+                .lease_end
+                .take()
+                .zip(created)
+                .map(|(end, created)| created.duration_since(end).as_secs_f64()),
             requests,
         });
         Ok(())

@@ -85,6 +85,17 @@ impl Comparison {
             if self.scenario != Scenario::Idle {
                 line(format!("{name}: wall time"), Unit::Seconds, &phase(|p| p.wall_seconds));
             }
+            if self
+                .upstream
+                .iter()
+                .any(|r| r.phases.get(index).is_some_and(|p| p.first_write_seconds.is_some()))
+            {
+                line(
+                    format!("{name}: expiry to first write"),
+                    Unit::Seconds,
+                    &phase(|p| p.first_write_seconds.unwrap_or_default()),
+                );
+            }
             line(format!("{name}: CPU"), Unit::Seconds, &phase(|p| p.cpu_seconds));
             line(format!("{name}: API server CPU"), Unit::Seconds, &phase(|p| p.apiserver_cpu_seconds));
             line(format!("{name}: memory after"), Unit::Bytes, &phase(|p| p.settled_bytes as f64));

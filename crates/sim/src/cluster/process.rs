@@ -91,6 +91,16 @@ impl Process {
         }
     }
 
+    /// Stops the process where it is (SIGSTOP), until it is told to [go on](Self::go_on).
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused process go on (SIGCONT).
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Waits for it to end by itself, and kills it after `patience`.
     pub async fn wait_at_most(&mut self, patience: Duration) -> std::io::Result<ExitStatus> {
         let Some(mut child) = self.child.take() else {
