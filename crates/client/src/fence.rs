@@ -35,6 +35,8 @@ struct Inner {
 
 /// Open without a limit: no lease was ever held.
 const ALWAYS: u64 = u64::MAX;
+/// The last moment there is.
+const LAST: u64 = ALWAYS - 1;
 
 /// What a fence goes by.
 #[derive(Debug, Clone, Copy)]
@@ -53,8 +55,7 @@ impl Add<Duration> for Moment {
     type Output = Self;
 
     fn add(self, later: Duration) -> Self {
-        // The largest number stands for "always".
-        Self(self.0.saturating_add(nanos(later)).min(ALWAYS - 1))
+        Self(self.0.saturating_add(nanos(later)).min(LAST))
     }
 }
 
@@ -130,7 +131,7 @@ impl fmt::Debug for Fence {
 }
 
 fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(ALWAYS - 1)
+    u64::try_from(duration.as_nanos()).unwrap_or(LAST)
 }
 
 /// A connection over which nothing is sent once the fence is closed. A request that was on its way when the process was
