@@ -325,7 +325,7 @@ async fn a_barred_key_is_parked_once_however_often_it_is_asked_for() {
     let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
     let queue = tasks.queue::<Key>("test");
     tasks.workers(&queue, 3, Arc::new(Never));
-    let running = tasks.start().await;
+    let running = tasks.start(None).await;
     for _ in 0..100 {
         queue.add(owner.clone(), flyball_queue::Priority::Change);
         tokio::time::sleep(Duration::from_millis(10)).await;
