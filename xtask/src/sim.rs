@@ -1,13 +1,16 @@
 //! Scenarios under faults from the command line.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use flyball_sim::faults::{Deliberate, Kind};
 use flyball_sim::ours;
-use flyball_sim::trial::{Ordeal, Outcome, Trial};
+use flyball_sim::trial::{Ordeal, Outcome, Performance, Trial};
 
 /// `cargo xtask sim`
 #[derive(clap::Args)]
@@ -21,9 +24,21 @@ pub(crate) struct Options {
     /// Every scenario with every seed
     #[arg(long)]
     all: bool,
+    /// Only these kinds of faults, at their worst, instead of a mix by the seed
+    #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
+    fault: Vec<Kind>,
     /// Instead of seeds: one run for each write of a scenario, with a crash after it
     #[arg(long)]
     crashes: bool,
+    /// Instead of seeds: one scenario of each family, each with a seed of its own
+    #[arg(long)]
+    slice: bool,
+    /// No new run after so many minutes
+    #[arg(long, value_name = "N")]
+    minutes: Option<u64>,
+    /// Only each n-th run, from the i-th on
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<(usize, usize)>,
     /// Runs side by side
     #[arg(short, long, default_value_t = 2, value_name = "N")]
     jobs: usize,
@@ -32,52 +47,78 @@ pub(crate) struct Options {
     filters: Vec<String>,
 }
 
-/// A scenario and how it ends without faults.
-struct Subject {
-    trial: Trial,
-    calm: Outcome,
+fn shard(text: &str) -> Result<(usize, usize), String> {
+    let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    parts.filter(|(i, n)| (1..=*n).contains(i)).ok_or_else(|| "a shard is like 1/4".to_owned())
 }
 
+/// A scenario and, once somebody needs it, how it ends without faults.
+struct Subject {
+    trial: Trial,
+    calm: Mutex<Option<Result<Outcome, String>>>,
+}
+
+/// A run to be made: which subject, and what happens to it.
+type Planned = (usize, Ordeal);
+
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    keep_quiet_about_deliberate_panics();
     let subjects = subjects(options)?;
-    let runs: VecDeque<(usize, Ordeal)> = match options.crashes {
-        true => subjects.iter().enumerate().flat_map(|(n, subject)| crashes(n, subject)).collect(),
-        false => seeds(options, subjects.len()).collect(),
+    let mut runs: Vec<Planned> = match (options.crashes, options.slice) {
+        (true, _) => subjects.iter().enumerate().flat_map(|(n, subject)| crashes(n, subject)).collect(),
+        (_, true) => slice(options, &subjects),
+        _ => seeds(options, subjects.len()).collect(),
     };
+    if let Some((i, n)) = options.shard {
+        runs = runs.into_iter().skip(i - 1).step_by(n).collect();
+    }
     let total = runs.len();
     println!("{} scenarios, {total} runs", subjects.len());
-    let (queue, failed) = (Mutex::new(runs), Mutex::new(0usize));
+    let queue = Mutex::new(VecDeque::from(runs));
+    let book = Mutex::new(Book::new(total));
+    let end = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     std::thread::scope(|scope| {
         for _ in 0..options.jobs.max(1) {
             scope.spawn(|| {
-                while let Some((n, ordeal)) = next(&queue) {
-                    if let Err(why) = attempt(&subjects[n], ordeal) {
-                        *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
-                        println!(
-                            "FAIL {} {ordeal:?}\n{why}\n  again: {}",
-                            name(&subjects[n]),
-                            again(&subjects[n], ordeal)
-                        );
+                while let Some((n, ordeal)) = next(&queue, end) {
+                    let (why, performance) = attempt(&subjects[n], &ordeal);
+                    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
+                    book.enter(&ordeal, &performance, why.is_some());
+                    if let Some(why) = why {
+                        let (name, again) = (name(&subjects[n]), again(&subjects[n], &ordeal));
+                        println!("FAIL {name} {ordeal:?}\n{why}\n  again: {again}");
                     }
                 }
             });
         }
     });
-    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    println!("{} passed, {failed} failed", total - failed);
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
+    book.print();
+    Ok(if book.failed == 0 && book.runs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn next(queue: &Mutex<VecDeque<(usize, Ordeal)>>) -> Option<(usize, Ordeal)> {
-    queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front()
+/// The faults' own panics are no news.
+fn keep_quiet_about_deliberate_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.payload().is::<Deliberate>() {
+            usual(panic);
+        }
+    }));
+}
+
+fn next(queue: &Mutex<VecDeque<Planned>>, end: Option<Instant>) -> Option<Planned> {
+    if end.is_some_and(|end| Instant::now() >= end) {
+        return None;
+    }
+    queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
 }
 
 fn name(subject: &Subject) -> &str {
     &subject.trial.scenario().name
 }
 
-/// The scenarios that ours can play, each with its end without faults. One that does not come to rest even then is
-/// a failure of its own, told and left out.
+/// The scenarios that ours can play.
 fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
     let folder = crate::root().join("tests/golden/scenarios");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
@@ -95,37 +136,170 @@ fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
             println!("SKIP {stem}: {missing}");
             continue;
         }
-        match trial.perform(Ordeal::Calm) {
-            Ok(calm) => subjects.push(Subject { trial, calm }),
-            Err(error) => println!("SKIP {stem}: even without faults, {error:#}"),
-        }
+        subjects.push(Subject { trial, calm: Mutex::default() });
     }
     Ok(subjects)
 }
 
-fn crashes(n: usize, subject: &Subject) -> impl Iterator<Item = (usize, Ordeal)> {
-    (1..=subject.calm.writes).map(move |write| (n, Ordeal::CrashAfter(write)))
+/// How a scenario ends without faults, which is found out once.
+fn calm<T>(subject: &Subject, read: impl FnOnce(&Result<Outcome, String>) -> T) -> T {
+    let mut calm = subject.calm.lock().unwrap_or_else(PoisonError::into_inner);
+    let calm = calm
+        .get_or_insert_with(|| subject.trial.perform(&Ordeal::Calm).map_err(|error| format!("{error:#}")));
+    read(calm)
 }
 
-fn seeds(options: &Options, subjects: usize) -> Box<dyn Iterator<Item = (usize, Ordeal)>> {
-    let (first, last, all) = (options.first, options.first + options.seeds, options.all);
-    if subjects == 0 {
-        return Box::new(std::iter::empty());
+fn crashes(n: usize, subject: &Subject) -> impl Iterator<Item = Planned> + use<> {
+    let writes = calm(subject, |calm| calm.as_ref().map_or(1, |calm| calm.writes));
+    (1..=writes).map(move |write| (n, Ordeal::CrashAfter(write)))
+}
+
+fn ordeal(options: &Options, seed: u64) -> Ordeal {
+    match options.fault.is_empty() {
+        true => Ordeal::Seed(seed),
+        false => Ordeal::Only(options.fault.clone(), seed),
     }
-    Box::new((first..last).flat_map(move |seed| {
-        let dealt = usize::try_from(seed).unwrap_or(0) % subjects;
-        (0..subjects).filter(move |n| all || *n == dealt).map(move |n| (n, Ordeal::Seed(seed)))
-    }))
 }
 
-fn attempt(subject: &Subject, ordeal: Ordeal) -> Result<(), String> {
-    let outcome = subject.trial.perform(ordeal).map_err(|error| format!("  {error:#}"))?;
-    Trial::compare(&subject.calm, &outcome)
+fn seeds(options: &Options, subjects: usize) -> impl Iterator<Item = Planned> {
+    let seeds = options.first..options.first + options.seeds;
+    seeds.flat_map(move |seed| {
+        let dealt = usize::try_from(seed).unwrap_or(0) % subjects.max(1);
+        (0..subjects).filter(move |n| options.all || *n == dealt).map(move |n| (n, ordeal(options, seed)))
+    })
 }
 
-fn again(subject: &Subject, ordeal: Ordeal) -> String {
+/// One scenario of each family, which is the first word of its name, each with a seed of its own; others with another
+/// first seed.
+fn slice(options: &Options, subjects: &[Subject]) -> Vec<Planned> {
+    let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (n, subject) in subjects.iter().enumerate() {
+        let family = name(subject).split('-').next().unwrap_or_default();
+        families.entry(family).or_default().push(n);
+    }
+    let numbered = families.values().zip(options.first..);
+    let chosen = |(all, seed): (&Vec<usize>, u64)| {
+        let n = all[usize::try_from(seed).unwrap_or(0) % all.len()];
+        (n, ordeal(options, seed))
+    };
+    numbered.map(chosen).collect()
+}
+
+fn attempt(subject: &Subject, ordeal: &Ordeal) -> (Option<String>, Performance) {
+    let performance = subject.trial.watch(ordeal);
+    let why = calm(subject, |calm| match (calm, &performance.outcome) {
+        (Err(why), _) => Some(format!("  even without faults, {why}")),
+        (_, Err(error)) => Some(format!("  {error:#}")),
+        (Ok(calm), Ok(outcome)) => Trial::compare(calm, outcome).err(),
+    });
+    (why, performance)
+}
+
+fn again(subject: &Subject, ordeal: &Ordeal) -> String {
+    let name = name(subject);
     match ordeal {
-        Ordeal::Seed(seed) => format!("cargo xtask sim --all --first {seed} --seeds 1 {}", name(subject)),
-        _ => format!("cargo xtask sim --crashes {}", name(subject)),
+        Ordeal::Only(kinds, seed) => {
+            let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            format!("cargo xtask sim --all --fault {} --first {seed} --seeds 1 {name}", kinds.join(","))
+        }
+        Ordeal::Seed(seed) => format!("cargo xtask sim --all --first {seed} --seeds 1 {name}"),
+        Ordeal::Calm | Ordeal::CrashAfter(_) => format!("cargo xtask sim --crashes {name}"),
+    }
+}
+
+/// Runs, failures and broken rules.
+#[derive(Default, Clone, Copy)]
+struct Line {
+    runs: u64,
+    writes: u64,
+    failed: u64,
+    violations: u64,
+}
+
+/// What became of all runs.
+struct Book {
+    total: usize,
+    runs: usize,
+    failed: usize,
+    judged: u64,
+    began: Instant,
+    told: Instant,
+    by_fault: BTreeMap<&'static str, Line>,
+    by_controller: BTreeMap<&'static str, (Line, BTreeMap<&'static str, u64>)>,
+}
+
+impl Book {
+    fn new(total: usize) -> Self {
+        let now = Instant::now();
+        Self {
+            total,
+            runs: 0,
+            failed: 0,
+            judged: 0,
+            began: now,
+            told: now,
+            by_fault: BTreeMap::new(),
+            by_controller: BTreeMap::new(),
+        }
+    }
+
+    fn enter(&mut self, ordeal: &Ordeal, performance: &Performance, failed: bool) {
+        let tally = &performance.tally;
+        let kinds = ordeal.kinds();
+        self.runs += 1;
+        self.failed += usize::from(failed);
+        self.judged += tally.judged;
+        for kind in &kinds {
+            let line = self.by_fault.entry(kind.name()).or_default();
+            line.runs += 1;
+            line.writes += tally.writes.values().sum::<u64>();
+            line.failed += u64::from(failed);
+            line.violations += tally.violations.len() as u64;
+        }
+        let broken = tally.violations.iter().map(|broken| (broken.controller, 0));
+        for (controller, writes) in tally.writes.iter().map(|(name, writes)| (*name, *writes)).chain(broken) {
+            let (line, faults) = self.by_controller.entry(controller).or_default();
+            let own = tally.violations.iter().filter(|broken| broken.controller == controller).count() as u64;
+            if writes > 0 {
+                line.runs += 1;
+                line.writes += writes;
+                line.failed += u64::from(failed);
+                for kind in &kinds {
+                    *faults.entry(kind.name()).or_default() += 1;
+                }
+            }
+            if writes > 0 || !tally.writes.contains_key(controller) {
+                line.violations += own;
+            }
+        }
+        if self.told.elapsed() > Duration::from_secs(30) {
+            self.told = Instant::now();
+            let seconds = self.began.elapsed().as_secs();
+            println!("… {} of {} runs, {} failed, {seconds} s", self.runs, self.total, self.failed);
+        }
+    }
+
+    fn print(&self) {
+        println!("\n{:<12} {:>7} {:>9} {:>7} {:>11}", "fault", "runs", "writes", "failed", "violations");
+        for (fault, Line { runs, writes, failed, violations }) in &self.by_fault {
+            println!("{fault:<12} {runs:>7} {writes:>9} {failed:>7} {violations:>11}");
+        }
+        let kinds: Vec<String> = Kind::ALL.iter().map(|kind| format!("{:>11}", kind.name())).collect();
+        let head = format!("{:>7} {:>9} {:>7} {:>11}", "runs", "writes", "failed", "violations");
+        println!("\n{:<64} {head}{}", "controller", kinds.join(""));
+        for (controller, (line, faults)) in &self.by_controller {
+            let Line { runs, writes, failed, violations } = line;
+            let of = |kind: &Kind| format!("{:>11}", faults.get(kind.name()).copied().unwrap_or(0));
+            let faults: String = Kind::ALL.iter().map(of).collect();
+            println!("{controller:<64} {runs:>7} {writes:>9} {failed:>7} {violations:>11}{faults}");
+        }
+        let seconds = self.began.elapsed().as_secs_f64();
+        println!(
+            "\n{} rules looked at in {:.0} s, {:.1} runs/s",
+            self.judged,
+            seconds,
+            self.runs as f64 / seconds
+        );
+        println!("{} passed, {} failed", self.runs - self.failed, self.failed);
     }
 }

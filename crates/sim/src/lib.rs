@@ -12,6 +12,7 @@ mod end_state;
 pub mod faults;
 pub mod features;
 pub mod golden;
+pub mod invariants;
 pub mod load;
 pub mod nodes;
 pub mod ours;

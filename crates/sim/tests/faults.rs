@@ -19,9 +19,9 @@ fn trials(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Trial>> {
 
 fn ends_the_same(trial: &Trial, ordeals: impl Fn(u64) -> Vec<Ordeal>) -> Result<(), String> {
     let name = &trial.scenario().name;
-    let calm = trial.perform(Ordeal::Calm).map_err(|error| format!("{name}, calm: {error:#}"))?;
+    let calm = trial.perform(&Ordeal::Calm).map_err(|error| format!("{name}, calm: {error:#}"))?;
     for ordeal in ordeals(calm.writes) {
-        let outcome = trial.perform(ordeal).map_err(|error| format!("{name}, {ordeal:?}: {error:#}"))?;
+        let outcome = trial.perform(&ordeal).map_err(|error| format!("{name}, {ordeal:?}: {error:#}"))?;
         Trial::compare(&calm, &outcome).map_err(|difference| format!("{name}, {ordeal:?}:\n{difference}"))?;
     }
     Ok(())

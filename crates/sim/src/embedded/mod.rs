@@ -21,6 +21,7 @@ use crate::door::Door;
 use crate::faults::{Faults, Hole};
 use crate::features::Features;
 use crate::golden::clock::Clock;
+use crate::invariants::Witness;
 
 /// Both families, as the real test cluster has them.
 const SERVICE_RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
@@ -35,6 +36,7 @@ pub struct Embedded {
     read: u64,
     faults: Option<Arc<Faults>>,
     hole: Option<Arc<Hole>>,
+    witness: Option<Arc<Witness>>,
     time_stands: bool,
     _folder: tempfile::TempDir,
 }
@@ -73,6 +75,7 @@ impl Embedded {
             read: 0,
             faults: None,
             hole: None,
+            witness: None,
             time_stands: false,
             _folder: folder,
         })
@@ -120,6 +123,13 @@ impl Embedded {
         self.hole = Some(hole);
     }
 
+    /// Has every write of controller managers that are started from now on judged by the invariants.
+    pub fn put_witness(&mut self) -> Arc<Witness> {
+        let witness = Witness::at(self.server.clone());
+        self.witness = Some(Arc::clone(&witness));
+        witness
+    }
+
     /// Stops the clocks of controller managers that are started from now on, though not their patience: what they
     /// do is not due to the time.
     pub fn stop_managers_clocks(&mut self) {
@@ -137,7 +147,12 @@ impl Embedded {
 
     /// A controller manager's way in.
     fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
-        let way: Arc<dyn Transport> = Arc::new(door::Distant::new(self.transport(token)));
+        let way = self.transport(token);
+        let way = match &self.witness {
+            Some(witness) => witness.over(way),
+            None => way,
+        };
+        let way: Arc<dyn Transport> = Arc::new(door::Distant::new(way));
         let way = match &self.hole {
             Some(hole) => hole.over(way),
             None => way,

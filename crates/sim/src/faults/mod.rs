@@ -17,7 +17,7 @@ use flyball_client::{Body, Transport, TransportError};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{Rng, RngCore as _, SeedableRng};
 use tokio::sync::Notify;
 
 pub use hole::Hole;
@@ -43,6 +43,69 @@ pub struct Mix {
     pub watch_replay: f64,
     /// How late events of a watch may be.
     pub watch_lag: Duration,
+    /// The controller manager dies of a write, before it hears the answer.
+    pub crash: f64,
+    /// A sync panics where it would write.
+    pub panic: f64,
+}
+
+/// A kind of fault, by which it can be asked for alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Requests are refused: not sent, 429, 500.
+    Refused,
+    /// Answers are lost, with or without the write being done.
+    Lost,
+    /// Updates meet conflicts.
+    Conflict,
+    /// Watches end, and what they would have told is missed until the next.
+    Dropped,
+    /// Events are told twice.
+    Duplicated,
+    /// Events come late.
+    Stale,
+    /// The controller manager dies after a write.
+    Crash,
+    /// A sync panics.
+    Panic,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Refused,
+        Self::Lost,
+        Self::Conflict,
+        Self::Dropped,
+        Self::Duplicated,
+        Self::Stale,
+        Self::Crash,
+        Self::Panic,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Lost => "lost",
+            Self::Conflict => "conflict",
+            Self::Dropped => "dropped",
+            Self::Duplicated => "duplicated",
+            Self::Stale => "stale",
+            Self::Crash => "crash",
+            Self::Panic => "panic",
+        }
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        found.ok_or_else(|| format!("there is no fault {text:?}; known are {}", known()))
+    }
 }
 
 impl Mix {
@@ -57,6 +120,8 @@ impl Mix {
         watch_cut: 0.0,
         watch_replay: 0.0,
         watch_lag: Duration::ZERO,
+        crash: 0.0,
+        panic: 0.0,
     };
 
     /// The mix of a seed.
@@ -72,14 +137,55 @@ impl Mix {
             watch_cut: chance(0.1),
             watch_replay: chance(0.2),
             watch_lag: Duration::from_secs_f64(chance(3.0)),
+            crash: 0.0,
+            panic: 0.0,
         }
     }
+
+    /// The worst of each of some kinds.
+    fn worst(kinds: &[Kind]) -> Self {
+        let chance = |kind: Kind, most: f64| if kinds.contains(&kind) { most } else { 0.0 };
+        Self {
+            not_sent: chance(Kind::Refused, 0.1),
+            throttled: chance(Kind::Refused, 0.1),
+            server_error: chance(Kind::Refused, 0.1),
+            lost_answer: chance(Kind::Lost, 0.2),
+            lost_request: chance(Kind::Lost, 0.1),
+            conflict: chance(Kind::Conflict, 0.3),
+            watch_cut: chance(Kind::Dropped, 0.1),
+            watch_replay: chance(Kind::Duplicated, 0.2),
+            watch_lag: Duration::from_secs_f64(chance(Kind::Stale, 3.0)),
+            crash: chance(Kind::Crash, 0.1),
+            panic: chance(Kind::Panic, 0.1),
+        }
+    }
+
+    /// The kinds that it has.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let has = |kind: &Kind| match kind {
+            Kind::Refused => self.not_sent + self.throttled + self.server_error > 0.0,
+            Kind::Lost => self.lost_answer + self.lost_request > 0.0,
+            Kind::Conflict => self.conflict > 0.0,
+            Kind::Dropped => self.watch_cut > 0.0,
+            Kind::Duplicated => self.watch_replay > 0.0,
+            Kind::Stale => !self.watch_lag.is_zero(),
+            Kind::Crash => self.crash > 0.0,
+            Kind::Panic => self.panic > 0.0,
+        };
+        Kind::ALL.into_iter().filter(has).collect()
+    }
 }
+
+/// A controller manager dies this often at most, and as many syncs panic: in between it must get somewhere.
+const DISASTERS: u32 = 6;
+/// Apart from the die of all others, so that a seed is the same world with and without them.
+const DISASTER: u64 = 0x5eed;
 
 /// The faults of one run.
 pub struct Faults {
     mix: Mix,
     rng: Mutex<StdRng>,
+    disasters: Mutex<(StdRng, u32)>,
     on: AtomicBool,
     struck: AtomicBool,
     writes: AtomicU64,
@@ -91,8 +197,16 @@ impl Faults {
     /// The faults of a seed.
     pub fn random(seed: u64) -> Arc<Self> {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mix = Mix::random(&mut rng);
+        let mut mix = Mix::random(&mut rng);
+        let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER);
+        let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
+        (mix.crash, mix.panic) = (chance(), chance());
         Self::new(mix, rng, None)
+    }
+
+    /// Faults of these kinds only, by a seed.
+    pub fn only(kinds: &[Kind], seed: u64) -> Arc<Self> {
+        Self::new(Mix::worst(kinds), StdRng::seed_from_u64(seed), None)
     }
 
     /// No faults but one: the controller manager dies right after its n-th write, before it hears the answer.
@@ -101,9 +215,11 @@ impl Faults {
     }
 
     fn new(mix: Mix, rng: StdRng, crash_after: Option<u64>) -> Arc<Self> {
+        let disasters = Mutex::new((StdRng::seed_from_u64(rng.clone().next_u64() ^ DISASTER), DISASTERS));
         Arc::new(Self {
             mix,
             rng: Mutex::new(rng),
+            disasters,
             on: AtomicBool::new(true),
             struck: AtomicBool::new(false),
             writes: AtomicU64::new(0),
@@ -168,10 +284,23 @@ impl Faults {
         }
     }
 
+    /// Rolls the die for what must not happen too often.
+    fn is_disaster(&self, chance: f64) -> bool {
+        if chance == 0.0 || !self.on.load(Ordering::Relaxed) {
+            return false;
+        }
+        let (rng, left) = &mut *self.disasters.lock();
+        let strikes = *left > 0 && rng.random_bool(chance);
+        *left -= u32::from(strikes);
+        self.struck.fetch_or(strikes, Ordering::Relaxed);
+        strikes
+    }
+
     /// Counts a write that was done; true when the controller manager dies of it.
     fn wrote(&self) -> bool {
         let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        let dies = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
+        let is_chosen = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
+        let dies = is_chosen || self.is_disaster(self.mix.crash);
         if dies {
             self.struck.store(true, Ordering::Relaxed);
             self.crashed.notify_one();
@@ -179,6 +308,9 @@ impl Faults {
         dies
     }
 }
+
+/// What a sync panics with: those who tell of panics may keep quiet about it.
+pub struct Deliberate;
 
 struct Faulty {
     faults: Arc<Faults>,

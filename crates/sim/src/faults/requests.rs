@@ -34,13 +34,17 @@ pub(super) async fn send(
     if is_read {
         return inner.send(request).await;
     }
+    let is_event = request.uri().path().contains("/events");
+    // We are in the middle of the sync that writes.
+    if !is_event && faults.is_disaster(mix.panic) {
+        std::panic::panic_any(super::Deliberate);
+    }
     if request.method() == Method::PUT && faults.strikes_request(mix.conflict) {
         return Ok(refusal(StatusCode::CONFLICT, "Conflict"));
     }
     if faults.strikes_request(mix.lost_request) {
         return Err(TransportError::Lost("a fault: the request was lost".into()));
     }
-    let is_event = request.uri().path().contains("/events");
     let answer = inner.send(request).await;
     let done = answer.as_ref().is_ok_and(|answer| answer.status().is_success());
     if done && !is_event && faults.wrote() {

@@ -17,6 +17,7 @@ use crate::audit::Entry;
 use crate::embedded::{Embedded, RunningManager};
 use crate::faults::Faults;
 use crate::features::Features;
+use crate::invariants::{Tally, Witness};
 
 /// A controller manager counts as started when it has opened watches and then none for this long.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
@@ -44,6 +45,7 @@ pub struct InProcess {
 /// Faults, and how many starts of the controller manager they last.
 struct Ordeal {
     faults: Arc<Faults>,
+    witness: Arc<Witness>,
     starts_left: usize,
 }
 
@@ -65,8 +67,14 @@ impl InProcess {
     ) -> anyhow::Result<Self> {
         let mut new = Self::start(features).await?;
         new.cluster.put_faults(faults.clone());
-        new.ordeal = Some(Ordeal { faults, starts_left: starts });
+        let witness = new.cluster.put_witness();
+        new.ordeal = Some(Ordeal { faults, witness, starts_left: starts });
         Ok(new)
+    }
+
+    /// What the controllers have done under faults, and which rules they have broken.
+    pub fn tally(&self) -> Tally {
+        self.ordeal.as_ref().map(|ordeal| ordeal.witness.tally()).unwrap_or_default()
     }
 
     /// What the controller manager's `/metrics` would serve; nothing while none runs.

@@ -1,0 +1,161 @@
+//! Rules for Jobs and what starts and ends them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::values::{condition, ensure, has_condition, is_deleting, items, manager, text, uid};
+use super::{Rule, World, Write};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        controller: "job-controller",
+        says: "never more pods than could ever run at once",
+        check: parallelism,
+    },
+    Rule { controller: "job-controller", says: "one live pod per index", check: indexes },
+    Rule { controller: "job-controller", says: "what was counted stays counted", check: counted },
+    Rule { controller: "job-controller", says: "a pod is freed once it is counted", check: freed },
+    Rule {
+        controller: "cronjob-controller",
+        says: "none beside another, if that is forbidden",
+        check: forbidden,
+    },
+    Rule { controller: "cronjob-controller", says: "times never move back", check: times },
+    Rule { controller: "cronjob-controller", says: "no Job before its time", check: in_time },
+    Rule {
+        controller: "ttl-after-finished-controller",
+        says: "only Jobs that have ended, and after their time",
+        check: outlived,
+    },
+];
+
+const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+fn ended(job: &Value) -> bool {
+    has_condition(job, "Complete") || has_condition(job, "Failed")
+}
+
+fn parallelism(world: &World, write: &Write) -> Result<(), String> {
+    if !write.creates("", "pods") {
+        return Ok(());
+    }
+    let owner = manager(&write.after);
+    ensure(!owner.is_empty(), || "nobody manages the pod".to_owned())?;
+    let jobs = world.versions("batch", "jobs", owner);
+    let most = jobs.iter().map(|job| job["spec"]["parallelism"].as_i64().unwrap_or(1)).max().unwrap_or(0);
+    let live = world.live_pods(&write.account, &write.namespace, owner).len();
+    ensure(i64::try_from(live).unwrap_or(i64::MAX) <= most, || format!("{live} live, {most} at most"))
+}
+
+fn indexes(world: &World, write: &Write) -> Result<(), String> {
+    let index = &write.after["metadata"]["annotations"][INDEX];
+    if !write.creates("", "pods") || index.is_null() {
+        return Ok(());
+    }
+    let live = world.live_pods(&write.account, &write.namespace, manager(&write.after));
+    let same = live.iter().filter(|pod| pod["metadata"]["annotations"][INDEX] == *index).count();
+    ensure(same <= 1, || format!("{same} live pods with index {index}"))
+}
+
+fn counted(_: &World, write: &Write) -> Result<(), String> {
+    if !write.changes("batch", "jobs") || uid(&write.before) != uid(&write.after) {
+        return Ok(());
+    }
+    let count = |job: &Value, what: &str| job["status"][what].as_i64().unwrap_or(0);
+    let is_elastic = write.after["spec"]["completionMode"] == "Indexed";
+    for what in ["succeeded", "failed"] {
+        let (before, after) = (count(&write.before, what), count(&write.after, what));
+        // Indexes beyond a number of completions that has been lowered no longer count.
+        let holds = after >= before || is_elastic && what == "succeeded";
+        ensure(holds, || format!("{before} {what}, then {after}"))?;
+    }
+    ensure(!ended(&write.before) || ended(&write.after), || "it had ended, and goes on".to_owned())
+}
+
+/// A pod that succeeded is kept by its finalizer until the Job has noted it.
+fn freed(world: &World, write: &Write) -> Result<(), String> {
+    let is_success = write.is_on("", "pods") && write.before["status"]["phase"] == "Succeeded";
+    if !write.drops(TRACKING) || !is_success {
+        return Ok(());
+    }
+    let owner = manager(&write.before);
+    let jobs = world.versions("batch", "jobs", owner);
+    // Indexes are noted by their number, and those that nobody asked for not at all.
+    if jobs.iter().any(|job| job["spec"]["completionMode"] == "Indexed") {
+        return Ok(());
+    }
+    let is_noted = |job: &Arc<Value>| {
+        let uncounted = &job["status"]["uncountedTerminatedPods"]["succeeded"];
+        ended(job) || is_deleting(job) || items(uncounted).any(|noted| noted == uid(&write.before))
+    };
+    let is_gone = world.list("batch", "jobs", Some(&write.namespace)).iter().all(|job| uid(job) != owner);
+    let is_over = |job: &Arc<Value>| {
+        let conditions = ["SuccessCriteriaMet", "FailureTarget"];
+        conditions.iter().any(|over| has_condition(job, over))
+    };
+    let holds = is_gone || jobs.iter().any(|job| is_noted(job) || is_over(job));
+    ensure(holds, || format!("its Job {owner} never noted it"))
+}
+
+fn forbidden(world: &World, write: &Write) -> Result<(), String> {
+    if !write.creates("batch", "jobs") {
+        return Ok(());
+    }
+    let owner = manager(&write.after);
+    let crons = world.versions("batch", "cronjobs", owner);
+    ensure(!crons.is_empty(), || "no CronJob has asked for it".to_owned())?;
+    if crons.iter().any(|cron| cron["spec"]["concurrencyPolicy"] != "Forbid") {
+        return Ok(());
+    }
+    let jobs = world.list("batch", "jobs", Some(&write.namespace));
+    let is_rival = |job: &&Arc<Value>| {
+        manager(job) == owner
+            && uid(job) != uid(&write.after)
+            && !ended(job)
+            && !is_deleting(job)
+            && world.was_made_by(&write.account, job)
+    };
+    // One that it does not list any more, it has been told to forget.
+    let listed = crons.last().map(|cron| cron["status"]["active"].clone()).unwrap_or_default();
+    let is_listed = |job: &Arc<Value>| items(&listed).any(|active| text(&active["uid"]) == uid(job));
+    let rival = jobs.iter().filter(is_rival).find(|job| is_listed(job));
+    ensure(rival.is_none(), || {
+        format!("{} is still active", rival.map_or("", |job| super::values::name(job)))
+    })
+}
+
+fn times(_: &World, write: &Write) -> Result<(), String> {
+    if !write.changes("batch", "cronjobs") || uid(&write.before) != uid(&write.after) {
+        return Ok(());
+    }
+    for what in ["lastScheduleTime", "lastSuccessfulTime"] {
+        let (before, after) = (text(&write.before["status"][what]), text(&write.after["status"][what]));
+        ensure(before <= after, || format!("{what} was {before} and is {after}"))?;
+    }
+    Ok(())
+}
+
+fn in_time(world: &World, write: &Write) -> Result<(), String> {
+    if !write.creates("batch", "jobs") {
+        return Ok(());
+    }
+    let at = text(&write.after["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]);
+    let due = at.parse::<Timestamp>().map_err(|error| format!("scheduled for {at:?}: {error}"))?;
+    ensure(due <= world.now(), || format!("due at {due}, and it is {}", world.now()))
+}
+
+fn outlived(world: &World, write: &Write) -> Result<(), String> {
+    if !write.deletes("batch", "jobs") {
+        return Ok(());
+    }
+    let job = &write.before;
+    let end = ["Complete", "Failed"].into_iter().filter_map(|kind| condition(job, kind));
+    let end = end.filter(|end| end["status"] == "True").map(|end| text(&end["lastTransitionTime"])).next();
+    let end = end.and_then(|end| end.parse::<Timestamp>().ok()).ok_or("it has not ended")?;
+    let patience = job["spec"]["ttlSecondsAfterFinished"].as_i64().ok_or("it may stay for ever")?;
+    let age = world.now().as_second() - end.as_second();
+    ensure(age >= patience, || format!("it ended {age} s ago and may stay for {patience} s"))
+}

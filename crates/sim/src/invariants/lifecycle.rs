@@ -1,0 +1,139 @@
+//! Rules for what clears up.
+
+use std::sync::Arc;
+
+use flyball_api::{ObjectMeta, OwnerReference};
+use flyball_lifecycle::gc::invariants::may_be_collected;
+use serde_json::Value;
+
+use super::values::{ensure, has_ended, is_deleting, items, text};
+use super::{Rule, World, Write};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        controller: "garbage-collector-controller",
+        says: "nothing goes that has an owner which lives",
+        check: collected,
+    },
+    Rule {
+        controller: "namespace-controller",
+        says: "only in a namespace that is going",
+        check: in_going_namespace,
+    },
+    Rule { controller: "namespace-controller", says: "a namespace goes when it is empty", check: empty },
+    Rule {
+        controller: "pod-garbage-collector-controller",
+        says: "only pods that nobody runs",
+        check: nobody_runs,
+    },
+    Rule {
+        controller: "podgroup-protection-controller",
+        says: "a group stays while pods of it are there",
+        check: group_in_use,
+    },
+    Rule {
+        controller: "storageversion-garbage-collector-controller",
+        says: "servers that live keep their entries",
+        check: living_servers,
+    },
+    Rule {
+        controller: "storage-version-migrator-controller",
+        says: "objects are stored again as they are",
+        check: as_they_are,
+    },
+];
+
+fn collected(world: &World, write: &Write) -> Result<(), String> {
+    if write.verb != "delete" {
+        return Ok(());
+    }
+    let meta = |object: &Value| serde_json::from_value::<ObjectMeta>(object["metadata"].clone());
+    let object = meta(&write.before).map_err(|error| error.to_string())?;
+    let find = |owner: &OwnerReference| {
+        let resource = world.server().inner().catalog.by_kind(&owner.api_version, &owner.kind)?;
+        let namespace = if resource.namespaced { write.namespace.as_str() } else { "" };
+        let found = world.get(&resource.shelf.group, &resource.shelf.plural, namespace, &owner.name);
+        let found = meta(&found).ok()?;
+        (found.uid == owner.uid).then_some(found)
+    };
+    may_be_collected(&object, find)
+}
+
+fn in_going_namespace(world: &World, write: &Write) -> Result<(), String> {
+    if !matches!(write.verb, "delete" | "deletecollection") || write.namespace.is_empty() {
+        return Ok(());
+    }
+    let namespace = world.get("", "namespaces", "", &write.namespace);
+    ensure(is_deleting(&namespace), || format!("namespace {} is to stay", write.namespace))
+}
+
+fn empty(world: &World, write: &Write) -> Result<(), String> {
+    let has =
+        |object: &Value| items(&object["spec"]["finalizers"]).any(|finalizer| finalizer == "kubernetes");
+    if !(write.is_on("", "namespaces") && has(&write.before) && !has(&write.after)) {
+        return Ok(());
+    }
+    ensure(is_deleting(&write.before), || "it is to stay".to_owned())?;
+    let store = world.server().store();
+    for shelf in store.counts().into_keys() {
+        let left = store.all(&shelf, Some(&write.name));
+        let is_there = left.first().filter(|_| shelf.plural != "events");
+        ensure(is_there.is_none(), || {
+            format!("{} {} is left", shelf.plural, is_there.map_or("", |entry| entry.key.name.as_str()))
+        })?;
+    }
+    Ok(())
+}
+
+fn nobody_runs(world: &World, write: &Write) -> Result<(), String> {
+    let pod = &write.before;
+    if !write.deletes("", "pods") || has_ended(pod) {
+        return Ok(());
+    }
+    let node = text(&pod["spec"]["nodeName"]);
+    let (is_bound, exists) = (!node.is_empty(), !world.get("", "nodes", "", node).is_null());
+    let holds = if is_bound { !exists || is_deleting(pod) } else { is_deleting(pod) };
+    ensure(holds, || format!("it runs on node {node:?}"))
+}
+
+fn group_in_use(world: &World, write: &Write) -> Result<(), String> {
+    if !write.drops("scheduling.k8s.io/podgroup-protection") {
+        return Ok(());
+    }
+    let pods = world.list("", "pods", Some(&write.namespace));
+    let uses = |pod: &&Arc<Value>| {
+        text(&pod["spec"]["schedulingGroup"]["podGroupName"]) == write.name && !has_ended(pod)
+    };
+    let user = pods.iter().find(uses);
+    ensure(user.is_none(), || format!("{} uses it", user.map_or("", |pod| super::values::name(pod))))
+}
+
+fn living_servers(world: &World, write: &Write) -> Result<(), String> {
+    let entries = |object: &Value| -> Vec<String> {
+        let entries = items(&object["status"]["storageVersions"]);
+        entries.map(|entry| text(&entry["apiServerID"]).to_owned()).collect()
+    };
+    let left = entries(&write.after);
+    for server in entries(&write.before).into_iter().filter(|server| !left.contains(server)) {
+        let lease = world.get("coordination.k8s.io", "leases", "kube-system", &server);
+        ensure(lease.is_null(), || format!("{server} lives"))?;
+    }
+    Ok(())
+}
+
+fn as_they_are(_: &World, write: &Write) -> Result<(), String> {
+    if write.is_on("storagemigration.k8s.io", "storageversionmigrations") || write.subresource == "status" {
+        return Ok(());
+    }
+    let content = |object: &Value| {
+        let mut content = object.clone();
+        for field in ["resourceVersion", "managedFields", "generation"] {
+            if let Some(metadata) = content["metadata"].as_object_mut() {
+                metadata.remove(field);
+            }
+        }
+        content
+    };
+    let is_same = content(&write.before) == content(&write.after);
+    ensure(is_same, || format!("{} became {}", write.before, write.after))
+}

@@ -1,0 +1,103 @@
+//! Rules for budgets, quotas, roles and policies.
+
+use serde_json::Value;
+
+use super::values::{ensure, items, text};
+use super::{Rule, World, Write};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        controller: "disruption-controller",
+        says: "who may go leaves as many as must stay",
+        check: budget,
+    },
+    Rule {
+        controller: "disruption-controller",
+        says: "the condition says what the number says",
+        check: condition,
+    },
+    Rule {
+        controller: "resourcequota-controller",
+        says: "limits in force are those that are asked for",
+        check: limits,
+    },
+    Rule {
+        controller: "resourcequota-controller",
+        says: "only what is limited is counted, from zero",
+        check: used,
+    },
+    Rule {
+        controller: "clusterrole-aggregation-controller",
+        says: "only roles that gather others, and only rules that a role has",
+        check: gathered,
+    },
+    Rule {
+        controller: "validatingadmissionpolicy-status-controller",
+        says: "nothing but the status, and of this generation",
+        check: policy,
+    },
+];
+
+fn budget(_: &World, write: &Write) -> Result<(), String> {
+    if !write.is_on("policy", "poddisruptionbudgets") {
+        return Ok(());
+    }
+    let status = &write.after["status"];
+    let number = |field: &str| status[field].as_i64().unwrap_or(0);
+    let (allowed, healthy, desired) =
+        (number("disruptionsAllowed"), number("currentHealthy"), number("desiredHealthy"));
+    let holds = allowed >= 0 && (allowed == 0 || healthy - allowed >= desired && number("expectedPods") > 0);
+    ensure(holds, || status.to_string())
+}
+
+fn condition(_: &World, write: &Write) -> Result<(), String> {
+    let status = &write.after["status"];
+    let Some(said) = items(&status["conditions"]).find(|said| said["type"] == "DisruptionAllowed") else {
+        return Ok(());
+    };
+    let allows = status["disruptionsAllowed"].as_i64().unwrap_or(0) > 0;
+    ensure(!write.is_on("policy", "poddisruptionbudgets") || (said["status"] == "True") == allows, || {
+        status.to_string()
+    })
+}
+
+fn limits(_: &World, write: &Write) -> Result<(), String> {
+    let (asked, told) = (&write.after["spec"]["hard"], &write.after["status"]["hard"]);
+    let is_none = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
+    let holds = !write.is_on("", "resourcequotas") || asked == told || is_none(asked) && is_none(told);
+    ensure(holds, || format!("{asked} is asked for, {told} in force"))
+}
+
+fn used(_: &World, write: &Write) -> Result<(), String> {
+    if !write.is_on("", "resourcequotas") {
+        return Ok(());
+    }
+    for (name, amount) in write.after["status"]["used"].as_object().into_iter().flatten() {
+        let is_limited = !write.after["spec"]["hard"][name].is_null();
+        ensure(is_limited && !text(amount).starts_with('-'), || format!("{amount} of {name}"))?;
+    }
+    Ok(())
+}
+
+fn gathered(world: &World, write: &Write) -> Result<(), String> {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let roles = world.list(GROUP, "clusterroles", None);
+    ensure(write.after["aggregationRule"].is_object(), || "it gathers no others".to_owned())?;
+    for rule in items(&write.after["rules"]) {
+        let has = |role: &Value| items(&role["rules"]).any(|own| own == rule);
+        let is_other = |role: &Value| super::values::name(role) != write.name;
+        let is_held = roles.iter().any(|role| is_other(role) && has(role))
+            || roles.iter().filter(|role| is_other(role)).any(|role| {
+                world.versions(GROUP, "clusterroles", super::values::uid(role)).iter().any(|old| has(old))
+            });
+        ensure(is_held || has(&write.before), || format!("no role has {rule}"))?;
+    }
+    Ok(())
+}
+
+fn policy(_: &World, write: &Write) -> Result<(), String> {
+    let (before, after) = (&write.before, &write.after);
+    ensure(before["spec"] == after["spec"], || "the policy itself has changed".to_owned())?;
+    let (observed, now) = (&after["status"]["observedGeneration"], &after["metadata"]["generation"]);
+    ensure(observed == now, || format!("it is about generation {observed} of {now}"))
+}

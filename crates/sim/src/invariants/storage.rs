@@ -1,0 +1,180 @@
+//! Rules for volumes and claims.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use flyball_api::Quantity;
+use serde_json::Value;
+
+use super::values::{ensure, has_ended, is_deleting, items, manager, name, text, uid};
+use super::{Rule, World, Write};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        controller: "persistentvolume-binder-controller",
+        says: "a claim is bound to a volume that is promised to it",
+        check: promised,
+    },
+    Rule {
+        controller: "persistentvolume-binder-controller",
+        says: "a volume has one claim, and a claim one volume",
+        check: one_to_one,
+    },
+    Rule {
+        controller: "persistentvolume-binder-controller",
+        says: "no volume goes while its claim is there",
+        check: claim_is_gone,
+    },
+    Rule {
+        controller: "persistentvolume-attach-detach-controller",
+        says: "one attachment for a volume and a node",
+        check: attached_once,
+    },
+    Rule { controller: "persistentvolume-expander-controller", says: "nothing shrinks", check: grows },
+    Rule {
+        controller: "persistentvolumeclaim-protection-controller",
+        says: "a claim stays while a pod has it",
+        check: claim_in_use,
+    },
+    Rule {
+        controller: "persistentvolume-protection-controller",
+        says: "a volume stays while it is bound",
+        check: volume_in_use,
+    },
+    Rule {
+        controller: "volumeattributesclass-protection-controller",
+        says: "a class stays while it is used",
+        check: class_in_use,
+    },
+    Rule {
+        controller: "ephemeral-volume-controller",
+        says: "a claim belongs to the pod that it is for",
+        check: made_for_pod,
+    },
+    Rule { controller: "selinux-warning-controller", says: "nothing but events", check: nothing },
+];
+
+const VOLUMES: &str = "persistentvolumes";
+const CLAIMS: &str = "persistentvolumeclaims";
+
+fn promised(world: &World, write: &Write) -> Result<(), String> {
+    let volume = |claim: &Value| text(&claim["spec"]["volumeName"]).to_owned();
+    let (before, after) = (volume(&write.before), volume(&write.after));
+    if !write.changes("", CLAIMS) || after.is_empty() || before == after {
+        return Ok(());
+    }
+    let volumes = world.versions_named("", VOLUMES, "", &after);
+    let own = |volume: &Arc<Value>| text(&volume["spec"]["claimRef"]["uid"]) == uid(&write.after);
+    ensure(volumes.iter().any(own), || format!("{after} was never promised to it"))
+}
+
+fn one_to_one(world: &World, write: &Write) -> Result<(), String> {
+    if !write.is_on("", CLAIMS) && !write.is_on("", VOLUMES) {
+        return Ok(());
+    }
+    let mut promised = BTreeSet::new();
+    let bound = |volume: &&Arc<Value>| volume["status"]["phase"] == "Bound" && !is_deleting(volume);
+    for volume in world.list("", VOLUMES, None).iter().filter(bound) {
+        let claim = text(&volume["spec"]["claimRef"]["uid"]).to_owned();
+        ensure(claim.is_empty() || promised.insert(claim), || {
+            format!("two volumes are bound to one claim: {}", name(volume))
+        })?;
+    }
+    let mut taken = BTreeSet::new();
+    // A claim that names its volume by itself may be one of several that do.
+    let is_bound = |claim: &&Arc<Value>| claim["status"]["phase"] == "Bound";
+    for claim in world.list("", CLAIMS, None).iter().filter(is_bound) {
+        let volume = text(&claim["spec"]["volumeName"]).to_owned();
+        ensure(taken.insert(volume.clone()), || format!("two claims are bound to {volume}"))?;
+    }
+    Ok(())
+}
+
+fn claim_is_gone(world: &World, write: &Write) -> Result<(), String> {
+    if !write.deletes("", VOLUMES) {
+        return Ok(());
+    }
+    let claim = &write.before["spec"]["claimRef"];
+    let found = world.get("", CLAIMS, text(&claim["namespace"]), text(&claim["name"]));
+    let lives = !found.is_null() && uid(&found) == text(&claim["uid"]) && !is_deleting(&found);
+    ensure(!lives, || format!("{} is there", name(&found)))
+}
+
+fn attached_once(world: &World, write: &Write) -> Result<(), String> {
+    const GROUP: &str = "storage.k8s.io";
+    if !write.creates(GROUP, "volumeattachments") {
+        return Ok(());
+    }
+    let place =
+        |attachment: &Value| (attachment["spec"]["source"].clone(), attachment["spec"]["nodeName"].clone());
+    let own = place(&write.after);
+    let same =
+        world.list(GROUP, "volumeattachments", None).iter().filter(|other| place(other) == own).count();
+    ensure(same == 1, || format!("{same} for {own:?}"))
+}
+
+fn grows(_: &World, write: &Write) -> Result<(), String> {
+    let size = |object: &Value, path: &str| {
+        object.pointer(path).and_then(|size| text(size).parse::<Quantity>().ok())
+    };
+    for path in ["/spec/capacity/storage", "/status/capacity/storage"] {
+        let (before, after) = (size(&write.before, path), size(&write.after, path));
+        let holds = before.zip(after).is_none_or(|(before, after)| before.to_f64() <= after.to_f64());
+        ensure(holds, || format!("{path} shrinks"))?;
+    }
+    Ok(())
+}
+
+/// The claims that a pod has.
+fn claims(pod: &Value) -> Vec<String> {
+    let of = |volume: &Value| match volume["ephemeral"].is_object() {
+        true => format!("{}-{}", name(pod), text(&volume["name"])),
+        false => text(&volume["persistentVolumeClaim"]["claimName"]).to_owned(),
+    };
+    items(&pod["spec"]["volumes"]).map(of).filter(|claim| !claim.is_empty()).collect()
+}
+
+/// Only pods on a node count: no node starts one whose claim is going.
+fn claim_in_use(world: &World, write: &Write) -> Result<(), String> {
+    if !write.drops("kubernetes.io/pvc-protection") {
+        return Ok(());
+    }
+    let is_kept = |pod: &&Arc<Value>| {
+        let is_shut_down = is_deleting(pod) && pod["metadata"]["deletionGracePeriodSeconds"] == 0;
+        let is_on_node = !text(&pod["spec"]["nodeName"]).is_empty();
+        is_on_node && !is_shut_down && !has_ended(pod) && claims(pod).contains(&write.name)
+    };
+    let pods = world.list("", "pods", Some(&write.namespace));
+    let user = pods.iter().find(is_kept);
+    ensure(user.is_none(), || format!("{} has it", user.map_or("", |pod| name(pod))))
+}
+
+fn volume_in_use(_: &World, write: &Write) -> Result<(), String> {
+    let is_bound = write.before["status"]["phase"] == "Bound";
+    ensure(!write.drops("kubernetes.io/pv-protection") || !is_bound, || "it is bound".to_owned())
+}
+
+fn class_in_use(world: &World, write: &Write) -> Result<(), String> {
+    if !write.drops("kubernetes.io/vac-protection") {
+        return Ok(());
+    }
+    let uses = |object: &Arc<Value>| {
+        let named = [
+            &object["spec"]["volumeAttributesClassName"],
+            &object["status"]["currentVolumeAttributesClassName"],
+        ];
+        named.into_iter().any(|class| text(class) == write.name)
+    };
+    let user = world.list("", CLAIMS, None).into_iter().chain(world.list("", VOLUMES, None)).find(uses);
+    ensure(user.is_none(), || format!("{} uses it", user.as_deref().map_or("", name)))
+}
+
+fn made_for_pod(world: &World, write: &Write) -> Result<(), String> {
+    let pods = world.versions("", "pods", manager(&write.after));
+    let pod = pods.last().ok_or("it belongs to no pod")?;
+    ensure(claims(pod).contains(&write.name), || format!("{} has no such volume", name(pod)))
+}
+
+fn nothing(_: &World, _: &Write) -> Result<(), String> {
+    Err("it writes".to_owned())
+}
