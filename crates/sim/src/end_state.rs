@@ -45,8 +45,12 @@ fn forget_steps(value: &mut Value) {
 }
 
 /// What a crash between two writes leaves behind, here as upstream: an autoscaler that was about to note that it had
-/// scaled, and a claim that was given back and was about to lose its protection.
+/// scaled, and a claim that was given back and was about to lose its protection. And what follows from how many writes it
+/// took: the order in which a node's disks were reported.
 fn forget_between_writes(key: &str, object: &mut Value) {
+    if let Some(attached) = object.pointer_mut("/status/volumesAttached").and_then(Value::as_array_mut) {
+        attached.sort_by_key(|volume| volume["name"].to_string());
+    }
     if key.starts_with("HorizontalPodAutoscaler/") {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         let mut active = conditions.filter(|condition| condition["type"] == "ScalingActive");
