@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::world::World;
 
-/// Watches all pods: no app ever has more live ones than its workload allows, no Job ever makes more than it needs.
+/// Watches all pods: no ReplicaSet or StatefulSet ever has more live ones than its app may have, no Job ever makes more
+/// than it needs. Two ReplicaSets of a Deployment may have more together for a moment, here as upstream: the one grows
+/// as soon as the other has been told to shrink.
 pub(super) async fn pods(world: World) {
     let mut seen = Pods::default();
     world
@@ -55,9 +57,9 @@ pub(super) async fn attachments(world: World) {
 #[derive(Default)]
 struct Pods {
     all: HashSet<String>,
-    /// Namespace and app, and the uids of its live pods.
-    live: HashMap<(String, String), HashSet<String>>,
-    /// A Job's uid, and the uids of all pods that it ever had.
+    /// A controller's uid, and those of its live pods.
+    live: HashMap<String, HashSet<String>>,
+    /// A Job's uid, and those of all pods that it ever had.
     of_job: HashMap<String, HashSet<String>>,
 }
 
@@ -66,25 +68,26 @@ impl Pods {
         let meta = &pod["metadata"];
         let uid = text(&meta["uid"]).to_owned();
         let ended = matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed");
-        let live = self.live.entry(app_of(pod)).or_default();
+        let Some((kind, owner)) = owner_of(pod) else { return };
+        let live = self.live.entry(owner.to_owned()).or_default();
         if is_there && !ended && !meta["deletionTimestamp"].is_string() {
             live.insert(uid.clone());
         } else {
             live.remove(&uid);
         }
-        if let Some(job) = job_of(pod) {
-            self.of_job.entry(job.to_owned()).or_default().insert(uid);
+        if kind == "Job" {
+            self.of_job.entry(owner.to_owned()).or_default().insert(uid);
         }
     }
 
     fn excess(&self, pod: &Value, world: &World) -> Option<String> {
         let (namespace, app) = app_of(pod);
         let most = world.ledger.most(&namespace, &app)?;
-        let count = match job_of(pod) {
-            Some(job) => self.of_job.get(job)?.len(),
-            None => self.live.get(&(namespace.clone(), app.clone()))?.len(),
-        };
-        (count > most).then(|| format!("{namespace}/{app} has {count} pods where {most} are the most"))
+        let (kind, owner) = owner_of(pod)?;
+        let pods = if kind == "Job" { &self.of_job } else { &self.live };
+        let count = pods.get(owner)?.len();
+        (count > most)
+            .then(|| format!("a {kind} of {namespace}/{app} has {count} pods where {most} are the most"))
     }
 }
 
@@ -93,9 +96,11 @@ fn app_of(pod: &Value) -> (String, String) {
     (text(&meta["namespace"]).to_owned(), text(&meta["labels"]["app"]).to_owned())
 }
 
-fn job_of(pod: &Value) -> Option<&str> {
+/// Kind and uid of the controller.
+fn owner_of(pod: &Value) -> Option<(&str, &str)> {
     let mut owners = pod["metadata"]["ownerReferences"].as_array()?.iter();
-    owners.find(|owner| owner["kind"] == "Job")?["uid"].as_str()
+    let owner = owners.find(|owner| owner["controller"] == true)?;
+    Some((owner["kind"].as_str()?, owner["uid"].as_str()?))
 }
 
 fn text(value: &Value) -> &str {
