@@ -20,6 +20,7 @@ use crate::events::Recorder;
 use crate::extensions::Extensions;
 use crate::gates::Gates;
 use crate::metrics::Metrics;
+use crate::plan::{Executor, Waiting};
 use crate::under_way::UnderWay;
 use crate::writer::Writer;
 
@@ -150,6 +151,16 @@ impl Context {
     /// The way to write while reconciling `owner`.
     pub fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
         Writer::new(self, owner)
+    }
+
+    /// The way to carry out what is planned for `owner`.
+    pub fn executor<'a>(&'a self, owner: &'a Key) -> Executor<'a> {
+        Executor::new(self, owner)
+    }
+
+    /// Notes what a key waits for.
+    pub(crate) fn note_waiting(&self, owner: &Key, waiting: Vec<Waiting>) {
+        self.decisions.note_waiting(self.name, owner, waiting);
     }
 
     /// Calls `trigger` for every change in a cache, until what is returned is dropped. If it panics, the controller

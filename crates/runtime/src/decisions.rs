@@ -2,7 +2,7 @@
 //!
 //! Kept in a bounded ring for `/debug/decisions` and `flyball why`, and told live to whoever listens.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,12 @@ use serde::Serialize;
 use smol_str::SmolStr;
 use tokio::sync::broadcast;
 
+use crate::plan::Waiting;
+
 /// How many decisions are remembered.
 const REMEMBERED: usize = 4096;
+/// How many keys are remembered with what they wait for.
+const REMEMBERED_WAITS: usize = 4096;
 /// How many decisions a slow live listener may lag behind before it loses some.
 const LISTENER_LAG: usize = 1024;
 
@@ -117,6 +121,7 @@ pub struct DecisionLog {
 
 struct Inner {
     ring: Mutex<Ring>,
+    waiting: Mutex<BTreeMap<(&'static str, Key), Vec<Waiting>>>,
     live: broadcast::Sender<Arc<Decision>>,
 }
 
@@ -131,7 +136,7 @@ struct Ring {
 impl Default for DecisionLog {
     fn default() -> Self {
         let (live, _) = broadcast::channel(LISTENER_LAG);
-        Self { inner: Arc::new(Inner { ring: Mutex::default(), live }) }
+        Self { inner: Arc::new(Inner { ring: Mutex::default(), waiting: Mutex::default(), live }) }
     }
 }
 
@@ -158,6 +163,26 @@ impl DecisionLog {
         let mut found: Vec<_> = ring.kept.iter().rev().filter(|d| wanted(d)).take(limit).cloned().collect();
         found.reverse();
         found
+    }
+
+    /// Notes what a key waits for, instead of what was noted before. Keys beyond a bound are left out.
+    pub(crate) fn note_waiting(&self, controller: &'static str, owner: &Key, waiting: Vec<Waiting>) {
+        let mut known = self.inner.waiting.lock();
+        if waiting.is_empty() {
+            // Most keys wait for nothing, and most of the time none does.
+            if !known.is_empty() {
+                known.remove(&(controller, owner.clone()));
+            }
+        } else if known.len() < REMEMBERED_WAITS || known.contains_key(&(controller, owner.clone())) {
+            known.insert((controller, owner.clone()), waiting);
+        }
+    }
+
+    /// What the key of a controller waits for.
+    pub fn waiting(&self, controller: &str, owner: &Key) -> Vec<Waiting> {
+        let known = self.inner.waiting.lock();
+        let found = known.iter().find(|((name, key), _)| *name == controller && key == owner);
+        found.map(|(_, waiting)| waiting.clone()).unwrap_or_default()
     }
 
     /// Hears every decision from now on.

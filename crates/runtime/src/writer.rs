@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use bytes::Bytes;
 use flyball_api::{Key, Object, ObjectMeta, PartialObject, Resource, ResourceType, ResourceVersion};
 use flyball_client::{Accept, DeleteOptions, Error, ListParams, Patch, Request, Verb};
 use serde::Serialize;
@@ -25,7 +26,7 @@ pub struct Writer<'a> {
 /// lose its exact form.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Whole<'a, T> {
+pub(crate) struct Whole<'a, T> {
     api_version: SmolStr,
     kind: SmolStr,
     #[serde(flatten)]
@@ -33,7 +34,7 @@ struct Whole<'a, T> {
 }
 
 impl<'a, T: Resource> Whole<'a, T> {
-    fn of(object: &'a T) -> Self {
+    pub(crate) fn of(object: &'a T) -> Self {
         Self { api_version: T::TYPE.api_version(), kind: T::TYPE.kind, object }
     }
 }
@@ -96,6 +97,41 @@ impl<'a> Writer<'a> {
         let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::of::<T>());
         let request = self.cx.client.object_with::<T>(request, body);
         self.write(Verb::Create, target, why, unknown, request, metadata).await
+    }
+
+    /// Creates an object from the bytes of its JSON. A key whose name ends in `*` stands for a generated name.
+    pub(crate) async fn create_body(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        body: Bytes,
+        why: &str,
+    ) -> Result<PartialObject, Error> {
+        let namespace = Some(key.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let unknown = match key.name.ends_with('*') {
+            true => Awaited::UnknownCreation(namespace.map(str::to_owned)),
+            false => Awaited::UnknownObject(key.clone()),
+        };
+        let request = Request::collection(Verb::Create, resource, namespace).accept(Accept::Metadata);
+        let target = Target { resource, key: key.clone(), subresource: None };
+        self.write(Verb::Create, target, why, unknown, self.cx.client.object(request.body(body)), metadata)
+            .await
+    }
+
+    /// Replaces an object, or one of its subresources, by the bytes of its JSON.
+    pub(crate) async fn update_body(
+        &self,
+        resource: &ResourceType,
+        key: &Key,
+        subresource: Option<&str>,
+        body: Bytes,
+        why: &str,
+    ) -> Result<PartialObject, Error> {
+        let request = Request::object(Verb::Update, resource, key, subresource).accept(Accept::Metadata);
+        let (target, unknown) =
+            (Target { resource, key: key.clone(), subresource }, Awaited::UnknownObject(key.clone()));
+        self.write(Verb::Update, target, why, unknown, self.cx.client.object(request.body(body)), metadata)
+            .await
     }
 
     /// Creates an object that is sent exactly as it serialises, raw JSON inside it included.

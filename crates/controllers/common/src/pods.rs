@@ -4,8 +4,10 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, OwnerReference, PartialObject, PodTemplate, Resource, Timestamp};
 use flyball_client::Error;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Context, exactly};
+use flyball_runtime::plan::Body;
+use flyball_runtime::{Context, Event, Message, Refusals, Write, exactly};
 use serde_json::{Value, json};
+use smol_str::{SmolStr, ToSmolStr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,9 @@ pub const FAILED_DELETE: &str = "FailedDelete";
 
 /// Longest name a pod can be given with room for the random end.
 const LONGEST_PREFIX: usize = 253;
+
+/// Why no pod is created from a template without labels: no selector would find it again.
+pub const NO_LABELS: &str = "unable to create pods, no labels";
 
 /// Why a pod was not made or not deleted.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +66,26 @@ pub fn from_template(template: &PodTemplate, owner_name: &str, owner: &OwnerRefe
 /// What generated names of pods begin with: the owner's name and a dash, where that is not too long.
 pub fn name_prefix(owner: &str) -> String {
     if owner.len() < LONGEST_PREFIX { format!("{owner}-") } else { owner.to_owned() }
+}
+
+/// The creation of a pod of `owner` from a body that [`from_template`] made. In a namespace that is being deleted every
+/// creation fails, which is not worth an event or a retry.
+pub fn creation(owner: &Key, body: Body, why: &SmolStr) -> Write {
+    let key = Key::new(owner.namespace.as_str(), format!("{}*", name_prefix(&owner.name)));
+    Write::create::<Pod>(key, body)
+        .why(why)
+        .accept(Refusals::NAMESPACE_TERMINATING)
+        .on_success(Event::normal(SUCCESSFUL_CREATE, Message::ThenName("Created pod: ".into())))
+        .on_failure(Event::warning(FAILED_CREATE, Message::ThenError("Error creating: ".into())))
+}
+
+/// The deletion of exactly this pod.
+pub fn deletion(pod: &Pod, why: impl ToSmolStr) -> Write {
+    Write::delete(pod)
+        .why(why)
+        .failure_prefix("unable to delete pods: ")
+        .on_success(Event::normal(SUCCESSFUL_DELETE, format!("Deleted pod: {}", pod.metadata.name)))
+        .on_failure(Event::warning(FAILED_DELETE, Message::ThenError("Error deleting: ".into())))
 }
 
 /// Creates a pod for `about` and tells of it. Of the pod as the server made it, only metadata is returned.

@@ -1,13 +1,12 @@
 //! How old the pods are that scaling down takes, beside the youngest one: a number for those who want to see that
 //! [`flyball_common::spare`] takes young pods, and not only the youngest. Pure.
 
-use std::sync::Arc;
-
-use flyball_api::Timestamp;
 use flyball_api::pod::Pod;
+use flyball_runtime::Plan;
 use flyball_runtime::metrics::{Family, Stability};
 
-use super::plan::Action;
+use super::Replicated;
+use super::plan::View;
 
 /// Under upstream's name; ReplicationControllers count here, too.
 pub(super) const AGE_RATIO: Family = Family::histogram(
@@ -20,17 +19,15 @@ pub(super) const AGE_RATIO: Family = Family::histogram(
 
 /// The ages of the ready pods that are to go, as whole multiples of the youngest ready one's. Where all of them go,
 /// there is no choice to judge.
-pub fn ratios(pods: &[Arc<Pod>], actions: &[Action<'_>], now: Timestamp) -> Vec<f64> {
-    let going = actions.iter().filter_map(|action| match action {
-        Action::Delete { pod, .. } => Some(*pod),
-        Action::Create { .. } => None,
-    });
-    if actions.len() >= pods.len() {
+pub fn ratios<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Vec<f64> {
+    let going: Vec<_> = plan.writes().iter().filter_map(|write| write.tag).collect();
+    if going.len() >= view.pods.len() {
         return vec![];
     }
-    let age = |pod: &Pod| Some(now.duration_since(pod.metadata.creation_timestamp?).as_millis());
-    let ready = pods.iter().filter(|pod| pod.is_ready());
+    let age = |pod: &Pod| Some(view.now.duration_since(pod.metadata.creation_timestamp?).as_millis());
+    let ready = view.pods.iter().filter(|pod| pod.is_ready());
     // What was made within this millisecond has no age to compare with.
     let Some(youngest) = ready.filter_map(|pod| age(pod)).min().filter(|age| *age > 0) else { return vec![] };
-    going.filter(|pod| pod.is_ready()).filter_map(age).map(|age| (age / youngest) as f64).collect()
+    let going = going.into_iter().filter(|pod| pod.is_ready());
+    going.filter_map(age).map(|age| (age / youngest) as f64).collect()
 }

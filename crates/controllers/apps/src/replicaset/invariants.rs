@@ -5,21 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_api::pod::Pod;
 use flyball_common::spare::Usefulness;
+use flyball_runtime::Plan;
 
 use super::Replicated;
-use super::plan::{Action, BURST, View};
+use super::plan::{BURST, View};
 
 /// Checks a plan against its view.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check<T: Replicated>(view: &View<'_, T>, actions: &[Action<'_>]) -> Result<(), String> {
+pub fn check<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Result<(), String> {
     let (have, want) = (view.pods.len(), view.set.replicas());
-    let made: usize = actions.iter().map(|a| if let Action::Create { count } = a { *count } else { 0 }).sum();
-    let deleted: Vec<_> = actions
-        .iter()
-        .filter_map(|a| if let Action::Delete { pod, .. } = a { Some(&pod.metadata.uid) } else { None })
-        .collect();
+    let writes = plan.writes();
+    let made = writes.iter().filter(|write| write.tag.is_none()).count();
+    let deleted: Vec<_> = writes.iter().filter_map(|write| Some(&write.tag?.metadata.uid)).collect();
     let distinct: BTreeSet<_> = deleted.iter().map(|uid| uid.to_smol_str()).collect();
     let (going, staying): (Vec<_>, Vec<_>) =
         view.pods.iter().partition(|pod| distinct.contains(&pod.metadata.uid.to_smol_str()));
@@ -30,7 +29,7 @@ pub fn check<T: Replicated>(view: &View<'_, T>, actions: &[Action<'_>]) -> Resul
     let worth = |pod: &Pod| worth(pod, crowds.get(pod.spec.node_name.as_str()).copied().unwrap_or(0));
     let most_worth = going.iter().map(|pod| worth(pod)).max();
     let rules = [
-        ("a set that is being deleted is left alone", !view.set.is_deleting() || actions.is_empty()),
+        ("a set that is being deleted is left alone", !view.set.is_deleting() || writes.is_empty()),
         ("never both making and deleting", made == 0 || deleted.is_empty()),
         ("never more than wanted", have >= want || have + made <= want),
         ("never fewer than wanted", have <= want || have - deleted.len() >= want),
@@ -40,12 +39,12 @@ pub fn check<T: Replicated>(view: &View<'_, T>, actions: &[Action<'_>]) -> Resul
             "no pod goes while one of less worth stays",
             most_worth.is_none_or(|most| staying.iter().all(|pod| worth(pod) >= most)),
         ),
-        ("progress while there is a gap", view.set.is_deleting() || have == want || !actions.is_empty()),
+        ("progress while there is a gap", view.set.is_deleting() || have == want || !writes.is_empty()),
     ];
     rules
         .iter()
         .find(|(_, holds)| !holds)
-        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: have {have}, want {want}, planned {actions:?}")))
+        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: have {have}, want {want}, planned {plan}")))
 }
 
 /// What counts for most in the order of deletion: a node, a phase, readiness, the user's word, fewer neighbours. Ages

@@ -1,15 +1,20 @@
-//! How many pods to make, or which to delete. Pure.
+//! How many pods to create, or which to delete. Pure.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use flyball_api::Timestamp;
 use flyball_api::pod::Pod;
+use flyball_common::claim::controller_reference;
+use flyball_common::pods;
 use flyball_common::spare::{Usefulness, least_useful};
+use flyball_runtime::plan::Body;
+use flyball_runtime::{Effect, Plan, Waiting};
+use smol_str::format_smolstr;
 
 use super::Replicated;
 
-/// Most pods that one sync makes or deletes. The rest comes with the next, so that one huge set cannot
+/// Most pods that one sync creates or deletes. The rest comes with the next, so that one huge set cannot
 /// starve the others of requests.
 pub const BURST: usize = 500;
 
@@ -25,35 +30,46 @@ pub struct View<'a, T> {
     pub now: Timestamp,
 }
 
-/// One step towards the wanted number.
-#[derive(Debug, PartialEq)]
-pub enum Action<'a> {
-    /// Make this many pods.
-    Create {
-        /// How many.
-        count: usize,
-    },
-    /// Delete one pod.
-    Delete {
-        /// Which.
-        pod: &'a Pod,
-        /// Why this one.
-        why: Usefulness<'a>,
-    },
+/// The writes that bring the number of pods to `spec.replicas`. Deletions are tagged with their pod.
+pub fn plan<'a, T: Replicated>(view: &View<'a, T>) -> Plan<Option<&'a Pod>> {
+    let (have, want) = (view.pods.len(), view.set.replicas());
+    let effect = match have.cmp(&want) {
+        _ if view.set.is_deleting() => None,
+        Ordering::Equal => None,
+        Ordering::Less => Some(create(view, (want - have).min(BURST))),
+        Ordering::Greater => Some(delete(view, (have - want).min(BURST))),
+    };
+    // Pods that are ready but not yet for long enough become available without any further event.
+    let requeue = pods::next_available(view.pods, view.set.min_ready_seconds(), view.now);
+    Plan::of(effect).again_after(requeue).waiting_for(unavailable(view))
 }
 
-/// The writes that bring the number of pods to `spec.replicas`; empty when there is nothing to do.
-pub fn plan<'a, T: Replicated>(view: &View<'a, T>) -> Vec<Action<'a>> {
-    if view.set.is_deleting() {
-        return vec![];
+fn create<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<&'a Pod>> {
+    let (key, why) =
+        (view.set.key(), format_smolstr!("{} pods, {} wanted", view.pods.len(), view.set.replicas()));
+    match view.set.template() {
+        Some(template) if !template.metadata.labels.is_empty() => {
+            let body = Body::new(&pods::from_template(template, &key.name, &controller_reference(view.set)));
+            let create = || pods::creation(&key, body.clone(), &why).tag(None);
+            Effect::slow_start(std::iter::repeat_with(create).take(count)).into()
+        }
+        _ => Effect::Fail(pods::NO_LABELS.into()),
     }
+}
+
+fn delete<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<&'a Pod>> {
     let (have, want) = (view.pods.len(), view.set.replicas());
-    match have.cmp(&want) {
-        Ordering::Equal => vec![],
-        Ordering::Less => vec![Action::Create { count: (want - have).min(BURST) }],
-        Ordering::Greater => least_useful(view.pods, view.family, (have - want).min(BURST), view.now)
-            .into_iter()
-            .map(|(pod, why)| Action::Delete { pod, why })
-            .collect(),
-    }
+    let delete = |(pod, why): (&'a Pod, Usefulness<'_>)| {
+        let why = format_smolstr!("{have} pods, {want} wanted; this one can best be spared: {why}");
+        pods::deletion(pod, why).tag(Some(pod))
+    };
+    let spare = least_useful(view.pods, view.family, count, view.now);
+    Effect::concurrent(spare.into_iter().map(delete)).into()
+}
+
+/// One of the pods that are not available yet, if there is one.
+fn unavailable<T: Replicated>(view: &View<'_, T>) -> Option<Waiting> {
+    let patience = view.set.min_ready_seconds();
+    let pod = view.pods.iter().find(|pod| !pod.is_available(patience, view.now))?;
+    Some(Waiting::on::<Pod>(&pod.metadata.key(), "to become available"))
 }

@@ -1,16 +1,24 @@
-//! What to say about a set. Pure.
+//! The status of a set. Pure.
 
 use flyball_api::condition::{self, Condition};
 use flyball_api::pod::Pod;
 use flyball_api::replica_set::ReplicaSetStatus;
 use flyball_api::time;
 use flyball_common::pods::{FAILED_CREATE, FAILED_DELETE};
+use flyball_runtime::Write;
 
 use super::Replicated;
 use super::plan::View;
 
-/// The condition that says that pods could not be made or deleted.
+/// The condition that says that pods could not be created or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+
+/// The write that makes `status` known, if it says anything new.
+pub fn write<T: Replicated>(set: &T, status: &ReplicaSetStatus) -> Option<Write> {
+    let ReplicaSetStatus { replicas, ready_replicas: ready, available_replicas: available, .. } = status;
+    let why = || format!("{replicas} pods, {ready} ready, {available} available");
+    (status != set.status()).then(|| Write::status(set, status).why(why()))
+}
 
 /// The status after a sync: the numbers before its actions, as their effect is seen only later, and what went
 /// wrong in them. `terminating` is the number of the set's own pods that are being deleted, if that is counted.
@@ -37,14 +45,14 @@ pub fn status<T: Replicated>(
     }
 }
 
-/// The conditions, with `ReplicaFailure` as long as there is a failure. It tells of the first one: what made
-/// it begin is of more use than what is wrong at the moment.
+/// The conditions, with `ReplicaFailure` as long as there is a failure. It keeps the message of the first one, which
+/// is of more use than the latest.
 fn conditions<T: Replicated>(view: &View<'_, T>, failure: Option<&str>) -> Vec<Condition> {
     let mut conditions = view.set.status().conditions.clone();
-    let told = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
+    let is_known = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
     match failure {
         None => conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
-        Some(_) if told => {}
+        Some(_) if is_known => {}
         Some(message) => conditions.push(Condition {
             type_: REPLICA_FAILURE.into(),
             status: condition::TRUE.into(),

@@ -18,6 +18,6 @@ fn the_ages_of_chosen_pods_are_compared_with_the_youngest() {
     for (case, replicas, own, want) in table {
         let (set, own) = (set(json!({"replicas": replicas}), json!({})), pods(own));
         let view = View { set: &set, pods: &own, family: &[], now: now() };
-        assert_eq!(ratios(&own, &plan(&view), view.now), *want, "{case}");
+        assert_eq!(ratios(&view, &plan(&view)), *want, "{case}");
     }
 }

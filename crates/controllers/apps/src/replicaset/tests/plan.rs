@@ -1,4 +1,6 @@
-use super::world::planned;
+use super::world::{now, planned, pods, set};
+use crate::replicaset::plan::{View, plan};
+use serde_json::json;
 
 #[test]
 fn plans_only_the_writes_that_close_the_gap() {
@@ -51,4 +53,37 @@ fn doubled_up_pods_go_first_when_the_set_has_a_family() {
         "the dying do not count"
     );
     assert_eq!(planned(1, own, ""), "delete a", "without a family they are equals, and the uid decides");
+}
+
+/// A whole plan, in words.
+fn described(spec: serde_json::Value, own: &str) -> String {
+    let (set, own) = (set(spec, json!({})), pods(own));
+    plan(&View { set: &set, pods: &own, family: &[], now: now() }).to_string()
+}
+
+#[test]
+fn plans_state_their_events_and_what_they_wait_for() {
+    let created = "\
+slow start
+  create Pod ns/web-*: 1 pods, 2 wanted
+  then event Normal SuccessfulCreate: Created pod: <name>
+  else event Warning FailedCreate: Error creating: <error>
+waiting for Pod/ns/a to become available";
+    assert_eq!(described(json!({"replicas": 2}), "a:running"), created);
+    let deleted = "\
+concurrently
+  delete Pod ns/a: 2 pods, 1 wanted; this one can best be spared: running, not ready
+  then event Normal SuccessfulDelete: Deleted pod: a
+  else event Warning FailedDelete: Error deleting: <error>
+waiting for Pod/ns/a to become available";
+    assert_eq!(described(json!({"replicas": 1}), "a:running b:ready"), deleted);
+    let template = json!({"metadata": {}, "spec": {}});
+    assert_eq!(
+        described(json!({"replicas": 1, "template": template}), ""),
+        "fail: unable to create pods, no labels"
+    );
+    assert_eq!(
+        described(json!({"replicas": 1, "minReadySeconds": 60}), "a:ready=20"),
+        "again after 40s\nwaiting for Pod/ns/a to become available",
+    );
 }

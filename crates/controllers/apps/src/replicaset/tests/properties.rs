@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::world::{now, pod, set};
-use crate::replicaset::plan::{Action, BURST, View, plan};
+use crate::replicaset::plan::{BURST, View, plan};
 use crate::replicaset::{Replicated, invariants};
 
 fn word() -> impl Strategy<Value = String> {
@@ -59,18 +59,13 @@ fn replication_controller(replicas: i32, is_deleting: bool) -> ReplicationContro
 fn obey<T: Replicated>(set: &T, mut pods: Vec<Arc<Pod>>, family: &[Arc<Pod>]) -> (usize, usize) {
     for plans in 0..100 {
         let view = View { set, pods: &pods, family, now: now() };
-        let actions = plan(&view);
-        invariants::check(&view, &actions).unwrap();
-        assert_eq!(actions, plan(&view), "the same snapshot gives the same plan");
-        let mut gone = vec![];
-        let mut made = 0;
-        for action in &actions {
-            match action {
-                Action::Create { count } => made += count,
-                Action::Delete { pod, .. } => gone.push(pod.metadata.uid.clone()),
-            }
-        }
-        if actions.is_empty() {
+        let planned = plan(&view);
+        invariants::check(&view, &planned).unwrap();
+        assert_eq!(planned.to_string(), plan(&view).to_string(), "the same snapshot gives the same plan");
+        let writes = planned.writes();
+        let gone: Vec<_> = writes.iter().filter_map(|write| Some(write.tag?.metadata.uid.clone())).collect();
+        let made = writes.len() - gone.len();
+        if writes.is_empty() {
             return (pods.len(), plans);
         }
         pods.retain(|pod| !gone.contains(&pod.metadata.uid));

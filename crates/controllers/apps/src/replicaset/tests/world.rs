@@ -7,7 +7,7 @@ use flyball_api::{ReplicaSet, Timestamp};
 use serde_json::{Value, json};
 
 use crate::replicaset::invariants;
-use crate::replicaset::plan::{Action, View, plan};
+use crate::replicaset::plan::{View, plan};
 
 /// When all of this happens: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
@@ -89,11 +89,13 @@ pub(super) fn planned(replicas: usize, own: &str, family: &str) -> String {
         family.extend(own.clone());
     }
     let view = View { set: &set, pods: &own, family: &family, now: now() };
-    let actions = plan(&view);
-    invariants::check(&view, &actions).unwrap();
-    let words = actions.iter().map(|action| match action {
-        Action::Create { count } => format!("create {count}"),
-        Action::Delete { pod, .. } => format!("delete {}", pod.metadata.name),
-    });
-    words.collect::<Vec<_>>().join(", ")
+    let plan = plan(&view);
+    invariants::check(&view, &plan).unwrap();
+    let writes = plan.writes();
+    match writes.iter().map(|write| write.tag).collect::<Option<Vec<_>>>() {
+        Some(gone) => {
+            gone.iter().map(|pod| format!("delete {}", pod.metadata.name)).collect::<Vec<_>>().join(", ")
+        }
+        None => format!("create {}", writes.len()),
+    }
 }

@@ -1,0 +1,82 @@
+//! An event that a plan wants recorded. Its text may end with something that is known only afterwards.
+
+use std::fmt;
+
+use smol_str::SmolStr;
+
+use crate::events::{EventType, ObjectRef};
+
+/// An event, about the object whose key is reconciled unless it names another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The object, if it is not the one that is reconciled.
+    pub about: Option<ObjectRef>,
+    /// Normal or Warning.
+    pub type_: EventType,
+    /// The reason, as upstream's users know it.
+    pub reason: SmolStr,
+    /// The message.
+    pub message: Message,
+}
+
+/// The text of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// This text.
+    Text(String),
+    /// This text and the name that the server gave to the object.
+    ThenName(String),
+    /// This text and why the write failed.
+    ThenError(String),
+}
+
+impl Event {
+    /// A Normal event.
+    pub fn normal(reason: impl Into<SmolStr>, message: impl Into<Message>) -> Self {
+        Self { about: None, type_: EventType::Normal, reason: reason.into(), message: message.into() }
+    }
+
+    /// A Warning.
+    pub fn warning(reason: impl Into<SmolStr>, message: impl Into<Message>) -> Self {
+        Self { about: None, type_: EventType::Warning, reason: reason.into(), message: message.into() }
+    }
+
+    /// The same event about another object.
+    pub fn about(self, object: ObjectRef) -> Self {
+        Self { about: Some(object), ..self }
+    }
+}
+
+impl Message {
+    /// The text, with the name or the error where it belongs.
+    pub(super) fn fill(self, name: &str, error: &str) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::ThenName(text) => text + name,
+            Self::ThenError(text) => text + error,
+        }
+    }
+}
+
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.message.clone().fill("<name>", "<error>");
+        write!(f, "event {:?} {}: {message}", self.type_, self.reason)?;
+        match &self.about {
+            Some(object) => write!(f, " ({} {})", object.kind, object.name),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Carries plans out, for all controllers: writes, events, the order of effects, and what came of them.
+
+use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion};
+use flyball_client::{Error, Verb};
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use super::event::Event;
+use super::outcome::{Answer, Failure, Outcome};
+use super::write::{Body, Operation, Write};
+use super::{Effect, Group, Order, Plan, Waiting};
+use crate::context::Context;
+use crate::error::SyncError;
+use crate::events::{ObjectRef, Recorder};
+use crate::tasks::Next;
+
+/// How many requests one key has under way. An API server works on 200 writes at once, for everybody together.
+const AT_ONCE: usize = 50;
+
+/// Carries out what is planned for one key.
+pub struct Executor<'a> {
+    cx: &'a Context,
+    owner: &'a Key,
+    events: &'a Recorder,
+    about: Option<ObjectRef>,
+    /// The versions of objects that effects have updated.
+    versions: Mutex<FxHashMap<Key, ResourceVersion>>,
+}
+
+impl<'a> Executor<'a> {
+    pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
+        Self { cx, owner, events: &cx.events, about: None, versions: Mutex::default() }
+    }
+
+    /// With events about this object.
+    pub fn about(self, object: ObjectRef) -> Self {
+        Self { about: Some(object), ..self }
+    }
+
+    /// With events from this source.
+    pub fn events(self, events: &'a Recorder) -> Self {
+        Self { events, ..self }
+    }
+
+    /// Carries out a whole plan: its effects, then its status.
+    pub async fn execute<T: Send>(&self, plan: Plan<T>) -> Result<Next, SyncError> {
+        let next = plan.next();
+        let Plan { effects, status, waiting, .. } = plan;
+        self.wait_for(waiting);
+        let outcome = self.perform(effects).await.result();
+        let written = self.perform(status).await.result();
+        outcome.and(written).map(|()| next)
+    }
+
+    /// Notes what the key waits for, instead of what it waited for before.
+    pub fn wait_for(&self, waiting: Vec<Waiting>) {
+        self.cx.note_waiting(self.owner, waiting);
+    }
+
+    /// Carries out effects in order; the first failure is the last.
+    pub async fn perform<T: Send>(
+        &self,
+        effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
+    ) -> Outcome<T> {
+        self.in_order(effects.into_iter().map(Into::into).collect(), true).await
+    }
+
+    fn one<'b, T: Send + 'b>(&'b self, effect: Effect<T>) -> BoxFuture<'b, Outcome<T>> {
+        Box::pin(async move {
+            match effect {
+                Effect::Write(write) => self.write(*write).await,
+                Effect::Group(group) => self.group(group).await,
+                Effect::Event(event) => {
+                    self.record(event, "", "");
+                    Outcome::default()
+                }
+                Effect::Fail(message) => {
+                    let doing = format!("reconciling {}", self.owner);
+                    Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None })
+                }
+            }
+        })
+    }
+
+    async fn group<T: Send>(&self, group: Group<T>) -> Outcome<T> {
+        let Group { order, effects, on_success, on_failure, quiet } = group;
+        let outcome = match order {
+            Order::Sequence => self.in_order(effects, true).await,
+            Order::Each => self.in_order(effects, false).await,
+            Order::Concurrent => self.side_by_side(effects).await,
+            Order::SlowStart => self.slow_start(effects).await,
+        };
+        match outcome.failure() {
+            None => self.record(on_success, "", ""),
+            Some(failure) if failure.error.as_ref().is_some_and(|error| quiet.contain(error)) => {}
+            Some(_) => self.record(on_failure, "", &outcome.message()),
+        }
+        outcome
+    }
+
+    async fn in_order<T: Send>(&self, effects: Vec<Effect<T>>, ends_with_failure: bool) -> Outcome<T> {
+        let mut outcome = Outcome::default();
+        for effect in effects {
+            outcome.append(self.one(effect).await);
+            if ends_with_failure && !outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn side_by_side<T: Send>(&self, effects: impl IntoIterator<Item = Effect<T>>) -> Outcome<T> {
+        let effects = effects.into_iter().map(|effect| self.one(effect)).collect::<Vec<_>>();
+        let mut outcomes = stream::iter(effects).buffered(AT_ONCE);
+        let mut all = Outcome::default();
+        while let Some(outcome) = outcomes.next().await {
+            all.append(outcome);
+        }
+        all
+    }
+
+    async fn slow_start<T: Send>(&self, effects: Vec<Effect<T>>) -> Outcome<T> {
+        let (mut effects, mut batch) = (effects.into_iter(), 1);
+        let mut all = Outcome::default();
+        while effects.len() > 0 && all.is_ok() {
+            all.append(self.side_by_side(effects.by_ref().take(batch)).await);
+            batch *= 2;
+        }
+        all
+    }
+
+    async fn write<T: Send>(&self, write: Write<T>) -> Outcome<T> {
+        let verb = write.verb();
+        let Write { resource, key, subresource, operation, why, accept, quiet, .. } = write;
+        let Write { on_success, on_failure, failure_prefix, tag, .. } = write;
+        let target = Target { resource: &resource, key: &key, subresource };
+        match self.send(target, operation, &why).await {
+            Ok(meta) => {
+                self.record(on_success, meta.as_deref().map_or(&key.name, |meta| &meta.name), "");
+                Outcome::done(tag, Answer::Written(meta))
+            }
+            Err(error) if accept.contain(&error) => Outcome::done(tag, Answer::Refused(error)),
+            Err(error) => {
+                if !quiet.contain(&error) {
+                    self.record(on_failure, "", &error.to_string());
+                }
+                let message = format!("{}{error}", failure_prefix.unwrap_or_default());
+                let doing = target.doing(verb);
+                Outcome::failed(Failure {
+                    tag: Some(tag),
+                    verb: Some(verb),
+                    doing,
+                    message,
+                    error: Some(error),
+                })
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        target: Target<'_>,
+        operation: Operation,
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        let writer = self.cx.writer(self.owner);
+        let Target { resource, key, subresource } = target;
+        let body = match operation {
+            Operation::Create(body) => {
+                return writer.create_body(resource, key, body.bytes(), why).await.map(metadata);
+            }
+            Operation::Delete(options) => {
+                return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
+            }
+            Operation::Patch(patch) => {
+                return writer.patch_dynamic(resource, key, subresource, patch, why).await.map(metadata);
+            }
+            Operation::Update(body) => body,
+            Operation::UpdateAgain(body) => self.over_last_version(key, body),
+            Operation::Edit { version, edit } => {
+                let mut whole = self.cx.client.get_dynamic(resource, key).await?;
+                edit(&mut whole);
+                whole["metadata"]["resourceVersion"] = version.to_string().into();
+                Body::new(&whole)
+            }
+        };
+        let written = writer.update_body(resource, key, subresource, body.bytes(), why).await?;
+        self.versions.lock().insert(key.clone(), written.metadata.resource_version);
+        Ok(metadata(written))
+    }
+
+    /// The body with the version that the last update of the object has left behind.
+    fn over_last_version(&self, key: &Key, mut body: Value) -> Body {
+        if let Some(version) = self.versions.lock().get(key) {
+            body["metadata"]["resourceVersion"] = version.to_string().into();
+        }
+        Body::new(&body)
+    }
+
+    fn record(&self, event: impl Into<Option<Event>>, name: &str, error: &str) {
+        let Some(Event { about, type_, reason, message }) = event.into() else { return };
+        match about.as_ref().or(self.about.as_ref()) {
+            Some(about) => self.events.record(about, type_, reason, message.fill(name, error), vec![]),
+            None => tracing::error!(owner = %self.owner, %reason, "a plan has an event about no object"),
+        }
+    }
+}
+
+fn metadata(object: PartialObject) -> Option<Box<ObjectMeta>> {
+    Some(Box::new(object.metadata))
+}
+
+/// What is written.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    resource: &'a ResourceType,
+    key: &'a Key,
+    subresource: Option<&'static str>,
+}
+
+impl Target<'_> {
+    /// What was attempted, for errors.
+    fn doing(self, verb: Verb) -> String {
+        let Self { resource: ResourceType { kind, .. }, key, subresource } = self;
+        let doing = match verb {
+            Verb::Create => "creating",
+            Verb::Patch => "patching",
+            Verb::Delete => "deleting",
+            _ => "updating",
+        };
+        match subresource {
+            Some(subresource) => format!("{doing} the {subresource} of {kind} {key}"),
+            None => format!("{doing} {kind} {key}"),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! One request of a plan: what to write, why, and which refusals are as good as success.
+
+use std::fmt;
+use std::ops::BitOr;
+
+use bytes::Bytes;
+use flyball_api::{
+    Key, ObjectMeta, Resource, ResourceType, ResourceVersion, manifest_with_status, status_manifest,
+};
+use flyball_client::{DeleteOptions, Error, Patch, Verb};
+use serde::Serialize;
+use serde_json::Value;
+use smol_str::{SmolStr, ToSmolStr};
+
+use super::event::Event;
+use crate::writer::Whole;
+
+/// A request to the API server. The answer is read as metadata.
+#[derive(Debug)]
+pub struct Write<T = ()> {
+    /// The resource.
+    pub resource: ResourceType,
+    /// The object. For a creation under a generated name, the name is the prefix and a `*`.
+    pub key: Key,
+    /// The subresource, such as `status`.
+    pub subresource: Option<&'static str>,
+    /// What to do.
+    pub operation: Operation,
+    /// Why, for the decision log.
+    pub why: SmolStr,
+    /// Refusals that are as good as success.
+    pub accept: Refusals,
+    /// Refusals that fail, but are not worth an event.
+    pub quiet: Refusals,
+    /// Recorded when it is done.
+    pub on_success: Option<Event>,
+    /// Recorded when it failed.
+    pub on_failure: Option<Event>,
+    /// What goes before the server's own words in the message of the failure; the event has the bare words.
+    pub failure_prefix: Option<String>,
+    /// For the controller, to find the write again in the outcome.
+    pub tag: T,
+}
+
+/// What a write does.
+pub enum Operation {
+    /// Creates the object.
+    Create(Body),
+    /// Replaces the object, or its subresource, if it still has the version that the body names.
+    Update(Body),
+    /// Replaces an object that an earlier effect of the same plan has written: the body gets the version that this
+    /// left behind.
+    UpdateAgain(Value),
+    /// Reads the whole object, edits it, and replaces it if it still has the version that was planned with. For objects
+    /// of which caches hold only parts.
+    Edit {
+        /// The version that the plan has seen.
+        version: ResourceVersion,
+        /// The change.
+        edit: Box<dyn FnOnce(&mut Value) + Send + Sync>,
+    },
+    /// Changes parts of the object.
+    Patch(Patch),
+    /// Deletes the object.
+    Delete(DeleteOptions),
+}
+
+/// The JSON of an object, in the bytes that are sent. Cheap to clone: a thousand creations from one template share it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Body(Bytes);
+
+impl Body {
+    /// The object as a value.
+    pub fn new(object: &Value) -> Self {
+        Self(object.to_string().into())
+    }
+
+    /// The object exactly as it serialises, raw JSON inside it included.
+    ///
+    /// # Errors
+    /// It does not serialise.
+    pub fn exact<T: Resource + Serialize>(object: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_vec(&Whole::of(object)).map(|bytes| Self(bytes.into()))
+    }
+
+    /// The object as a value again, for tests.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.0).unwrap_or_default()
+    }
+
+    pub(super) fn bytes(&self) -> Bytes {
+        self.0.clone()
+    }
+}
+
+impl From<Value> for Body {
+    fn from(object: Value) -> Self {
+        Self::new(&object)
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl Write {
+    /// Creates an object in the namespace of `key`, under its name. A key whose name ends in `*` stands for a name that
+    /// the server is to generate.
+    pub fn create<R: Resource>(key: Key, body: impl Into<Body>) -> Self {
+        Self::new::<R>(key, Operation::Create(body.into()))
+    }
+
+    /// Replaces an object.
+    pub fn update<R: Resource>(key: Key, body: impl Into<Body>) -> Self {
+        Self::new::<R>(key, Operation::Update(body.into()))
+    }
+
+    /// Replaces an object that an earlier effect of the same plan writes.
+    pub fn update_again<R: Resource>(key: Key, body: Value) -> Self {
+        Self::new::<R>(key, Operation::UpdateAgain(body))
+    }
+
+    /// Reads the whole object, edits it, and replaces it.
+    pub fn edit<R: Resource>(object: &R, edit: impl FnOnce(&mut Value) + Send + Sync + 'static) -> Self {
+        let version = object.meta().resource_version;
+        Self::new::<R>(object.key(), Operation::Edit { version, edit: Box::new(edit) })
+    }
+
+    /// Changes parts of an object.
+    pub fn patch<R: Resource>(key: Key, patch: Patch) -> Self {
+        Self::new::<R>(key, Operation::Patch(patch))
+    }
+
+    /// Deletes exactly this object. It may be gone, or another may have its name by now.
+    pub fn delete<R: Resource>(object: &R) -> Self {
+        Self::delete_with::<R>(object.key(), DeleteOptions::uid(&object.meta().uid))
+    }
+
+    /// The same with other options.
+    pub fn delete_with<R: Resource>(key: Key, options: DeleteOptions) -> Self {
+        // If only the uid is asked for, a conflict says that another object has taken the name: ours is gone.
+        let is_by_uid = options.uid.is_some() && options.resource_version.is_none();
+        let accept = if is_by_uid { Refusals::GONE | Refusals::CONFLICT } else { Refusals::GONE };
+        Self::new::<R>(key, Operation::Delete(options)).accept(accept)
+    }
+
+    /// Replaces the status of an object, by a PUT that carries the metadata that was read. It may be gone.
+    pub fn status<R: Resource>(object: &R, status: &impl Serialize) -> Self {
+        Self::status_of::<R>(object.key(), manifest_with_status(object, status))
+    }
+
+    /// The same over metadata of a later version.
+    pub fn status_over<R: Resource>(metadata: &ObjectMeta, status: &impl Serialize) -> Self {
+        Self::status_of::<R>(metadata.key(), status_manifest(&R::TYPE, metadata, status))
+    }
+
+    /// The same with a body that carries more than that.
+    pub fn status_of<R: Resource>(key: Key, body: Value) -> Self {
+        let write = Self::new::<R>(key, Operation::Update(body.into()));
+        Self { subresource: Some("status"), ..write }.accept(Refusals::GONE)
+    }
+
+    fn new<R: Resource>(key: Key, operation: Operation) -> Self {
+        Self::of(R::TYPE, key, operation)
+    }
+
+    /// A write to a resource that is known only at run time.
+    pub fn of(resource: ResourceType, key: Key, operation: Operation) -> Self {
+        Self {
+            resource,
+            key,
+            subresource: None,
+            operation,
+            why: SmolStr::default(),
+            accept: Refusals::NONE,
+            quiet: Refusals::NONE,
+            on_success: None,
+            on_failure: None,
+            failure_prefix: None,
+            tag: (),
+        }
+    }
+
+    /// The same write with something to find it again by.
+    pub fn tag<T>(self, tag: T) -> Write<T> {
+        let Self {
+            resource, key, subresource, operation, why, accept, quiet, on_success, on_failure, ..
+        } = self;
+        let failure_prefix = self.failure_prefix;
+        Write {
+            resource,
+            key,
+            subresource,
+            operation,
+            why,
+            accept,
+            quiet,
+            on_success,
+            on_failure,
+            failure_prefix,
+            tag,
+        }
+    }
+}
+
+impl<T> Write<T> {
+    /// Says why.
+    pub fn why(self, why: impl ToSmolStr) -> Self {
+        Self { why: why.to_smolstr(), ..self }
+    }
+
+    /// Writes to a subresource.
+    pub fn subresource(self, name: &'static str) -> Self {
+        Self { subresource: Some(name), ..self }
+    }
+
+    /// Takes these refusals as success, besides those it takes already.
+    pub fn accept(self, refusals: Refusals) -> Self {
+        Self { accept: self.accept | refusals, ..self }
+    }
+
+    /// Takes only these refusals as success.
+    pub fn accept_only(self, refusals: Refusals) -> Self {
+        Self { accept: refusals, ..self }
+    }
+
+    /// Records no event about these refusals.
+    pub fn quiet(self, refusals: Refusals) -> Self {
+        Self { quiet: refusals, ..self }
+    }
+
+    /// Records `event` when it is done.
+    pub fn on_success(self, event: Event) -> Self {
+        Self { on_success: Some(event), ..self }
+    }
+
+    /// Records `event` when it failed.
+    pub fn on_failure(self, event: Event) -> Self {
+        Self { on_failure: Some(event), ..self }
+    }
+
+    /// Puts `prefix` before the server's words in the message of the failure.
+    pub fn failure_prefix(self, prefix: impl Into<String>) -> Self {
+        Self { failure_prefix: Some(prefix.into()), ..self }
+    }
+
+    /// The verb, as in RBAC.
+    pub fn verb(&self) -> Verb {
+        match self.operation {
+            Operation::Create(_) => Verb::Create,
+            Operation::Update(_) | Operation::UpdateAgain(_) | Operation::Edit { .. } => Verb::Update,
+            Operation::Patch(_) => Verb::Patch,
+            Operation::Delete(_) => Verb::Delete,
+        }
+    }
+
+    /// The body as a value, for tests; `None` for an edit and a deletion.
+    pub fn body(&self) -> Option<Value> {
+        match &self.operation {
+            Operation::Create(body) | Operation::Update(body) => Some(body.value()),
+            Operation::UpdateAgain(body) => Some(body.clone()),
+            Operation::Patch(patch) => Some(patch.document().clone()),
+            Operation::Edit { .. } | Operation::Delete(_) => None,
+        }
+    }
+}
+
+impl<T> fmt::Display for Write<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb(), self.resource.kind)?;
+        if let Some(subresource) = self.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        write!(f, " {}: {}", self.key, self.why)?;
+        for (when, event) in [("then", &self.on_success), ("else", &self.on_failure)] {
+            if let Some(event) = event {
+                write!(f, "\n  {when} {event}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create(body) => write!(f, "Create({body:?})"),
+            Self::Update(body) => write!(f, "Update({body:?})"),
+            Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
+            Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
+            Self::Patch(patch) => write!(f, "{patch:?}"),
+            Self::Delete(options) => write!(f, "Delete({options:?})"),
+        }
+    }
+}
+
+/// A set of ways in which the server may refuse a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusals(u8);
+
+impl Refusals {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// The object is gone.
+    pub const GONE: Self = Self(1);
+    /// There is an object of that name.
+    pub const EXISTS: Self = Self(2);
+    /// The object has changed since it was read.
+    pub const CONFLICT: Self = Self(4);
+    /// Nothing can be created in the namespace, as it is being deleted.
+    pub const NAMESPACE_TERMINATING: Self = Self(8);
+    /// The server finds the object invalid.
+    pub const INVALID: Self = Self(16);
+
+    fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    /// Whether an answer is one of these refusals.
+    pub fn contain(self, error: &Error) -> bool {
+        (self.has(Self::GONE) && error.is_not_found())
+            || (self.has(Self::EXISTS) && error.is_already_exists())
+            || (self.has(Self::CONFLICT) && error.is_conflict())
+            || (self.has(Self::NAMESPACE_TERMINATING) && error.has_cause("NamespaceTerminating"))
+            || (self.has(Self::INVALID) && error.is_invalid())
+    }
+}
+
+impl BitOr for Refusals {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
