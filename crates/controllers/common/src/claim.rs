@@ -1,23 +1,24 @@
-//! Who owns what: matching objects without a controller are adopted, owned ones that match no longer are let
-//! go. The decision is pure; [`claim`] carries it out.
+//! Adoption and release: matching objects without a controller are adopted, owned ones that no longer match are
+//! released. The decision is pure; [`claim`] carries it out.
 
 use std::sync::Arc;
 
 use flyball_api::{Object, ObjectMeta, OwnerReference, Resource, Selector};
-use flyball_client::{Error, Patch};
-use flyball_runtime::{Context, SyncError};
-use serde_json::{Value, json};
+use flyball_client::Patch;
+use flyball_runtime::{Context, Effect, Refusals, SyncError, Write};
+use rustc_hash::FxHashSet;
+use serde_json::json;
 
 /// What is to become of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// Ours, and to stay so.
+    /// The owner controls it and keeps it.
     Keep,
-    /// Nobody's, and to become ours.
+    /// It has no controller; the owner becomes it.
     Adopt,
-    /// Ours, and to be let go.
+    /// The owner controls it and gives it up.
     Release,
-    /// Not our business.
+    /// Something else controls it, or it does not match.
     Leave,
 }
 
@@ -71,30 +72,27 @@ pub async fn claim_where<O: Resource, T: Resource>(
     candidates: Vec<Arc<T>>,
     finalizers: &[&str],
 ) -> Result<Vec<Arc<T>>, SyncError> {
-    let mut owned = Vec::with_capacity(candidates.len());
-    let mut may_adopt = false;
-    let mut failure = None;
-    for object in candidates {
-        let outcome = match decide(owner.meta(), matches(&object), object.meta()) {
-            Claim::Keep => Ok(true),
-            Claim::Leave => Ok(false),
-            Claim::Release => release(cx, owner, &*object, finalizers).await.map(|()| false),
-            Claim::Adopt => {
-                if !may_adopt {
-                    recheck(cx, owner).await?;
-                    may_adopt = true;
-                }
-                adopt(cx, owner, &*object, finalizers).await
-            }
-        };
-        match outcome {
-            Ok(true) => owned.push(object),
-            Ok(false) => {}
-            Err(error) => failure = Some(error),
-        }
+    let claims: Vec<_> =
+        candidates.iter().map(|object| decide(owner.meta(), matches(object), object.meta())).collect();
+    if claims.contains(&Claim::Adopt) {
+        recheck(cx, owner).await?;
     }
-    // One object that could not be claimed does not keep the others from it, but the count is not to be trusted.
-    failure.map_or(Ok(owned), Err)
+    let writes = candidates.iter().zip(&claims).enumerate().filter_map(|(n, (object, claim))| match claim {
+        Claim::Adopt => Some(adoption(owner, &**object, finalizers).tag(n)),
+        Claim::Release => Some(release(owner, &**object, finalizers).tag(n)),
+        Claim::Keep | Claim::Leave => None,
+    });
+    // One object that could not be claimed does not keep the others from it, but then the number of objects is wrong.
+    let outcome = cx.executor(&owner.meta().key()).perform([Effect::each(writes)]).await;
+    let written: FxHashSet<usize> =
+        outcome.done.iter().filter(|done| done.answer.written().is_some()).map(|done| done.tag).collect();
+    outcome.result()?;
+    let is_owned = |n: usize| match claims[n] {
+        Claim::Keep => true,
+        Claim::Adopt => written.contains(&n),
+        Claim::Release | Claim::Leave => false,
+    };
+    Ok(candidates.into_iter().enumerate().filter(|(n, _)| is_owned(*n)).map(|(_, object)| object).collect())
 }
 
 /// Makes sure, by a live read, that the owner is still there and not being deleted.
@@ -111,62 +109,31 @@ pub async fn recheck<O: Resource>(cx: &Context, owner: &O) -> Result<(), SyncErr
     Ok(())
 }
 
-async fn adopt<O: Resource, T: Resource>(
-    cx: &Context,
-    owner: &O,
-    object: &T,
-    finalizers: &[&str],
-) -> Result<bool, SyncError> {
-    let (meta, key) = (object.meta(), owner.meta().key());
-    let patch = Patch::Strategic(adoption(owner, meta, finalizers));
-    let why = "it matches the selector and has no controller";
-    match cx.writer(&key).patch::<T>(&meta.key(), None, patch, why).await {
-        Ok(_) => Ok(true),
-        // Gone, or another object of that name: nothing to adopt.
-        Err(error) if error.is_not_found() => Ok(false),
-        Err(error) => Err(SyncError::api(format!("adopting {} {}", T::TYPE.kind, meta.key()))(error)),
-    }
-}
-
-/// The patch by which an object becomes the owner's. The server merges lists of finalizers, so only ours are named: those
-/// of others, as a cache remembers them, may have been taken off meanwhile and would come back.
-fn adoption<O: Resource>(owner: &O, object: &ObjectMeta, finalizers: &[&str]) -> Value {
-    let mut metadata = json!({"uid": object.uid, "ownerReferences": [controller_reference(owner)]});
+/// The patch that makes `owner` the controller of an object. The server merges lists of finalizers, so only ours are
+/// named: others' finalizers, as a cache remembers them, may have been removed meanwhile and would come back.
+fn adoption<O: Resource, T: Resource>(owner: &O, object: &T, finalizers: &[&str]) -> Write {
+    let meta = object.meta();
+    let mut metadata = json!({"uid": meta.uid, "ownerReferences": [controller_reference(owner)]});
     if !finalizers.is_empty() {
         metadata["finalizers"] = json!(finalizers);
     }
-    json!({"metadata": metadata})
+    Write::patch::<T>(meta.key(), Patch::Strategic(json!({"metadata": metadata})))
+        .why("it matches the selector and has no controller")
+        .accept(Refusals::GONE)
 }
 
-/// The patch by which an object ceases to be the owner's.
-fn letting_go<O: Resource>(owner: &O, object: &ObjectMeta, finalizers: &[&str]) -> Value {
+/// The patch that removes the owner's reference from an object. An object that is gone, has no such reference, or has
+/// another uid is released already.
+fn release<O: Resource, T: Resource>(owner: &O, object: &T, finalizers: &[&str]) -> Write {
+    let meta = object.meta();
     let reference = json!({"$patch": "delete", "uid": owner.meta().uid});
-    let mut metadata = json!({"uid": object.uid, "ownerReferences": [reference]});
+    let mut metadata = json!({"uid": meta.uid, "ownerReferences": [reference]});
     if !finalizers.is_empty() {
         metadata["$deleteFromPrimitiveList/finalizers"] = json!(finalizers);
     }
-    json!({"metadata": metadata})
-}
-
-async fn release<O: Resource, T: Resource>(
-    cx: &Context,
-    owner: &O,
-    object: &T,
-    finalizers: &[&str],
-) -> Result<(), SyncError> {
-    let (meta, key) = (object.meta(), owner.meta().key());
-    let patch = Patch::Strategic(letting_go(owner, meta, finalizers));
-    let why = "it no longer matches the selector";
-    match cx.writer(&key).patch::<T>(&meta.key(), None, patch, why).await {
-        Ok(_) => Ok(()),
-        Err(error) if is_released_already(&error) => Ok(()),
-        Err(error) => Err(SyncError::api(format!("releasing {} {}", T::TYPE.kind, meta.key()))(error)),
-    }
-}
-
-/// Gone, or without such a reference, or another object of that name: each way it is not ours any more.
-fn is_released_already(error: &Error) -> bool {
-    error.is_not_found() || error.is_invalid()
+    Write::patch::<T>(meta.key(), Patch::Strategic(json!({"metadata": metadata})))
+        .why("it no longer matches the selector")
+        .accept(Refusals::GONE | Refusals::INVALID)
 }
 
 /// Whether the two are the same object and not only of the same name.
@@ -178,6 +145,7 @@ pub fn is_same<T: Object>(one: &T, other: &T) -> bool {
 mod tests {
     use super::*;
     use flyball_api::{Labels, ReplicaSet, Uid};
+    use serde_json::Value;
 
     fn meta(spec: &str) -> ObjectMeta {
         let mut meta = ObjectMeta { namespace: "ns".into(), ..ObjectMeta::default() };
@@ -233,11 +201,16 @@ mod tests {
             (&["ours/x"],      json!({"ownerReferences": [reference], "finalizers": ["ours/x"]}),                json!({"ownerReferences": [gone], "$deleteFromPrimitiveList/finalizers": ["ours/x"]})),
         ];
         let held = Box::new(["theirs/y".into(), "ours/x".into()]);
-        let object = ObjectMeta { uid: "u".into(), finalizers: held, ..ObjectMeta::default() };
+        let metadata = ObjectMeta { uid: "u".into(), finalizers: held, ..ObjectMeta::default() };
+        let object = ReplicaSet { metadata, ..ReplicaSet::default() };
         for (ours, mut adopting, mut going) in table {
             (adopting["uid"], going["uid"]) = ("u".into(), "u".into());
-            assert_eq!(adoption(&owner, &object, ours), json!({"metadata": adopting}), "{ours:?}");
-            assert_eq!(letting_go(&owner, &object, ours), json!({"metadata": going}), "{ours:?}");
+            assert_eq!(
+                adoption(&owner, &object, ours).body(),
+                Some(json!({"metadata": adopting})),
+                "{ours:?}"
+            );
+            assert_eq!(release(&owner, &object, ours).body(), Some(json!({"metadata": going})), "{ours:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::events::{EventType, ObjectRef};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// The object, if it is not the one that is reconciled.
-    pub about: Option<ObjectRef>,
+    pub about: Option<Box<ObjectRef>>,
     /// Normal or Warning.
     pub type_: EventType,
     /// The reason, as upstream's users know it.
@@ -43,7 +43,7 @@ impl Event {
 
     /// The same event about another object.
     pub fn about(self, object: ObjectRef) -> Self {
-        Self { about: Some(object), ..self }
+        Self { about: Some(Box::new(object)), ..self }
     }
 }
 

@@ -202,7 +202,7 @@ impl<'a> Executor<'a> {
 
     fn record(&self, event: impl Into<Option<Event>>, name: &str, error: &str) {
         let Some(Event { about, type_, reason, message }) = event.into() else { return };
-        match about.as_ref().or(self.about.as_ref()) {
+        match about.as_deref().or(self.about.as_ref()) {
             Some(about) => self.events.record(about, type_, reason, message.fill(name, error), vec![]),
             None => tracing::error!(owner = %self.owner, %reason, "a plan has an event about no object"),
         }

@@ -1,1 +1,241 @@
+//! Plans carried out against a server that answers by a script.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_api::{Key, PartialObject, ResourceType};
+use flyball_cache::{InformerOptions, Informers};
+use flyball_client::{Body as Response, Client, ClientOptions, Transport, TransportError};
+use futures::future::BoxFuture;
+use http::Method;
+use http_body_util::{BodyExt, Full};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::Config;
+use crate::context::{Context, Shared};
+use crate::debug::DebugPages;
+use crate::decisions::DecisionLog;
+use crate::events::{ObjectRef, Recorder};
+use crate::gates::Gates;
+use crate::metrics::Metrics;
+use crate::{Clock, Extensions};
+
+/// The code and reason with which a request, as `METHOD name`, is refused.
+type Refuse = fn(&str) -> Option<(u16, &'static str)>;
+
+/// Records requests as `METHOD name` and events as `event reason message`; refuses what `refuse` says.
+struct Server {
+    seen: Mutex<Vec<String>>,
+    bodies: Mutex<Vec<Value>>,
+    refuse: Refuse,
+    version: Mutex<u64>,
+}
+
+impl Server {
+    fn answer(&self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
+        if path.contains("/events") {
+            let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+            self.seen.lock().push(format!("event {} {}", text("reason"), text("message")));
+            return (201, body.clone());
+        }
+        let named = body["metadata"]["name"].as_str();
+        let generated = body["metadata"]["generateName"].as_str();
+        let last = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = match *method {
+            Method::POST => {
+                named.map_or_else(|| format!("{}x", generated.unwrap_or_default()), str::to_owned)
+            }
+            _ => last,
+        };
+        let line = format!("{method} {name}");
+        let refused = (self.refuse)(&line);
+        self.seen.lock().push(line);
+        self.bodies.lock().push(body.clone());
+        if let Some((code, reason)) = refused {
+            let status = json!({"kind": "Status", "reason": reason, "code": code, "message": "refused"});
+            return (code, status);
+        }
+        let mut version = self.version.lock();
+        *version += 1;
+        (
+            200,
+            json!({"metadata": {"name": name, "namespace": "ns", "uid": "u", "resourceVersion": version.to_string()}}),
+        )
+    }
+}
+
+struct Wire(Arc<Server>);
+
+impl Transport for Wire {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Response>, TransportError>> {
+        let server = self.0.clone();
+        Box::pin(async move {
+            let path = request.uri().path().to_owned();
+            let body = serde_json::from_slice(request.body()).unwrap_or_default();
+            let (code, answer) = server.answer(request.method(), &path, &body);
+            // What is asked for side by side is answered side by side.
+            tokio::task::yield_now().await;
+            let body = Full::from(answer.to_string()).map_err(|never| match never {}).boxed_unsync();
+            Ok(http::Response::builder().status(code).body(body).unwrap())
+        })
+    }
+}
+
+/// Carries effects out; returns the outcome, and what the server has seen, events last.
+async fn perform<T: Send>(
+    refuse: Refuse,
+    effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
+) -> (Outcome<T>, Vec<String>, Vec<Value>) {
+    let server = Arc::new(Server {
+        seen: Mutex::default(),
+        bodies: Mutex::default(),
+        refuse,
+        version: Mutex::new(10),
+    });
+    let options = ClientOptions { qps: 0.0, ..ClientOptions::default() };
+    let client = Client::new(Arc::new(Wire(server.clone())), options);
+    let clock = Clock::system();
+    let shared = Shared {
+        component: "kube-controller-manager",
+        extensions: Extensions::default(),
+        clock,
+        config: Arc::new(Config::default()),
+        gates: Gates::default(),
+        informers: Informers::new(client.clone(), InformerOptions::default()),
+        decisions: DecisionLog::default(),
+        debug: DebugPages::default(),
+        metrics: Metrics::default(),
+        server_ca: None,
+    };
+    let (events, sink) = Recorder::new("test", clock, client.clone());
+    let owner = Key::new("ns", "owner");
+    let outcome = {
+        let cx = Context::new("test", &shared, client.clone(), client, events);
+        let about = ObjectRef::from_meta("v1", "Thing", &thing("owner").metadata);
+        cx.executor(&owner).about(about).perform(effects).await
+    };
+    sink.await;
+    let (seen, bodies) = (server.seen.lock().clone(), server.bodies.lock().clone());
+    (outcome, seen, bodies)
+}
+
+const THING: ResourceType = ResourceType::new("example.com", "v1", "things", "Thing", true);
+
+fn thing(name: &str) -> PartialObject {
+    serde_json::from_value(
+        json!({"metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}")}}),
+    )
+    .unwrap()
+}
+
+fn write(name: &str, operation: Operation) -> Write {
+    Write::of(THING, Key::new("ns", name), operation).why("a test")
+}
+
+fn create(name: &str) -> Write {
+    write(name, Operation::Create(Body::new(&json!({"metadata": {"name": name}}))))
+}
+
+fn never(_: &str) -> Option<(u16, &'static str)> {
+    None
+}
+
+#[tokio::test]
+async fn groups_go_on_or_end_with_the_first_failure() {
+    let four = || ["a", "b", "c", "d"].map(create);
+    let refuse_b = |line: &str| (line == "POST b").then_some((403, "Forbidden"));
+    #[rustfmt::skip]
+    let table: [(&str, Group, &str); 4] = [
+        ("sequence",     Effect::sequence(four()),   "POST a, POST b"),
+        ("each",         Effect::each(four()),       "POST a, POST b, POST c, POST d"),
+        ("concurrent",   Effect::concurrent(four()), "POST a, POST b, POST c, POST d"),
+        ("slow start",   Effect::slow_start(four()), "POST a, POST b, POST c"),
+    ];
+    for (case, group, want) in table {
+        let (outcome, seen, _) = perform(refuse_b, [group]).await;
+        assert_eq!(seen.join(", "), want, "{case}");
+        assert_eq!((outcome.failures.len(), outcome.done.len()), (1, seen.len() - 1), "{case}");
+        assert_eq!(outcome.result().unwrap_err().to_string(), "creating Thing ns/b", "{case}");
+    }
+}
+
+#[tokio::test]
+async fn events_follow_what_came_of_a_write() {
+    let event = |reason: &str, message: Message| Event::normal(reason.to_owned(), message);
+    let told = |write: Write| {
+        write
+            .on_success(event("Yes", Message::ThenName("made ".into())))
+            .on_failure(event("No", Message::ThenError("not made: ".into())))
+    };
+    let exists = |_: &str| Some((409, "AlreadyExists"));
+    let generated = write("a-*", Operation::Create(Body::new(&json!({"metadata": {"generateName": "a-"}}))));
+    #[rustfmt::skip]
+    let table: [(&str, Refuse, Write, &str, bool); 5] = [
+        ("done",                  never,  told(create("a")),                          "event Yes made a",              true),
+        ("under a new name",      never,  told(generated),                            "event Yes made a-x",            true),
+        ("refused",               exists, told(create("a")),                          "event No not made: refused",    false),
+        ("refused and accepted",  exists, told(create("a")).accept(Refusals::EXISTS), "",                              true),
+        ("refused and quiet",     exists, told(create("a")).quiet(Refusals::EXISTS),  "",                              false),
+    ];
+    for (case, refuse, write, want, is_ok) in table {
+        let (outcome, seen, _) = perform(refuse, [write]).await;
+        assert_eq!(seen[1..].join(", "), want, "{case}");
+        assert_eq!(outcome.is_ok(), is_ok, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_has_events_of_its_own_with_the_messages_of_its_failures() {
+    let refuse = |line: &str| (line != "POST b").then_some((403, "Forbidden"));
+    let group = Effect::<()>::each([create("a").failure_prefix("a: "), create("b"), create("c")])
+        .on_success(Event::normal("Yes", "all made"))
+        .on_failure(Event::warning("No", Message::ThenError("failed: ".into())));
+    let (outcome, seen, _) = perform(refuse, [group]).await;
+    assert_eq!(seen.last().map(String::as_str), Some("event No failed: [a: refused, refused]"));
+    assert_eq!(outcome.failures.len(), 2);
+    let fails = [Effect::<()>::Fail("no labels".into()), create("never").into()];
+    let (outcome, seen, _) = perform(never, fails).await;
+    assert_eq!((seen.len(), outcome.failure().unwrap().message.as_str()), (0, "no labels"));
+}
+
+#[tokio::test]
+async fn a_second_update_carries_the_version_of_the_first() {
+    let body = json!({"metadata": {"name": "a", "resourceVersion": "3"}});
+    let updates = [write("a", Operation::Update(Body::new(&body))), write("a", Operation::UpdateAgain(body))];
+    let (_, _, bodies) = perform(never, updates).await;
+    let versions: Vec<_> = bodies.iter().map(|body| body["metadata"]["resourceVersion"].clone()).collect();
+    assert_eq!(versions, ["3", "11"]);
+}
+
+#[tokio::test]
+async fn an_edit_changes_the_whole_object_in_the_version_that_was_planned_with() {
+    let edit: Box<dyn FnOnce(&mut Value) + Send + Sync> =
+        Box::new(|whole| whole["spec"] = json!({"size": 2}));
+    let version = flyball_api::ResourceVersion(7);
+    let (_, seen, bodies) = perform(never, [write("a", Operation::Edit { version, edit })]).await;
+    assert_eq!(seen, ["GET a", "PUT a"]);
+    assert_eq!(
+        (&bodies[1]["spec"]["size"], &bodies[1]["metadata"]["resourceVersion"]),
+        (&json!(2), &json!("7"))
+    );
+}
+
+#[test]
+fn refusals_are_told_apart() {
+    let by_uid = Write::delete_with::<flyball_api::pod::Pod>(
+        Key::new("ns", "a"),
+        flyball_client::DeleteOptions::uid(&"u".into()),
+    );
+    assert_eq!(by_uid.accept, Refusals::GONE | Refusals::CONFLICT);
+    let by_version = flyball_client::DeleteOptions {
+        resource_version: Some(flyball_api::ResourceVersion(1)),
+        ..flyball_client::DeleteOptions::uid(&"u".into())
+    };
+    let by_version = Write::delete_with::<flyball_api::pod::Pod>(Key::new("ns", "a"), by_version);
+    assert_eq!(by_version.accept, Refusals::GONE);
+}

@@ -1,34 +1,35 @@
-//! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
+//! What must hold for every decision, whatever the snapshot; for tables, properties and the simulator.
 
 use std::collections::BTreeMap;
 
 use flyball_api::{Object, ReplicaSet};
 
+use super::decision::{Action, Decision, Report, View};
 use super::fleet::{available, replicas};
-use super::plan::{Action, Plan, Report, View};
 
-/// Checks a plan against its view.
+/// Checks a decision against its view.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
+pub fn check(view: &View<'_>, decision: &Decision<'_>) -> Result<(), String> {
     let limits = &view.limits;
-    let before: Sizes = plan.fleet.all().map(|set| (set.key(), (replicas(set), available(set)))).collect();
-    let after = carried_out(before.clone(), plan)?;
-    let rolling = plan.report == Report::Rollout && limits.is_rolling();
-    let is_only_revising = plan.actions.iter().all(|action| matches!(action, Action::Revise { .. }));
-    let made = plan.actions.iter().filter(|action| matches!(action, Action::Create(_))).count();
-    let emptied = plan.fleet.old.iter().all(|set| !is_deleted(plan, set) || replicas(set) == 0);
+    let before: Sizes =
+        decision.fleet.all().map(|set| (set.key(), (replicas(set), available(set)))).collect();
+    let after = carried_out(before.clone(), decision)?;
+    let rolling = decision.report == Report::Rollout && limits.is_rolling();
+    let is_only_revising = decision.actions.iter().all(|action| matches!(action, Action::Revise { .. }));
+    let made = decision.actions.iter().filter(|action| matches!(action, Action::Create(_))).count();
+    let emptied = decision.fleet.old.iter().all(|set| !is_deleted(decision, set) || replicas(set) == 0);
     let rules = [
         (
             "a Deployment that is being deleted is left alone",
             !view.deployment.is_deleting() || is_only_revising,
         ),
         ("a paused one gets no new set", !view.deployment.spec.paused || made == 0),
-        ("one new set at most, and only if there is none", made <= usize::from(plan.fleet.new.is_none())),
+        ("one new set at most, and only if there is none", made <= usize::from(decision.fleet.new.is_none())),
         (
             "only empty old sets are deleted",
-            emptied && plan.fleet.new.is_none_or(|set| !is_deleted(plan, set)),
+            emptied && decision.fleet.new.is_none_or(|set| !is_deleted(decision, set)),
         ),
         ("never more than desired and surge", total(&after) <= total(&before).max(limits.most())),
         (
@@ -55,19 +56,20 @@ fn useful(sizes: &Sizes) -> i64 {
     sizes.values().map(|(replicas, available)| replicas.min(available)).sum()
 }
 
-fn is_deleted(plan: &Plan<'_>, set: &ReplicaSet) -> bool {
-    plan.actions
+fn is_deleted(decision: &Decision<'_>, set: &ReplicaSet) -> bool {
+    decision
+        .actions
         .iter()
         .any(|action| matches!(action, Action::Delete { set: gone } if gone.uid() == set.uid()))
 }
 
 /// The sizes after all writes; an error if one takes a set to have another size than it has by then.
-fn carried_out(mut sizes: Sizes, plan: &Plan<'_>) -> Result<Sizes, String> {
-    for action in &plan.actions {
+fn carried_out(mut sizes: Sizes, decision: &Decision<'_>) -> Result<Sizes, String> {
+    for action in &decision.actions {
         match action {
             Action::Scale { set, from, to } => {
                 let held = sizes.get_mut(&set.key()).filter(|(held, _)| held == from);
-                held.ok_or_else(|| format!("{action:?} does not fit to {:?}", plan.actions))?.0 = *to;
+                held.ok_or_else(|| format!("{action:?} does not fit to {:?}", decision.actions))?.0 = *to;
             }
             Action::Create(new) => {
                 sizes.insert(flyball_api::Key::new("", new.name.as_str()), (new.replicas, 0));

@@ -12,7 +12,9 @@
 //!   the right size with a wrong note of it gets the right one, and so does not hold up later rollouts; the
 //!   template hash has other letters (sets are found by template).
 
+pub mod after;
 pub mod annotations;
+pub mod decision;
 pub mod fleet;
 pub mod history;
 pub mod invariants;

@@ -8,9 +8,9 @@ use flyball_common::claim::controller_reference;
 use serde_json::{Value, json};
 
 use super::annotations::with_sizes;
+use super::decision::{Action, View};
 use super::fleet::Fleet;
 use super::history::{next_revision, revised};
-use super::plan::{Action, View};
 use super::rollout;
 
 /// The longest name of an object.
@@ -45,6 +45,12 @@ impl NewReplicaSet {
             replicas,
             annotations: with_sizes(&annotations, limits.desired, limits.most()),
         }
+    }
+
+    /// The set before its controller has looked at it.
+    pub fn created(&self, deployment: &Deployment) -> ReplicaSet {
+        // It is made of what was read from the server, so it can be read again.
+        serde_json::from_value(self.manifest(deployment)).unwrap_or_default()
     }
 
     /// The object to create.

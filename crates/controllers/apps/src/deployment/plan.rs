@@ -1,157 +1,145 @@
-//! What to do next with a Deployment's ReplicaSets: which of the policies next door has its turn. Pure.
+//! The writes and events by which a decision is carried out. Pure.
 
-use std::sync::Arc;
+use flyball_api::{Deployment, Key, Object, ReplicaSet, Uid, manifest, manifest_with_status};
+use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
 
-use flyball_api::pod::Pod;
-use flyball_api::{Deployment, Labels, Object, ReplicaSet, Timestamp};
-
-use super::annotations::REVISION;
-use super::fleet::Fleet;
-use super::limits::{Limits, Strategy};
-use super::new_replica_set::{NewReplicaSet, revise};
+use super::annotations::with_sizes;
+use super::decision::{Action, Decision, Report, View};
+use super::fleet::{available, replicas};
+use super::new_replica_set::NewReplicaSet;
+use super::progress::{self, reason};
+use super::recreate::old_running;
 use super::rollback::Rollback;
-use super::{history, progress, proportional, recreate, rollback, rollout};
 
-/// Everything the decision may look at, borrowed from one snapshot.
-pub struct View<'a> {
-    /// The Deployment.
-    pub deployment: &'a Deployment,
-    /// Its strategy, in numbers.
-    pub limits: Limits,
-    /// Its ReplicaSets.
-    pub sets: &'a [Arc<ReplicaSet>],
-    /// Their pods; only looked at when all old ones must have stopped before new ones start.
-    pub pods: &'a [Arc<Pod>],
-    /// Whether the status counts pods that are being deleted.
-    pub counts_terminating: bool,
-    /// What time it is.
-    pub now: Timestamp,
-}
+const SCALING: &str = "ScalingReplicaSet";
+const SELECTING_ALL: &str = "SelectingAll";
 
-/// One write.
-#[derive(Debug, PartialEq)]
-pub enum Action<'a> {
-    /// Make the ReplicaSet of the present template.
-    Create(NewReplicaSet),
-    /// Bring the ReplicaSet of the present template up to date.
-    Revise {
-        /// Which one it is.
-        set: &'a ReplicaSet,
-        /// What its annotations are to be.
-        annotations: Labels,
-        /// How long its pods must be ready.
-        min_ready_seconds: i32,
-    },
-    /// Give a ReplicaSet another size and note the Deployment's sizes in it; `from` and `to` are equal when only
-    /// the notes are wrong.
-    Scale {
-        /// Which one.
-        set: &'a ReplicaSet,
-        /// The size it has by then.
-        from: i64,
-        /// The size it gets.
-        to: i64,
-    },
-    /// Delete a ReplicaSet that is beyond the history limit.
-    Delete {
-        /// Which one.
-        set: &'a ReplicaSet,
-    },
-    /// Answer a request to go back to an earlier revision.
-    RollBack(Rollback<'a>),
-}
-
-impl Action<'_> {
-    /// By how many pods a ReplicaSet becomes smaller.
-    pub fn taken(&self) -> i64 {
-        match self {
-            Self::Scale { from, to, .. } => (from - to).max(0),
-            _ => 0,
-        }
-    }
-}
-
-/// What the status is to tell after the writes.
+/// Which action a write belongs to, where what follows depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
-    /// Nothing: the Deployment itself was written and will come by again.
-    Nothing,
-    /// Numbers and availability.
-    Counts,
-    /// These, and how the rollout goes.
-    Rollout,
+pub enum Step {
+    /// The creation of the ReplicaSet of the present template.
+    Create,
+    /// Anything else.
+    Other,
 }
 
-/// What to do, and what to say afterwards.
-#[derive(Debug)]
-pub struct Plan<'a> {
-    /// The sets by role.
-    pub fleet: Fleet<'a>,
-    /// The writes, in order.
-    pub actions: Vec<Action<'a>>,
-    /// What the status is to tell.
-    pub report: Report,
-}
-
-/// The next writes of a Deployment; none when it is as it should be.
-pub fn plan<'a>(view: &View<'a>) -> Plan<'a> {
-    let deployment = view.deployment;
-    let fleet = Fleet::of(deployment, view.sets);
-    let (actions, report) = match rollback::requested(deployment) {
-        _ if deployment.is_deleting() => (revise(view, &fleet).into_iter().collect(), Report::Counts),
-        wanted if deployment.spec.paused => {
-            // Nobody can go back to a revision that is cleaned away, so that a request keeps them all.
-            let tidy = if wanted.is_none() { tidy_up(view, &fleet) } else { vec![] };
-            (chain(scaling(view, &fleet), tidy), Report::Counts)
+/// The effects of a decision, in order, and what the Deployment waits for after them. The status depends on what comes
+/// of them.
+pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
+    let mut edits = Edits::default();
+    let effect = |action: &Action<'_>| match action {
+        Action::Create(new) => create(view.deployment, new).tag(Step::Create).into(),
+        Action::Revise { set, annotations, min_ready_seconds } => edits.update(set, |body| {
+            body["metadata"]["annotations"] = json!(annotations);
+            body["spec"]["minReadySeconds"] = json!(min_ready_seconds);
+            "it has the present template".to_owned()
+        }),
+        Action::Scale { set, from, to } => scale(view, &mut edits, set, (*from, *to)),
+        Action::Delete { set } => {
+            let why = "it has no pods and is beyond the revision history limit";
+            Write::delete::<ReplicaSet>(set).why(why).tag(Step::Other).into()
         }
-        Some(wanted) => rollback::steps(view, &fleet, wanted),
-        None if proportional::is_due(view, &fleet) => (scaling(view, &fleet), Report::Counts),
-        None => (rollout(view, &fleet), Report::Rollout),
+        Action::RollBack(rollback) => roll_back(view.deployment, rollback),
     };
-    Plan { fleet, actions, report }
+    Plan { effects: decision.actions.iter().map(effect).collect(), ..Plan::default() }
+        .waiting_for(waiting(view, decision))
 }
 
-fn scaling<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
-    chain(revise(view, fleet).into_iter().collect(), proportional::steps(view, fleet))
+/// All that is done about a Deployment that selects every pod of its namespace.
+pub fn refusal(deployment: &Deployment) -> Plan {
+    let message = "This deployment is selecting all pods. A non-empty selector is required.";
+    let generation = deployment.metadata.generation;
+    let is_new = deployment.status.observed_generation < generation;
+    let status = is_new.then(|| {
+        let mut body = manifest_with_status(deployment, &deployment.status);
+        body["status"]["observedGeneration"] = json!(generation);
+        Write::status_of::<Deployment>(deployment.key(), body).why(message)
+    });
+    Plan::of([Event::warning(SELECTING_ALL, message)]).with_status(status)
 }
 
-fn rollout<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
-    match view.limits.strategy {
-        Strategy::RollingUpdate => rollout::steps(view, fleet),
-        Strategy::Recreate => recreate::steps(view, fleet),
+fn create(deployment: &Deployment, new: &NewReplicaSet) -> Write {
+    let key = Key::new(deployment.metadata.namespace.as_str(), new.name.as_str());
+    let failed = format!("Failed to create new replica set {:?}: ", new.name);
+    let write = Write::create::<ReplicaSet>(key, new.manifest(deployment))
+        .why("no ReplicaSet has the present template")
+        .failure_prefix(failed.as_str())
+        .quiet(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
+        .on_failure(Event::warning(reason::CREATE_FAILED, Message::ThenError(failed)));
+    match new.replicas {
+        0 => write,
+        to => write.on_success(scaled(&new.name, 0, to)),
     }
 }
 
-/// What is left to do when the sets have their sizes: to tidy up, once the rollout is known to be complete.
-pub fn finish<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
-    match progress::is_complete(view.deployment, &view.deployment.status) {
-        true => tidy_up(view, fleet),
-        false => vec![],
+fn scale(view: &View<'_>, edits: &mut Edits, set: &ReplicaSet, (from, to): (i64, i64)) -> Effect<Step> {
+    let limits = &view.limits;
+    let (desired, most, least) = (limits.desired, limits.most(), limits.least_available());
+    let effect = edits.update(set, |body| {
+        let annotations = serde_json::from_value(body["metadata"]["annotations"].take()).unwrap_or_default();
+        body["metadata"]["annotations"] = json!(with_sizes(&annotations, desired, most));
+        body["spec"]["replicas"] = json!(to);
+        format!("{from} replicas to become {to}; {desired} wanted, {most} allowed, {least} must be available")
+    });
+    match effect {
+        Effect::Write(write) if from != to => write.on_success(scaled(&set.metadata.name, from, to)).into(),
+        other => other,
     }
 }
 
-fn tidy_up<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
-    history::surplus(view.deployment, fleet).into_iter().map(|set| Action::Delete { set }).collect()
+fn scaled(set: &str, from: i64, to: i64) -> Event {
+    let way = if from < to { "up" } else { "down" };
+    Event::normal(SCALING, format!("Scaled {way} replica set {set} from {from} to {to}"))
 }
 
-fn chain<T>(mut first: Vec<T>, second: Vec<T>) -> Vec<T> {
-    first.extend(second);
-    first
+fn roll_back(deployment: &Deployment, rollback: &Rollback<'_>) -> Effect<Step> {
+    match rollback.manifest(deployment) {
+        Ok(body) => Write::update::<Deployment>(deployment.key(), body)
+            .why(rollback.why())
+            .on_success(rollback.event(&deployment.metadata.name))
+            .tag(Step::Other)
+            .into(),
+        Err(error) => Effect::Fail(error.to_string()),
+    }
 }
 
-impl Plan<'_> {
-    /// The revision that the ReplicaSet of the present template has once the plan is carried out.
-    pub fn revision(&self) -> Option<&str> {
-        let planned = self.actions.iter().find_map(|action| match action {
-            Action::Create(new) => Some(&new.annotations),
-            Action::Revise { annotations, .. } => Some(annotations),
-            _ => None,
-        });
-        planned.or(self.fleet.new.map(|set| &set.metadata.annotations))?.get(REVISION)
-    }
+/// The ReplicaSets as the plan's updates leave them behind: one that is updated twice keeps its first change.
+#[derive(Default)]
+struct Edits {
+    bodies: FxHashMap<Uid, Value>,
+}
 
-    /// Whether the ReplicaSet of the present template is yet to be brought up to date.
-    pub fn is_revising(&self) -> bool {
-        self.actions.iter().any(|action| matches!(action, Action::Revise { .. }))
+impl Edits {
+    /// An update of a ReplicaSet; `edit` changes the body and says why.
+    fn update(&mut self, set: &ReplicaSet, edit: impl FnOnce(&mut Value) -> String) -> Effect<Step> {
+        let before = self.bodies.remove(set.uid());
+        let is_first = before.is_none();
+        let mut body = match before.map_or_else(|| manifest(set), Ok) {
+            Ok(body) => body,
+            Err(error) => return Effect::Fail(error.to_string()),
+        };
+        let why = edit(&mut body);
+        self.bodies.insert(set.uid().clone(), body.clone());
+        let write = match is_first {
+            true => Write::update::<ReplicaSet>(set.key(), body),
+            false => Write::update_again::<ReplicaSet>(set.key(), body),
+        };
+        write.why(why).tag(Step::Other).into()
     }
+}
+
+/// What has to happen before the rollout can go on.
+fn waiting(view: &View<'_>, decision: &Decision<'_>) -> Option<Waiting> {
+    let is_complete = progress::is_complete(view.deployment, &view.deployment.status);
+    if decision.report != Report::Rollout || is_complete {
+        return None;
+    }
+    let old = || old_running(view, &decision.fleet).filter(|_| !view.limits.is_rolling());
+    let new = || {
+        let set = decision.fleet.new.filter(|set| available(set) < replicas(set))?;
+        Some(Waiting::on::<ReplicaSet>(&set.key(), format!("to have {} available pods", replicas(set))))
+    };
+    old().or_else(new)
 }

@@ -7,7 +7,7 @@ use flyball_api::deployment::{DeploymentSpec, DeploymentStatus};
 use flyball_api::time::{self, SignedDuration};
 use flyball_api::{Deployment, Timestamp};
 
-use super::plan::View;
+use super::decision::View;
 
 /// The condition that tells how the rollout goes.
 pub const PROGRESSING: &str = "Progressing";

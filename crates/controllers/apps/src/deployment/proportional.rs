@@ -4,8 +4,8 @@
 use flyball_api::ReplicaSet;
 
 use super::annotations::{DESIRED_REPLICAS, MAX_REPLICAS, size, with_sizes};
+use super::decision::{Action, View};
 use super::fleet::{Fleet, by_age, replicas};
-use super::plan::{Action, View};
 
 /// Whether the wanted number has changed since the sets with pods were last scaled.
 ///

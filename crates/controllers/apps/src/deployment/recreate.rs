@@ -1,11 +1,12 @@
 //! The Recreate strategy: no pod of the new template before the last one of an old template has stopped.
 
-use flyball_api::Object;
 use flyball_api::pod::{Phase, Pod};
+use flyball_api::{Object, ReplicaSet};
+use flyball_runtime::Waiting;
 
+use super::decision::{Action, View, finish};
 use super::fleet::{Fleet, replicas};
 use super::new_replica_set::{ensure, revise};
-use super::plan::{Action, View, finish};
 
 /// The next step: all old sets down to nothing, then patience, then the new set up to full size.
 pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
@@ -16,7 +17,7 @@ pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
         actions.extend(down);
         return actions;
     }
-    if is_old_running(view, fleet) {
+    if old_running(view, fleet).is_some() {
         return actions;
     }
     let desired = view.limits.desired;
@@ -31,12 +32,16 @@ pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     actions
 }
 
-/// Whether an old set says that it has pods, or a pod of one may still run: one that is being deleted no
+/// What of the old template may still run: a set whose status counts pods, or a pod. A pod that is being deleted no
 /// longer counts in its set's status, and yet holds its volumes and locks.
-fn is_old_running(view: &View<'_>, fleet: &Fleet<'_>) -> bool {
+pub fn old_running(view: &View<'_>, fleet: &Fleet<'_>) -> Option<Waiting> {
+    let set = fleet.old.iter().find(|set| set.status.replicas > 0);
+    if let Some(set) = set {
+        return Some(Waiting::on::<ReplicaSet>(&set.key(), "to have no pods"));
+    }
     let is_new = |pod: &Pod| fleet.new.is_some_and(|new| pod.metadata.is_controlled_by(new.uid()));
-    fleet.old.iter().any(|set| set.status.replicas > 0)
-        || view.pods.iter().any(|pod| !is_new(pod) && may_run(pod))
+    let pod = view.pods.iter().find(|pod| !is_new(pod) && may_run(pod))?;
+    Some(Waiting::on::<Pod>(&pod.key(), "to stop"))
 }
 
 /// Whether the pod has not come to an end.

@@ -3,14 +3,14 @@
 
 use flyball_api::pod_template::POD_TEMPLATE_HASH;
 use flyball_api::{Deployment, Labels, ReplicaSet, manifest};
-use flyball_runtime::events::EventType;
+use flyball_runtime::Event;
 use serde_json::{Value, json};
 
 use super::annotations::{REVISION, ROLLBACK_TO, is_shared};
+use super::decision::{Action, Report, View};
 use super::fleet::Fleet;
 use super::history::{last_revision, revision};
 use super::new_replica_set::ensure;
-use super::plan::{Action, Report, View};
 
 /// What becomes of a request to go back.
 #[derive(Debug, PartialEq)]
@@ -82,26 +82,31 @@ impl Rollback<'_> {
         Ok(body)
     }
 
-    /// What users are told.
-    pub fn event(&self, deployment: &str) -> (EventType, &'static str, String) {
+    /// The event about it.
+    pub fn event(&self, deployment: &str) -> Event {
         const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
         match self {
-            Self::To { revision, .. } => (
-                EventType::Normal,
+            Self::To { revision, .. } => Event::normal(
                 "DeploymentRollback",
                 format!("Rolled back deployment {deployment:?} to revision {revision}"),
             ),
-            Self::Unchanged => (
-                EventType::Warning,
+            Self::Unchanged => Event::warning(
                 "DeploymentRollbackTemplateUnchanged",
                 format!(
                     "The rollback revision contains the same template as current deployment {deployment:?}"
                 ),
             ),
-            Self::NoLast => (EventType::Warning, NOT_FOUND, "Unable to find last revision.".to_owned()),
-            Self::NotFound => {
-                (EventType::Warning, NOT_FOUND, "Unable to find the revision to rollback to.".to_owned())
-            }
+            Self::NoLast => Event::warning(NOT_FOUND, "Unable to find last revision."),
+            Self::NotFound => Event::warning(NOT_FOUND, "Unable to find the revision to rollback to."),
+        }
+    }
+
+    /// Why the Deployment is written, for the decision log.
+    pub fn why(&self) -> String {
+        match self {
+            Self::To { revision, .. } => format!("a rollback to revision {revision} was requested"),
+            Self::Unchanged => "the requested revision has the present template".to_owned(),
+            Self::NoLast | Self::NotFound => "the requested revision does not exist".to_owned(),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use flyball_api::ReplicaSet;
 
+use super::decision::{Action, View, finish};
 use super::fleet::{Fleet, available, is_behind, replicas};
 use super::limits::Limits;
 use super::new_replica_set::ensure;
-use super::plan::{Action, View, finish};
 
 /// A set reduced to what the arithmetic needs.
 #[derive(Debug, Clone, Copy)]

@@ -1,11 +1,13 @@
-//! What to say about a Deployment. Pure.
+//! The status of a Deployment, and the revision that is written along with it. Pure.
 
 use flyball_api::condition::{self, Condition};
 use flyball_api::deployment::DeploymentStatus;
-use flyball_api::{Labels, Object, ReplicaSet, time};
+use flyball_api::{Deployment, Labels, Object, ReplicaSet, manifest_with_status, time};
+use flyball_runtime::Write;
+use serde_json::json;
 
 use super::annotations::REVISION;
-use super::plan::{Action, Plan, Report, View};
+use super::decision::{Action, Decision, Report, View};
 use super::progress::{self, PROGRESSING, deadline, reason};
 
 /// The condition that says whether enough pods are available.
@@ -13,7 +15,7 @@ pub const AVAILABLE: &str = "Available";
 /// The condition that tells of pods that could not be made or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What came of a plan.
+/// What came of a decision.
 #[derive(Debug, Clone, Copy)]
 pub enum Outcome<'a> {
     /// All was done; this ReplicaSet was made on the way.
@@ -35,9 +37,9 @@ pub struct Statement {
     pub annotations: Labels,
 }
 
-/// What to say after `plan` came to `outcome`. Numbers are those before its writes, as their effect is seen
+/// The status after a decision was carried out with this outcome. Numbers are those before its writes, as their effect is seen
 /// only later.
-pub fn statement(view: &View<'_>, plan: &Plan<'_>, outcome: Outcome<'_>) -> Statement {
+pub fn statement(view: &View<'_>, decision: &Decision<'_>, outcome: Outcome<'_>) -> Statement {
     let mut status = view.deployment.status.clone();
     let mut annotations = view.deployment.metadata.annotations.clone();
     if !view.deployment.is_deleting() {
@@ -48,41 +50,62 @@ pub fn statement(view: &View<'_>, plan: &Plan<'_>, outcome: Outcome<'_>) -> Stat
         Outcome::CreateFailed(message) => {
             note(view, &mut status.conditions, condition::FALSE, reason::CREATE_FAILED, message.to_owned());
         }
-        Outcome::Done(_) | Outcome::Adopted if plan.report == Report::Nothing => {}
+        Outcome::Done(_) | Outcome::Adopted if decision.report == Report::Nothing => {}
         // A set that is yet to be brought up to date is told of after that.
-        Outcome::Adopted if plan.fleet.new.is_none() || plan.is_revising() => {}
+        Outcome::Adopted if decision.fleet.new.is_none() || decision.is_revising() => {}
         Outcome::Adopted => {
-            annotations = with_revision(annotations, plan);
-            note_new(view, plan, &mut status.conditions);
+            annotations = with_revision(annotations, decision);
+            note_new(view, decision, &mut status.conditions);
         }
         Outcome::Done(created) => {
-            annotations = with_revision(annotations, plan);
+            annotations = with_revision(annotations, decision);
             let before = status.conditions.clone();
-            note_new(view, plan, &mut status.conditions);
+            note_new(view, decision, &mut status.conditions);
             // Upstream: getNewReplicaSet: writes that by itself, so that the numbers are left to the next sync, which
             // sees them move and calls that progress.
-            if plan.report == Report::Rollout || status.conditions == before {
-                status = told(view, plan, created, status);
+            if decision.report == Report::Rollout || status.conditions == before {
+                status = told(view, decision, created, status);
             }
         }
     }
     Statement { status, annotations }
 }
 
-fn with_revision(annotations: Labels, plan: &Plan<'_>) -> Labels {
-    plan.revision().map_or(annotations.clone(), |revision| annotations.with(REVISION, revision))
+/// The write that makes a statement known, if it says anything new.
+pub fn write(deployment: &Deployment, statement: &Statement, why: &str) -> Option<Write> {
+    let Statement { status, annotations } = statement;
+    if *status == deployment.status && *annotations == deployment.metadata.annotations {
+        return None;
+    }
+    let mut body = manifest_with_status(deployment, status);
+    body["metadata"]["annotations"] = json!(annotations);
+    Some(Write::status_of::<Deployment>(deployment.key(), body).why(why))
+}
+
+/// The counts in a sentence, for the decision log.
+pub fn summary(status: &DeploymentStatus) -> String {
+    let DeploymentStatus { replicas, updated_replicas, available_replicas, unavailable_replicas, .. } =
+        status;
+    format!(
+        "{replicas} pods, {updated_replicas} of the present template, {available_replicas} available, \
+         {unavailable_replicas} unavailable"
+    )
+}
+
+fn with_revision(annotations: Labels, decision: &Decision<'_>) -> Labels {
+    decision.revision().map_or(annotations.clone(), |revision| annotations.with(REVISION, revision))
 }
 
 /// Notes where the ReplicaSet of the present template came from.
-fn note_new(view: &View<'_>, plan: &Plan<'_>, conditions: &mut Vec<Condition>) {
-    let made = plan.actions.iter().find_map(|action| match action {
+fn note_new(view: &View<'_>, decision: &Decision<'_>, conditions: &mut Vec<Condition>) {
+    let made = decision.actions.iter().find_map(|action| match action {
         Action::Create(new) => Some(&new.name),
         _ => None,
     });
     let told = condition::find(conditions, PROGRESSING);
     let unsaid = |set: &&ReplicaSet| told.is_some_and(|told| is_about_an_earlier_one(told, set));
     let created = |name: &str| (reason::CREATED, format!("Created new replica set {name:?}"));
-    let (reason, message) = match (made, plan.fleet.new) {
+    let (reason, message) = match (made, decision.fleet.new) {
         (Some(name), _) => created(name),
         (None, Some(set)) if unsaid(&set) => created(&set.metadata.name),
         (None, Some(set)) if told.is_none() => {
@@ -117,17 +140,17 @@ fn note(
 /// The numbers and what follows from them; `before` is the status so far.
 fn told(
     view: &View<'_>,
-    plan: &Plan<'_>,
+    decision: &Decision<'_>,
     created: Option<&ReplicaSet>,
     before: DeploymentStatus,
 ) -> DeploymentStatus {
-    let new = plan.fleet.new.or(created);
-    let all: Vec<&ReplicaSet> = plan.fleet.all().chain(created).collect();
+    let new = decision.fleet.new.or(created);
+    let all: Vec<&ReplicaSet> = decision.fleet.all().chain(created).collect();
     let mut status = counts(view, &all, new, &before);
     set_available(view, &mut status);
-    if plan.report == Report::Rollout {
+    if decision.report == Report::Rollout {
         let noted = view.deployment.metadata.annotations.get(REVISION);
-        let is_untold = noted.is_some() && noted != plan.revision();
+        let is_untold = noted.is_some() && noted != decision.revision();
         let name = new.map(|new| new.metadata.name.as_str());
         progress::judge(view, &before, &mut status, name, is_untold);
         // The new set's trouble is of more interest than that of old ones.

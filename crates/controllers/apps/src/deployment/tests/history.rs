@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::world::{World, deployment, set};
 use crate::deployment::annotations::{REVISION, REVISION_HISTORY};
+use crate::deployment::decision::{Action, decide};
 use crate::deployment::history::{last_revision, next_revision, revised};
-use crate::deployment::plan::{Action, plan};
 
 #[test]
 fn the_present_template_has_the_highest_revision() {
@@ -98,7 +98,7 @@ fn revisions_are_counted_over_all_sets() {
     ];
     for (sets, next, last) in table {
         let world = World::new("", sets);
-        let fleet = plan(&world.view()).fleet;
+        let fleet = decide(&world.view()).fleet;
         assert_eq!((next_revision(&fleet), last_revision(&fleet)), (next, last), "{sets}");
     }
 }
@@ -107,7 +107,7 @@ fn revisions_are_counted_over_all_sets() {
 fn a_new_set_is_the_deployment_s_own_with_a_hash() {
     let world = World::new("replicas=3 minready=5 note=kubernetes.io/change-cause:first revision=9", "");
     let view = world.view();
-    let planned = plan(&view);
+    let planned = decide(&view);
     let [Action::Create(new)] = planned.actions.as_slice() else { panic!("{:?}", planned.actions) };
     let body = new.manifest(&world.deployment);
     let hash = new.hash.as_str();

@@ -1,101 +1,73 @@
-use super::world::World;
+//! The writes and events of decisions, in words.
 
-#[test]
-fn a_rolling_update_goes_up_as_far_as_surge_and_down_as_far_as_availability_allows() {
-    #[rustfmt::skip]
-    let table = [
-        // case                                   deployment                            sets                                    plan
-        ("the first set is full from the start",  "replicas=3",                         "",                                     "create 3"),
-        ("one beyond the surge starts empty",     "replicas=3 surge=1 unavailable=0",   "a=4/4,rev=1",                          "create 0, a 4>3"),
-        ("surge and unavailability at once",      "replicas=10 surge=3 unavailable=2",  "a=10/10,rev=1",                        "create 3, a 10>8"),
-        ("up first",                              "replicas=10 surge=3 unavailable=2",  "a=8/8,rev=1 new=3/0,rev=2",            "new 3>5"),
-        ("then wait",                             "replicas=10 surge=3 unavailable=2",  "a=8/8,rev=1 new=5/0,rev=2",            ""),
-        ("then down",                             "replicas=10 surge=3 unavailable=2",  "a=8/8,rev=1 new=5/3,rev=2",            "a 8>5"),
-        ("no surge: down first",                  "replicas=3 surge=0 unavailable=1",   "a=3/3,rev=1 new=0,rev=2",              "a 3>2"),
-        ("no surge: then up",                     "replicas=3 surge=0 unavailable=1",   "a=2/2,rev=1 new=0,rev=2",              "new 0>1"),
-        ("both round to nothing",                 "replicas=2 surge=0% unavailable=1%", "a=2/2,rev=1 new=0,rev=2",              "a 2>1"),
-        ("pods of no use go first",               "replicas=10 surge=0 unavailable=2",  "a=5/5,rev=1 b=5/2,rev=2 new=0,rev=3",  "b 5>3"),
-        ("these first, then others",              "replicas=4 surge=4 unavailable=0",   "a=2/1,rev=1 b=2/2,rev=2 new=4/4,rev=3", "a 2>1, a 1>0, b 2>0"),
-        ("the oldest set first",                  "replicas=4 surge=2 unavailable=2",   "a=2/2,rev=1 b=2/2,rev=2 new=2/2,rev=3", "a 2>0, b 2>0"),
-        ("a new set that is not up protects old", "replicas=10 surge=3 unavailable=2",  "a=8/7,rev=1 new=5/0,rev=2",            ""),
-        ("rolling over: room is made",            "replicas=10 surge=3 unavailable=2",  "a=8/8,rev=1 b=5/0,rev=2 new=0,rev=3",  "b 5>0"),
-        ("a set just scaled is waited for",       "replicas=10 surge=3 unavailable=2",  "a=8/10,rev=1 new=5/3,rev=2",           ""),
-        ("useless pods of others go meanwhile",   "replicas=10 surge=3 unavailable=2",  "a=4/2,rev=1 b=4/6,rev=2 new=5/5,rev=3", "a 4>2"),
-        ("unless they are all that may go",       "replicas=10 surge=3 unavailable=2",  "a=6/1,rev=1 b=2/3,rev=2 new=5/5,rev=3", "a 6>1"),
-        ("too large a new set shrinks",           "replicas=2 surge=1 unavailable=0",   "new=5/5,rev=1",                        "new 5>2"),
-        ("down to nothing",                       "replicas=0 surge=1 unavailable=0",   "a=2/2,rev=1 new=0,rev=2",              "a 2>0"),
-        ("a whole replacement in one go",         "replicas=3 surge=100% unavailable=100%", "a=3/3,rev=1",                      "create 3, a 3>0"),
-        ("settled",                               "replicas=3",                         "a=0,rev=1 new=3/3,rev=2",              ""),
-        ("of two with the template the oldest",   "replicas=3 surge=1 unavailable=0",   "a=3/3,rev=2,like=new b=1/1,rev=1,like=new", "b 1>0"),
-    ];
-    for (case, deployment, sets, want) in table {
-        assert_eq!(World::new(deployment, sets).planned(), want, "{case}");
-    }
+use serde_json::json;
+
+use super::world::World;
+use crate::deployment::decision::decide;
+use crate::deployment::plan::{plan, refusal};
+
+fn planned(deployment: &str, sets: &str, pods: &str) -> String {
+    let world = World::new(deployment, sets).with_pods(pods);
+    let view = world.view();
+    let decision = decide(&view);
+    let created = decision.actions.iter().find_map(|action| match action {
+        crate::deployment::decision::Action::Create(new) => Some(new.name.clone()),
+        _ => None,
+    });
+    let text = plan(&view, &decision).to_string();
+    created.map_or(text.clone(), |name| text.replace(&name, "HASHED"))
 }
 
 #[test]
-fn recreate_waits_until_the_last_old_pod_has_stopped() {
+fn every_write_has_its_reason_and_its_events() {
     #[rustfmt::skip]
     let table = [
-        // case                                  deployment              sets                               pods                           plan
-        ("old sets go down",                     "recreate",             "a=3/3,rev=1 b=1/0,rev=2",         "a:Running",                   "a 3>0, b 1>0"),
-        ("a set still has pods",                 "recreate",             "a=0,rev=1,pods=2",                "",                            ""),
-        ("a pod is being deleted still",         "recreate",             "a=0,rev=1",                       "a:Running",                   ""),
-        ("nobody knows of a pod",                "recreate",             "a=0,rev=1",                       "a:Unknown",                   ""),
-        ("old pods have ended",                  "recreate",             "a=0,rev=1",                       "a:Succeeded a:Failed",        "create 3"),
-        ("nothing was there before",             "recreate",             "",                                "",                            "create 3"),
-        ("new pods do not matter",               "recreate",             "a=0,rev=1 new=1/1,rev=2",         "new:Running",                 "new 1>3"),
-        ("going back brings a set up to date",   "recreate",             "new=0,rev=1 b=3/3,rev=2",         "",                            "revise new to 3, b 3>0"),
-        ("settled",                              "recreate",             "a=0,rev=1 new=3/3,rev=2",         "new:Running",                 ""),
-        ("tidied up when complete",              "recreate limit=0 complete", "a=0,rev=1 new=3/3,rev=2",    "",                            "delete a"),
+        ("the first set", "replicas=3", "", "",
+         "create ReplicaSet ns/HASHED: no ReplicaSet has the present template\n  \
+            then event Normal ScalingReplicaSet: Scaled up replica set HASHED from 0 to 3\n  \
+            else event Warning ReplicaSetCreateError: Failed to create new replica set \"HASHED\": <error>"),
+        ("down, then wait for the new pods", "replicas=3 surge=0 unavailable=1", "a=3/3,rev=1 new=0,rev=2", "",
+         "update ReplicaSet ns/a: 3 replicas to become 2; 3 wanted, 3 allowed, 2 must be available\n  \
+            then event Normal ScalingReplicaSet: Scaled down replica set a from 3 to 2"),
+        ("a rollout waits for its pods", "replicas=3", "new=3/1,rev=1", "",
+         "waiting for ReplicaSet/ns/new to have 3 available pods"),
+        ("Recreate waits for the last old pod", "replicas=3 recreate", "a=0,rev=1 new=0,rev=2", "a:Running",
+         "waiting for Pod/ns/a-x to stop"),
+        ("sets beyond the history limit", "replicas=3 limit=0 complete", "a=0,rev=1 new=3/3,rev=2", "",
+         "delete ReplicaSet ns/a: it has no pods and is beyond the revision history limit"),
     ];
     for (case, deployment, sets, pods, want) in table {
-        assert_eq!(World::new(deployment, sets).with_pods(pods).planned(), want, "{case}");
+        assert_eq!(planned(deployment, sets, pods), want, "{case}");
     }
 }
 
 #[test]
-fn scaling_in_mid_rollout_keeps_the_proportions() {
-    #[rustfmt::skip]
-    let table = [
-        // case                                  deployment                            sets                                                                       plan
-        ("the only active set takes it all",     "replicas=5",                         "a=0,rev=1 new=3/3,rev=2,desired=3,max=4",                                 "new 3>5"),
-        ("even an old one",                      "replicas=5 paused",                  "a=3/3,rev=1,desired=3,max=4",                                             "a 3>5"),
-        ("from nothing: the new set",            "replicas=5 paused",                  "a=0,rev=1 new=0,rev=2",                                                   "new 0>5"),
-        ("from nothing: the latest",             "replicas=5 paused",                  "a=0,rev=1 b=0,rev=2",                                                     "b 0>5"),
-        ("paused before it began",               "replicas=5 paused",                  "",                                                                        ""),
-        ("up",                                   "replicas=15 surge=3 unavailable=2",  "a=8/8,rev=1,desired=10,max=13 new=5/0,rev=2,desired=10,max=13",           "a 8>11, new 5>7"),
-        ("down",                                 "replicas=5 surge=3 unavailable=2",   "a=8/8,rev=1,desired=10,max=13 new=5/0,rev=2,desired=10,max=13",           "a 8>5, new 5>3"),
-        ("what is over goes to the largest",     "replicas=6 surge=0 unavailable=1",   "a=2/2,rev=1,desired=4,max=5 new=3/3,rev=2,desired=4,max=5",               "new 3>4, note a"),
-        ("to nothing",                           "replicas=0 surge=1 unavailable=0",   "a=2/2,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4",               "a 2>0, new 2>0"),
-        ("of equals the newest gains",           "replicas=4 surge=1 unavailable=0",   "a=2/2,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4",               "new 2>3, note a"),
-        ("of equals the oldest loses",           "replicas=2 surge=1 unavailable=0",   "a=2/2,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4",               "a 2>1, note new"),
-        ("only the notes are outdated",          "replicas=3 surge=2 unavailable=0",   "a=2/2,rev=1,desired=4,max=5 new=3/3,rev=2,desired=4,max=5",               "note new, note a"),
-        ("a lost note: what there is now",       "replicas=6 surge=0 unavailable=1 complete", "a=3/3,rev=1,max=x new=3/3,rev=2,desired=3,max=6",                  "note a, note new"),
-        ("a full new set needs no old ones",     "replicas=3 paused",                  "a=1/1,rev=1,desired=3,max=4 new=3/3,rev=2,desired=3,max=4",               "a 1>0"),
-        ("Recreate goes on rolling out",         "replicas=9 recreate",                "a=2/2,rev=1,desired=3 new=3/3,rev=2,desired=3",                           "a 2>0"),
-        ("unless it is paused",                  "replicas=9 recreate paused",         "a=2/2,rev=1,desired=3 new=3/3,rev=2,desired=3",                           ""),
-        ("right size, outdated note",            "replicas=3",                         "new=3/3,rev=1,desired=2,max=3",                                           "note new"),
-        ("tampered notes are ignored",           "replicas=3",                         "new=3/3,rev=1,desired=-2,max=3",                                          ""),
-    ];
-    for (case, deployment, sets, want) in table {
-        assert_eq!(World::new(deployment, sets).planned(), want, "{case}");
-    }
+fn a_set_that_is_updated_twice_keeps_its_first_change() {
+    let world = World::new("replicas=4 surge=4 unavailable=0 minready=5", "a=4/4,rev=1 new=1/1,rev=1");
+    let view = world.view();
+    let plan = plan(&view, &decide(&view));
+    let bodies: Vec<_> = plan.writes().iter().map(|write| write.body().unwrap()).collect();
+    let [revised, scaled] = bodies.as_slice() else { panic!("{plan}") };
+    assert_eq!(
+        (&revised["spec"]["minReadySeconds"], &scaled["spec"]["minReadySeconds"]),
+        (&json!(5), &json!(5))
+    );
+    assert_eq!((&revised["spec"]["replicas"], &scaled["spec"]["replicas"]), (&json!(1), &json!(4)));
+    let revision = |body: &serde_json::Value| {
+        body["metadata"]["annotations"]["deployment.kubernetes.io/revision"].clone()
+    };
+    assert_eq!(revision(revised), revision(scaled));
+    assert_eq!(scaled["metadata"]["annotations"]["deployment.kubernetes.io/desired-replicas"], json!("4"));
 }
 
 #[test]
-fn a_pause_stops_rollouts_and_a_deletion_everything() {
-    #[rustfmt::skip]
-    let table = [
-        // case                                  deployment                      sets                                      plan
-        ("paused: no new set",                   "paused",                       "a=3/3,rev=1,desired=3",                  ""),
-        ("paused: old sets are tidied up",       "paused limit=1",               "a=0,rev=1 b=0,rev=2 new=3/3,rev=3",      "delete a"),
-        ("unless one is asked for",              "paused limit=0 rollback=1",    "a=0,rev=1 new=3/3,rev=2",                ""),
-        ("paused: notes still travel",           "paused note=cause:x",          "new=3/3,rev=1",                          "revise new to 1"),
-        ("deleted: nothing is scaled",           "deleting replicas=9",          "a=3/3,rev=1,desired=3",                  ""),
-        ("deleted: revisions are kept right",    "deleting",                     "new=0,rev=1 b=3/3,rev=2",                "revise new to 3"),
-    ];
-    for (case, deployment, sets, want) in table {
-        assert_eq!(World::new(deployment, sets).planned(), want, "{case}");
-    }
+fn a_deployment_of_all_pods_is_refused_once_per_generation() {
+    let mut deployment = World::new("", "").deployment;
+    let message = "This deployment is selecting all pods. A non-empty selector is required.";
+    assert_eq!(
+        refusal(&deployment).to_string(),
+        format!("event Warning SelectingAll: {message}\nupdate Deployment/status ns/web: {message}")
+    );
+    deployment.status.observed_generation = 3;
+    assert_eq!(refusal(&deployment).to_string(), format!("event Warning SelectingAll: {message}"));
 }

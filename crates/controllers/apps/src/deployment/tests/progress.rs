@@ -1,5 +1,5 @@
 use super::world::World;
-use crate::deployment::plan::plan;
+use crate::deployment::decision::decide;
 use crate::deployment::progress::look_again;
 use crate::deployment::status::{Outcome, statement};
 
@@ -7,8 +7,8 @@ use crate::deployment::status::{Outcome, statement};
 fn told(deployment: &str, sets: &str) -> (String, Option<u64>) {
     let world = World::new(deployment, sets);
     let view = world.view();
-    let plan = plan(&view);
-    let status = statement(&view, &plan, Outcome::Done(None)).status;
+    let decision = decide(&view);
+    let status = statement(&view, &decision, Outcome::Done(None)).status;
     let progress = status.conditions.iter().find(|condition| condition.type_ == "Progressing");
     let shown = progress.map_or_else(String::new, |condition| {
         let age = view.now.duration_since(condition.last_update_time.unwrap()).as_secs();

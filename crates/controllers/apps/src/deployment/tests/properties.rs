@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::world::{World, set};
 use crate::deployment::annotations::{DESIRED_REPLICAS, REVISION, with_sizes};
+use crate::deployment::decision::{Action, decide};
 use crate::deployment::invariants;
-use crate::deployment::plan::{Action, plan};
 use crate::deployment::status::{Outcome, statement};
 
 fn bound() -> impl Strategy<Value = String> {
@@ -51,7 +51,7 @@ impl World {
     /// Does what a plan says, as the shell would with a server.
     fn carry_out(&mut self) -> usize {
         let view = self.view();
-        let planned = plan(&view);
+        let planned = decide(&view);
         invariants::check(&view, &planned).unwrap();
         let statement = statement(&view, &planned, Outcome::Done(None));
         let mut next = self.sets.clone();
@@ -114,9 +114,9 @@ proptest! {
         let words = format!("{words} {state}");
         let world = World::new(&words, &sets_text(&sets, has_new));
         let view = world.view();
-        let planned = plan(&view);
+        let planned = decide(&view);
         prop_assert_eq!(invariants::check(&view, &planned), Ok(()));
-        prop_assert_eq!(planned.actions, plan(&view).actions, "the same snapshot gives the same plan");
+        prop_assert_eq!(planned.actions, decide(&view).actions, "the same snapshot gives the same plan");
     }
 
     #[test]
@@ -137,7 +137,7 @@ proptest! {
             }
         }
         let desired = world.view().limits.desired;
-        let planned = plan(&world.view());
+        let planned = decide(&world.view());
         let sizes: Vec<_> = planned.fleet.all().map(|set| (set.metadata.name.clone(), set.spec.replicas)).collect();
         let new = planned.fleet.new.expect("the new set is there");
         prop_assert_eq!(new.spec.replicas.map(i64::from), Some(desired), "{:?}", sizes);

@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::world::World;
-use crate::deployment::plan::{Action, Report, plan};
+use crate::deployment::decision::{Action, Report, decide};
+use crate::deployment::plan::plan;
 
 #[test]
 fn a_request_takes_an_old_template_or_says_why_not() {
@@ -30,7 +31,7 @@ fn going_back_takes_template_and_notes_along_and_clears_the_request() {
         "rollback=1 revision=2 note=cause:edit note=kubectl.kubernetes.io/last-applied-configuration:x";
     let world = World::new(deployment, "a=0,rev=1,note=cause:create,desired=3 new=3/3,rev=2,note=cause:edit");
     let view = world.view();
-    let planned = plan(&view);
+    let planned = decide(&view);
     assert_eq!(planned.report, Report::Nothing);
     let [Action::RollBack(rollback)] = planned.actions.as_slice() else { panic!("{:?}", planned.actions) };
     let body = rollback.manifest(&world.deployment).unwrap();
@@ -45,9 +46,9 @@ fn going_back_takes_template_and_notes_along_and_clears_the_request() {
     );
     assert_eq!(body["spec"]["replicas"], json!(3));
     assert_eq!(body["metadata"]["resourceVersion"], json!("1"));
-    let (_, reason, message) = rollback.event("web");
     assert_eq!(
-        (reason, message.as_str()),
-        ("DeploymentRollback", "Rolled back deployment \"web\" to revision 1")
+        plan(&view, &planned).to_string(),
+        "update Deployment ns/web: a rollback to revision 1 was requested\n  \
+         then event Normal DeploymentRollback: Rolled back deployment \"web\" to revision 1"
     );
 }

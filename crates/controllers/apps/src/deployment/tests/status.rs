@@ -2,12 +2,12 @@ use flyball_api::ReplicaSet;
 
 use super::world::{World, set};
 use crate::deployment::annotations::REVISION;
-use crate::deployment::plan::plan;
+use crate::deployment::decision::decide;
 use crate::deployment::status::{Outcome, Statement, statement};
 
 fn said(world: &World, outcome: Outcome<'_>) -> Statement {
     let view = world.view();
-    statement(&view, &plan(&view), outcome)
+    statement(&view, &decide(&view), outcome)
 }
 
 /// The conditions in order, as `Type=Status/Reason`.

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::deployment::annotations::{
     DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY, ROLLBACK_TO,
 };
+use crate::deployment::decision::{Action, Decision, View, decide};
 use crate::deployment::invariants;
 use crate::deployment::limits::Limits;
-use crate::deployment::plan::{Action, Plan, View, plan};
 use crate::deployment::rollback::Rollback;
 
 /// When all of this happens: 2026-01-01T00:00:00Z.
@@ -192,18 +192,18 @@ impl World {
         }
     }
 
-    /// The plan in words; it must keep the invariants.
+    /// The decision in words; it must keep the invariants.
     pub(super) fn planned(&self) -> String {
         let view = self.view();
-        let plan = plan(&view);
-        invariants::check(&view, &plan).unwrap();
-        shown(&plan)
+        let decision = decide(&view);
+        invariants::check(&view, &decision).unwrap();
+        shown(&decision)
     }
 }
 
-/// A plan in words: `create N`, `revise SET to N`, `SET FROM>TO`, `note SET`, `delete SET`, `back to SET`, ….
-fn shown(plan: &Plan<'_>) -> String {
-    let words = plan.actions.iter().map(|action| match action {
+/// A decision in words: `create N`, `revise SET to N`, `SET FROM>TO`, `note SET`, `delete SET`, `back to SET`, ….
+fn shown(decision: &Decision<'_>) -> String {
+    let words = decision.actions.iter().map(|action| match action {
         Action::Create(new) => format!("create {}", new.replicas),
         Action::Revise { set, annotations, .. } => {
             format!("revise {} to {}", set.metadata.name, annotations.get(REVISION).unwrap_or("nothing"))

@@ -1,0 +1,94 @@
+//! What follows from the outcome of a plan: the status, and whether the sync has failed. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Key, ReplicaSet};
+use flyball_runtime::Refusals;
+use flyball_runtime::plan::Failure;
+
+use super::decision::{Action, Decision, Report, View};
+use super::new_replica_set::NewReplicaSet;
+use super::plan::Step;
+use super::progress;
+use super::status::{Outcome, Statement, statement, summary};
+
+/// What follows from an outcome.
+#[derive(Debug, Default, PartialEq)]
+pub struct After {
+    /// The status to write, and why.
+    pub statement: Option<(Statement, String)>,
+    /// Whether the sync failed and is to be tried again.
+    pub is_failure: bool,
+    /// When to look again.
+    pub requeue: Option<Duration>,
+}
+
+/// What follows when a plan was carried out with this failure, or without one. `cached` looks up a ReplicaSet.
+pub fn judge(
+    view: &View<'_>,
+    decision: &Decision<'_>,
+    failure: Option<&Failure<Step>>,
+    cached: impl FnOnce(&Key) -> Option<Arc<ReplicaSet>>,
+) -> After {
+    let new = decision.actions.iter().find_map(|action| match action {
+        Action::Create(new) => Some(new),
+        _ => None,
+    });
+    match (failure, new) {
+        (None, _) => success(view, decision, new),
+        (Some(failure), Some(new)) if failure.tag == Some(Step::Create) => {
+            let key = Key::new(view.deployment.metadata.namespace.as_str(), new.name.as_str());
+            not_created(view, decision, new, failure, || cached(&key))
+        }
+        (Some(_), _) => After { is_failure: true, ..After::default() },
+    }
+}
+
+fn success(view: &View<'_>, decision: &Decision<'_>, new: Option<&NewReplicaSet>) -> After {
+    if decision.report == Report::Nothing {
+        return After::default();
+    }
+    let created = new.map(|new| new.created(view.deployment));
+    let statement = statement(view, decision, Outcome::Done(created.as_ref()));
+    let requeue = match decision.report {
+        Report::Rollout => progress::look_again(view, &statement.status),
+        Report::Counts | Report::Nothing => None,
+    };
+    let why = summary(&statement.status);
+    After { statement: Some((statement, why)), is_failure: false, requeue }
+}
+
+/// The ReplicaSet of the present template could not be created.
+fn not_created(
+    view: &View<'_>,
+    decision: &Decision<'_>,
+    new: &NewReplicaSet,
+    failure: &Failure<Step>,
+    cached: impl FnOnce() -> Option<Arc<ReplicaSet>>,
+) -> After {
+    let is = |refusal: Refusals| failure.error.as_ref().is_some_and(|error| refusal.contain(error));
+    let state = |outcome, why: String| Some((statement(view, decision, outcome), why));
+    if is(Refusals::NAMESPACE_TERMINATING) {
+        // The Deployment is about to be deleted as well.
+        return After::default();
+    }
+    if !is(Refusals::EXISTS) {
+        let told = &failure.message;
+        let statement = state(Outcome::CreateFailed(told), told.clone());
+        return After { statement, is_failure: true, requeue: None };
+    }
+    // The set of an earlier attempt is found by the next sync, once the cache shows it. Anything else of that name is
+    // avoided by another hash.
+    let is_ours = |set: &ReplicaSet| {
+        set.metadata.is_controlled_by(&view.deployment.metadata.uid)
+            && set.spec.template.makes_same_pods(&view.deployment.spec.template)
+    };
+    match cached() {
+        Some(set) if !is_ours(&set) => {
+            let why = format!("the name {} is taken; the next hash will be another", new.name);
+            After { statement: state(Outcome::NameTaken, why), ..After::default() }
+        }
+        _ => After { is_failure: true, ..After::default() },
+    }
+}

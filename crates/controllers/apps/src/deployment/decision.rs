@@ -1,0 +1,158 @@
+//! Which policy applies to a Deployment now, and what it decides about the ReplicaSets. Pure; [`super::plan`] turns
+//! this into writes.
+
+use std::sync::Arc;
+
+use flyball_api::pod::Pod;
+use flyball_api::{Deployment, Labels, Object, ReplicaSet, Timestamp};
+
+use super::annotations::REVISION;
+use super::fleet::Fleet;
+use super::limits::{Limits, Strategy};
+use super::new_replica_set::{NewReplicaSet, revise};
+use super::rollback::Rollback;
+use super::{history, progress, proportional, recreate, rollback, rollout};
+
+/// Everything the decision may look at, borrowed from one snapshot.
+pub struct View<'a> {
+    /// The Deployment.
+    pub deployment: &'a Deployment,
+    /// Its strategy, in numbers.
+    pub limits: Limits,
+    /// Its ReplicaSets.
+    pub sets: &'a [Arc<ReplicaSet>],
+    /// Their pods; only looked at when all old ones must have stopped before new ones start.
+    pub pods: &'a [Arc<Pod>],
+    /// Whether the status counts pods that are being deleted.
+    pub counts_terminating: bool,
+    /// What time it is.
+    pub now: Timestamp,
+}
+
+/// One write.
+#[derive(Debug, PartialEq)]
+pub enum Action<'a> {
+    /// Make the ReplicaSet of the present template.
+    Create(NewReplicaSet),
+    /// Bring the ReplicaSet of the present template up to date.
+    Revise {
+        /// Which one it is.
+        set: &'a ReplicaSet,
+        /// What its annotations are to be.
+        annotations: Labels,
+        /// How long its pods must be ready.
+        min_ready_seconds: i32,
+    },
+    /// Give a ReplicaSet another size and note the Deployment's sizes in it; `from` and `to` are equal when only
+    /// the notes are wrong.
+    Scale {
+        /// Which one.
+        set: &'a ReplicaSet,
+        /// The size it has by then.
+        from: i64,
+        /// The size it gets.
+        to: i64,
+    },
+    /// Delete a ReplicaSet that is beyond the history limit.
+    Delete {
+        /// Which one.
+        set: &'a ReplicaSet,
+    },
+    /// Answer a request to go back to an earlier revision.
+    RollBack(Rollback<'a>),
+}
+
+impl Action<'_> {
+    /// By how many pods a ReplicaSet becomes smaller.
+    pub fn taken(&self) -> i64 {
+        match self {
+            Self::Scale { from, to, .. } => (from - to).max(0),
+            _ => 0,
+        }
+    }
+}
+
+/// What the status covers after the writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// Nothing: the Deployment itself was written and will come by again.
+    Nothing,
+    /// Numbers and availability.
+    Counts,
+    /// These, and how the rollout goes.
+    Rollout,
+}
+
+/// What was decided.
+#[derive(Debug)]
+pub struct Decision<'a> {
+    /// The sets by role.
+    pub fleet: Fleet<'a>,
+    /// What to write, in order.
+    pub actions: Vec<Action<'a>>,
+    /// What the status covers.
+    pub report: Report,
+}
+
+/// What to do next about a Deployment; no actions when it is as it should be.
+pub fn decide<'a>(view: &View<'a>) -> Decision<'a> {
+    let deployment = view.deployment;
+    let fleet = Fleet::of(deployment, view.sets);
+    let (actions, report) = match rollback::requested(deployment) {
+        _ if deployment.is_deleting() => (revise(view, &fleet).into_iter().collect(), Report::Counts),
+        wanted if deployment.spec.paused => {
+            // A request to roll back keeps all revisions, as it could not be met once they are deleted.
+            let tidy = if wanted.is_none() { tidy_up(view, &fleet) } else { vec![] };
+            (chain(scaling(view, &fleet), tidy), Report::Counts)
+        }
+        Some(wanted) => rollback::steps(view, &fleet, wanted),
+        None if proportional::is_due(view, &fleet) => (scaling(view, &fleet), Report::Counts),
+        None => (rollout(view, &fleet), Report::Rollout),
+    };
+    Decision { fleet, actions, report }
+}
+
+fn scaling<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+    chain(revise(view, fleet).into_iter().collect(), proportional::steps(view, fleet))
+}
+
+fn rollout<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+    match view.limits.strategy {
+        Strategy::RollingUpdate => rollout::steps(view, fleet),
+        Strategy::Recreate => recreate::steps(view, fleet),
+    }
+}
+
+/// What is left to do when the sets have their sizes: to tidy up, once the rollout is known to be complete.
+pub fn finish<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+    match progress::is_complete(view.deployment, &view.deployment.status) {
+        true => tidy_up(view, fleet),
+        false => vec![],
+    }
+}
+
+fn tidy_up<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+    history::surplus(view.deployment, fleet).into_iter().map(|set| Action::Delete { set }).collect()
+}
+
+fn chain<T>(mut first: Vec<T>, second: Vec<T>) -> Vec<T> {
+    first.extend(second);
+    first
+}
+
+impl Decision<'_> {
+    /// The revision that the ReplicaSet of the present template has after the writes.
+    pub fn revision(&self) -> Option<&str> {
+        let planned = self.actions.iter().find_map(|action| match action {
+            Action::Create(new) => Some(&new.annotations),
+            Action::Revise { annotations, .. } => Some(annotations),
+            _ => None,
+        });
+        planned.or(self.fleet.new.map(|set| &set.metadata.annotations))?.get(REVISION)
+    }
+
+    /// Whether the ReplicaSet of the present template is yet to be brought up to date.
+    pub fn is_revising(&self) -> bool {
+        self.actions.iter().any(|action| matches!(action, Action::Revise { .. }))
+    }
+}
