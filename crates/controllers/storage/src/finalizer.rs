@@ -1,7 +1,7 @@
 //! A finalizer that every object of a kind carries until it is deleted and no longer in use.
 
 use flyball_api::{ObjectMeta, PersistentVolume, PersistentVolumeClaim, Resource, VolumeAttributesClass};
-use flyball_runtime::{Context, SyncError};
+use flyball_runtime::{Refusals, Write};
 use serde::Serialize;
 
 /// A kind whose objects are kept while in use.
@@ -49,8 +49,26 @@ pub(crate) fn need<T: Kept>(object: &T) -> Need {
     }
 }
 
+/// The write that adds or removes the finalizer, if one is due. `is_used` is asked only about an object that is being
+/// deleted; `reasons` say why the finalizer is added and why it is removed.
+pub(crate) fn plan<T: Kept>(object: &T, is_used: impl FnOnce() -> bool, reasons: Reasons) -> Option<Write> {
+    let (object, why) = match need(object) {
+        Need::Protect => (protected(object), reasons.protect),
+        Need::Verdict if !is_used() => (released(object), reasons.release),
+        Need::Verdict | Need::Nothing => return None,
+    };
+    Some(Write::replace(&object).why(why).accept(Refusals::GONE))
+}
+
+/// Why a finalizer is added and why it is removed.
+#[derive(Clone, Copy)]
+pub(crate) struct Reasons {
+    pub(crate) protect: &'static str,
+    pub(crate) release: &'static str,
+}
+
 /// The object with its finalizer.
-pub(crate) fn protected<T: Kept>(object: &T) -> T {
+fn protected<T: Kept>(object: &T) -> T {
     let mut object = object.clone();
     let own = std::iter::once(T::FINALIZER.into());
     object.meta_mut().finalizers = object.meta().finalizers.iter().cloned().chain(own).collect();
@@ -58,22 +76,11 @@ pub(crate) fn protected<T: Kept>(object: &T) -> T {
 }
 
 /// The object without its finalizer.
-pub(crate) fn released<T: Kept>(object: &T) -> T {
+fn released<T: Kept>(object: &T) -> T {
     let mut object = object.clone();
     let others = object.meta().finalizers.iter().filter(|finalizer| *finalizer != T::FINALIZER);
     object.meta_mut().finalizers = others.cloned().collect();
     object
-}
-
-/// Writes an object whose finalizers were changed; one that is gone needs none.
-pub(crate) async fn write<T: Kept>(cx: &Context, object: &T, why: &str) -> Result<(), SyncError> {
-    let key = object.key();
-    match cx.writer(&key).update_whole(object, why).await {
-        Err(error) if !error.is_not_found() => {
-            Err(SyncError::api(format!("changing the finalizers of {} {key}", T::TYPE.kind))(error))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
@@ -97,6 +104,22 @@ mod tests {
             claim.metadata.deletion_timestamp = deleting.then(flyball_api::Timestamp::now);
             assert_eq!(need(&claim), want, "{case}");
         }
+    }
+
+    #[test]
+    fn a_finalizer_goes_only_when_nothing_uses_the_object() {
+        let reasons = Reasons { protect: "it may be used", release: "nothing uses it" };
+        let planned = |claim: &PersistentVolumeClaim, is_used: bool| {
+            plan(claim, || is_used, reasons).map_or_else(String::new, |write| write.to_string())
+        };
+        let mut claim = PersistentVolumeClaim::default();
+        claim.metadata.name = "data".into();
+        assert_eq!(planned(&claim, true), "update PersistentVolumeClaim data: it may be used");
+        claim.metadata.finalizers = [PersistentVolumeClaim::FINALIZER].map(Into::into).into();
+        assert_eq!(planned(&claim, false), "");
+        claim.metadata.deletion_timestamp = Some(flyball_api::Timestamp::now());
+        assert_eq!(planned(&claim, true), "");
+        assert_eq!(planned(&claim, false), "update PersistentVolumeClaim data: nothing uses it");
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl<'a> Executor<'a> {
         let Target { resource, key, subresource } = target;
         let body = match operation {
             Operation::Create(body) => {
-                return writer.create_body(resource, key, body.bytes(), why).await.map(metadata);
+                return writer.create_body(resource, key, body.bytes()?, why).await.map(metadata);
             }
             Operation::Delete(options) => {
                 return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
@@ -187,7 +187,7 @@ impl<'a> Executor<'a> {
                 Body::new(&whole)
             }
         };
-        let written = writer.update_body(resource, key, subresource, body.bytes(), why).await?;
+        let written = writer.update_body(resource, key, subresource, body.bytes()?, why).await?;
         self.versions.lock().insert(key.clone(), written.metadata.resource_version);
         Ok(metadata(written))
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::BitOr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_api::{
@@ -66,30 +67,34 @@ pub enum Operation {
 }
 
 /// The JSON of an object, in the bytes that are sent. Cheap to clone: a thousand creations from one template share it.
+/// An object that does not serialise fails when it is to be sent.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Body(Bytes);
+pub struct Body(Result<Bytes, Arc<str>>);
 
 impl Body {
     /// The object as a value.
     pub fn new(object: &Value) -> Self {
-        Self(object.to_string().into())
+        Self(Ok(object.to_string().into()))
     }
 
-    /// The object exactly as it serialises, raw JSON inside it included.
-    ///
-    /// # Errors
-    /// It does not serialise.
-    pub fn exact<T: Resource + Serialize>(object: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_vec(&Whole::of(object)).map(|bytes| Self(bytes.into()))
+    /// The object exactly as it serialises, raw JSON inside it included: on the way through a [`Value`] that would lose
+    /// its exact form.
+    pub fn exact<T: Resource + Serialize>(object: &T) -> Self {
+        let bytes = serde_json::to_vec(&Whole::of(object));
+        Self(bytes.map(Bytes::from).map_err(|error| error.to_string().into()))
     }
 
     /// The object as a value again, for tests.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.0).unwrap_or_default()
+        self.0.as_ref().ok().and_then(|bytes| serde_json::from_slice(bytes).ok()).unwrap_or_default()
     }
 
-    pub(super) fn bytes(&self) -> Bytes {
-        self.0.clone()
+    /// What is sent, or why it cannot be.
+    pub(super) fn bytes(self) -> Result<Bytes, Error> {
+        self.0.map_err(|problem| Error::Invalid {
+            what: "encoding an object".into(),
+            source: (*problem).into(),
+        })
     }
 }
 
@@ -101,7 +106,10 @@ impl From<Value> for Body {
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.0))
+        match &self.0 {
+            Ok(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
+            Err(problem) => f.write_str(problem),
+        }
     }
 }
 
@@ -115,6 +123,16 @@ impl Write {
     /// Replaces an object.
     pub fn update<R: Resource>(key: Key, body: impl Into<Body>) -> Self {
         Self::new::<R>(key, Operation::Update(body.into()))
+    }
+
+    /// Creates this object, exactly as it serialises.
+    pub fn create_exact<R: Resource + Serialize>(object: &R) -> Self {
+        Self::create::<R>(object.key(), Body::exact(object))
+    }
+
+    /// Replaces an object by this one, exactly as it serialises.
+    pub fn replace<R: Resource + Serialize>(object: &R) -> Self {
+        Self::update::<R>(object.key(), Body::exact(object))
     }
 
     /// Replaces an object that an earlier effect of the same plan writes.

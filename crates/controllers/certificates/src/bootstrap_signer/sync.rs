@@ -1,10 +1,10 @@
-//! The shell: gather the tokens, sign, write.
+//! The shell: gather the tokens, sign, execute.
 
 use std::sync::Arc;
 
-use flyball_api::{ConfigMap, Key, Object, Secret, manifest};
+use flyball_api::{ConfigMap, Key, Object, Secret};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Plan, Reconcile, Refusals, SyncError, Write};
 
 use super::plan::resigned;
 use crate::bootstrap_token::signing_token;
@@ -22,13 +22,8 @@ impl Reconcile for Controller {
         let mut secrets = self.tokens.store().list();
         secrets.sort_unstable_by_key(|secret| secret.key());
         let tokens = secrets.iter().filter_map(|secret| signing_token(secret, now));
-        let Some(signed) = resigned(&info, tokens) else { return Ok(Next::Settled) };
-        let doing = || format!("signing ConfigMap {key}");
-        let body = manifest(&signed).map_err(|error| SyncError::other(doing(), error))?;
         let why = "it must be signed by every bootstrap token that may, and by no other";
-        match self.cx.writer(key).update::<ConfigMap>(key, None, &body, why).await {
-            Err(error) if error.is_not_found() => Ok(Next::Settled),
-            written => written.map(|_| Next::Settled).map_err(|error| SyncError::api(doing())(error)),
-        }
+        let write = |signed| Write::replace::<ConfigMap>(&signed).why(why).accept(Refusals::GONE);
+        self.cx.executor(key).execute::<()>(Plan::of(resigned(&info, tokens).map(write))).await
     }
 }

@@ -6,6 +6,7 @@
 //! - Upstream: `pkg/controller/bootstrap/tokencleaner.go`. What differs: a deletion that fails is tried again,
 //!   and a token that was changed since it was looked at is looked at again first.
 
+pub mod plan;
 mod sync;
 
 use std::sync::Arc;

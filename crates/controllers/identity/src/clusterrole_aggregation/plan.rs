@@ -6,11 +6,28 @@ use std::sync::Arc;
 use flyball_api::cluster_role::{ClusterRole, PolicyRule};
 use flyball_api::selector::InvalidSelector;
 use flyball_api::{LabelSelector, Object, Resource};
+use flyball_client::Patch;
+use flyball_runtime::{Plan, Write};
 use rustc_hash::FxBuildHasher;
 use serde_json::{Value, json};
 
-/// The rules that `role` lacks or has too many of: all that it must have, or nothing if it has just those.
-pub fn plan(
+use super::NAME;
+
+/// Applies the rules that `role` must have, unless it has exactly those.
+///
+/// # Errors
+/// A selector cannot be read.
+pub fn plan(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Result<Plan, InvalidSelector> {
+    let apply = |rules: Vec<PolicyRule>| {
+        let patch = Patch::Apply { manager: NAME.into(), force: true, object: applied(role, &rules) };
+        let why = "it must allow what the roles it selects allow";
+        Write::patch::<ClusterRole>(role.key(), patch).why(why)
+    };
+    Ok(Plan::of(missing_rules(role, all)?.map(apply)))
+}
+
+/// All rules that `role` must have; `None` if it has exactly those, or is not aggregated.
+pub(super) fn missing_rules(
     role: &ClusterRole,
     all: &[Arc<ClusterRole>],
 ) -> Result<Option<Vec<PolicyRule>>, InvalidSelector> {
@@ -56,7 +73,7 @@ fn is_other(role: &ClusterRole, other: &ClusterRole) -> bool {
 }
 
 /// What is applied: the name and the rules, nothing else. No rules are said by leaving them out.
-pub fn applied(role: &ClusterRole, rules: &[PolicyRule]) -> Value {
+pub(super) fn applied(role: &ClusterRole, rules: &[PolicyRule]) -> Value {
     let mut body = json!({
         "apiVersion": ClusterRole::TYPE.api_version(),
         "kind": ClusterRole::TYPE.kind,

@@ -7,7 +7,10 @@ use flyball_api::{LabelSelector, Labels};
 use flyball_cache::{Change, Origin};
 use proptest::prelude::*;
 
-use super::plan::{applied, plan};
+use flyball_client::Patch;
+use flyball_runtime::plan::Operation;
+
+use super::plan::{applied, missing_rules, plan};
 use super::triggers::role_changed;
 
 /// `name label,label: rule rule`; a role that aggregates says `name < label label` for its selectors instead of
@@ -34,7 +37,7 @@ fn role(text: &str) -> Arc<ClusterRole> {
 }
 
 fn planned(role: &ClusterRole, others: &[Arc<ClusterRole>]) -> String {
-    match plan(role, others).unwrap() {
+    match missing_rules(role, others).unwrap() {
         None => "settled".to_owned(),
         Some(rules) => rules.iter().map(|rule| rule.verbs[0].as_str()).collect::<Vec<_>>().join(" "),
     }
@@ -75,6 +78,17 @@ fn a_selector_that_makes_no_sense_is_an_error() {
     let selectors = &mut broken.aggregation_rule.as_mut().unwrap().cluster_role_selectors;
     selectors[0] = serde_json::from_str(r#"{"matchExpressions":[{"key":"a","operator":"Like"}]}"#).unwrap();
     assert!(plan(&broken, &[]).is_err());
+}
+
+#[test]
+fn rules_are_applied_by_force_under_the_controllers_name() {
+    let planned = plan(&role("all < one"), &[role("a one: get")]).unwrap();
+    assert_eq!(planned.to_string(), "patch ClusterRole all: it must allow what the roles it selects allow");
+    let writes = planned.writes();
+    let Operation::Patch(Patch::Apply { manager, force, .. }) = &writes[0].operation else {
+        panic!("{planned}")
+    };
+    assert_eq!((manager.as_str(), *force), (super::NAME, true));
 }
 
 #[test]
@@ -121,9 +135,9 @@ proptest! {
         let text = |at: usize, (label, one, two): &(usize, usize, usize)| format!("r{at} l{label}: v{one} v{two}");
         let mut others: Vec<_> = labels.iter().enumerate().map(|(at, parts)| role(&text(at, parts))).collect();
         let all = role("all < l0 l1");
-        let first = plan(&all, &others).unwrap();
+        let first = missing_rules(&all, &others).unwrap();
         others.sort_by_key(|role| (role.metadata.name.len() as u64 ^ seed, std::cmp::Reverse(role.metadata.name.clone())));
-        prop_assert_eq!(&first, &plan(&all, &others).unwrap());
+        prop_assert_eq!(&first, &missing_rules(&all, &others).unwrap());
         let rules = first.unwrap_or_default();
         let mut verbs: Vec<String> = rules.iter().map(|rule| rule.verbs[0].to_string()).collect();
         verbs.sort();
@@ -134,6 +148,6 @@ proptest! {
         prop_assert_eq!(verbs, want);
         let mut done = ClusterRole::clone(&all);
         done.rules = Some(rules);
-        prop_assert_eq!(plan(&done, &others).unwrap(), None);
+        prop_assert!(plan(&done, &others).unwrap().writes().is_empty());
     }
 }

@@ -1,17 +1,31 @@
 //! Which accounts a namespace lacks. Pure.
 
-use flyball_api::Namespace;
+use flyball_api::{Key, Namespace, ServiceAccount};
+use flyball_runtime::{Plan, Refusals, Write};
+use serde_json::json;
 
 /// The accounts that every namespace has.
 pub const WANTED: [&str; 1] = ["default"];
 
 /// The accounts to create in `namespace`, given which of the wanted ones there are.
-pub fn plan(namespace: &Namespace, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    // Nothing can be created in a namespace that is going away.
+pub fn plan(namespace: &Namespace, has: impl Fn(&Key) -> bool) -> Plan {
+    // Nothing can be created in a namespace that is being deleted.
     if namespace.status.phase != "Active" {
-        return vec![];
+        return Plan::default();
     }
-    WANTED.into_iter().filter(|name| !has(name)).collect()
+    let keys = WANTED.into_iter().map(|name| Key::new(namespace.metadata.name.as_str(), name));
+    Plan::of(keys.filter(|key| !has(key)).map(create))
+}
+
+fn create(key: Key) -> Write {
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+    });
+    Write::create::<ServiceAccount>(key, body)
+        .why("every namespace has this account")
+        .accept(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
 }
 
 #[cfg(test)]
@@ -22,15 +36,16 @@ mod tests {
     fn active_namespaces_get_what_they_lack() {
         #[rustfmt::skip]
         let table = [
-            ("Active",      false, vec!["default"]),
-            ("Active",      true,  vec![]),
-            ("Terminating", false, vec![]),
-            ("",            false, vec![]),
+            ("Active",      false, "create ServiceAccount ns/default: every namespace has this account"),
+            ("Active",      true,  ""),
+            ("Terminating", false, ""),
+            ("",            false, ""),
         ];
         for (phase, has, want) in table {
             let mut namespace = Namespace::default();
+            namespace.metadata.name = "ns".into();
             namespace.status.phase = phase.into();
-            assert_eq!(plan(&namespace, |_| has), want, "{phase}, {has}");
+            assert_eq!(plan(&namespace, |_| has).to_string(), want, "{phase}, {has}");
         }
     }
 }

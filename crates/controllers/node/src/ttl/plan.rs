@@ -1,6 +1,9 @@
 //! Which time fits which size of a cluster. Pure.
 
-use flyball_api::Node;
+use flyball_api::{Node, Object};
+use flyball_client::Patch;
+use flyball_runtime::{Plan, Refusals, Write};
+use serde_json::json;
 
 /// The annotation that kubelets read.
 pub const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
@@ -53,10 +56,16 @@ impl ClusterSize {
     }
 }
 
-/// What the annotation must become; none if it says so already. A text that is no number is put right, however a
-/// number is written.
-pub fn plan(node: &Node, size: ClusterSize) -> Option<u32> {
-    let said = node.metadata.annotations.get(ANNOTATION).and_then(|text| text.parse::<i64>().ok());
+/// The patch that gives the annotation its value; nothing to do if it has it. A value that is no number is replaced,
+/// however a number is written.
+pub fn plan(node: &Node, size: ClusterSize) -> Plan {
+    let held = node.metadata.annotations.get(ANNOTATION).and_then(|text| text.parse::<i64>().ok());
     let wanted = size.seconds();
-    (said != Some(i64::from(wanted))).then_some(wanted)
+    let patch = || json!({"metadata": {"annotations": {ANNOTATION: wanted.to_string()}}});
+    let write = || {
+        Write::patch::<Node>(node.key(), Patch::Strategic(patch()))
+            .why(format_args!("{wanted} seconds fit the size of the cluster"))
+            .accept(Refusals::GONE)
+    };
+    Plan::of((held != Some(i64::from(wanted))).then(write))
 }

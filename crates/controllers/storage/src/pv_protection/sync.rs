@@ -1,13 +1,15 @@
-//! The shell: look up, decide, write.
+//! The shell: look up, plan, execute.
 
 use std::sync::Arc;
 
 use flyball_api::{Key, PersistentVolume};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError};
 
-use crate::finalizer::{self, Need, need};
+use crate::finalizer::{self, Reasons};
 use crate::names::BOUND;
+
+const REASONS: Reasons = Reasons { protect: "claims may be bound to it", release: "no claim is bound to it" };
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -17,16 +19,7 @@ pub(super) struct Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(volume) = self.volumes.store().get(key) else { return Ok(Next::Settled) };
-        match need(&*volume) {
-            Need::Protect => {
-                let why = "claims may be bound to it";
-                finalizer::write(&self.cx, &finalizer::protected(&*volume), why).await?;
-            }
-            Need::Verdict if volume.status.phase != BOUND => {
-                finalizer::write(&self.cx, &finalizer::released(&*volume), "no claim is bound to it").await?;
-            }
-            Need::Verdict | Need::Nothing => {}
-        }
-        Ok(Next::Settled)
+        let plan = Plan::of(finalizer::plan(&*volume, || volume.status.phase == BOUND, REASONS));
+        self.cx.executor(key).execute::<()>(plan).await
     }
 }

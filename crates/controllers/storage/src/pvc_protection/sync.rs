@@ -1,19 +1,21 @@
-//! The shell: look up, ask the cache, then the server, and write.
+//! The shell: look up, ask the cache, then the server, plan, execute.
 
 use std::sync::Arc;
 
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Object, PersistentVolumeClaim, ResourceVersion, manifest_with_status};
+use flyball_api::{Key, Object, PersistentVolumeClaim, ResourceVersion};
 use flyball_cache::Informer;
 use flyball_client::ListParams;
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError, Waiting, Write};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 use super::plan::{conditions, keeps, refers};
-use crate::finalizer::{self, Need, need};
+use crate::finalizer::{self, Need, Reasons, need};
 use crate::usage::{Uses, pods_of};
+
+const REASONS: Reasons = Reasons { protect: "pods may come to use it", release: "no pod uses it" };
 
 /// The controller.
 pub(super) struct Controller {
@@ -34,24 +36,16 @@ pub(super) struct Listed {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(claim) = self.claims.store().get(key) else { return Ok(Next::Settled) };
-        if self.tells_unused && !claim.is_deleting() && self.tell(&claim).await? {
+        let executor = self.cx.executor(key);
+        if let Some(status) = self.status(&claim) {
             // The write brings the claim back if its finalizer is missing, too.
-            return Ok(Next::Settled);
+            return executor.execute::<()>(Plan::default().with_status(status)).await;
         }
-        match need(&*claim) {
-            Need::Nothing => {}
-            Need::Protect => {
-                let why = "pods may come to use it";
-                finalizer::write(&self.cx, &finalizer::protected(&*claim), why).await?;
-            }
-            Need::Verdict if self.is_kept(&claim).await? => {
-                tracing::debug!(%key, "a pod on a node uses the claim; it stays");
-            }
-            Need::Verdict => {
-                finalizer::write(&self.cx, &finalizer::released(&*claim), "no pod uses it").await?;
-            }
-        }
-        Ok(Next::Settled)
+        let is_used = need(&*claim) == Need::Verdict && self.is_kept(&claim).await?;
+        let waiting =
+            is_used.then(|| Waiting::on::<PersistentVolumeClaim>(key, "to be used by no pod on a node"));
+        let plan = Plan::of(finalizer::plan(&*claim, || is_used, REASONS)).waiting_for(waiting);
+        executor.execute::<()>(plan).await
     }
 }
 
@@ -86,19 +80,16 @@ impl Controller {
         })
     }
 
-    /// Lets a claim say whether a pod refers to it; says whether that was news.
-    async fn tell(&self, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
-        let key = claim.key();
-        let known = pods_of(self.pods.store(), &key);
-        let is_used = Uses::of(known.iter().map(|pod| &**pod), refers).contains(claim);
-        let Some(conditions) = conditions(claim, is_used, self.cx.clock.now()) else { return Ok(false) };
-        let status = PersistentVolumeClaimStatus { conditions, ..claim.status.clone() };
-        let body = manifest_with_status(claim, &status);
-        let why = if is_used { "a pod refers to it" } else { "no pod refers to it" };
-        let told = self.cx.writer(&key).update_status::<PersistentVolumeClaim>(&key, &body, why).await;
-        match told {
-            Err(error) if error.is_not_found() => Ok(true),
-            told => told.map(|_| true).map_err(SyncError::api(format!("writing the status of claim {key}"))),
+    /// The status by which a claim says whether a pod refers to it, if that is news.
+    fn status(&self, claim: &PersistentVolumeClaim) -> Option<Write> {
+        if !self.tells_unused || claim.is_deleting() {
+            return None;
         }
+        let known = pods_of(self.pods.store(), &claim.key());
+        let is_used = Uses::of(known.iter().map(|pod| &**pod), refers).contains(claim);
+        let conditions = conditions(claim, is_used, self.cx.clock.now())?;
+        let status = PersistentVolumeClaimStatus { conditions, ..claim.status.clone() };
+        let why = if is_used { "a pod refers to it" } else { "no pod refers to it" };
+        Some(Write::status(claim, &status).why(why))
     }
 }

@@ -1,13 +1,15 @@
-//! The shell: look up, decide, write.
+//! The shell: look up, plan, execute.
 
 use std::sync::Arc;
 
 use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError};
 
 use super::{CLAIMS, VOLUMES};
-use crate::finalizer::{self, Need, need};
+use crate::finalizer::{self, Reasons};
+
+const REASONS: Reasons = Reasons { protect: "claims may refer to it", release: "nothing refers to it" };
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -19,17 +21,8 @@ pub(super) struct Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(class) = self.classes.store().get(key) else { return Ok(Next::Settled) };
-        match need(&*class) {
-            Need::Protect => {
-                let why = "claims may refer to it";
-                finalizer::write(&self.cx, &finalizer::protected(&*class), why).await?;
-            }
-            Need::Verdict if !self.is_used(&key.name) => {
-                finalizer::write(&self.cx, &finalizer::released(&*class), "nothing refers to it").await?;
-            }
-            Need::Verdict | Need::Nothing => {}
-        }
-        Ok(Next::Settled)
+        let plan = Plan::of(finalizer::plan(&*class, || self.is_used(&key.name), REASONS));
+        self.cx.executor(key).execute::<()>(plan).await
     }
 }
 
