@@ -4,7 +4,7 @@ use std::fmt;
 
 use smol_str::SmolStr;
 
-use crate::events::{EventType, ObjectRef};
+use crate::events::{EventType, ObjectRef, Recorder};
 
 /// An event, about the object whose key is reconciled unless it names another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,12 @@ impl Event {
     /// A Warning.
     pub fn warning(reason: impl Into<SmolStr>, message: impl Into<Message>) -> Self {
         Self { about: None, type_: EventType::Warning, reason: reason.into(), message: message.into() }
+    }
+
+    /// Records it at once, about `object` unless it names another; for code that is not part of a plan.
+    pub fn record(self, events: &Recorder, object: &ObjectRef) {
+        let Self { about, type_, reason, message } = self;
+        events.record(about.as_deref().unwrap_or(object), type_, reason, message.fill("", ""), vec![]);
     }
 
     /// The same event about another object.

@@ -1,7 +1,7 @@
 //! Carries plans out, for all controllers: writes, events, the order of effects, and what came of them.
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion};
-use flyball_client::{Error, Verb};
+use flyball_client::{Accept, DeleteOptions, Error, Request, Verb};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use super::outcome::{Answer, Failure, Outcome};
 use super::write::{Body, Operation, Write};
 use super::{Effect, Group, Order, Plan, Waiting};
 use crate::context::Context;
-use crate::error::SyncError;
+use crate::error::{Retry, SyncError};
 use crate::events::{ObjectRef, Recorder};
 use crate::tasks::Next;
 
@@ -77,12 +77,15 @@ impl<'a> Executor<'a> {
                     self.record(event, "", "");
                     Outcome::default()
                 }
-                Effect::Fail(message) => {
-                    let doing = format!("reconciling {}", self.owner);
-                    Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None })
-                }
+                Effect::Fail(message) => self.fail(message, Retry::Backoff),
+                Effect::Invalid(message) => self.fail(message, Retry::Never),
             }
         })
+    }
+
+    fn fail<T>(&self, message: String, retry: Retry) -> Outcome<T> {
+        let doing = format!("reconciling {}", self.owner);
+        Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None, retry })
     }
 
     async fn group<T: Send>(&self, group: Group<T>) -> Outcome<T> {
@@ -135,11 +138,22 @@ impl<'a> Executor<'a> {
     async fn write<T: Send>(&self, write: Write<T>) -> Outcome<T> {
         let verb = write.verb();
         let Write { resource, key, subresource, operation, why, accept, quiet, .. } = write;
-        let Write { on_success, on_failure, failure_prefix, tag, .. } = write;
+        let Write { on_success, mut on_failure, failure_prefix, tag, .. } = write;
         let target = Target { resource: &resource, key: &key, subresource };
-        match self.send(target, operation, &why).await {
+        let sent = match operation {
+            Operation::DeleteLive { options, unreadable } => match self.read(target).await {
+                Ok(found) => self.delete_found(target, options, found, &why).await,
+                Err(error) => {
+                    on_failure = Some(unreadable);
+                    Err(error)
+                }
+            },
+            operation => self.send(target, operation, &why).await,
+        };
+        match sent {
             Ok(meta) => {
-                self.record(on_success, meta.as_deref().map_or(&key.name, |meta| &meta.name), "");
+                let name = meta.as_deref().map_or(&key.name, |meta| &meta.name);
+                on_success.into_iter().for_each(|event| self.record(event, name, ""));
                 Outcome::done(tag, Answer::Written(meta))
             }
             Err(error) if accept.contain(&error) => Outcome::done(tag, Answer::Refused(error)),
@@ -155,9 +169,27 @@ impl<'a> Executor<'a> {
                     doing,
                     message,
                     error: Some(error),
+                    retry: Retry::Backoff,
                 })
             }
         }
+    }
+
+    async fn read(&self, target: Target<'_>) -> Result<ObjectMeta, Error> {
+        let request = Request::object(Verb::Get, target.resource, target.key, None).accept(Accept::Metadata);
+        let object: PartialObject = self.cx.client.object(request).await?;
+        Ok(object.metadata)
+    }
+
+    async fn delete_found(
+        &self,
+        target: Target<'_>,
+        options: DeleteOptions,
+        found: ObjectMeta,
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        let options = DeleteOptions { uid: Some(found.uid.clone()), ..options };
+        self.send(target, Operation::Delete(options), why).await.map(|_| Some(Box::new(found)))
     }
 
     async fn send(
@@ -172,7 +204,7 @@ impl<'a> Executor<'a> {
             Operation::Create(body) => {
                 return writer.create_body(resource, key, body.bytes()?, why).await.map(metadata);
             }
-            Operation::Delete(options) => {
+            Operation::Delete(options) | Operation::DeleteLive { options, .. } => {
                 return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
             }
             Operation::Patch(patch) => {

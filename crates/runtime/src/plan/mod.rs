@@ -46,6 +46,8 @@ pub enum Effect<T = ()> {
     Event(Event),
     /// A failure that is known without asking the server.
     Fail(String),
+    /// The same where trying again cannot help: only a change of the object can.
+    Invalid(String),
     /// A group.
     Group(Group<T>),
 }
@@ -149,7 +151,7 @@ impl<T> Effect<T> {
         match self {
             Self::Write(write) => found.push(write),
             Self::Group(group) => group.effects.iter().for_each(|effect| effect.collect_writes(found)),
-            Self::Event(_) | Self::Fail(_) => {}
+            Self::Event(_) | Self::Fail(_) | Self::Invalid(_) => {}
         }
     }
 }
@@ -218,6 +220,7 @@ impl<T> Effect<T> {
             Self::Write(write) => lines.push(format!("{indent}{write}")),
             Self::Event(event) => lines.push(format!("{indent}{event}")),
             Self::Fail(message) => lines.push(format!("{indent}fail: {message}")),
+            Self::Invalid(message) => lines.push(format!("{indent}invalid: {message}")),
             Self::Group(group) => {
                 let Group { order, effects, on_success, on_failure, .. } = group;
                 lines.push(format!("{indent}{}", order.name()));

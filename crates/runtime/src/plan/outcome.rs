@@ -3,7 +3,7 @@
 use flyball_api::ObjectMeta;
 use flyball_client::{Error, Verb};
 
-use crate::error::SyncError;
+use crate::error::{Retry, SyncError};
 
 /// What came of the effects of a plan. Writes that were not begun, because something before them failed, are not in it.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub struct Failure<T = ()> {
     pub message: String,
     /// The server's answer, if it was asked.
     pub error: Option<Error>,
+    /// Whether trying again can help.
+    pub retry: Retry,
 }
 
 impl<T> Default for Outcome<T> {
@@ -67,6 +69,19 @@ impl<T> Outcome<T> {
     /// What a sync returns: the first failure, if there is one.
     pub fn result(self) -> Result<(), SyncError> {
         self.failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    /// The writes that were made, without those that were refused in a way that the plan accepts.
+    pub fn written(&self) -> impl Iterator<Item = &Done<T>> {
+        self.done.iter().filter(|done| matches!(done.answer, Answer::Written(_)))
+    }
+
+    /// The refusals that the plan accepts.
+    pub fn refusals(&self) -> impl Iterator<Item = (&T, &Error)> {
+        self.done.iter().filter_map(|done| match &done.answer {
+            Answer::Refused(error) => Some((&done.tag, error)),
+            Answer::Written(_) => None,
+        })
     }
 
     pub(super) fn done(tag: T, answer: Answer) -> Self {
@@ -106,10 +121,11 @@ impl Answer {
 
 impl<T> From<Failure<T>> for SyncError {
     fn from(failure: Failure<T>) -> Self {
-        let Failure { doing, message, error, .. } = failure;
-        match error {
-            Some(error) => Self::api(doing)(error),
-            None => Self::other(doing, message),
+        let Failure { doing, message, error, retry, .. } = failure;
+        match (error, retry) {
+            (Some(error), _) => Self::api(doing)(error),
+            (None, Retry::Backoff) => Self::other(doing, message),
+            (None, Retry::Never) => Self::invalid(message),
         }
     }
 }

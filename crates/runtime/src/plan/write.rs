@@ -33,8 +33,8 @@ pub struct Write<T = ()> {
     pub accept: Refusals,
     /// Refusals that fail, but are not worth an event.
     pub quiet: Refusals,
-    /// Recorded when it is done.
-    pub on_success: Option<Event>,
+    /// Recorded, in this order, when it is done.
+    pub on_success: Vec<Event>,
     /// Recorded when it failed.
     pub on_failure: Option<Event>,
     /// What goes before the server's own words in the message of the failure; the event has the bare words.
@@ -64,6 +64,13 @@ pub enum Operation {
     Patch(Patch),
     /// Deletes the object.
     Delete(DeleteOptions),
+    /// Reads the object and deletes exactly what was read, whatever has its name by then. The answer is what was read.
+    DeleteLive {
+        /// The options, which get the uid.
+        options: DeleteOptions,
+        /// Recorded instead of `on_failure` when the object cannot be read.
+        unreadable: Event,
+    },
 }
 
 /// The JSON of an object, in the bytes that are sent. Cheap to clone: a thousand creations from one template share it.
@@ -164,6 +171,11 @@ impl Write {
         Self::new::<R>(key, Operation::Delete(options)).accept(accept)
     }
 
+    /// Reads the object and deletes what was read. When it cannot be read, or is gone, `unreadable` is recorded.
+    pub fn delete_live<R: Resource>(key: Key, options: DeleteOptions, unreadable: Event) -> Self {
+        Self::new::<R>(key, Operation::DeleteLive { options, unreadable })
+    }
+
     /// Replaces the status of an object, by a PUT that carries the metadata that was read. It may be gone.
     pub fn status<R: Resource>(object: &R, status: &impl Serialize) -> Self {
         Self::status_of::<R>(object.key(), manifest_with_status(object, status))
@@ -194,7 +206,7 @@ impl Write {
             why: SmolStr::default(),
             accept: Refusals::NONE,
             quiet: Refusals::NONE,
-            on_success: None,
+            on_success: vec![],
             on_failure: None,
             failure_prefix: None,
             tag: (),
@@ -249,9 +261,10 @@ impl<T> Write<T> {
         Self { quiet: refusals, ..self }
     }
 
-    /// Records `event` when it is done.
-    pub fn on_success(self, event: Event) -> Self {
-        Self { on_success: Some(event), ..self }
+    /// Records `event` when it is done, after those that were given before.
+    pub fn on_success(mut self, event: impl Into<Option<Event>>) -> Self {
+        self.on_success.extend(event.into());
+        self
     }
 
     /// Records `event` when it failed.
@@ -270,7 +283,7 @@ impl<T> Write<T> {
             Operation::Create(_) => Verb::Create,
             Operation::Update(_) | Operation::UpdateAgain(_) | Operation::Edit { .. } => Verb::Update,
             Operation::Patch(_) => Verb::Patch,
-            Operation::Delete(_) => Verb::Delete,
+            Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
         }
     }
 
@@ -280,7 +293,7 @@ impl<T> Write<T> {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
             Operation::UpdateAgain(body) => Some(body.clone()),
             Operation::Patch(patch) => Some(patch.document().clone()),
-            Operation::Edit { .. } | Operation::Delete(_) => None,
+            Operation::Edit { .. } | Operation::Delete(_) | Operation::DeleteLive { .. } => None,
         }
     }
 }
@@ -292,12 +305,8 @@ impl<T> fmt::Display for Write<T> {
             write!(f, "/{subresource}")?;
         }
         write!(f, " {}: {}", self.key, self.why)?;
-        for (when, event) in [("then", &self.on_success), ("else", &self.on_failure)] {
-            if let Some(event) = event {
-                write!(f, "\n  {when} {event}")?;
-            }
-        }
-        Ok(())
+        self.on_success.iter().try_for_each(|event| write!(f, "\n  then {event}"))?;
+        self.on_failure.iter().try_for_each(|event| write!(f, "\n  else {event}"))
     }
 }
 
@@ -310,6 +319,7 @@ impl fmt::Debug for Operation {
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
             Self::Patch(patch) => write!(f, "{patch:?}"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
+            Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flyball_client::{ApiStatus, Error, StatusCause, StatusDetails};
+use flyball_runtime::Retry;
 use flyball_runtime::plan::Failure;
 
 use super::world::{World, set};
@@ -16,7 +17,14 @@ fn failure(tag: Step, code: u16, reason: &str, cause: Option<&str>) -> Failure<S
     let details = StatusDetails { causes: causes.into_iter().collect(), ..StatusDetails::default() };
     let status = ApiStatus { code, reason: reason.into(), details, ..ApiStatus::default() };
     let error = Some(Error::Status(Box::new(status)));
-    Failure { tag: Some(tag), verb: None, doing: String::new(), message: "it failed".into(), error }
+    Failure {
+        tag: Some(tag),
+        verb: None,
+        doing: String::new(),
+        message: "it failed".into(),
+        error,
+        retry: Retry::Backoff,
+    }
 }
 
 #[test]
