@@ -1,41 +1,61 @@
-//! Which Jobs of a CronJob are running: its list brought up to date with the Jobs there are. Pure, but for what
-//! only the server can tell, which is asked for.
+//! Which Jobs of a CronJob are active: the list in its status compared with the Jobs in the cache. Pure; what only the
+//! server can tell is asked for.
 
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::object_reference::ObjectReference;
-use flyball_api::{CronJob, Job, Resource, Uid};
+use flyball_api::{CronJob, Job, ObjectMeta, Resource, Uid};
+use flyball_runtime::Event;
 use std::sync::Arc;
 
-use super::plan::Notice;
 use super::template::start_of;
 
-/// The list after a look at the Jobs, and what is open.
+/// The list compared with the cached Jobs, and what has to be looked up on the server.
 #[derive(Debug, Default, PartialEq)]
 pub struct Review<'a> {
-    /// The status without Jobs that have ended, with those that were made and not noted before a crash, and with the
-    /// times of the latest start and the latest success.
+    /// The status without Jobs that have ended, with those that were created and not listed before a crash, and with
+    /// the times of the latest start and the latest success.
     pub status: CronJobStatus,
-    /// What to tell.
-    pub notices: Vec<Notice>,
-    /// Jobs at work that are not in the list: the list may be old, or somebody else made them.
+    /// Events about what has changed.
+    pub events: Vec<Event>,
+    /// Active Jobs that are not in the list: the cached list is stale, or somebody else created them.
     pub unlisted: Vec<&'a Job>,
-    /// Listed Jobs that are not there: they may be gone, or the cache is old.
+    /// Listed Jobs that are not in the cache: they are gone, or the cache is stale.
     pub missing: Vec<ObjectReference>,
 }
 
-/// Looks at all Jobs of a CronJob.
+impl Review<'_> {
+    /// Decides on an unlisted Job by the status that the server has: it is listed there, or unexpected.
+    pub fn settle_unlisted(&mut self, job: &Job, live: &CronJobStatus) {
+        let meta = &job.metadata;
+        if is_listed(live, &meta.uid) {
+            self.status.active.push(entry(meta));
+            return;
+        }
+        let message = format!("Saw a job that the controller did not create or forgot: {}", meta.name);
+        self.events.push(Event::warning("UnexpectedJob", message));
+    }
+
+    /// Takes a missing Job that the server does not have either off the list.
+    pub fn settle_missing(&mut self, listed: &ObjectReference) {
+        let message = format!("Active job went missing: {}", listed.name);
+        self.events.push(Event::normal("MissingJob", message));
+        delist(&mut self.status, &listed.uid);
+    }
+}
+
+/// Compares the list with all cached Jobs of a CronJob.
 pub fn review<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Review<'a> {
     let mut review = Review { status: cron.status.clone(), ..Review::default() };
     for job in jobs {
         let is_listed = is_listed(&review.status, &job.metadata.uid);
-        // A Job that is there says that its start was made, whatever became of the note of it.
+        // The Job itself shows that its start was made, even if the status that said so was never written.
         let start = start_of(cron, job);
         let latest = &mut review.status.last_schedule_time;
         *latest = (*latest).max(start);
         let Some(end) = job.end() else {
             match start {
                 _ if is_listed => {}
-                Some(_) => review.status.active.push(entry(job)),
+                Some(_) => review.status.active.push(entry(&job.metadata)),
                 None => review.unlisted.push(job),
             }
             continue;
@@ -43,7 +63,7 @@ pub fn review<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Review<'a> {
         if is_listed {
             delist(&mut review.status, &job.metadata.uid);
             let message = format!("Saw completed job: {}, condition: {}", job.metadata.name, end.type_);
-            review.notices.push(Notice::normal("SawCompletedJob", message));
+            review.events.push(Event::normal("SawCompletedJob", message));
         }
         if job.has_succeeded() {
             let latest = &mut review.status.last_successful_time;
@@ -55,12 +75,12 @@ pub fn review<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Review<'a> {
     review
 }
 
-/// The status with the times that the Jobs tell of, and nothing else new.
-pub fn times_noted(cron: &CronJob, jobs: &[Arc<Job>]) -> CronJobStatus {
+/// The status with the times of the latest start and success among the Jobs, and nothing else new.
+pub fn with_times(cron: &CronJob, jobs: &[Arc<Job>]) -> CronJobStatus {
     CronJobStatus { active: cron.status.active.clone(), ..review(cron, jobs).status }
 }
 
-/// Whether the list has the Job with this identity.
+/// Whether the list has the Job with this uid.
 pub fn is_listed(status: &CronJobStatus, uid: &Uid) -> bool {
     status.active.iter().any(|listed| listed.uid == *uid)
 }
@@ -70,16 +90,16 @@ pub fn delist(status: &mut CronJobStatus, uid: &Uid) {
     status.active.retain(|listed| listed.uid != *uid);
 }
 
-/// A Job as the list names it.
-pub fn entry(job: &Job) -> ObjectReference {
+/// A Job as the list refers to it.
+pub fn entry(meta: &ObjectMeta) -> ObjectReference {
     let kind = Job::TYPE;
     ObjectReference {
         api_version: kind.api_version(),
         kind: kind.kind,
-        namespace: job.metadata.namespace.clone(),
-        name: job.metadata.name.clone(),
-        uid: job.metadata.uid.clone(),
-        resource_version: smol_str::format_smolstr!("{}", job.metadata.resource_version),
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        resource_version: smol_str::format_smolstr!("{}", meta.resource_version),
         ..ObjectReference::default()
     }
 }

@@ -1,11 +1,33 @@
-//! Which ended Jobs a CronJob has too many of. Pure.
+//! Which finished Jobs are beyond the history limits of a CronJob. Pure.
 
 use std::sync::Arc;
 
 use flyball_api::job::{COMPLETE, FAILED};
-use flyball_api::{CronJob, Job};
+use flyball_api::{CronJob, Job, Object};
+use flyball_client::Propagation;
+use flyball_runtime::{Effect, Event, Message, Refusals, Write, exactly};
 
-/// The ended Jobs beyond the limits, those that began first at the front.
+/// The deletions of surplus Jobs, each tagged with its Job. One that fails does not keep the others from being tried.
+pub fn deletions<'a>(surplus: &[&'a Job]) -> Option<Effect<&'a Job>> {
+    let delete = |job: &&'a Job| {
+        let options = exactly(&job.metadata).propagation(Propagation::Background);
+        deletion(Write::delete_with::<Job>(job.key(), options))
+            .why("more Jobs have ended than are to be kept")
+            .tag(*job)
+    };
+    (!surplus.is_empty()).then(|| Effect::each(surplus.iter().map(delete)).into())
+}
+
+/// The deletion of a Job with its events. That the Job is gone is a failure, too, as with upstream.
+pub(super) fn deletion(write: Write) -> Write {
+    write
+        .accept_only(Refusals::NONE)
+        .on_success(Event::normal("SuccessfulDelete", Message::ThenName("Deleted job ".into())))
+        // Upstream: cronjob_controllerv2.go, deleteJob: the text says so although it was not.
+        .on_failure(Event::warning("FailedDelete", Message::ThenError("Deleted job: ".into())))
+}
+
+/// The finished Jobs beyond the limits, those that began first at the front.
 pub fn surplus<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Vec<&'a Job> {
     let limits =
         [(COMPLETE, cron.spec.successful_jobs_history_limit), (FAILED, cron.spec.failed_jobs_history_limit)];

@@ -1,4 +1,4 @@
-//! What must hold for every decision, every clean-up and every status, whatever the snapshot; for tables and
+//! What must hold for every plan, every clean-up and every status, whatever the snapshot; for tables and
 //! properties alike.
 
 use std::sync::Arc;
@@ -7,60 +7,76 @@ use flyball_api::cron_job::CronJobStatus;
 use flyball_api::job::{COMPLETE, FAILED};
 use flyball_api::time::SignedDuration;
 use flyball_api::{CronJob, Job, Timestamp, Uid};
+use flyball_runtime::Plan;
 use rustc_hash::FxHashSet;
 
 use super::missed::MARGIN;
-use super::plan::{Decision, schedule};
+use super::plan::schedule;
 use super::schedule::Schedule;
 use super::template::job_name;
 use super::zone::Zone;
 
-/// Checks a decision against what it was made from.
+/// Checks a plan against what it was made from.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check_decision(
+pub fn check_plan(
     cron: &CronJob,
     now: Timestamp,
     local: &Zone,
-    decision: &Decision,
+    plan: &Plan<Option<Timestamp>>,
 ) -> Result<(), String> {
-    let spec = &cron.spec;
+    let (spec, active) = (&cron.spec, &cron.status.active);
     let is_idle = spec.suspend == Some(true) || cron.metadata.is_deleting();
     let zone_is_known = spec.time_zone.as_ref().is_none_or(|name| Zone::load(name, local).is_ok());
     let schedule = schedule(cron, local).ok().filter(|_| zone_is_known);
     let next = schedule.as_ref().and_then(|schedule| schedule.next(now));
-    let rules = match decision {
-        // A schedule that can be read and fires some time is never forgotten.
-        Decision::Rest => vec![("rests for a reason", is_idle || next.is_none())],
-        Decision::Wait(wait) => {
-            let wakes = SignedDuration::try_from(*wait).ok().and_then(|wait| now.checked_add(wait).ok());
-            let latest = next.and_then(|next| next.checked_add(MARGIN).ok());
-            vec![
-                ("nothing is awaited while suspended", !is_idle),
-                ("wakes in the future", !wait.is_zero()),
-                ("wakes no later than at the next start", wakes <= latest && latest.is_some()),
-            ]
-        }
-        Decision::Start(start) => {
-            let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
-            let is_late = deadline.is_some_and(|deadline| now.duration_since(*start) > deadline);
-            let name = job_name(cron, *start);
-            vec![
-                ("nothing is started while suspended", !is_idle),
-                ("nothing is started before its time", *start <= now),
-                ("nothing is started past its deadline", !is_late),
-                ("only what the schedule has", schedule.is_some_and(|schedule| fires_at(&schedule, *start))),
-                ("no start twice", cron.status.last_schedule_time.is_none_or(|last| last < *start)),
-                ("no Job twice", cron.status.active.iter().all(|job| job.name != name)),
-                (
-                    "none beside another, if that is forbidden",
-                    spec.concurrency_policy != "Forbid" || cron.status.active.is_empty(),
-                ),
-            ]
-        }
-    };
-    broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: at {now}, decided {decision:?}")))
+    let writes = plan.writes();
+    let deleted = writes.iter().filter(|write| write.tag.is_none()).count();
+    let mut rules = vec![
+        ("nothing is started or awaited while suspended", !is_idle || is_at_rest(plan)),
+        ("rests for a reason", !is_at_rest(plan) || is_idle || next.is_none()),
+        ("either a start or a wait", writes.is_empty() || plan.requeue.is_none()),
+        ("Jobs are deleted only for a start, before it", deleted == 0 || deleted + 1 == writes.len()),
+        ("all active Jobs are replaced, or none", deleted == 0 || deleted == active.len()),
+        ("only Replace replaces", deleted == 0 || spec.concurrency_policy == "Replace"),
+    ];
+    if let Some(wait) = plan.requeue {
+        let wakes = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
+        let latest = next.and_then(|next| next.checked_add(MARGIN).ok());
+        rules.extend([
+            ("wakes in the future", !wait.is_zero()),
+            ("wakes no later than at the next start", wakes <= latest && latest.is_some()),
+            ("says what it waits for", !plan.waiting.is_empty()),
+        ]);
+    }
+    if let Some(start) = start_of(plan) {
+        let deadline = spec.starting_deadline_seconds.map(SignedDuration::from_secs);
+        let is_late = deadline.is_some_and(|deadline| now.duration_since(start) > deadline);
+        let name = job_name(cron, start);
+        rules.extend([
+            ("nothing is started before its time", start <= now),
+            ("nothing is started past its deadline", !is_late),
+            ("only what the schedule has", schedule.is_some_and(|schedule| fires_at(&schedule, start))),
+            ("no start twice", cron.status.last_schedule_time.is_none_or(|last| last < start)),
+            ("no Job twice", active.iter().all(|job| job.name != name)),
+            (
+                "none beside another, if that is forbidden",
+                spec.concurrency_policy != "Forbid" || active.is_empty(),
+            ),
+        ]);
+    }
+    broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: at {now}, planned {plan}")))
+}
+
+/// The start that a plan makes, if any.
+pub fn start_of(plan: &Plan<Option<Timestamp>>) -> Option<Timestamp> {
+    plan.writes().last().and_then(|write| write.tag)
+}
+
+/// Whether a plan neither starts a Job nor waits for the next start.
+fn is_at_rest(plan: &Plan<Option<Timestamp>>) -> bool {
+    plan.requeue.is_none() && plan.writes().is_empty()
 }
 
 /// Checks which ended Jobs go.

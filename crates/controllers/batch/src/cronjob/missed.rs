@@ -44,14 +44,19 @@ pub fn due(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Result<Due, N
     latest(cron, schedule, now, cron.spec.starting_deadline_seconds)
 }
 
-/// How long until the next start.
-pub fn wait(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Duration {
+/// The next start.
+pub fn next_start(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Option<Timestamp> {
     let from = match latest(cron, schedule, now, None) {
         Ok(Due { start: Some(start), .. }) => start,
         Ok(Due { since, missed: Missed::None, .. }) => since,
         _ => now,
     };
-    let next = schedule.next(from).and_then(|next| next.checked_add(MARGIN).ok());
+    schedule.next(from)
+}
+
+/// How long until shortly after the next start.
+pub fn wait(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Duration {
+    let next = next_start(cron, schedule, now).and_then(|next| next.checked_add(MARGIN).ok());
     next.and_then(|next| Duration::try_from(next.duration_since(now)).ok()).unwrap_or_default()
 }
 

@@ -4,11 +4,11 @@
 //!   deadline has passed or Jobs that still run forbid it; of the Jobs that have ended as many are kept as asked
 //!   for. A start that was missed is made up for once. No start is made twice: its time is its Job's name.
 //! - **Watches** CronJobs and Jobs. **Writes** Jobs (create, delete) and the whole `status` of its CronJobs.
-//! - In reading order: [`schedule`] reads what users write, [`next`] says when that is, [`missed`] what is due,
-//!   [`plan`] decides; [`active`] and [`history`] look after the Jobs that were started.
-//! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by their controller's identity and not by
-//!   its name, and a Job is deleted by its identity, too. A Job that was made and not noted before a crash is
-//!   noted afterwards, by its own name; upstream calls it unexpected, and may start another beside it.
+//! - In reading order: [`schedule`] parses the schedule, [`next`] says when it fires, [`missed`] which start is due,
+//!   [`plan`] decides; [`active`] and [`history`] look after the Jobs that were started, [`status`] reports them.
+//! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by the uid of their controller and not by its
+//!   name, and a Job is deleted by its uid, too. A Job that was created but not listed before a crash is listed
+//!   afterwards, by its own name; upstream calls it unexpected, and may start another beside it.
 
 pub mod active;
 pub mod history;
@@ -17,6 +17,7 @@ pub mod missed;
 pub mod next;
 pub mod plan;
 pub mod schedule;
+pub mod status;
 mod sync;
 pub mod template;
 #[cfg(test)]
@@ -34,7 +35,7 @@ use flyball_runtime::{Context, StartError, Tasks, priority};
 use triggers::When;
 use zone::Zone;
 
-/// The name under which the controller runs and tells events.
+/// The name under which the controller runs and records events.
 pub const NAME: &str = "cronjob-controller";
 
 /// Sets the controller up.
@@ -48,10 +49,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| match triggers::cron_changed(change, cx.clock.now(), &local) {
             When::Now => queue.add(change.key(), priority(change.origin)),
             When::After(delay) => queue.add_after(change.key(), delay),
-            When::Never(notice) => {
-                let about = ObjectRef::of(&**change.object());
-                cx.events.record(&about, notice.kind, notice.reason, notice.message, vec![]);
-            }
+            When::Never(event) => event.record(&cx.events, &ObjectRef::of(&**change.object())),
         }
     });
     tasks.feed(&jobs, &queue, {

@@ -1,114 +1,118 @@
-//! Whether a CronJob starts a Job now, and what to tell. Pure.
+//! Whether a CronJob starts a Job now. Pure.
 
-use std::time::Duration;
+use flyball_api::{CronJob, Job, Key, Object, Timestamp};
+use flyball_client::{DeleteOptions, Propagation};
+use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use smol_str::format_smolstr;
 
-use flyball_api::{CronJob, Timestamp};
-use flyball_runtime::events::EventType;
-
-use super::missed::{Missed, due, is_same_start, wait};
+use super::history::deletion;
+use super::missed::{Missed, due, is_same_start, next_start, wait};
 use super::schedule::{InvalidSchedule, Schedule};
-use super::template::job_name;
+use super::template::{self, job_name};
 use super::zone::Zone;
 
-/// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing, until the CronJob changes.
-    Rest,
-    /// Nothing, for this long.
-    Wait(Duration),
-    /// Start the Job of this time.
-    Start(Timestamp),
+/// Starts a Job if one is due, with the status as it should be by now. The creation is tagged with the start; the
+/// deletions of Jobs that it replaces have no tag.
+pub fn plan(cron: &CronJob, now: Timestamp, local: &Zone) -> Plan<Option<Timestamp>> {
+    let mut events = vec![];
+    let plan = decide(cron, now, local, &mut events);
+    let effects = events.into_iter().map(Effect::Event).chain(plan.effects).collect();
+    Plan { effects, ..plan }
 }
 
-/// Something to tell about a CronJob.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
-    /// Whether it is a warning.
-    pub kind: EventType,
-    /// In a word.
-    pub reason: &'static str,
-    /// In a sentence.
-    pub message: String,
-}
-
-impl Notice {
-    /// Ordinary business.
-    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { kind: EventType::Normal, reason, message: message.into() }
-    }
-
-    /// Something a person should look at.
-    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { kind: EventType::Warning, reason, message: message.into() }
-    }
-}
-
-/// Decides, with the status as it should be by now.
-pub fn plan(cron: &CronJob, now: Timestamp, local: &Zone) -> (Decision, Vec<Notice>) {
-    let mut notices = vec![];
-    let decision = decide(cron, now, local, &mut notices);
-    (decision, notices)
-}
-
-fn decide(cron: &CronJob, now: Timestamp, local: &Zone, notices: &mut Vec<Notice>) -> Decision {
-    let spec = &cron.spec;
+fn decide(cron: &CronJob, now: Timestamp, local: &Zone, events: &mut Vec<Event>) -> Plan<Option<Timestamp>> {
+    let (spec, active) = (&cron.spec, &cron.status.active);
     if cron.metadata.is_deleting() {
-        return Decision::Rest;
+        return Plan::default();
     }
-    if let Some(Err(error)) = spec.time_zone.as_ref().map(|name| Zone::load(name, local)) {
-        let name = spec.time_zone.as_deref().unwrap_or_default();
-        notices.push(Notice::warning("UnknownTimeZone", format!("invalid timeZone: {name:?}: {error}")));
-        return Decision::Rest;
-    }
+    let name = spec.time_zone.as_deref().unwrap_or_default();
+    let zone = match Zone::load(name, local) {
+        Ok(zone) => zone,
+        Err(error) => {
+            events.push(Event::warning("UnknownTimeZone", format!("invalid timeZone: {name:?}: {error}")));
+            return Plan::default();
+        }
+    };
     if spec.suspend == Some(true) {
-        return Decision::Rest;
+        return Plan::default().waiting_for([Waiting::on::<CronJob>(&cron.key(), "to be resumed")]);
     }
-    notices.extend(zone_in_schedule(cron));
+    events.extend(zone_in_schedule(cron));
     let text = &spec.schedule;
     let schedule = match schedule(cron, local) {
         Ok(schedule) => schedule,
         Err(error) => {
             let message = format!("unparseable schedule: {text:?} : {error}");
-            notices.push(Notice::warning("UnparseableSchedule", message));
-            return Decision::Rest;
+            events.push(Event::warning("UnparseableSchedule", message));
+            return Plan::default();
         }
     };
     let due = match due(cron, &schedule, now) {
         Ok(due) => due,
         Err(error) => {
-            notices.push(Notice::warning("InvalidSchedule", format!("invalid schedule: {text} : {error}")));
-            return Decision::Rest;
+            events.push(Event::warning("InvalidSchedule", format!("invalid schedule: {text} : {error}")));
+            return Plan::default();
         }
     };
-    let later = || Decision::Wait(wait(cron, &schedule, now));
+    let later = || wait_for_next(cron, &schedule, now);
     let Some(start) = due.start else { return later() };
     if due.missed == Missed::Many {
         let message =
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-        notices.push(Notice::warning("TooManyMissedTimes", message));
+        events.push(Event::warning("TooManyMissedTimes", message));
     }
-    if spec
-        .starting_deadline_seconds
-        .is_some_and(|deadline| now.duration_since(start).as_secs_f64() > deadline as f64)
-    {
+    let late = now.duration_since(start).as_secs_f64();
+    if spec.starting_deadline_seconds.is_some_and(|deadline| late > deadline as f64) {
         let start = start.strftime("%a, %d %b %Y %H:%M:%S +0000");
-        notices
-            .push(Notice::warning("MissSchedule", format!("Missed scheduled time to start a job: {start}")));
+        events.push(Event::warning("MissSchedule", format!("Missed scheduled time to start a job: {start}")));
         return later();
     }
     let name = job_name(cron, start);
-    let is_active =
-        cron.status.active.iter().any(|job| job.name == name && job.namespace == cron.metadata.namespace);
+    let is_active = active.iter().any(|job| job.name == name && job.namespace == cron.metadata.namespace);
     if is_active || is_same_start(cron.status.last_schedule_time, start) {
         return later();
     }
-    if spec.concurrency_policy == "Forbid" && !cron.status.active.is_empty() {
+    if let (Some(job), "Forbid") = (active.first(), spec.concurrency_policy.as_str()) {
         let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-        notices.push(Notice::normal("JobAlreadyActive", message));
-        return later();
+        events.push(Event::normal("JobAlreadyActive", message));
+        let key = Key::new(job.namespace.as_str(), job.name.as_str());
+        return later().waiting_for([Waiting::on::<Job>(&key, "to finish")]);
     }
-    Decision::Start(start)
+    Plan::of(replacements(cron).chain([creation(cron, start, &zone)]))
+}
+
+/// What is left after a start: to wait for the next one.
+pub fn after_start(cron: &CronJob, now: Timestamp, local: &Zone) -> Plan {
+    schedule(cron, local).map_or_else(|_| Plan::default(), |schedule| wait_for_next(cron, &schedule, now))
+}
+
+fn wait_for_next<T>(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Plan<T> {
+    let next = next_start(cron, schedule, now).map(|next| Waiting::until(next, "when the next Job is due"));
+    Plan::after(wait(cron, schedule, now)).waiting_for(next)
+}
+
+/// The deletions of the active Jobs that a new one replaces. Each is read first, as the list may be stale.
+fn replacements(cron: &CronJob) -> impl Iterator<Item = Write<Option<Timestamp>>> {
+    let replaced = cron.status.active.iter().filter(|_| cron.spec.concurrency_policy == "Replace");
+    replaced.map(|listed| {
+        let key = Key::new(listed.namespace.as_str(), listed.name.as_str());
+        let options = DeleteOptions::default().propagation(Propagation::Background);
+        let unreadable = Event::warning("FailedGet", Message::ThenError("Get job: ".into()));
+        deletion(Write::delete_live::<Job>(key, options, unreadable))
+            .why("the next start is due and takes its place")
+            .tag(None)
+    })
+}
+
+/// The creation of the Job of one start. It may exist, if the controller crashed before it could write the status; and
+/// nothing can be created in a namespace that is being deleted, and the CronJob with it.
+fn creation(cron: &CronJob, start: Timestamp, zone: &Zone) -> Write<Option<Timestamp>> {
+    let key = Key::new(cron.metadata.namespace.as_str(), job_name(cron, start));
+    Write::create::<Job>(key, template::job(cron, start, zone))
+        .why(format_smolstr!("a start is due at {start}"))
+        .accept(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
+        .on_success(Event::normal("SuccessfulCreate", Message::ThenName("Created job ".into())))
+        .on_failure(Event::warning("FailedCreate", Message::ThenError("Error creating job: ".into())))
+        .tag(Some(start))
 }
 
 /// The schedule of a CronJob. A zone in the schedule's own text goes before `spec.timeZone`.
@@ -125,13 +129,13 @@ pub fn schedule(cron: &CronJob, local: &Zone) -> Result<Schedule, InvalidSchedul
     }
 }
 
-fn zone_in_schedule(cron: &CronJob) -> Option<Notice> {
+fn zone_in_schedule(cron: &CronJob) -> Option<Event> {
     let schedule = &cron.spec.schedule;
     schedule.contains("TZ").then(|| {
         let page = "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/";
         let message = format!(
             "CRON_TZ or TZ used in schedule {schedule:?} is not officially supported, see {page} for more details"
         );
-        Notice::warning("UnsupportedSchedule", message)
+        Event::warning("UnsupportedSchedule", message)
     })
 }

@@ -4,35 +4,31 @@ use flyball_api::{CronJob, Job, Timestamp};
 use flyball_common::claim::controller_reference;
 use serde_json::{Map, Value, json};
 
-use super::zone::{UnknownZone, Zone};
+use super::zone::Zone;
 
-/// When a Job was due, as opposed to when it was made.
+/// When a Job was due, as opposed to when it was created.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// The name of the Job of one start. It follows from the start, so that no start can be made twice.
+/// The name of the Job of one start. It is derived from the start, so that no start can be made twice.
 pub fn job_name(cron: &CronJob, start: Timestamp) -> String {
     format!("{}-{}", cron.metadata.name, start.as_second() / 60)
 }
 
-/// The start that a Job of this CronJob was made for, if it says so and has the name of that start.
+/// The start for which a Job of this CronJob was created, if its annotation and its name agree on it.
 pub fn start_of(cron: &CronJob, job: &Job) -> Option<Timestamp> {
     let start: Timestamp = job.metadata.annotations.get(SCHEDULED)?.parse().ok()?;
     (job.metadata.name == job_name(cron, start)).then_some(start)
 }
 
-/// The Job of one start.
-///
-/// # Errors
-/// The CronJob's time zone is none.
-pub fn job(cron: &CronJob, start: Timestamp, local: &Zone) -> Result<Value, UnknownZone> {
-    let zone = Zone::load(cron.spec.time_zone.as_deref().unwrap_or_default(), local)?;
+/// The Job of one start, whose time is written in `zone`.
+pub fn job(cron: &CronJob, start: Timestamp, zone: &Zone) -> Value {
     let template = &cron.spec.job_template;
     let text = |pairs: &flyball_api::Labels| {
         pairs.iter().map(|(key, value)| (key.to_owned(), value.into())).collect::<Map<String, Value>>()
     };
     let mut annotations = text(&template.metadata.annotations);
     annotations.insert(SCHEDULED.to_owned(), zone.format(start).into());
-    Ok(json!({
+    json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
@@ -43,5 +39,5 @@ pub fn job(cron: &CronJob, start: Timestamp, local: &Zone) -> Result<Value, Unkn
             "ownerReferences": [controller_reference(cron)],
         },
         "spec": template.spec,
-    }))
+    })
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use flyball_api::{CronJob, Job, Key, Timestamp};
 use flyball_cache::{Change, Origin, Store};
+use flyball_runtime::Event;
 
 use super::missed::wait;
-use super::plan::{Notice, schedule};
+use super::plan::schedule;
 use super::zone::Zone;
 
 /// When to look at a CronJob that has changed.
@@ -17,8 +18,8 @@ pub enum When {
     Now,
     /// At its next start: only the schedule has changed.
     After(Duration),
-    /// Not before it changes again: its schedule cannot be read.
-    Never(Notice),
+    /// Not before it changes again: its schedule cannot be parsed.
+    Never(Event),
 }
 
 /// What a change of a CronJob asks for.
@@ -31,7 +32,7 @@ pub fn cron_changed(change: &Change<'_, CronJob>, now: Timestamp, local: &Zone) 
         Ok(schedule) => When::After(wait(new, &schedule, now)),
         Err(_) => {
             let message = format!("unparseable schedule for cronjob: {}", new.spec.schedule);
-            When::Never(Notice::warning("UnParseableCronJobSchedule", message))
+            When::Never(Event::warning("UnParseableCronJobSchedule", message))
         }
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use flyball_api::Job;
 use flyball_api::job::JobStatus;
-use flyball_runtime::Metrics;
 use flyball_runtime::metrics::{Family, Stability};
+use flyball_runtime::{Metrics, Outcome};
 
 use super::indexes::Indexes;
+use super::plan::PodWrite;
 use super::status::Report;
 use super::tally::Tally;
-use super::verdict::{End, Result};
+use super::verdict::{End, Verdict};
 
 const SYNC_DURATION: Family = Family::histogram(
     "job_controller_job_sync_duration_seconds",
@@ -92,7 +93,7 @@ pub(super) fn tracked(metrics: &Metrics, was: bool, is: bool) {
 
 /// A Job has ended.
 pub(super) fn finished(metrics: &Metrics, job: &Job, end: &End) {
-    let result = if end.result == Result::Success { "succeeded" } else { "failed" };
+    let result = if end.verdict == Verdict::Succeeded { "succeeded" } else { "failed" };
     metrics.counter(&FINISHED, &[mode(job), result, &end.reason]).inc();
 }
 
@@ -103,15 +104,19 @@ pub(super) fn handled(metrics: &Metrics, report: &Report<'_>) {
     }
 }
 
-/// Pods were made, or not.
-pub(super) fn created(metrics: &Metrics, job: &Job, tally: &Tally<'_>, made: usize, refused: usize) {
+/// Pods were created, or could not be.
+pub(super) fn created(metrics: &Metrics, job: &Job, tally: &Tally<'_>, outcome: &Outcome<PodWrite<'_>>) {
+    let is_creation = |tag: &PodWrite<'_>| matches!(tag, PodWrite::Create(_));
+    let made = outcome.done.iter().filter(|done| is_creation(&done.tag)).count();
+    // However many fail at once, it counts as one failed attempt.
+    let refused = outcome.failures.iter().any(|failure| failure.tag.as_ref().is_none_or(is_creation));
     let only_failed = job.spec.pod_replacement_policy.as_deref() == Some("Failed");
     let reason = match (tally.failed > 0, tally.terminating > 0) {
         (true, _) if only_failed => "recreate_failed",
         (false, false) => "new",
         _ => "recreate_terminating_or_failed",
     };
-    for (status, count) in [("succeeded", made), ("failed", refused)] {
+    for (status, count) in [("succeeded", made), ("failed", usize::from(refused))] {
         if count > 0 {
             metrics.counter(&PODS_MADE, &[reason, status]).add(count as u64);
         }

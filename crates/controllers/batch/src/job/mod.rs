@@ -1,15 +1,16 @@
 //! Runs pods until enough of them have succeeded.
 //!
 //! - **Promise**: a Job has as many active pods as its parallelism and what is left to do ask for, at most one for
-//!   each index; each pod that ends is counted once, whatever crashes in between ([`status`]); and a Job that
-//!   has succeeded or failed ([`verdict`]) says so once all of its pods have ended.
+//!   each index; each pod that ends is counted once, whatever crashes in between ([`status`], [`conclusion`]); and a Job
+//!   that has succeeded or failed ([`verdict`]) says so once all of its pods have ended.
 //! - **Watches** Jobs and Pods. **Writes** pods (create, delete, owner reference, tracking finalizer) and the whole
-//!   `status` of its Jobs, nothing else. A Job whose `managedBy` names somebody else is left alone.
+//!   `status` of its Jobs, nothing else. A Job whose `managedBy` names another controller is left alone.
 //! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
 //! - Upstream: `pkg/controller/job`. What differs: the write barrier stands for expectations of pods and of
 //!   finalizers. Left out: `WorkloadWithJob` (alpha, off by default).
 
 pub mod backoff;
+pub mod conclusion;
 pub mod failure_policy;
 pub mod indexes;
 pub mod invariants;
@@ -39,10 +40,10 @@ use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use triggers::{Orphans, Urgency};
 
-/// The name under which the controller runs and tells events.
+/// The name under which the controller runs and records events.
 pub const NAME: &str = "job-controller";
 
-/// What `spec.managedBy` says when it means us.
+/// The value of `spec.managedBy` that stands for this controller.
 const OURS: &str = "kubernetes.io/job-controller";
 
 /// Changes of pods wait this long, so that many of them cost one sync.
@@ -52,7 +53,7 @@ const BATCH_PERIOD: Duration = Duration::from_secs(1);
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60), rate: 0.0, burst: 0.0 };
 
-/// Who looks after the Job, if it is not us.
+/// The other controller that manages the Job, if one does.
 fn managed_elsewhere(job: &Job) -> Option<&str> {
     job.spec.managed_by.as_deref().filter(|name| *name != OURS)
 }
@@ -103,8 +104,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         }
     });
     let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
-    let liberator = orphans::Liberator { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone() };
-    tasks.workers(&orphans, workers, Arc::new(liberator));
+    let releaser = orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone() };
+    tasks.workers(&orphans, workers, Arc::new(releaser));
     let controller = sync::Controller { cx, jobs, pods, backoffs: Default::default() };
     tasks.workers(&queue, workers, Arc::new(controller));
     Ok(())

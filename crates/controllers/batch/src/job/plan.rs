@@ -1,37 +1,42 @@
-//! Which pods to make or delete next. Pure.
+//! Which pods to create or delete next. Pure.
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
+use flyball_api::{Job, Object, Timestamp};
+use flyball_client::Patch;
+use flyball_common::claim::controller_reference;
+use flyball_common::pods;
 use flyball_common::spare::Usefulness;
+use flyball_runtime::plan::Body;
+use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write};
+use serde_json::json;
+use smol_str::{SmolStr, format_smolstr};
 
 use super::backoff::{self, finished_at};
 use super::indexes::Indexes;
 use super::tally::{Tally, all_failures};
-use super::verdict::End;
-use super::view::{View, completion_index, earlier_failures, number};
+use super::verdict::{End, time_to_deadline};
+use super::view::{TRACKING_FINALIZER, View, completion_index, earlier_failures};
+use super::{BATCH_PERIOD, template};
 
-/// Most pods that one sync makes or deletes, so that one huge Job cannot starve the others.
+/// Most pods that one sync creates or deletes, so that one huge Job cannot starve the others.
 pub const BURST: usize = 500;
 
-/// What is to be done about the pods. Never both making and deleting.
-#[derive(Debug, PartialEq)]
-pub enum Step<'a> {
-    /// Nothing: the numbers are right, or the Job is being deleted.
-    Nothing,
-    /// The Job has ended: delete these pods, which still count.
-    Stop(Vec<&'a Pod>),
-    /// Delete these pods and do not count them: there are too many, or the Job is suspended.
-    Discard(Vec<&'a Pod>),
-    /// Make these.
-    Create(Vec<NewPod>),
-    /// Make some after this long: the last failure is too fresh.
-    Wait(Duration),
+/// What a write of a plan does.
+#[derive(Debug, Clone, Copy)]
+pub enum PodWrite<'a> {
+    /// Creates a pod.
+    Create(NewPod),
+    /// Removes the tracking finalizer of a pod that is not to count.
+    Release(&'a Pod),
+    /// Deletes a pod.
+    Delete(&'a Pod),
 }
 
-/// A pod to make.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// A pod to create.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NewPod {
     /// Its index.
     pub index: Option<u32>,
@@ -39,28 +44,133 @@ pub struct NewPod {
     pub failures: Option<(i32, i32)>,
 }
 
-/// The next step.
-pub fn plan<'a>(view: &View<'a>, tally: &Tally<'a>, end: Option<&End>) -> Step<'a> {
-    if end.is_some() {
-        return Step::Stop(tally.active.clone());
-    }
+/// A plan, and what metrics call a sync that carries it out.
+type Named<'a> = (&'static str, Plan<PodWrite<'a>>);
+
+/// The event about a Job that cannot be reconciled, as its completion mode is unknown.
+pub fn unknown_mode(job: &Job) -> Option<Event> {
+    let is_known = matches!(job.spec.completion_mode.as_deref(), None | Some("NonIndexed" | "Indexed"));
+    let message = "Skipped Job sync because completion mode is unknown";
+    (!is_known).then(|| Event::warning("UnknownCompletionMode", message))
+}
+
+/// The writes that bring the pods to what the Job asks for; never both creations and deletions. `end` says that the Job
+/// has ended.
+pub fn plan<'a>(view: &View<'a>, tally: &Tally<'a>, end: Option<&End>) -> Named<'a> {
+    let (name, plan) = match end {
+        Some(end) => ("reconciling", stop(tally, end)),
+        None => running(view, tally),
+    };
+    let deadline = if end.is_none() { time_to_deadline(view) } else { None };
+    let requeue = plan.requeue.into_iter().chain(deadline).min();
+    let waiting: Vec<_> = plan.waiting.into_iter().chain(waiting(view, tally, end)).collect();
+    (name, Plan { requeue, waiting, ..plan })
+}
+
+/// The plan for a Job that has not ended.
+fn running<'a>(view: &View<'a>, tally: &Tally<'a>) -> Named<'a> {
     if view.job.metadata.is_deleting() {
-        return Step::Nothing;
-    }
-    if view.job.spec.is_suspended() {
-        return Step::Discard(surplus(view, tally, tally.active.len()));
+        return ("reconciling", Plan::default());
     }
     let (have, want) = (tally.active.len(), wanted(view, tally));
+    if view.job.spec.is_suspended() {
+        let why = SmolStr::new_static("the Job is suspended");
+        return ("pods_deleted", discard(view, &surplus(view, tally, have), &why));
+    }
     let mut surplus = surplus(view, tally, have.saturating_sub(want));
     if !surplus.is_empty() {
         surplus.truncate(BURST);
-        return Step::Discard(surplus);
+        return ("pods_deleted", discard(view, &surplus, &why(view, tally)));
     }
     let ending =
         if view.replaces_only_failed() { usize::try_from(tally.terminating).unwrap_or(0) } else { 0 };
-    match want.saturating_sub(have + ending).min(BURST) {
-        0 => Step::Nothing,
-        count => create(view, tally, count),
+    let (new, wait) = due(view, tally, want.saturating_sub(have + ending).min(BURST));
+    match wait {
+        _ if !new.is_empty() => ("pods_created", Plan::of([create(view, tally, &new)])),
+        None => ("tracking", Plan::default()),
+        Some(wait) => {
+            let time = view.now.checked_add(wait).unwrap_or(Timestamp::MAX);
+            let waiting = Waiting::until(time, "when a failed pod is replaced");
+            ("pods_created", Plan::after(wait.max(BATCH_PERIOD)).waiting_for([waiting]))
+        }
+    }
+}
+
+/// Deletes the active pods of a Job that has ended. They keep their finalizer until they are counted.
+fn stop<'a>(tally: &Tally<'a>, end: &End) -> Plan<PodWrite<'a>> {
+    let why = format_smolstr!("the Job has ended: {}", end.message);
+    at_once(tally.active.iter().map(|pod| pods::deletion(pod, &why).tag(PodWrite::Delete(pod))))
+}
+
+/// Deletes pods without counting them: the finalizer goes first, also one that came with adoption in this sync.
+fn discard<'a>(view: &View<'a>, pods: &[&'a Pod], why: &SmolStr) -> Plan<PodWrite<'a>> {
+    at_once(pods.iter().map(|pod| {
+        let release = view.is_tracked(pod).then(|| release(pod, why).tag(PodWrite::Release(pod)));
+        let delete = pods::deletion(pod, why).tag(PodWrite::Delete(pod));
+        Effect::sequence(release.into_iter().chain([delete]))
+    }))
+}
+
+fn at_once<'a>(effects: impl Iterator<Item = impl Into<Effect<PodWrite<'a>>>>) -> Plan<PodWrite<'a>> {
+    let mut effects = effects.peekable();
+    let has_some = effects.peek().is_some();
+    Plan::of(has_some.then(|| Effect::concurrent(effects)))
+}
+
+/// Removes the tracking finalizer of a pod, which may be gone. Where another pod has taken its name, the server reports a
+/// conflict, and the cache will catch up.
+pub(super) fn release(pod: &Pod, why: &str) -> Write {
+    let patch = json!({"metadata": {
+        "uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
+    }});
+    Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).why(why).accept(Refusals::GONE)
+}
+
+fn create<'a>(view: &View<'a>, tally: &Tally<'a>, new: &[NewPod]) -> Effect<PodWrite<'a>> {
+    let (job, key, why) = (view.job, view.job.key(), why(view, tally));
+    // Pods with an index have a label for it.
+    if job.spec.template.metadata.labels.is_empty() && !view.is_indexed() {
+        return Effect::Fail(pods::NO_LABELS.into());
+    }
+    let common = template::common(job, &controller_reference(job));
+    let shared = Body::new(&common);
+    let create = |new: &NewPod| {
+        let write = match new.index {
+            None => pods::creation(&key, shared.clone(), &why),
+            Some(index) => {
+                let body = Body::new(&template::pod(job, &common, new));
+                let mut write = pods::creation(&key, body, &why);
+                write.key.name = format_smolstr!("{}*", template::prefix(&key.name, index));
+                write
+            }
+        };
+        write.tag(PodWrite::Create(*new))
+    };
+    Effect::slow_start(new.iter().map(create)).into()
+}
+
+/// The reason of creations and deletions, for the decision log.
+fn why(view: &View<'_>, tally: &Tally<'_>) -> SmolStr {
+    let (have, want) = (tally.active.len(), wanted(view, tally));
+    let Tally { succeeded, failed, .. } = tally;
+    format_smolstr!("{have} active pods, {want} wanted; {succeeded} succeeded, {failed} failed")
+}
+
+/// What a Job waits for, besides the time at which a failed pod is replaced: a pod.
+fn waiting(view: &View<'_>, tally: &Tally<'_>, end: Option<&End>) -> Option<Waiting> {
+    let pod = |pod: &Pod, until| Waiting::on::<Pod>(&pod.key(), until);
+    let terminating = view.pods.iter().find(|pod| pod.is_terminating());
+    let active = tally.active.first();
+    if end.is_some() {
+        let ending = terminating.map(|pod| &**pod).or(active.copied())?;
+        return Some(pod(ending, "to terminate"));
+    }
+    if view.job.spec.is_suspended() {
+        return Some(Waiting::on::<Job>(&view.job.key(), "to be resumed"));
+    }
+    match terminating.filter(|_| view.replaces_only_failed()) {
+        Some(ending) => Some(pod(ending, "to terminate")),
+        None => active.map(|active| pod(active, "to finish")),
     }
 }
 
@@ -76,15 +186,16 @@ pub fn wanted(view: &View<'_>, tally: &Tally<'_>) -> usize {
     usize::try_from(wanted).unwrap_or(0)
 }
 
-fn create<'a>(view: &View<'a>, tally: &Tally<'a>, count: usize) -> Step<'a> {
-    let Some(indexes) = &tally.indexes else {
-        let wait = tally.backoff.remaining(view.now);
-        return if wait.is_zero() { Step::Create(vec![NewPod::default(); count]) } else { Step::Wait(wait) };
-    };
+/// At most `count` pods that may be created now; if there are none, how long until there is one.
+fn due(view: &View<'_>, tally: &Tally<'_>, count: usize) -> (Vec<NewPod>, Option<Duration>) {
     let wait = tally.backoff.remaining(view.now);
-    if view.limit_per_index().is_none() && !wait.is_zero() {
-        return Step::Wait(wait);
+    if count == 0 {
+        return (vec![], None);
     }
+    if view.limit_per_index().is_none() && !wait.is_zero() {
+        return (vec![], Some(wait));
+    }
+    let Some(indexes) = &tally.indexes else { return (vec![NewPod::default(); count], None) };
     let mut waits = vec![];
     let mut new = vec![];
     for index in free_indexes(view, tally, count) {
@@ -98,11 +209,7 @@ fn create<'a>(view: &View<'a>, tally: &Tally<'a>, count: usize) -> Step<'a> {
             wait => waits.push(wait),
         }
     }
-    match waits.into_iter().min() {
-        Some(wait) if new.is_empty() => Step::Wait(wait),
-        _ if new.is_empty() => Step::Nothing,
-        _ => Step::Create(new),
-    }
+    (new, waits.into_iter().min())
 }
 
 /// What is left of the wait after the failure of an index's last pod.
@@ -161,30 +268,4 @@ fn surplus<'a>(view: &View<'a>, tally: &Tally<'a>, count: usize) -> Vec<&'a Pod>
 
 fn by_usefulness(one: &Pod, two: &Pod) -> Ordering {
     Usefulness::of(one, 0).cmp_plainly(&Usefulness::of(two, 0))
-}
-
-impl Step<'_> {
-    /// How metrics call it.
-    pub fn name(&self, view: &View<'_>) -> &'static str {
-        match self {
-            Self::Stop(_) => "reconciling",
-            _ if view.job.metadata.is_deleting() => "reconciling",
-            Self::Discard(_) => "pods_deleted",
-            Self::Create(_) | Self::Wait(_) => "pods_created",
-            Self::Nothing => "tracking",
-        }
-    }
-
-    /// What is done, for the log.
-    pub fn why(&self, view: &View<'_>, tally: &Tally<'_>, end: Option<&End>) -> String {
-        let (have, want) = (number(tally.active.len()), number(wanted(view, tally)));
-        match (self, end) {
-            (Self::Stop(_), Some(end)) => format!("the Job has ended: {}", end.message),
-            (Self::Discard(_), _) if view.job.spec.is_suspended() => "the Job is suspended".to_owned(),
-            _ => format!(
-                "{have} active pods, {want} wanted; {} succeeded, {} failed",
-                tally.succeeded, tally.failed
-            ),
-        }
-    }
 }

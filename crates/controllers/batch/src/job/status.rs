@@ -1,46 +1,29 @@
-//! What to say about a Job, and which of its pods have been counted so that they may go. Pure.
+//! What to report about a Job, and which of its pods have been counted so that they may go. Pure.
 //!
 //! A pod that ended is counted exactly once, whatever crashes in between: its uid is written into
 //! `uncountedTerminatedPods`, then its finalizer is removed, then the uid becomes a number. A uid whose pod still
-//! has the finalizer is not a number yet; one whose pod has lost it is one to come.
+//! has the finalizer is not a number yet; one whose pod has lost it is one to come ([`super::conclusion`]).
 
 use std::collections::BTreeMap;
 
 use flyball_api::condition::{self, Condition};
 use flyball_api::job::{JobStatus, SUSPENDED, UncountedTerminatedPods};
 use flyball_api::pod::{Phase, Pod};
-use flyball_api::{Timestamp, Uid, time};
+use flyball_api::{Job, Object, Timestamp, Uid, manifest_with_status, time};
+use flyball_runtime::{Effect, Event, Outcome, Refusals, Write};
 use rustc_hash::FxHashSet;
-use smol_str::{SmolStr, ToSmolStr};
+use smol_str::{SmolStr, ToSmolStr, format_smolstr};
 
+use super::conclusion::{settle, still_tracked};
+use super::plan::{PodWrite, release};
 use super::tally::Tally;
-use super::verdict::{self, End};
+use super::verdict::{self, End, Verdict, completed};
 use super::view::{View, number};
 
 /// Most uids in a status, to bound its size and the work of one sync.
 pub const MOST_UNCOUNTED: usize = 500;
 
-/// What the step on the pods has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
-    /// Pods active now.
-    pub active: i32,
-    /// Ready pods now.
-    pub ready: i32,
-    /// Pods that are being deleted now.
-    pub terminating: i32,
-}
-
-/// Which way a Job was switched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Switch {
-    /// Stopped.
-    Suspended,
-    /// Going on.
-    Resumed,
-}
-
-/// The first half of a report: what to write before pods may go.
+/// What to write before pods may go, and which.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// The status.
@@ -49,58 +32,111 @@ pub struct Report<'a> {
     pub release: Vec<&'a Pod>,
     /// Whether some ended pods have to wait for the next sync.
     pub is_capped: bool,
-    /// Whether it was suspended or resumed.
-    pub switched: Option<Switch>,
+    /// The event about the Job being suspended or resumed.
+    pub event: Option<Event>,
     /// Failures by the action of the policy rule that matched, for metrics.
     pub handled: BTreeMap<&'static str, u64>,
+    /// The end of the Job, once it has one.
+    pub end: Option<End>,
 }
 
-/// Says how the Job stands after a step, and counts pods that have ended.
+impl<'a> Report<'a> {
+    /// The write of the status, if it is new.
+    pub fn write(&self, job: &Job) -> Option<Write> {
+        write(job, &job.status, &self.status).map(|write| write.on_success(self.event.clone()))
+    }
+
+    /// The removal of finalizers, each tagged with its pod.
+    pub fn releases(&self) -> Option<Effect<&'a Pod>> {
+        let release = |pod: &&'a Pod| release(pod, "it has ended and is in the Job's status").tag(*pod);
+        (!self.release.is_empty()).then(|| Effect::concurrent(self.release.iter().map(release)).into())
+    }
+}
+
+/// The write of a status, if it differs from the one before. An earlier write of the same sync may have changed the
+/// Job's version; and the Job may be gone.
+pub(super) fn write(job: &Job, before: &JobStatus, after: &JobStatus) -> Option<Write> {
+    let JobStatus { active, succeeded, failed, .. } = after;
+    (before != after).then(|| {
+        Write::update_again::<Job>(job.key(), manifest_with_status(job, after))
+            .subresource("status")
+            .why(format_smolstr!("{active} pods active, {succeeded} succeeded, {failed} failed"))
+            .accept(Refusals::GONE)
+    })
+}
+
+/// Reports how the Job stands after a plan was carried out, and counts pods that have ended. `end` is the end that the
+/// plan was made for.
 pub fn report<'a>(
     view: &View<'a>,
     tally: &Tally<'a>,
-    outcome: Outcome,
-    end: Option<&End>,
-    may_switch: bool,
+    end: Option<End>,
+    outcome: &Outcome<PodWrite<'_>>,
 ) -> Report<'a> {
     let mut status = view.job.status.clone();
     status.start_time = verdict::started(view);
-    status.active = outcome.active;
-    status.ready = Some(outcome.ready);
-    status.terminating = Some(outcome.terminating);
-    let switched = if may_switch { switch(view, &mut status) } else { None };
+    count_pods(&mut status, tally, outcome);
+    let had_ended = end.is_some();
+    let end = match end {
+        // Pods that could not be deleted are not counted yet.
+        Some(end) => Some(end).filter(|_| outcome.is_ok()),
+        None => completed(view, tally, status.active),
+    };
+    let may_switch = !had_ended && end.is_none() && !view.job.metadata.is_deleting();
+    let event = if may_switch { switch(view, &mut status) } else { None };
     let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
     let tracked = still_tracked(view);
     settle(&mut status, &mut uncounted, |uid| tracked.contains(uid));
 
-    let mut report = Report { status, release: vec![], is_capped: false, switched, handled: BTreeMap::new() };
-    count(view, tally, end, &mut report, &mut uncounted);
+    let mut report =
+        Report { status, release: vec![], is_capped: false, event, handled: BTreeMap::new(), end };
+    count_ended(view, tally, &mut report, &mut uncounted);
     report.status.uncounted_terminated_pods = Some(uncounted);
     if let Some(indexes) = &tally.indexes {
         report.status.succeeded = number(indexes.succeeded.total());
         report.status.completed_indexes = indexes.succeeded.to_smolstr();
         report.status.failed_indexes = indexes.failed.as_ref().map(ToSmolStr::to_smolstr);
     }
-    if let Some(end) = end.filter(|end| end.is_news) {
+    if let Some(end) = report.end.as_ref().filter(|end| end.is_news) {
         report.status.conditions.push(holds(end.interim(), &end.reason, &end.message, view.now));
     }
     report
 }
 
-/// Notes the pods that have ended and may go.
-fn count<'a>(
+/// Counts the pods that have not ended, as they are after the writes that were made.
+fn count_pods(status: &mut JobStatus, tally: &Tally<'_>, outcome: &Outcome<PodWrite<'_>>) {
+    let (mut active, mut ready, mut terminating) =
+        (number(tally.active.len()), tally.ready, tally.terminating);
+    for done in &outcome.done {
+        match done.tag {
+            PodWrite::Create(_) => active += 1,
+            PodWrite::Release(_) => {}
+            PodWrite::Delete(pod) => {
+                active -= 1;
+                ready -= i32::from(pod.is_ready());
+                terminating += 1;
+            }
+        }
+    }
+    status.active = active;
+    status.ready = Some(ready);
+    status.terminating = Some(terminating);
+}
+
+/// Adds the pods that have ended to the uncounted ones, and to those that are released.
+fn count_ended<'a>(
     view: &View<'a>,
     tally: &Tally<'a>,
-    end: Option<&End>,
     report: &mut Report<'a>,
     uncounted: &mut UncountedTerminatedPods,
 ) {
+    let end = report.end.as_ref();
     let known = |uids: &[Uid]| uids.iter().cloned().collect::<FxHashSet<_>>();
     let (succeeded, failed) = (known(&uncounted.succeeded), known(&uncounted.failed));
     let has_failed = |pod: &Pod| match end {
-        // Once a Job has failed, whatever is left of it has failed, too.
-        Some(end) if end.result == verdict::Result::Failure => true,
-        // Here we delete pods ourselves, which is no failure. Upstream: job_controller.go,
+        // All remaining pods of a failed Job have failed, too.
+        Some(end) if end.verdict == Verdict::Failed => true,
+        // The controller itself deletes these pods, which is no failure. Upstream: job_controller.go,
         // trackJobStatusAndRemoveFinalizers: counts them after all, if it crashes between that and this.
         Some(end) if end.spares_the_stopped() => pod.status.phase == Phase::Failed,
         _ => view.is_failed(pod),
@@ -153,42 +189,9 @@ fn may_go(view: &View<'_>, tally: &Tally<'_>, end: Option<&End>, pod: &Pod) -> b
     view.is_failed(pod) && !awaits_successor()
 }
 
-/// The uids of pods that still have the finalizer.
-pub fn still_tracked<'a>(view: &View<'a>) -> FxHashSet<&'a Uid> {
-    view.pods.iter().filter(|pod| view.is_tracked(pod)).map(|pod| &pod.metadata.uid).collect()
-}
-
-/// Turns the uids whose pods have lost the finalizer into numbers.
-pub fn settle(
-    status: &mut JobStatus,
-    uncounted: &mut UncountedTerminatedPods,
-    is_tracked: impl Fn(&Uid) -> bool,
-) {
-    let (succeeded, failed) = (uncounted.succeeded.len(), uncounted.failed.len());
-    uncounted.succeeded.retain(&is_tracked);
-    uncounted.failed.retain(&is_tracked);
-    status.succeeded = status.succeeded.saturating_add(number(succeeded - uncounted.succeeded.len()));
-    status.failed = status.failed.saturating_add(number(failed - uncounted.failed.len()));
-}
-
-/// Says that the Job is over, if all of its pods have ended and are counted.
-pub fn conclude(status: &mut JobStatus, end: &End, now: Timestamp) -> bool {
-    let uncounted = status.uncounted_terminated_pods.as_ref();
-    let waiting = uncounted.is_some_and(|pods| !pods.succeeded.is_empty() || !pods.failed.is_empty());
-    if waiting || status.terminating.unwrap_or(0) > 0 {
-        return false;
-    }
-    let over = holds(end.terminal(), &end.reason, &end.message, now);
-    if end.result == verdict::Result::Success {
-        status.completion_time = over.last_transition_time;
-    }
-    condition::remove(&mut status.conditions, end.terminal());
-    status.conditions.push(over);
-    true
-}
-
-/// Tells whether the Job is suspended, if that is news. A Job that never was has no such condition.
-fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Switch> {
+/// Sets the condition that says whether the Job is suspended, and returns the event if that is new. A Job that never was
+/// suspended has no such condition.
+fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Event> {
     let is_suspended = view.job.spec.is_suspended();
     let new = match is_suspended {
         true => holds(SUSPENDED, "JobSuspended", "Job suspended", view.now),
@@ -197,10 +200,10 @@ fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Switch> {
             ..holds(SUSPENDED, "JobResumed", "Job resumed", view.now)
         },
     };
-    let words = |told: &Condition| (told.status.clone(), told.reason.clone(), told.message.clone());
+    let words = |known: &Condition| (known.status.clone(), known.reason.clone(), known.message.clone());
     match status.conditions.iter_mut().find(|condition| condition.type_ == SUSPENDED) {
-        Some(told) if words(told) == words(&new) => return None,
-        Some(told) => *told = new,
+        Some(known) if words(known) == words(&new) => return None,
+        Some(known) => *known = new,
         None if is_suspended => status.conditions.push(new),
         None => return None,
     }
@@ -210,10 +213,14 @@ fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Switch> {
     } else if view.suspension_clears_start {
         status.start_time = None;
     }
-    Some(if is_suspended { Switch::Suspended } else { Switch::Resumed })
+    Some(match is_suspended {
+        true => Event::normal("Suspended", "Job suspended"),
+        false => Event::normal("Resumed", "Job resumed"),
+    })
 }
 
-fn holds(type_: &'static str, reason: &str, message: &str, now: Timestamp) -> Condition {
+/// A condition that is true.
+pub(super) fn holds(type_: &'static str, reason: &str, message: &str, now: Timestamp) -> Condition {
     let now = Some(time::truncate(now));
     Condition {
         type_: SmolStr::new_static(type_),

@@ -54,7 +54,7 @@ pub fn pod(job: &Job, common: &Value, new: &NewPod) -> Value {
 }
 
 /// What the name of an index's pods begins with. Where that is too long, it is the Job's name that gives way.
-fn prefix(job: &str, index: u32) -> String {
+pub fn prefix(job: &str, index: u32) -> String {
     let end = format!("-{index}-");
     let room = LONGEST_PREFIX - end.len();
     format!("{}{end}", job.get(..room.min(job.len())).unwrap_or(job))

@@ -20,56 +20,56 @@ const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 /// The reason of an end by reaching all completions.
 const COMPLETIONS_REACHED: &str = "CompletionsReached";
 
-/// Well or badly.
+/// Whether a Job that has ended succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Result {
-    /// Well.
-    Success,
-    /// Badly.
-    Failure,
+pub enum Verdict {
+    /// It did.
+    Succeeded,
+    /// It did not.
+    Failed,
 }
 
 /// The end of a Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// How it ended.
-    pub result: Result,
-    /// Why, in a word.
+    /// Whether it succeeded.
+    pub verdict: Verdict,
+    /// The reason of its conditions.
     pub reason: SmolStr,
-    /// Why, in a sentence.
+    /// The message of its conditions.
     pub message: SmolStr,
     /// Whether the status does not say so yet.
     pub is_news: bool,
 }
 
 impl End {
-    fn new(result: Result, reason: &'static str, message: impl Into<SmolStr>) -> Self {
-        Self { result, reason: SmolStr::new_static(reason), message: message.into(), is_news: true }
+    fn new(verdict: Verdict, reason: &'static str, message: impl Into<SmolStr>) -> Self {
+        Self { verdict, reason: SmolStr::new_static(reason), message: message.into(), is_news: true }
     }
 
-    fn known(result: Result, condition: &Condition) -> Self {
+    fn known(verdict: Verdict, condition: &Condition) -> Self {
         let Condition { reason, message, .. } = condition.clone();
-        Self { result, reason, message, is_news: false }
+        Self { verdict, reason, message, is_news: false }
     }
 
-    /// Whether it ends pods that have not failed: those of a Job that has succeeded early.
+    /// Whether pods that are deleted for it have not failed: those of a Job that has succeeded early.
     pub fn spares_the_stopped(&self) -> bool {
-        self.result == Result::Success && self.reason != COMPLETIONS_REACHED
+        self.verdict == Verdict::Succeeded && self.reason != COMPLETIONS_REACHED
     }
 
     /// The condition while pods are still ending.
     pub fn interim(&self) -> &'static str {
-        match self.result {
-            Result::Success => SUCCESS_CRITERIA_MET,
-            Result::Failure => FAILURE_TARGET,
+        match self.verdict {
+            Verdict::Succeeded => SUCCESS_CRITERIA_MET,
+            Verdict::Failed => FAILURE_TARGET,
         }
     }
 
     /// The condition once they have.
     pub fn terminal(&self) -> &'static str {
-        match self.result {
-            Result::Success => COMPLETE,
-            Result::Failure => FAILED,
+        match self.verdict {
+            Verdict::Succeeded => COMPLETE,
+            Verdict::Failed => FAILED,
         }
     }
 }
@@ -89,8 +89,9 @@ pub fn verdict(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
 /// one pod has succeeded and the others have ended.
 pub fn completed(view: &View<'_>, tally: &Tally<'_>, active: i32) -> Option<End> {
     let wanted = view.job.spec.completions.unwrap_or(1);
-    (tally.succeeded >= wanted && active == 0)
-        .then(|| End::new(Result::Success, COMPLETIONS_REACHED, "Reached expected number of succeeded pods"))
+    (tally.succeeded >= wanted && active == 0).then(|| {
+        End::new(Verdict::Succeeded, COMPLETIONS_REACHED, "Reached expected number of succeeded pods")
+    })
 }
 
 /// When the Job began; now, unless it is suspended.
@@ -110,10 +111,10 @@ pub fn time_to_deadline(view: &View<'_>) -> Option<Duration> {
 }
 
 fn decided(view: &View<'_>) -> Option<End> {
-    let told = |type_: &str| condition::find(&view.job.status.conditions, type_).filter(|c| c.is_true());
-    told(SUCCESS_CRITERIA_MET)
-        .map(|condition| End::known(Result::Success, condition))
-        .or_else(|| told(FAILURE_TARGET).map(|condition| End::known(Result::Failure, condition)))
+    let known = |type_: &str| condition::find(&view.job.status.conditions, type_).filter(|c| c.is_true());
+    known(SUCCESS_CRITERIA_MET)
+        .map(|condition| End::known(Verdict::Succeeded, condition))
+        .or_else(|| known(FAILURE_TARGET).map(|condition| End::known(Verdict::Failed, condition)))
 }
 
 fn by_failure_policy(view: &View<'_>) -> Option<End> {
@@ -121,13 +122,13 @@ fn by_failure_policy(view: &View<'_>) -> Option<End> {
     let message = view.pods.iter().filter(|pod| view.is_failed(pod)).find_map(|pod| {
         if let Meaning::FailsJob(message) = view.meaning(pod) { Some(message) } else { None }
     })?;
-    Some(End::new(Result::Failure, "PodFailurePolicy", message))
+    Some(End::new(Verdict::Failed, "PodFailurePolicy", message))
 }
 
 fn by_backoff_limit(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     let limit = view.job.spec.backoff_limit.unwrap_or(DEFAULT_BACKOFF_LIMIT);
     (tally.failed > limit || too_many_restarts(view, limit)).then(|| {
-        End::new(Result::Failure, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        End::new(Verdict::Failed, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     })
 }
 
@@ -148,7 +149,7 @@ fn too_many_restarts(view: &View<'_>, limit: i32) -> bool {
 
 fn by_deadline(view: &View<'_>) -> Option<End> {
     time_to_deadline(view).filter(Duration::is_zero).map(|_| {
-        End::new(Result::Failure, "DeadlineExceeded", "Job was active longer than specified deadline")
+        End::new(Verdict::Failed, "DeadlineExceeded", "Job was active longer than specified deadline")
     })
 }
 
@@ -157,14 +158,14 @@ fn by_indexes(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     let failed = indexes.failed.as_ref()?.total();
     if view.job.spec.max_failed_indexes.is_some_and(|most| number(failed) > most) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
-        return Some(End::new(Result::Failure, "MaxFailedIndexesExceeded", message));
+        return Some(End::new(Verdict::Failed, "MaxFailedIndexesExceeded", message));
     }
     let all_done = failed + indexes.succeeded.total() >= view.completions() as usize;
-    (failed > 0 && all_done).then(|| End::new(Result::Failure, "FailedIndexes", "Job has failed indexes"))
+    (failed > 0 && all_done).then(|| End::new(Verdict::Failed, "FailedIndexes", "Job has failed indexes"))
 }
 
 fn by_success_policy(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     let policy = view.job.spec.success_policy.as_ref();
     let message = success_policy::met(policy, &tally.indexes.as_ref()?.succeeded, view.completions())?;
-    Some(End::new(Result::Success, "SuccessPolicy", message))
+    Some(End::new(Verdict::Succeeded, "SuccessPolicy", message))
 }

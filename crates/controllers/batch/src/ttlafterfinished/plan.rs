@@ -1,37 +1,40 @@
-//! Whether the time of a Job is up. Pure.
+//! When a finished Job is deleted. Pure.
 
 use std::time::Duration;
 
 use flyball_api::time::SignedDuration;
 use flyball_api::{Job, Timestamp};
+use flyball_client::Propagation;
+use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write, exactly};
+use smol_str::format_smolstr;
 
-/// What to do about a Job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing: it does not expire.
-    Leave,
-    /// Nothing, for this long.
-    Wait(Duration),
-    /// Delete it: its time was up at this moment.
-    Delete(Timestamp),
-    /// Nothing can be said: it has ended, but at no known time.
-    Unknown,
-}
-
-/// Whether the Job has ended and is to be deleted some time.
+/// Whether the Job has finished and is to be deleted some time.
 pub fn expires(job: &Job) -> bool {
     job.spec.ttl_seconds_after_finished.is_some() && job.is_finished() && !job.metadata.is_deleting()
 }
 
-/// Decides on one Job.
-pub fn plan(job: &Job, now: Timestamp) -> Decision {
+/// Deletes a Job whose time to live is over. The deletion is tagged with the time at which it was.
+pub fn plan(job: &Job, now: Timestamp) -> Plan<Timestamp> {
     let (true, Some(end), Some(ttl)) = (expires(job), job.end(), job.spec.ttl_seconds_after_finished) else {
-        return Decision::Leave;
+        return Plan::default();
     };
-    let Some(ended) = end.last_transition_time else { return Decision::Unknown };
-    let expiry = ended.checked_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX);
+    let Some(finished) = end.last_transition_time else {
+        let message = format!("Job {} has ended, but does not say when", job.metadata.key());
+        return Plan::of([Effect::Invalid(message)]);
+    };
+    let expiry = finished.checked_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX);
     match Duration::try_from(expiry.duration_since(now)) {
-        Ok(left) if !left.is_zero() => Decision::Wait(left),
-        _ => Decision::Delete(expiry),
+        Ok(left) if !left.is_zero() => {
+            Plan::after(left).waiting_for([Waiting::until(expiry, "when it is deleted")])
+        }
+        _ => Plan::of([deletion(job)
+            .tag(expiry)
+            .why(format_smolstr!("it has ended, and its time was up at {expiry}"))]),
     }
+}
+
+/// The deletion of a Job, after that of its pods.
+fn deletion(job: &Job) -> Write {
+    let options = exactly(&job.metadata).propagation(Propagation::Foreground);
+    Write::delete_with::<Job>(job.metadata.key(), options).accept_only(Refusals::GONE)
 }

@@ -1,43 +1,54 @@
 use flyball_api::{Job, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::plan::{Decision, plan};
+use super::plan::plan;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_767_225_600 + seconds).unwrap()
+}
+
+/// A Job named `j` that finished at 2026-01-01T00:00:00Z, with other fields laid over it.
+fn job(ttl: Value, condition: &str, finished: Value, metadata: Value) -> Job {
+    let mut object = json!({
+        "metadata": {"name": "j", "namespace": "ns", "uid": "u"},
+        "spec": {"ttlSecondsAfterFinished": ttl},
+        "status": {"conditions": [{"type": condition, "status": "True", "lastTransitionTime": finished}]},
+    });
+    for (field, value) in metadata.as_object().unwrap() {
+        object["metadata"][field] = value.clone();
+    }
+    serde_json::from_value(object).unwrap()
+}
 
 #[test]
 fn a_job_goes_when_its_time_is_up() {
-    let at = |seconds: i64| Timestamp::from_second(1_767_225_600 + seconds).unwrap();
-    let wait = |seconds| Decision::Wait(std::time::Duration::from_secs(seconds));
+    let wait =
+        |seconds| format!("again after {seconds}s\nwaiting for 2026-01-01T00:00:10Z, when it is deleted");
+    let delete =
+        |time| format!("delete Job ns/j: it has ended, and its time was up at 2026-01-01T00:00:{time}Z");
     #[rustfmt::skip]
     let table = [
-        // case             ttl           condition    now   decision
-        ("at work",         json!(10),    "Suspended", 100,  Decision::Leave),
-        ("kept",            json!(null),  "Complete",  100,  Decision::Leave),
+        // case             ttl           condition    now   plan
+        ("at work",         json!(10),    "Suspended", 100,  String::new()),
+        ("kept",            json!(null),  "Complete",  100,  String::new()),
         ("not yet",         json!(10),    "Complete",    4,  wait(6)),
-        ("now",             json!(10),    "Failed",     10,  Decision::Delete(at(10))),
-        ("at once",         json!(0),     "Complete",    0,  Decision::Delete(at(0))),
+        ("now",             json!(10),    "Failed",     10,  delete("10")),
+        ("at once",         json!(0),     "Complete",    0,  delete("00")),
         ("clocks differ",   json!(10),    "Complete",   -5,  wait(15)),
     ];
     for (case, ttl, condition, now, want) in table {
-        let job: Job = serde_json::from_value(json!({
-            "spec": {"ttlSecondsAfterFinished": ttl},
-            "status": {"conditions": [{"type": condition, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
-        }))
-        .unwrap();
-        assert_eq!(plan(&job, at(now)), want, "{case}");
+        let job = job(ttl, condition, json!("2026-01-01T00:00:00Z"), json!({}));
+        let plan = plan(&job, at(now));
+        assert_eq!(plan.to_string(), want, "{case}");
+        assert!(plan.writes().iter().all(|write| write.tag <= at(now)), "{case}: not before its time");
     }
 }
 
 #[test]
-fn one_that_goes_already_or_ended_at_no_known_time_is_left_alone() {
-    let job = |meta, time| -> Job {
-        serde_json::from_value(json!({
-            "metadata": meta,
-            "spec": {"ttlSecondsAfterFinished": 0},
-            "status": {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": time}]},
-        }))
-        .unwrap()
-    };
-    let (now, deleting) = (Timestamp::now(), json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}));
-    assert_eq!(plan(&job(deleting, json!("2026-01-01T00:00:00Z")), now), Decision::Leave);
-    assert_eq!(plan(&job(json!({}), json!(null)), now), Decision::Unknown);
+fn one_that_goes_already_is_left_alone_and_one_that_ended_at_no_known_time_is_invalid() {
+    let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+    let going = job(json!(0), "Complete", json!("2026-01-01T00:00:00Z"), deleting);
+    assert_eq!(plan(&going, at(100)).to_string(), "");
+    let timeless = job(json!(0), "Complete", json!(null), json!({}));
+    assert_eq!(plan(&timeless, at(100)).to_string(), "invalid: Job ns/j has ended, but does not say when");
 }

@@ -1,8 +1,9 @@
+use flyball_runtime::Plan;
 use serde_json::json;
 
 use super::world::{at, cron, jobs, listed};
 use crate::cronjob::active::review;
-use crate::cronjob::history::surplus;
+use crate::cronjob::history::{deletions, surplus};
 
 #[test]
 fn the_list_follows_the_jobs_there_are() {
@@ -23,7 +24,7 @@ fn the_list_follows_the_jobs_there_are() {
         let names = |names: Vec<&str>| names.join(" ");
         let got = (
             names(review.status.active.iter().map(|job| job.name.as_str()).collect()),
-            names(review.notices.iter().map(|notice| notice.reason).collect()),
+            names(review.events.iter().map(|event| event.reason.as_str()).collect()),
             names(review.unlisted.iter().map(|job| job.metadata.name.as_str()).collect()),
             names(review.missing.iter().map(|job| job.name.as_str()).collect()),
         );
@@ -33,6 +34,48 @@ fn the_list_follows_the_jobs_there_are() {
             "{case}"
         );
     }
+}
+
+#[test]
+fn the_server_settles_what_the_cache_cannot() {
+    let present = jobs("new strange");
+    let before = cron(json!({"status": {"active": listed("old gone")}}));
+    let live = cron(json!({"status": {"active": listed("old gone new")}}));
+    let mut review = review(&before, &present);
+    for job in std::mem::take(&mut review.unlisted) {
+        review.settle_unlisted(job, &live.status);
+    }
+    // The server still has `old`.
+    let missing = std::mem::take(&mut review.missing);
+    assert_eq!(missing.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["old", "gone"]);
+    review.settle_missing(&missing[1]);
+    let active: Vec<_> = review.status.active.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(active, ["old", "new"]);
+    let events: Vec<_> = review.events.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        events,
+        [
+            "event Warning UnexpectedJob: Saw a job that the controller did not create or forgot: strange",
+            "event Normal MissingJob: Active job went missing: gone",
+        ]
+    );
+}
+
+#[test]
+fn surplus_jobs_are_deleted_with_events() {
+    let present = jobs("a:complete b:failed");
+    let gone: Vec<_> = present.iter().map(|job| &**job).collect();
+    let plan = Plan::of(deletions(&gone));
+    let want = "\
+each
+  delete Job ns/a: more Jobs have ended than are to be kept
+  then event Normal SuccessfulDelete: Deleted job <name>
+  else event Warning FailedDelete: Deleted job: <error>
+  delete Job ns/b: more Jobs have ended than are to be kept
+  then event Normal SuccessfulDelete: Deleted job <name>
+  else event Warning FailedDelete: Deleted job: <error>";
+    assert_eq!(plan.to_string(), want);
+    assert_eq!(Plan::of(deletions(&[])).to_string(), "");
 }
 
 #[test]

@@ -7,15 +7,18 @@ use std::sync::Arc;
 use flyball_api::condition::{Condition, TRUE};
 use flyball_api::job::{COMPLETE, FAILED};
 use flyball_api::time::SignedDuration;
-use flyball_api::{CronJob, Job, Timestamp, Uid};
+use flyball_api::{CronJob, Job, ObjectMeta, Timestamp, Uid};
+use flyball_runtime::plan::{Answer, Done};
+use flyball_runtime::{Outcome, Plan};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::world::{at, cron, jobs};
-use crate::cronjob::active::{delist, entry, is_listed, review, times_noted};
+use crate::cronjob::active::{delist, is_listed, review, with_times};
 use crate::cronjob::history::surplus;
-use crate::cronjob::invariants::{check_decision, check_status, check_surplus};
-use crate::cronjob::plan::{Decision, plan, schedule};
+use crate::cronjob::invariants::{check_plan, check_status, check_surplus, start_of};
+use crate::cronjob::plan::{plan, schedule};
+use crate::cronjob::status::{self, with_existing};
 use crate::cronjob::template::job_name;
 use crate::cronjob::zone::Zone;
 
@@ -104,10 +107,10 @@ impl Model {
         self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     }
 
-    fn decision(&self, cron: &CronJob) -> Decision {
-        let (decision, _) = plan(cron, self.now, &Zone::UTC);
-        check_decision(cron, self.now, &Zone::UTC, &decision).unwrap();
-        decision
+    fn plan(&self, cron: &CronJob) -> Plan<Option<Timestamp>> {
+        let plan = plan(cron, self.now, &Zone::UTC);
+        check_plan(cron, self.now, &Zone::UTC, &plan).unwrap();
+        plan
     }
 
     /// One sync that may make so many writes, in the order of the shell.
@@ -121,13 +124,16 @@ impl Model {
         let mut cron = read.clone();
         let gone = surplus(&read, &seen);
         check_surplus(&read, &seen, &gone).unwrap();
-        if !gone.is_empty() && times_noted(&read, &seen) != read.status {
-            if !spend() {
-                return;
+        if !gone.is_empty() {
+            cron.status = with_times(&read, &seen);
+            if status::write(&read, &cron.status, false).is_some() {
+                if !spend() {
+                    return;
+                }
+                self.note(cron.clone());
             }
-            cron.status = times_noted(&read, &seen);
-            self.note(cron.clone());
         }
+        let has_deleted = !gone.is_empty();
         for job in gone {
             if !spend() {
                 return;
@@ -135,28 +141,25 @@ impl Model {
             self.remove(&job.metadata.uid);
             delist(&mut cron.status, &job.metadata.uid);
         }
-        let review = review(&cron, &seen);
-        cron.status = review.status;
-        for listed in review.missing {
-            delist(&mut cron.status, &listed.uid);
+        let mut review = review(&cron, &seen);
+        for listed in std::mem::take(&mut review.missing) {
+            review.settle_missing(&listed);
         }
-        if let Decision::Start(start) = self.decision(&cron) {
-            if cron.spec.concurrency_policy == "Replace" {
-                for listed in cron.status.active.clone() {
-                    if !spend() {
-                        return;
-                    }
-                    self.remove(&listed.uid);
-                    delist(&mut cron.status, &listed.uid);
-                }
-            }
+        cron.status = review.status;
+        for write in self.plan(&cron).writes() {
             if !spend() {
                 return;
             }
-            self.start(&mut cron, start);
+            let (tag, answer) = match write.tag {
+                Some(start) => (write.tag, self.create(&mut cron, start)),
+                None => (None, self.delete(&write.key.name)),
+            };
+            let done = answer.map(|meta| Done { tag, answer: Answer::Written(Some(Box::new(meta))) });
+            let outcome = Outcome { done: done.into_iter().collect(), failures: vec![] };
+            cron.status = status::after(&cron, &outcome);
         }
         check_status(&read.status, &cron.status).unwrap();
-        if cron.status != read.status && spend() {
+        if status::write(&read, &cron.status, has_deleted).is_some() && spend() {
             self.note(cron);
         }
     }
@@ -167,29 +170,33 @@ impl Model {
         self.cron = cron;
     }
 
-    /// Makes a Job, or finds the one that a sync made before it crashed.
-    fn start(&mut self, cron: &mut CronJob, start: Timestamp) {
+    /// Creates the Job of a start, and returns its metadata; or lists the one that a sync created before it crashed.
+    fn create(&mut self, cron: &mut CronJob, start: Timestamp) -> Option<ObjectMeta> {
         assert!(!self.noted.contains(&start), "{start} was noted before");
         let name = job_name(cron, start);
-        let job = match self.jobs.iter().find(|job| job.metadata.name == name) {
-            Some(held) => held.clone(),
-            None => {
-                self.made += 1;
-                let mut job = jobs(&name).remove(0);
-                let new = Arc::make_mut(&mut job);
-                new.metadata.uid = format!("uid-{}", self.made).as_str().into();
-                new.status.start_time = Some(self.now);
-                let annotation = ("batch.kubernetes.io/cronjob-scheduled-timestamp", start.to_string());
-                new.metadata.annotations = [annotation].into_iter().collect();
-                self.jobs.push(job.clone());
-                job
+        if let Some(held) = self.jobs.iter().find(|job| job.metadata.name == name) {
+            if !is_listed(&cron.status, &held.metadata.uid) {
+                cron.status = with_existing(cron, held, start).unwrap();
             }
-        };
-        if !is_listed(&cron.status, &job.metadata.uid) {
-            cron.status.active.push(entry(&job));
-            cron.status.last_schedule_time = Some(start);
+            return None;
         }
+        self.made += 1;
+        let mut job = jobs(&name).remove(0);
+        let new = Arc::make_mut(&mut job);
+        new.metadata.uid = format!("uid-{}", self.made).as_str().into();
+        new.status.start_time = Some(self.now);
+        let annotation = ("batch.kubernetes.io/cronjob-scheduled-timestamp", start.to_string());
+        new.metadata.annotations = [annotation].into_iter().collect();
+        let meta = new.metadata.clone();
+        self.jobs.push(job);
         self.jobs.sort_by(|one, two| one.metadata.name.cmp(&two.metadata.name));
+        Some(meta)
+    }
+
+    /// Deletes a Job, and returns its metadata.
+    fn delete(&mut self, name: &str) -> Option<ObjectMeta> {
+        let n = self.jobs.iter().position(|job| job.metadata.name == name)?;
+        Some(self.jobs.remove(n).metadata.clone())
     }
 
     fn happens(&mut self, event: Event) {
@@ -280,10 +287,10 @@ proptest! {
             // Nothing that has ended or been deleted stands in the way.
             model.jobs.clear();
             model.sync(ALL);
-            let Decision::Wait(wait) = model.decision(&model.cron) else { panic!("it does not wait") };
+            let wait = model.plan(&model.cron).requeue.expect("it waits");
             let next = schedule(&model.cron, &Zone::UTC).unwrap().next(model.now);
             model.now = model.now.checked_add(SignedDuration::try_from(wait).unwrap()).unwrap();
-            let Decision::Start(start) = model.decision(&model.cron) else { panic!("nothing is due") };
+            let start = start_of(&model.plan(&model.cron)).expect("a start is due");
             prop_assert!(Some(start) <= next, "{start} is after {next:?}");
             model.sync(ALL);
         }

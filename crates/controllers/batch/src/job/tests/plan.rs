@@ -1,6 +1,7 @@
 use serde_json::json;
 
-use super::world::{decided, indexed, job};
+use super::world::{decided, described, indexed, job};
+use crate::job::plan::unknown_mode;
 
 #[test]
 fn as_many_pods_run_as_parallelism_and_the_rest_of_the_work_ask_for() {
@@ -78,4 +79,76 @@ fn an_index_with_its_own_limit_waits_alone_and_hands_its_failures_on() {
     for (case, more, pods, want) in table {
         assert_eq!(decided(&indexed(limit(more)), pods).1, want, "{case}");
     }
+}
+
+#[test]
+fn plans_state_their_events_and_what_they_wait_for() {
+    let events = |verb: &str, name: &str| match verb {
+        "create" => "\
+then event Normal SuccessfulCreate: Created pod: <name>
+  else event Warning FailedCreate: Error creating: <error>"
+            .to_owned(),
+        _ => format!(
+            "then event Normal SuccessfulDelete: Deleted pod: {name}\n{{indent}}else event Warning FailedDelete: Error deleting: <error>"
+        ),
+    };
+    let (made, gone) =
+        (events("create", ""), |name: &str, indent: &str| events("delete", name).replace("{indent}", indent));
+    let reason = "1 active pods, 2 wanted; 0 succeeded, 0 failed";
+    assert_eq!(
+        described(&job(json!({})), "a"),
+        format!("slow start\n  create Pod ns/j-*: {reason}\n  {made}\nwaiting for Pod/ns/a to finish")
+    );
+    assert_eq!(
+        described(&indexed(json!({})), "a:index=0"),
+        format!("slow start\n  create Pod ns/j-1-*: {reason}\n  {made}\nwaiting for Pod/ns/a to finish")
+    );
+    let reason = "1 active pods, 0 wanted; 0 succeeded, 0 failed";
+    assert_eq!(
+        described(&job(json!({"parallelism": 0})), "a"),
+        format!(
+            "concurrently\n  in sequence\n    patch Pod ns/a: {reason}\n    delete Pod ns/a: {reason}\n  {}\nwaiting for Pod/ns/a to finish",
+            gone("a", "  ")
+        )
+    );
+    assert_eq!(
+        described(&job(json!({"activeDeadlineSeconds": 100})), "a"),
+        format!(
+            "concurrently\n  delete Pod ns/a: the Job has ended: Job was active longer than specified deadline\n  {}\nwaiting for Pod/ns/a to terminate",
+            gone("a", "  ")
+        )
+    );
+}
+
+#[test]
+fn plans_that_write_nothing_say_what_the_job_waits_for() {
+    let unlabelled = json!({"template": {"metadata": {}, "spec": {"containers": []}}});
+    #[rustfmt::skip]
+    let table = [
+        // case                       spec                                               pods                        plan
+        ("pods run",                  json!({}),                                         "a b",                      "waiting for Pod/ns/a to finish"),
+        ("until the deadline",        json!({"activeDeadlineSeconds": 130}),             "a b",                      "again after 30s\nwaiting for Pod/ns/a to finish"),
+        ("backoff",                   json!({"parallelism": 1}),                         "a:failed,ended=4",         "again after 6s\nwaiting for 2026-01-01T00:00:06Z, when a failed pod is replaced"),
+        ("backoff, nearly over",      json!({"parallelism": 1}),                         "a:failed,ended=10",        "slow start"),
+        ("a pod is to end first",     json!({"podReplacementPolicy": "Failed"}),         "a b:terminating",          "waiting for Pod/ns/b to terminate"),
+        ("suspended",                 json!({"suspend": true}),                          "",                         "waiting for Job/ns/j to be resumed"),
+        ("over, but pods are ending", json!({"completions": 1, "backoffLimit": 0}),      "a:failed b:terminating",   "waiting for Pod/ns/b to terminate"),
+        ("being deleted",             json!({"deleting": true}),                         "",                         ""),
+        ("no labels",                 unlabelled,                                        "",                         "fail: unable to create pods, no labels"),
+    ];
+    for (case, spec, pods, want) in table {
+        let plan = described(&job(spec), pods);
+        let plan = if plan.starts_with("slow start") { "slow start" } else { &plan };
+        assert_eq!(plan, want, "{case}");
+    }
+}
+
+#[test]
+fn an_unknown_completion_mode_is_reported() {
+    let event =
+        |mode: serde_json::Value| unknown_mode(&job(json!({"completionMode": mode}))).map(|e| e.to_string());
+    assert_eq!(event(json!(null)), None);
+    assert_eq!(event(json!("Indexed")), None);
+    let want = "event Warning UnknownCompletionMode: Skipped Job sync because completion mode is unknown";
+    assert_eq!(event(json!("Sorted")).as_deref(), Some(want));
 }

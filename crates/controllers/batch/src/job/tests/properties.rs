@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use flyball_api::job::JobStatus;
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Job, Timestamp};
+use flyball_runtime::Plan;
 use proptest::prelude::*;
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
-use super::world::{indexed, job, now, pod, reported, view};
+use super::world::{all_done, indexed, job, now, pod, reported, view};
+use crate::job::conclusion::conclude;
 use crate::job::indexes::Indexes;
 use crate::job::invariants;
-use crate::job::plan::{Step, plan};
-use crate::job::status::{conclude, settle, still_tracked};
+use crate::job::plan::{PodWrite, plan};
 use crate::job::tally::Tally;
 use crate::job::verdict::verdict;
 use crate::job::view::{View, completion_index, has_finalizer, in_order};
@@ -71,48 +71,29 @@ impl Model {
         let view = view(&job, &pods);
         let tally = Tally::of(&view);
         let end = verdict(&view, &tally);
-        let step = plan(&view, &tally, end.as_ref());
-        invariants::check_step(&view, &tally, &step).unwrap();
+        let (_, plan) = plan(&view, &tally, end.as_ref());
+        invariants::check_plan(&view, &tally, &plan).unwrap();
         let mut spend = || {
             let may = *budget > 0;
             *budget = budget.saturating_sub(1);
             may
         };
-        match &step {
-            Step::Create(new) => {
-                for pod_to_make in new {
-                    if !spend() {
-                        return;
-                    }
+        // A crash may come between any two writes, also between the two about a pod that is not to count.
+        for write in plan.writes() {
+            if !spend() {
+                return;
+            }
+            match write.tag {
+                PodWrite::Create(new) => {
                     self.made += 1;
-                    let index = pod_to_make.index.map_or(String::new(), |n| format!(",index={n}"));
+                    let index = new.index.map_or(String::new(), |n| format!(",index={n}"));
                     self.pods.push(pod(&format!("p{}:pending{index}", self.made)));
                 }
+                PodWrite::Release(gone) => self.free(&gone.metadata.name),
+                PodWrite::Delete(gone) => self.delete(&gone.metadata.name),
             }
-            Step::Stop(pods) => {
-                for gone in pods {
-                    if !spend() {
-                        return;
-                    }
-                    self.delete(&gone.metadata.name);
-                }
-            }
-            Step::Discard(pods) => {
-                for gone in pods {
-                    // What is not to count loses its finalizer first. A crash may come between the two.
-                    if !spend() {
-                        return;
-                    }
-                    self.free(&gone.metadata.name);
-                    if !spend() {
-                        return;
-                    }
-                    self.delete(&gone.metadata.name);
-                }
-            }
-            Step::Nothing | Step::Wait(_) => {}
         }
-        self.tell(&view, &mut spend);
+        self.publish(&view, &mut spend);
         self.pods = in_order(std::mem::take(&mut self.pods));
     }
 
@@ -155,33 +136,24 @@ impl Model {
         });
     }
 
-    fn tell(&mut self, view: &View<'_>, spend: &mut impl FnMut() -> bool) {
-        let (report, end) = reported(view);
-        if report.status != self.job.status {
+    fn publish(&mut self, view: &View<'_>, spend: &mut impl FnMut() -> bool) {
+        let report = reported(view);
+        if report.write(view.job).is_some() {
             if !spend() {
                 return;
             }
             self.job.status = report.status.clone();
         }
-        let mut tracked = still_tracked(view);
-        let mut all = true;
-        for freed in &report.release {
+        let releases: Plan<&Pod> = Plan::of(report.releases());
+        for write in releases.writes() {
             if !spend() {
-                all = false;
-                break;
+                return;
             }
-            tracked.remove(&freed.metadata.uid);
-            self.free(&freed.metadata.name);
+            self.free(&write.key.name);
         }
-        let mut status: JobStatus = report.status.clone();
-        let mut uncounted = status.uncounted_terminated_pods.take().unwrap_or_default();
-        settle(&mut status, &mut uncounted, |uid| tracked.contains(uid));
-        status.uncounted_terminated_pods = Some(uncounted);
-        if let Some(end) = end.filter(|_| all && !report.is_capped) {
-            conclude(&mut status, &end, now());
-        }
-        if status != report.status && spend() {
-            self.job.status = status;
+        let conclusion = conclude(view, &report, &all_done(&releases.writes()));
+        if conclusion.write(view.job, &report).is_some() && spend() {
+            self.job.status = conclusion.status;
         }
     }
 
@@ -297,10 +269,10 @@ proptest! {
             let view = view(&job, &own);
             let tally = Tally::of(&view);
             let end = verdict(&view, &tally);
-            let step = plan(&view, &tally, end.as_ref());
-            prop_assert_eq!(invariants::check_step(&view, &tally, &step), Ok(()));
-            prop_assert_eq!(&step, &plan(&view, &tally, end.as_ref()));
-            let (report, _) = reported(&view);
+            let (_, planned) = plan(&view, &tally, end.as_ref());
+            prop_assert_eq!(invariants::check_plan(&view, &tally, &planned), Ok(()));
+            prop_assert_eq!(planned.to_string(), plan(&view, &tally, end.as_ref()).1.to_string());
+            let report = reported(&view);
             prop_assert_eq!(invariants::check_report(&view, &report), Ok(()));
         }
     }

@@ -1,16 +1,23 @@
 use flyball_api::Timestamp;
 use flyball_api::condition;
 use flyball_api::job::{JobStatus, UncountedTerminatedPods};
+use flyball_api::pod::Pod;
+use flyball_runtime::plan::Failure;
+use flyball_runtime::{Outcome, Plan, Retry, Write};
 use serde_json::json;
 
-use super::world::{ago, indexed, job, now, pods, reported, view};
-use crate::job::status::{MOST_UNCOUNTED, Switch, conclude, settle};
+use super::world::{ago, all_done, indexed, job, now, pods, reported, view};
+use crate::job::conclusion::{conclude, finish, settle};
+use crate::job::plan::PodWrite;
+use crate::job::status::{MOST_UNCOUNTED, report};
+use crate::job::tally::Tally;
+use crate::job::verdict::verdict;
 
 /// `succeeded uids / failed uids -> pods to free`.
 fn counted(job: &flyball_api::Job, own: &str) -> String {
     let own = pods(own);
     let view = view(job, &own);
-    let (report, _) = reported(&view);
+    let report = reported(&view);
     let uids = |uids: &[flyball_api::Uid]| {
         uids.iter().map(|uid| uid.to_string().replace("uid-", "")).collect::<Vec<_>>().join(" ")
     };
@@ -47,7 +54,7 @@ fn indexes_need_no_uids_to_be_counted_once() {
     let own = pods("a:succeeded,index=1 b:succeeded,index=9 c:failed,index=0 d:failed");
     let job = indexed(json!({"status": {"completedIndexes": "3", "succeeded": 1}}));
     let view = view(&job, &own);
-    let (report, _) = reported(&view);
+    let report = reported(&view);
     assert_eq!((report.status.completed_indexes.as_str(), report.status.succeeded), ("1,3", 2));
     let uncounted = report.status.uncounted_terminated_pods.unwrap();
     assert_eq!((uncounted.succeeded.len(), uncounted.failed), (0, vec!["uid-c".into()]));
@@ -75,7 +82,7 @@ fn a_status_names_a_bounded_number_of_pods() {
     let own = pods(&many.join(" "));
     let job = job(json!({"backoffLimit": 1000}));
     let view = view(&job, &own);
-    let (report, _) = reported(&view);
+    let report = reported(&view);
     assert!(report.is_capped);
     assert_eq!(report.release.len(), MOST_UNCOUNTED);
 }
@@ -95,15 +102,15 @@ fn the_end_is_told_first_as_an_intention_and_then_as_a_fact() {
     let job = job(json!({"completions": 1}));
     let own = pods("a:succeeded");
     let view = view(&job, &own);
-    let (report, end) = reported(&view);
-    let (mut status, end) = (report.status, end.unwrap());
+    let report = reported(&view);
+    let (mut status, end) = (report.status, report.end.unwrap());
     assert_eq!(types(&status), ["SuccessCriteriaMet"]);
-    assert!(!conclude(&mut status, &end, now()), "a pod is not counted yet");
+    assert!(!finish(&mut status, &end, now()), "a pod is not counted yet");
     status.uncounted_terminated_pods = Some(UncountedTerminatedPods::default());
     status.terminating = Some(1);
-    assert!(!conclude(&mut status, &end, now()), "a pod has not ended yet");
+    assert!(!finish(&mut status, &end, now()), "a pod has not ended yet");
     status.terminating = Some(0);
-    assert!(conclude(&mut status, &end, now()));
+    assert!(finish(&mut status, &end, now()));
     assert_eq!(
         (types(&status), status.completion_time),
         (vec!["SuccessCriteriaMet", "Complete"], Some(now()))
@@ -122,21 +129,24 @@ fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
     let began: Option<Timestamp> = ago(100).parse().ok();
     #[rustfmt::skip]
     let table = [
-        // case                      suspend  told                    switched                  began
-        ("never was",                false,   json!([]),              None,                     began),
-        ("suspended",                true,    json!([]),              Some(Switch::Suspended),  None),
-        ("still suspended",          true,    on(),                   None,                     began),
-        ("said in somebody's words", true,    told("True", "Paused"), Some(Switch::Suspended),  None),
-        ("resumed",                  false,   on(),                   Some(Switch::Resumed),    Some(now())),
-        ("goes on",                  false,   off(),                  None,                     began),
-        ("suspended again",          true,    off(),                  Some(Switch::Suspended),  None),
+        // case                      suspend  told                    event                                          began
+        ("never was",                false,   json!([]),              None,                                          began),
+        ("suspended",                true,    json!([]),              Some("event Normal Suspended: Job suspended"), None),
+        ("still suspended",          true,    on(),                   None,                                          began),
+        ("said in somebody's words", true,    told("True", "Paused"), Some("event Normal Suspended: Job suspended"), None),
+        ("resumed",                  false,   on(),                   Some("event Normal Resumed: Job resumed"),     Some(now())),
+        ("goes on",                  false,   off(),                  None,                                          began),
+        ("suspended again",          true,    off(),                  Some("event Normal Suspended: Job suspended"), None),
     ];
-    for (case, suspend, conditions, switched, began) in table {
+    for (case, suspend, conditions, event, began) in table {
         let job = job(json!({"suspend": suspend, "status": {"conditions": conditions}}));
         let own = pods("a b");
         let view = view(&job, &own);
-        let (report, _) = reported(&view);
-        assert_eq!((report.switched, report.status.start_time), (switched, began), "{case}");
+        let report = reported(&view);
+        let recorded = report.event.as_ref().map(ToString::to_string);
+        assert_eq!((recorded.as_deref(), report.status.start_time), (event, began), "{case}");
+        let write = report.write(&job).map(|write| write.to_string()).unwrap_or_default();
+        assert_eq!(write.contains("then event"), event.is_some(), "{case}: {write}");
         let suspended = condition::is_true(&report.status.conditions, "Suspended");
         assert_eq!(suspended, suspend, "{case}");
     }
@@ -147,6 +157,86 @@ fn numbers_are_those_after_the_step() {
     let job = job(json!({"parallelism": 1}));
     let own = pods("a:ready b:pending c:terminating,counted");
     let view = view(&job, &own);
-    let status = reported(&view).0.status;
+    let status = reported(&view).status;
     assert_eq!((status.active, status.ready, status.terminating), (1, Some(1), Some(2)));
+}
+
+/// The writes of the report, the release of pods and the conclusion, as they are displayed.
+fn published(job: &flyball_api::Job, own: &str) -> [String; 3] {
+    let own = pods(own);
+    let view = view(job, &own);
+    let report = reported(&view);
+    let releases: Plan<&Pod> = Plan::of(report.releases());
+    let conclusion = conclude(&view, &report, &all_done(&releases.writes()));
+    let shown = |write: Option<Write>| write.map(|write| write.to_string()).unwrap_or_default();
+    [shown(report.write(job)), releases.to_string(), shown(conclusion.write(job, &report))]
+}
+
+#[test]
+fn a_report_is_written_then_pods_are_released_then_the_end_is_written_with_its_events() {
+    let put = |numbers: &str| format!("update Job/status ns/j: {numbers}");
+    let release =
+        |name: &str| format!("concurrently\n  patch Pod ns/{name}: it has ended and is in the Job's status");
+    let completed = "\n  then event Normal Completed: Job completed";
+    let too_many = "\n  then event Warning TooManySucceededPods: Too many succeeded pods running after completion count reached";
+    let failed = "\n  then event Warning BackoffLimitExceeded: Job has reached the specified backoff limit";
+    let one = json!({"completions": 1});
+    #[rustfmt::skip]
+    let table = [
+        // case             spec                                              pods           report                                      released       conclusion
+        ("at work",         json!({}),                                        "a b",         put("2 pods active, 0 succeeded, 0 failed"), String::new(), String::new()),
+        ("one has ended",   json!({}),                                        "a:succeeded b c", put("2 pods active, 0 succeeded, 0 failed"), release("a"), put("2 pods active, 1 succeeded, 0 failed")),
+        ("success",         one.clone(),                                      "a:succeeded", put("0 pods active, 0 succeeded, 0 failed"), release("a"),  put("0 pods active, 1 succeeded, 0 failed") + completed),
+        ("failure",         json!({"backoffLimit": 0}),                       "a:failed",    put("0 pods active, 0 succeeded, 0 failed"), release("a"),  put("0 pods active, 0 succeeded, 1 failed") + failed),
+        ("too many",        json!({"completions": 1, "status": {"succeeded": 1}}), "a:succeeded", put("0 pods active, 1 succeeded, 0 failed"), release("a"), put("0 pods active, 2 succeeded, 0 failed") + too_many + completed),
+        ("a pod is ending", one,                                              "a:succeeded b:terminating,counted", put("0 pods active, 0 succeeded, 0 failed"), release("a"), put("0 pods active, 1 succeeded, 0 failed")),
+    ];
+    for (case, spec, pods, report, released, conclusion) in table {
+        assert_eq!(published(&job(spec), pods), [report, released, conclusion], "{case}");
+    }
+}
+
+#[test]
+fn a_failed_release_keeps_the_pod_uncounted_and_the_job_from_its_end() {
+    let job = job(json!({"completions": 2, "status": {"succeeded": 0}}));
+    let own = pods("a:succeeded b:succeeded");
+    let view = view(&job, &own);
+    let report = reported(&view);
+    let releases: Plan<&Pod> = Plan::of(report.releases());
+    let mut outcome = all_done(&releases.writes());
+    let done = outcome.done.pop().unwrap();
+    outcome.failures.push(Failure {
+        tag: Some(done.tag),
+        verb: None,
+        doing: String::new(),
+        message: String::new(),
+        error: None,
+        retry: Retry::Backoff,
+    });
+    let conclusion = conclude(&view, &report, &outcome);
+    let uncounted = conclusion.status.uncounted_terminated_pods.unwrap();
+    assert_eq!((conclusion.status.succeeded, uncounted.succeeded), (1, vec!["uid-b".into()]));
+    assert_eq!(conclusion.end, None);
+}
+
+#[test]
+fn pods_that_could_not_be_deleted_put_the_end_off() {
+    let job = job(json!({"backoffLimit": 0}));
+    let own = pods("a:failed b");
+    let view = view(&job, &own);
+    let tally = Tally::of(&view);
+    let outcome = Outcome {
+        done: vec![],
+        failures: vec![Failure {
+            tag: Some(PodWrite::Delete(&own[1])),
+            verb: None,
+            doing: String::new(),
+            message: String::new(),
+            error: None,
+            retry: Retry::Backoff,
+        }],
+    };
+    let report = report(&view, &tally, verdict(&view, &tally), &outcome);
+    assert_eq!((report.end, report.status.active), (None, 1));
+    assert_eq!(types(&report.status), Vec::<&str>::new());
 }

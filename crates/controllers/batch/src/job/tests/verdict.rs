@@ -22,7 +22,7 @@ fn a_job_ends_for_the_first_reason_that_holds() {
         ("restarts otherwise",         json!({"backoffLimit": 0}),                                               "a:restarts=9 b",              "",                      ""),
         ("too late",                   json!({"activeDeadlineSeconds": 100}),                                    "a b",                         "DeadlineExceeded",      "stop a b"),
         ("not yet",                    json!({"activeDeadlineSeconds": 101}),                                    "a b",                         "",                      ""),
-        ("no time runs while suspended", json!({"activeDeadlineSeconds": 1, "suspend": true}),                   "",                            "",                      "discard "),
+        ("no time runs while suspended", json!({"activeDeadlineSeconds": 1, "suspend": true}),                   "",                            "",                      ""),
         ("a deadly exit",              json!({"podFailurePolicy": fail_on_42}),                                  "a b:failed,exit=42",          "PodFailurePolicy",      "stop a"),
         ("decided before: badly",      json!({"status": told("FailureTarget")}),                                 "a b",                         "known Before",          "stop a b"),
         ("decided before: well",       json!({"backoffLimit": 0, "status": told("SuccessCriteriaMet")}),         "a b:failed",                  "known Before",          "stop a"),

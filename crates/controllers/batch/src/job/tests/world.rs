@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Job, Timestamp};
+use flyball_client::Verb;
+use flyball_runtime::plan::{Answer, Done};
+use flyball_runtime::{Outcome, Write};
 use serde_json::{Value, json};
 
 use crate::job::backoff::Backoff;
 use crate::job::invariants;
-use crate::job::plan::{Step, plan};
-use crate::job::status::{Outcome, Report, report};
+use crate::job::plan::{NewPod, PodWrite, plan};
+use crate::job::status::{Report, report};
 use crate::job::tally::Tally;
-use crate::job::verdict::{End, completed, verdict};
+use crate::job::verdict::{time_to_deadline, verdict};
 use crate::job::view::{self, View, in_order};
 
 /// When all of this happens: 2026-01-01T00:00:00Z.
@@ -124,59 +127,69 @@ pub(super) fn view<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> View<'a> {
     View { job, pods, backoff: Backoff::default(), suspension_clears_start: true, now: now() }
 }
 
-/// The verdict and the step, in words.
+/// The reason of the end and the plan, in words: `stop` for pods that are deleted and count, `discard` for pods that are
+/// released first.
 pub(super) fn decided(job: &Job, own: &str) -> (String, String) {
     let own = pods(own);
     let view = view(job, &own);
     let tally = Tally::of(&view);
     let end = verdict(&view, &tally);
-    let step = plan(&view, &tally, end.as_ref());
-    invariants::check_step(&view, &tally, &step).unwrap();
-    let names =
-        |pods: &[&Pod]| pods.iter().map(|pod| pod.metadata.name.to_string()).collect::<Vec<_>>().join(" ");
-    let told = match &step {
-        Step::Nothing => String::new(),
-        Step::Stop(pods) => format!("stop {}", names(pods)),
-        Step::Discard(pods) => format!("discard {}", names(pods)),
-        Step::Wait(wait) => format!("wait {}", wait.as_secs()),
-        Step::Create(new) => {
-            let words = new.iter().map(|pod| match (pod.index, pod.failures) {
-                (None, _) => "any".to_owned(),
-                (Some(index), None) => index.to_string(),
-                (Some(index), Some((counted, 0))) => format!("{index}:{counted}"),
-                (Some(index), Some((counted, ignored))) => format!("{index}:{counted}+{ignored}"),
-            });
-            format!("create {}", words.collect::<Vec<_>>().join(" "))
-        }
+    let (_, plan) = plan(&view, &tally, end.as_ref());
+    invariants::check_plan(&view, &tally, &plan).unwrap();
+    let mut released = false;
+    let mut words = vec![];
+    for write in plan.writes() {
+        let word = match write.tag {
+            PodWrite::Release(_) => {
+                released = true;
+                continue;
+            }
+            PodWrite::Delete(pod) => pod.metadata.name.to_string(),
+            PodWrite::Create(NewPod { index: None, .. }) => "any".to_owned(),
+            PodWrite::Create(NewPod { index: Some(index), failures }) => match failures {
+                None => index.to_string(),
+                Some((counted, 0)) => format!("{index}:{counted}"),
+                Some((counted, ignored)) => format!("{index}:{counted}+{ignored}"),
+            },
+        };
+        words.push(word);
+    }
+    let verb = match plan.writes().first().map(|write| write.verb()) {
+        Some(Verb::Create) => "create",
+        Some(_) if released => "discard",
+        Some(_) => "stop",
+        None => "",
+    };
+    let deadline = time_to_deadline(&view);
+    let wait = plan.requeue.filter(|wait| words.is_empty() && Some(*wait) != deadline);
+    let planned = match wait {
+        Some(wait) => format!("wait {}", wait.as_secs()),
+        None => format!("{verb} {}", words.join(" ")).trim().to_owned(),
     };
     let end = end.map(|end| format!("{}{}", if end.is_news { "" } else { "known " }, end.reason));
-    (end.unwrap_or_default(), told)
+    (end.unwrap_or_default(), planned)
 }
 
-/// The report on a Job whose step went as planned.
-pub(super) fn reported<'a>(view: &View<'a>) -> (Report<'a>, Option<End>) {
+/// The whole plan, as it is displayed.
+pub(super) fn described(job: &Job, own: &str) -> String {
+    let own = pods(own);
+    let view = view(job, &own);
+    let tally = Tally::of(&view);
+    plan(&view, &tally, verdict(&view, &tally).as_ref()).1.to_string()
+}
+
+/// The outcome of a plan all of whose writes were made.
+pub(super) fn all_done<T: Copy>(writes: &[&Write<T>]) -> Outcome<T> {
+    let done = |write: &&Write<T>| Done { tag: write.tag, answer: Answer::Written(None) };
+    Outcome { done: writes.iter().map(done).collect(), failures: vec![] }
+}
+
+/// The report on a Job whose plan was carried out.
+pub(super) fn reported<'a>(view: &View<'a>) -> Report<'a> {
     let tally = Tally::of(view);
-    let mut end = verdict(view, &tally);
-    let step = plan(view, &tally, end.as_ref());
-    let mut outcome = Outcome {
-        active: view::number(tally.active.len()),
-        ready: tally.ready,
-        terminating: tally.terminating,
-    };
-    match &step {
-        Step::Stop(pods) | Step::Discard(pods) => {
-            outcome.active -= view::number(pods.len());
-            outcome.terminating += view::number(pods.len());
-            outcome.ready -= view::number(pods.iter().filter(|pod| pod.is_ready()).count());
-        }
-        Step::Create(new) => outcome.active += view::number(new.len()),
-        Step::Nothing | Step::Wait(_) => {}
-    }
-    if end.is_none() {
-        end = completed(view, &tally, outcome.active);
-    }
-    let may_switch = end.is_none() && !view.job.metadata.is_deleting();
-    let report = report(view, &tally, outcome, end.as_ref(), may_switch);
+    let end = verdict(view, &tally);
+    let (_, plan) = plan(view, &tally, end.as_ref());
+    let report = report(view, &tally, end, &all_done(&plan.writes()));
     invariants::check_report(view, &report).unwrap();
-    (report, end)
+    report
 }

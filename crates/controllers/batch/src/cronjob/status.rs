@@ -1,0 +1,56 @@
+//! The status of a CronJob. Pure.
+
+use flyball_api::cron_job::CronJobStatus;
+use flyball_api::{CronJob, Job, Object, ObjectMeta, Timestamp, manifest_with_status};
+use flyball_runtime::{Outcome, Write};
+use smol_str::format_smolstr;
+
+use super::active::{delist, entry, is_listed};
+
+/// The write of a status that is new, or that follows the deletion of surplus Jobs. `read` is the CronJob with the status
+/// it had before the sync, which may have written another one meanwhile.
+pub fn write(read: &CronJob, status: &CronJobStatus, has_deleted: bool) -> Option<Write> {
+    let CronJobStatus { active, last_schedule_time: last, .. } = status;
+    let last = last.map_or("never".to_owned(), |last| last.to_string());
+    // Upstream: cronjob_controllerv2.go, sync: after a deletion the status is written, changed or not.
+    (*status != read.status || has_deleted).then(|| {
+        Write::update_again::<CronJob>(read.key(), manifest_with_status(read, status))
+            .subresource("status")
+            .why(format_smolstr!("{} Jobs at work, the last start {last}", active.len()))
+    })
+}
+
+/// The status after the writes of a plan that were made: replaced Jobs leave the list, a created one enters it.
+pub fn after(cron: &CronJob, outcome: &Outcome<Option<Timestamp>>) -> CronJobStatus {
+    let mut status = cron.status.clone();
+    for done in outcome.written() {
+        match (done.tag, done.answer.written()) {
+            (Some(start), Some(job)) => add_start(&mut status, job, start),
+            (None, Some(job)) => delist(&mut status, &job.uid),
+            (_, None) => {}
+        }
+    }
+    status
+}
+
+/// The start whose Job exists already, as the server says.
+pub fn existing(outcome: &Outcome<Option<Timestamp>>) -> Option<Timestamp> {
+    outcome.refusals().find(|(_, error)| error.is_already_exists()).and_then(|(start, _)| *start)
+}
+
+/// The status with a Job that existed already, if it is the CronJob's own and not in the list: the controller crashed
+/// before it could write that.
+pub fn with_existing(cron: &CronJob, job: &Job, start: Timestamp) -> Option<CronJobStatus> {
+    let meta = &job.metadata;
+    let is_forgotten = meta.is_controlled_by(&cron.metadata.uid) && !is_listed(&cron.status, &meta.uid);
+    is_forgotten.then(|| {
+        let mut status = cron.status.clone();
+        add_start(&mut status, meta, start);
+        status
+    })
+}
+
+fn add_start(status: &mut CronJobStatus, job: &ObjectMeta, start: Timestamp) {
+    status.active.push(entry(job));
+    status.last_schedule_time = Some(start);
+}
