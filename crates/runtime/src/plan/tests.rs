@@ -20,7 +20,7 @@ use crate::decisions::DecisionLog;
 use crate::events::{ObjectRef, Recorder};
 use crate::gates::Gates;
 use crate::metrics::Metrics;
-use crate::{Clock, Extensions};
+use crate::{Clock, Extensions, Retry};
 
 /// The code and reason with which a request, as `METHOD name`, is refused.
 type Refuse = fn(&str) -> Option<(u16, &'static str)>;
@@ -238,4 +238,57 @@ fn refusals_are_told_apart() {
     };
     let by_version = Write::delete_with::<flyball_api::pod::Pod>(Key::new("ns", "a"), by_version);
     assert_eq!(by_version.accept, Refusals::GONE);
+}
+
+#[tokio::test]
+async fn a_live_deletion_reads_first_and_deletes_exactly_what_it_has_read() {
+    let delete = || {
+        let unreadable = Event::warning("NoGet", Message::ThenError("not read: ".into()));
+        let options = flyball_client::DeleteOptions::default();
+        write("a", Operation::DeleteLive { options, unreadable })
+            .on_success(Event::normal("Yes", Message::ThenName("deleted ".into())))
+            .on_success(Event::normal("Too", "in order"))
+            .on_failure(Event::warning("No", Message::ThenError("not deleted: ".into())))
+    };
+    #[rustfmt::skip]
+    let table: [(&str, Refuse, &str); 3] = [
+        ("done",        never,                                                       "GET a, DELETE a, event Yes deleted a, event Too in order"),
+        ("unreadable",  |line| (line == "GET a").then_some((404, "NotFound")),       "GET a, event NoGet not read: refused"),
+        ("undeletable", |line| (line == "DELETE a").then_some((403, "Forbidden")),   "GET a, DELETE a, event No not deleted: refused"),
+    ];
+    for (case, refuse, want) in table {
+        let (outcome, seen, bodies) = perform(refuse, [delete()]).await;
+        assert_eq!(seen.join(", "), want, "{case}");
+        assert_eq!(outcome.is_ok(), case == "done");
+        if case == "done" {
+            assert_eq!(bodies[1]["preconditions"]["uid"], "u");
+            let found: Vec<_> = outcome.written().filter_map(|done| done.answer.written()).collect();
+            assert_eq!(found[0].uid, "u".into());
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_that_are_accepted_are_no_writes() {
+    let gone = |line: &str| (line == "POST b").then_some((409, "AlreadyExists"));
+    let creations = ["a", "b"].map(|name| create(name).accept(Refusals::EXISTS).tag(name));
+    let (outcome, ..) = perform(gone, creations).await;
+    assert_eq!(outcome.written().map(|done| done.tag).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(outcome.refusals().map(|(tag, _)| *tag).collect::<Vec<_>>(), ["b"]);
+}
+
+#[tokio::test]
+async fn an_invalid_object_is_not_tried_again() {
+    let (outcome, ..) = perform::<()>(never, [Effect::Invalid("it has no end".into())]).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!((error.to_string().as_str(), error.retry()), ("it has no end", Retry::Never));
+}
+
+#[test]
+fn a_key_waits_for_objects_and_times() {
+    let object = Waiting::on::<flyball_api::pod::Pod>(&Key::new("ns", "a"), "to finish");
+    let time = Waiting::until("2026-01-01T00:00:06Z".parse().unwrap(), "when it is deleted");
+    assert_eq!(object.to_string(), "Pod/ns/a to finish");
+    assert_eq!(time.to_string(), "2026-01-01T00:00:06Z, when it is deleted");
+    assert_eq!(json!(time), json!({"time": "2026-01-01T00:00:06Z", "when": "when it is deleted"}));
 }
