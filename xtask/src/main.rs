@@ -3,6 +3,8 @@
 mod assets;
 mod bench;
 mod golden;
+#[cfg(test)]
+mod never;
 mod sim;
 mod soak;
 
@@ -55,4 +57,25 @@ fn main() -> ExitCode {
 /// The root of the repository.
 fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The value of a line `key = "value"`.
+    fn value(file: &str, key: &str) -> String {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let start = format!("{key} = \"");
+        let line = text.lines().find_map(|line| line.strip_prefix(&start));
+        line.unwrap_or_else(|| panic!("{file}: no {key}")).trim_end_matches('"').to_owned()
+    }
+
+    // So every build of CI shows that the code compiles with the oldest compiler that we promise.
+    #[test]
+    fn the_pinned_toolchain_is_the_minimum_supported_one() {
+        assert_eq!(value("rust-toolchain.toml", "channel"), value("Cargo.toml", "rust-version") + ".0");
+    }
 }

@@ -96,6 +96,18 @@ impl Quantity {
         self.nanos as f64 / NANOS as f64
     }
 
+    /// Whether it is a whole number of units.
+    pub fn is_whole(&self) -> bool {
+        self.nanos % NANOS == 0
+    }
+
+    /// The next whole thousandth that is not less: resource lists hold nothing finer.
+    pub fn round_up_to_milli(self) -> Self {
+        let unit = NANOS / 1000;
+        let up = self.nanos.div_euclid(unit) + i128::from(self.nanos.rem_euclid(unit) != 0);
+        Self { nanos: up.saturating_mul(unit), format: self.format }
+    }
+
     /// The amount times a whole number.
     pub fn scale(self, factor: i64) -> Self {
         Self { nanos: self.nanos.saturating_mul(i128::from(factor)), format: self.format }

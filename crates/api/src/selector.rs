@@ -218,9 +218,14 @@ impl Selector {
 
     /// Whether `labels` satisfy it.
     pub fn matches(&self, labels: &Labels) -> bool {
+        self.matches_with(|key| labels.get(key))
+    }
+
+    /// The same for labels that are kept elsewhere: `get` gives the value of a key.
+    pub fn matches_with<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         match &self.0 {
             Match::Nothing => false,
-            Match::All(requirements) => requirements.iter().all(|r| r.test.holds(labels.get(&r.key))),
+            Match::All(requirements) => requirements.iter().all(|r| r.test.holds(get(&r.key))),
         }
     }
 

@@ -1,5 +1,5 @@
 //! How much the server carries on this machine: pods listed and followed by watchers while they are written.
-//! `cargo run --release -p flyball-apiserver --example load -- [pods] [watchers] [writes]`
+//! `cargo run --profile dist -p flyball-apiserver --example load -- [pods] [watchers] [writes]`
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,6 +12,8 @@ mod crd;
 mod discovery;
 pub mod error;
 mod expiry;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 pub mod invalid;
 pub mod kinds;

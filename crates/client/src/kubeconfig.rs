@@ -187,7 +187,7 @@ fn parse_error(error: kube::config::KubeconfigError) -> BoxError {
 }
 
 /// Follows current-context → context → cluster and user, checking each step.
-fn resolve(
+pub(crate) fn resolve(
     mut kubeconfig: Kubeconfig,
     options: &ConnectOptions,
     origin: String,

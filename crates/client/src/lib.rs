@@ -19,6 +19,8 @@ mod discovery;
 mod error;
 mod fence;
 mod frames;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http2;
 mod identities;
 mod kubeconfig;

@@ -4,18 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use flyball_manager::{KUBE_CONTROLLER_MANAGER, table};
+use flyball_manager::KUBE_CONTROLLER_MANAGER;
 use serde_json::Value;
 
 use crate::cluster::Skip;
 
-/// With or without optimisation.
+/// How a program is built (`[profile]` in Cargo.toml).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
     /// As `cargo test` builds.
     Debug,
-    /// For measurements.
+    /// Quick to build, quick enough for a lot of work.
     Release,
+    /// As it is shipped: for measurements.
+    Dist,
 }
 
 /// The program: what `FLYBALL_KCM` names, or else built from this checkout.
@@ -34,8 +36,10 @@ pub fn build(package: &str, profile: Profile) -> anyhow::Result<PathBuf> {
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .args(["build", "--package", package, "--message-format=json-render-diagnostics"])
         .stderr(Stdio::inherit());
-    if profile == Profile::Release {
-        build.arg("--release");
+    match profile {
+        Profile::Debug => {}
+        Profile::Release => drop(build.arg("--release")),
+        Profile::Dist => drop(build.args(["--profile", "dist"])),
     }
     // What a cargo around us says about our own package is not for the cargo that we run: ring looks at it, and would
     // be built again with everything that stands on it.
@@ -65,18 +69,5 @@ pub fn lacks<S: AsRef<str>>(controllers: &[S]) -> Option<Skip> {
         return None;
     }
     let list: Vec<String> = controllers.iter().map(|name| name.as_ref().to_owned()).collect();
-    let named = match KUBE_CONTROLLER_MANAGER.canonical(&list) {
-        Ok(named) => named,
-        Err(unknown) => return Some(Skip { reason: unknown.to_string() }),
-    };
-    let everything = named.iter().any(|name| name == "*");
-    let wanted = |controller: &&table::Controller| {
-        named.iter().any(|name| name == controller.name) || everything && controller.on_by_default
-    };
-    let reason = table::CONTROLLERS.iter().filter(wanted).find_map(|controller| match controller.state {
-        table::State::Missing => Some(format!("{} is not here yet", controller.name)),
-        table::State::Partial(left_out) => Some(format!("{} is not complete: {left_out}", controller.name)),
-        table::State::Done | table::State::Cloud => None,
-    });
-    reason.map(|reason| Skip { reason })
+    KUBE_CONTROLLER_MANAGER.canonical(&list).err().map(|unknown| Skip { reason: unknown.to_string() })
 }

@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// `--kube-api-burst` of both
     #[arg(long, default_value_t = 2000, value_name = "N")]
     burst: u32,
-    /// Our controller manager [default: built in release mode]
+    /// Our controller manager [default: built with the profile `dist`]
     #[arg(long, value_name = "PATH")]
     kcm: Option<PathBuf>,
     /// Upstream's controller manager [default: from the assets]
@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let flyball = match &options.kcm {
         Some(path) => Some(path.canonicalize().with_context(|| format!("find {}", path.display()))?),
         None if able.is_empty() => None,
-        None => Some(ours::binary(Profile::Release)?),
+        None => Some(ours::binary(Profile::Dist)?),
     };
     let upstream = match &options.upstream {
         Some(path) => path.canonicalize().with_context(|| format!("find {}", path.display()))?,

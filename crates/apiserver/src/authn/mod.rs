@@ -1,7 +1,7 @@
 //! Who sends a request: static tokens, service account tokens, client certificates (told by the TLS server as a
 //! `User` among the request's extensions), or nobody in particular.
 
-mod token;
+pub(crate) mod token;
 
 use http::request;
 use rustc_hash::FxHashMap;

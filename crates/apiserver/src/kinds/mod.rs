@@ -24,7 +24,7 @@ pub mod service;
 mod shape;
 mod simple;
 mod storage;
-mod validate;
+pub(crate) mod validate;
 mod various;
 
 use std::sync::Arc;

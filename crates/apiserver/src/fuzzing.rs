@@ -1,0 +1,24 @@
+//! Parsers of this crate for fuzz targets (`crates/fuzz`), and for nothing else.
+
+use std::sync::LazyLock;
+
+use crate::authn::token::Keys;
+use crate::http::protobuf;
+use crate::kinds::validate::cron;
+
+static KEYS: LazyLock<Option<Keys>> = LazyLock::new(|| Keys::new(None).ok());
+
+/// Whether this is a schedule of a CronJob.
+pub fn accepts_cron(text: &str) -> bool {
+    cron::parse(text).is_ok()
+}
+
+/// Whether this is an object in Kubernetes' protobuf envelope.
+pub fn decode_protobuf(bytes: &[u8]) -> bool {
+    protobuf::decode(bytes).is_ok()
+}
+
+/// Whether a fresh key opens this token.
+pub fn opens(token: &str) -> bool {
+    KEYS.as_ref().is_some_and(|keys| keys.open(token).is_some())
+}

@@ -1,0 +1,49 @@
+//! Parsers of this crate for fuzz targets (`crates/fuzz`), and for nothing else.
+
+use bytes::Bytes;
+use kube::config::Kubeconfig;
+
+use crate::frames::{Frame, Lines, MAX_FRAME};
+use crate::kubeconfig::{ConnectOptions, resolve};
+
+/// The events of a watch whose body comes in chunks of this size, as text; the first thing that cannot be read ends it.
+pub fn watch_events(body: &[u8], chunk: usize) -> Vec<String> {
+    let mut lines = Lines::new(MAX_FRAME);
+    let mut events = Vec::new();
+    for chunk in body.chunks(chunk) {
+        lines.push(chunk);
+        loop {
+            let line: Bytes = match lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => break,
+                Err(_) => return events,
+            };
+            let frame = Frame::parse(&line);
+            events.push(format!("{frame:?}"));
+            if frame.is_err() {
+                return events;
+            }
+        }
+    }
+    events.push(format!("rest: {}", lines.has_rest()));
+    events
+}
+
+/// Reads a kubeconfig and follows its current context. One that names files is only parsed: they are not for a fuzzer.
+pub fn kubeconfig(text: &str) {
+    let Ok(config) = Kubeconfig::from_yaml(text) else { return };
+    let names_file = config
+        .clusters
+        .iter()
+        .flat_map(|named| &named.cluster)
+        .any(|cluster| cluster.certificate_authority.is_some())
+        || config.auth_infos.iter().flat_map(|named| &named.auth_info).any(|user| {
+            user.client_certificate.is_some()
+                || user.client_key.is_some()
+                || user.token_file.is_some()
+                || user.exec.is_some()
+        });
+    if !names_file {
+        let _ = resolve(config, &ConnectOptions::default(), "fuzz".to_owned());
+    }
+}

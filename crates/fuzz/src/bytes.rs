@@ -1,0 +1,45 @@
+//! Formats that programs write.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flyball_apiserver::fuzzing as server;
+use flyball_certificates::x509::{Authority, Request};
+use flyball_client::fuzzing as client;
+use flyball_common::private_key::PrivateKey;
+
+/// However a watch is cut into chunks, the same events come out.
+pub(crate) fn watch(data: &[u8]) {
+    let Some((size, body)) = data.split_first() else { return };
+    let whole = client::watch_events(body, body.len().max(1));
+    let chunks = client::watch_events(body, usize::from(*size).max(1));
+    assert_eq!(whole, chunks, "cut into chunks of {size}");
+}
+
+/// Protobuf as clients of the embedded API server send it.
+pub(crate) fn protobuf(data: &[u8]) {
+    let _ = server::decode_protobuf(data);
+}
+
+/// A token that this server did not sign opens nothing.
+pub(crate) fn jwt(data: &[u8]) {
+    if let Ok(token) = std::str::from_utf8(data) {
+        assert!(!server::opens(token), "{token:?} was never signed");
+    }
+}
+
+/// Certificates, requests and keys: as PEM, and as DER that is wrapped here so that mutations reach it.
+pub(crate) fn x509(data: &[u8]) {
+    read(data);
+    for label in ["CERTIFICATE REQUEST", "CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"] {
+        let body = STANDARD.encode(data);
+        read(format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n").as_bytes());
+    }
+}
+
+fn read(pem: &[u8]) {
+    if let Ok(request) = Request::from_pem(pem) {
+        assert!(!request.subject.der().is_empty(), "a subject is at least an empty sequence");
+    }
+    let _ = Authority::from_pem(pem, pem);
+    let _ = PrivateKey::from_pem(pem);
+}

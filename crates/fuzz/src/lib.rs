@@ -1,0 +1,33 @@
+//! The parsers of foreign bytes as functions that a fuzzer calls: none may panic, and each has properties that must hold for
+//! whatever it accepts. `fuzz/` runs them with libFuzzer; the test of this crate replays the seeds on every `cargo test`.
+
+mod bytes;
+mod text;
+mod wire;
+
+/// A target: takes any bytes, panics if a parser does or if a property does not hold.
+pub type Target = fn(&[u8]);
+
+/// All targets. Each has a folder of seeds in `fuzz/seeds` and a file in `fuzz/fuzz_targets`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("cel", text::cel),
+    ("cron", text::cron),
+    ("jwt", bytes::jwt),
+    ("kubeconfig", text::kubeconfig),
+    ("protobuf", bytes::protobuf),
+    ("quantity", text::quantity),
+    ("selector", text::selector),
+    ("time", text::time),
+    ("watch", bytes::watch),
+    ("wire", wire::wire),
+    ("x509", bytes::x509),
+];
+
+/// Runs the target of this name.
+///
+/// # Panics
+/// If there is none, or if the target finds something.
+pub fn run(name: &str, data: &[u8]) {
+    let (_, target) = TARGETS.iter().find(|(known, _)| *known == name).expect("a target of this name");
+    target(data);
+}
