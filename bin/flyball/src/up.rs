@@ -98,11 +98,6 @@ fn greet(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
     if let Some(dir) = &args.data_dir {
         out.push_str(&format!("It is kept in {}.\n", dir.display()));
     }
-    let missing = &cluster.controllers().missing;
-    if !missing.is_empty() {
-        let short: Vec<&str> = missing.iter().map(|name| name.trim_end_matches("-controller")).collect();
-        out.push_str(&format!("Nobody does the work of these controllers yet: {}\n", short.join(", ")));
-    }
     for notice in &cluster.controllers().notices {
         out.push_str(&format!("Note: {notice}\n"));
     }
@@ -120,8 +115,7 @@ fn greet_json(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
         "up": {
             "server": cluster.address().map(|address| format!("https://{address}")),
             "kubeconfig": kubeconfig, "nodes": args.nodes, "dataDir": args.data_dir,
-            "controllers": cluster.controllers().running, "missing": cluster.controllers().missing,
-            "notices": cluster.controllers().notices,
+            "controllers": cluster.controllers().running, "notices": cluster.controllers().notices,
             "seconds": took.as_secs_f64(),
         }
     });

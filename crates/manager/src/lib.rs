@@ -4,6 +4,7 @@
 //! [`flags`] reads the command line into [`options`]; [`prepare()`] makes a plan of it; [`run()`] connects, serves and
 //! wins the election; the [`engine`] runs controllers from the [`table`].
 
+pub mod access;
 mod campaign;
 mod clients;
 mod component;
@@ -14,6 +15,7 @@ pub mod options;
 pub mod parity;
 mod prepare;
 pub mod program;
+pub mod rbac;
 mod run;
 pub mod select;
 mod serve;

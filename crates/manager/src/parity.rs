@@ -1,25 +1,26 @@
-//! docs/parity.md: what is here and what is not, written from the table of controllers.
+//! docs/parity.md, written from the table of controllers.
 
 use std::fmt::Write;
 
-use crate::table::{CONTROLLERS, Controller, State};
+use crate::access::Rule;
+use crate::table::{CONTROLLERS, Controller};
 
 /// The page.
 pub fn page() -> String {
-    let count = |wanted: fn(&State) -> bool| CONTROLLERS.iter().filter(|c| wanted(&c.state)).count();
+    let elsewhere = CONTROLLERS.iter().filter(|c| c.start.is_none()).count();
     format!(
-        "# Controllers: what is here\n\n\
-         All {} controllers of Kubernetes v1.36.4's kube-controller-manager, and how far each is in Flyball. \
-         Done: {}, partial: {}, missing: {}. Another {} are known by name only and live in the \
-         cloud-controller-manager, as upstream ([its table](parity-cloud.md)).\n\n\
-         A controller that is missing is accepted in `--controllers`, and a line at start says that it does not \
-         run.\nThis page is written from the table in `crates/manager/src/table.rs`; a test keeps it true \
-         (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it).\n\n{}",
+        "# Controllers\n\n\
+         All {} controllers of Kubernetes v1.36.4's kube-controller-manager. {} run here. The other {elsewhere} are known by \
+         name only and live in the cloud-controller-manager, as upstream ([its table](parity-cloud.md)).\n\n\
+         `watches` names what a controller reads from the shared informers (they use the manager's own credentials) and, with \
+         verbs, what it reads from the server under its account; `writes` names \
+         what its service account may write, which is no more than upstream's role for that account grants. Resources are \
+         written as `plural/subresource.group`.\n\n\
+         This page is written from the table in `crates/manager/src/table.rs`; a test keeps it true \
+         (`FLYBALL_BLESS=1 cargo test -p flyball-manager` rewrites it). The same table gives \
+         [the roles](../deploy/rbac-controllers.yaml), and golden runs compare it with the audit log.\n\n{}",
         CONTROLLERS.len(),
-        count(|state| *state == State::Done),
-        count(|state| matches!(state, State::Partial(_))),
-        count(|state| *state == State::Missing),
-        count(|state| *state == State::Cloud),
+        CONTROLLERS.len() - elsewhere,
         table(CONTROLLERS),
     )
 }
@@ -27,28 +28,23 @@ pub fn page() -> String {
 /// Controllers as a table, by name.
 pub fn table(controllers: &[Controller]) -> String {
     let mut page =
-        "| controller | state | old names | on by default | feature gates | acts as | watches | writes |\n\
-                    | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        "| controller | old names | on by default | feature gates | acts as | watches | writes |\n\
+                    | --- | --- | --- | --- | --- | --- | --- |\n"
             .to_owned();
     let mut controllers: Vec<_> = controllers.iter().collect();
     controllers.sort_by_key(|controller| controller.name);
+    let list = |rules: &[Rule]| rules.iter().map(Rule::to_string).collect::<Vec<_>>().join("; ");
     for c in controllers {
-        let state = match c.state {
-            State::Done => "done".to_owned(),
-            State::Partial(what) => format!("partial: {what}"),
-            State::Missing => "missing".to_owned(),
-            State::Cloud => "cloud".to_owned(),
-        };
         let _ = writeln!(
             page,
-            "| {} | {state} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} |",
             c.name,
             c.aliases.join(", "),
             if c.on_by_default { "yes" } else { "no" },
             c.gates.join(", "),
-            c.identity.unwrap_or(if c.state == State::Cloud { "" } else { "the manager itself" }),
-            c.watches,
-            c.writes.replace('|', "\\|"),
+            c.identity.unwrap_or(if c.start.is_some() { "the manager itself" } else { "" }),
+            list(c.watches),
+            list(c.writes),
         );
     }
     page

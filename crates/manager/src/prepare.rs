@@ -17,7 +17,7 @@ use crate::{
     flags::{Effect, Parsed},
     options::Options,
     select::{Choice, choose},
-    table::{Controller, State},
+    table::Controller,
 };
 
 /// A command line that makes sense.
@@ -74,8 +74,7 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
             .collect()
     };
     let controllers = chosen(Choice::Run);
-    let missing: Vec<&str> = chosen(Choice::Missing).iter().map(|controller| controller.name).collect();
-    let mut notices = notices(component, &given, &missing);
+    let mut notices = notices(component, &given);
     let elsewhere = chosen(Choice::Cloud).into_iter().map(|controller| controller.name);
     let elsewhere: Vec<&str> = elsewhere.filter(|name| names.iter().any(|listed| listed == name)).collect();
     if !elsewhere.is_empty() {
@@ -87,34 +86,19 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     Ok(Prepared { component, controllers, flagz, metrics, notices, gates, options })
 }
 
-fn notices(component: &Component, given: &BTreeSet<&'static str>, missing: &[&str]) -> Vec<String> {
+fn notices(component: &Component, given: &BTreeSet<&'static str>) -> Vec<String> {
     let mut notices = vec![];
-    if !missing.is_empty() {
-        notices.push(format!("controllers that are not there yet and will not run: {}", missing.join(", ")));
-    }
     for section in component.sections() {
         for flag in section.flags.iter().filter(|flag| given.contains(flag.name)) {
             if let Some(why) = flag.deprecated {
                 notices.push(format!("--{} is deprecated: {why}", flag.name));
             }
-            match flag.effect {
-                Effect::Unsupported(why) => {
-                    notices.push(format!("--{} has no effect here: {why}", flag.name))
-                }
-                Effect::Controllers(names) => notices.extend(idle(component, flag.name, names)),
-                Effect::Section => notices.extend(idle(component, flag.name, &[section.name])),
-                Effect::Nothing => {}
+            if let Effect::Unsupported(why) = flag.effect {
+                notices.push(format!("--{} has no effect here: {why}", flag.name));
             }
         }
     }
     notices
-}
-
-/// A flag all of whose controllers are missing.
-fn idle(component: &Component, flag: &str, steers: &[&str]) -> Option<String> {
-    let controllers: Vec<&Controller> = steers.iter().filter_map(|name| component.controller(name)).collect();
-    let missing = !controllers.is_empty() && controllers.iter().all(|c| c.state == State::Missing);
-    missing.then(|| format!("--{flag} has no effect yet: {} is not there", steers.join(", ")))
 }
 
 /// Upstream keeps the second range apart.

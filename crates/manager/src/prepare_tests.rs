@@ -1,5 +1,5 @@
 use super::*;
-use crate::{KUBE_CONTROLLER_MANAGER, flags::Invocation, table::CONTROLLERS};
+use crate::{KUBE_CONTROLLER_MANAGER, flags::Invocation};
 
 fn parsed(arguments: &[&str]) -> Parsed {
     match KUBE_CONTROLLER_MANAGER.parse(arguments).unwrap() {
@@ -107,18 +107,11 @@ fn mistakes_are_named_one_line_each() {
 
 #[test]
 fn flags_without_effect_are_told_once() {
-    let missing =
-        CONTROLLERS.iter().find(|c| c.state == State::Missing && c.name == "selinux-warning-controller");
     let notices = |arguments: &[&str]| prepare(parsed(arguments)).unwrap().notices.join("\n");
     assert!(notices(&["--tls-curve-preferences=23"]).contains("--tls-curve-preferences has no effect here"));
     assert!(notices(&["--node-sync-period=1s"]).contains("--node-sync-period is deprecated"));
     assert!(!notices(&["--cluster-name=x", "--leader-elect"]).contains("--cluster-name"));
     assert!(!notices(&["--concurrent-replicaset-syncs=7"]).contains("--concurrent-replicaset-syncs"));
-    if missing.is_some() {
-        assert!(
-            notices(&["--controllers=selinux-warning-controller"]).contains("selinux-warning-controller")
-        );
-    }
 }
 
 #[test]

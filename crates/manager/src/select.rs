@@ -2,10 +2,7 @@
 
 use flyball_runtime::{gates::Gates, nearest};
 
-use crate::{
-    component::Component,
-    table::{Controller, State},
-};
+use crate::{component::Component, table::Controller};
 
 /// Starts whatever `--controllers` says; only a missing key keeps it off.
 // Upstream: cmd/kube-controller-manager/app/controller_descriptor.go: the controller whose descriptor asks for special handling.
@@ -53,8 +50,6 @@ pub enum Choice {
     GateOff(&'static str),
     /// It belongs to the cloud-controller-manager.
     Cloud,
-    /// It should run, but is not written yet.
-    Missing,
 }
 
 /// What becomes of a controller, given the canonical list.
@@ -65,11 +60,7 @@ pub fn choose(controller: &Controller, list: &[String], gates: &Gates) -> Choice
     if let Some(gate) = controller.gates.iter().find(|gate| !gates.enabled(gate)) {
         return Choice::GateOff(gate);
     }
-    match controller.state {
-        State::Cloud => Choice::Cloud,
-        State::Missing => Choice::Missing,
-        State::Done | State::Partial(_) => Choice::Run,
-    }
+    if controller.start.is_some() { Choice::Run } else { Choice::Cloud }
 }
 
 /// The first entry that names the controller decides; `*` speaks for those that are on by default.
@@ -120,7 +111,7 @@ mod tests {
             let given = if given == "-*" { list(given) } else { KUBE.canonical(&list(given)).unwrap() };
             let gates = Gates::parse(&[gates]).unwrap();
             let choice = choose(KUBE.controller(name).unwrap(), &given, &gates);
-            assert_eq!(matches!(choice, Choice::Run | Choice::Missing), want, "{given:?} {name}: {choice:?}");
+            assert_eq!(choice == Choice::Run, want, "{given:?} {name}: {choice:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use flyball_cloud::simulated::{Config, Simulated};
 use flyball_manager::engine::Engine;
 use flyball_manager::flags::Invocation;
 use flyball_manager::select::{Choice, choose};
-use flyball_manager::table::{CONTROLLERS, Controller};
+use flyball_manager::table::Controller;
 use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, Surroundings, prepare};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
@@ -46,8 +46,6 @@ pub(super) fn start(
     let about_asked = |notice: &String| names.iter().any(|name| notice.starts_with(&format!("{name} ")));
     let notices = notices.into_iter().filter(about_asked).collect();
     let list = &options.config.generic.controllers;
-    let missing = CONTROLLERS.iter().filter(|controller| choose(controller, list, &gates) == Choice::Missing);
-    let missing = missing.map(|controller| controller.name).collect();
     controllers.extend(balancing(list, &gates));
     let agent = user_agent(version::GIT_VERSION, version::FLYBALL, "");
     let transport: Arc<dyn Transport> = Arc::new(Door::new(server.clone(), USER, &[]));
@@ -82,7 +80,7 @@ pub(super) fn start(
         cloud.begin(surroundings).await;
         engine.run(controllers, &orders).await;
     });
-    Ok((Controllers { running, missing, notices }, task))
+    Ok((Controllers { running, notices }, task))
 }
 
 /// The controller that gives Services their load balancers, if it is to run. Elsewhere it lives in a

@@ -138,8 +138,6 @@ pub struct Cluster {
 pub struct Controllers {
     /// Those that run.
     pub running: Vec<&'static str>,
-    /// Those that should run but are not written yet: nobody does their work.
-    pub missing: Vec<&'static str>,
     /// What users should know about the flags that they gave.
     pub notices: Vec<String>,
 }

@@ -15,6 +15,7 @@ pub mod embedded;
 pub mod expected;
 mod kubelet;
 pub mod normalise;
+mod permitted;
 pub mod real;
 mod renumber;
 pub mod report;

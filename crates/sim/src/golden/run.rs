@@ -1,6 +1,6 @@
 //! One run of one scenario: performs the steps in order, with scheduler, kubelet and heartbeats in the background.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::Method;
@@ -11,6 +11,7 @@ use super::backend::Backend;
 use super::expected::Snapshot;
 use super::kubelet::{Heart, Kubelet};
 use super::normalise::text;
+use super::permitted;
 use super::scenario::{ManagerStart, Scenario};
 use super::stage::Stage;
 use super::steps::{self, arguments::Variables};
@@ -44,6 +45,8 @@ pub struct Run<'a, B> {
     /// Paths of objects outside of the namespace, which must be removed one by one.
     pub(super) tracked: Vec<String>,
     pub(super) verbose: bool,
+    /// Writes that the table of controllers does not state, in words.
+    pub(super) unstated: BTreeSet<String>,
 }
 
 /// How a run is to be done.
@@ -76,8 +79,11 @@ impl<'a, B: Backend> Run<'a, B> {
             seen_events: BTreeMap::new(),
             tracked: Vec::new(),
             verbose: settings.verbose,
+            unstated: BTreeSet::new(),
         };
         let stopped = run.steps().await.err().map(|e| e.chain());
+        run.poll_requests();
+        let stopped = stopped.or_else(|| run.unstated.first().cloned());
         let Self { kubelet, heart, backend, snapshots, tracked, .. } = run;
         drop((kubelet, heart));
         backend.stop_kcm().await;
@@ -243,6 +249,7 @@ impl<'a, B: Backend> Run<'a, B> {
     pub(super) fn poll_requests(&mut self) -> usize {
         let mut unrest = 0;
         for entry in self.backend.audit() {
+            self.unstated.extend(permitted::unstated(&entry));
             if !self.is_of_interest(&entry) {
                 continue;
             }

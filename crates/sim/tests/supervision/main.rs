@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use flyball_api::{ConfigMap, Key, Pod, ReplicaSet};
 use flyball_client::ListParams;
-use flyball_manager::table::{Controller, Pace, State};
+use flyball_manager::access::{Rule, watch};
+use flyball_manager::table::{Controller, Pace};
 use flyball_runtime::{Context, Next, Place, Reconcile, Start, StartError, SyncError, Tasks};
 use serde_json::json;
 use tokio::time::Instant;
@@ -37,6 +38,8 @@ fn start_looking(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> 
     Ok(())
 }
 
+const WATCHES: &[Rule] = &[watch("configmaps")];
+
 pub(crate) const fn controller(name: &'static str, start: Start) -> Controller {
     Controller {
         name,
@@ -44,10 +47,9 @@ pub(crate) const fn controller(name: &'static str, start: Start) -> Controller {
         identity: None,
         gates: &[],
         on_by_default: true,
-        watches: "configmaps",
-        writes: "",
+        watches: WATCHES,
+        writes: &[],
         pace: Pace { qps: 1.0, burst: 1 },
-        state: State::Done,
         start: Some(start),
     }
 }
