@@ -134,6 +134,41 @@ async fn compaction_is_told_with_410() {
     assert_eq!((code, &status["reason"]), (410, &json!("Expired")));
 }
 
+#[tokio::test]
+async fn a_watch_tells_of_every_object_that_goes_with_its_definition_and_then_ends() {
+    let server = ApiServer::new(options()).unwrap();
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = json!({"metadata": {"name": "gears.x.io"}, "spec": {"group": "x.io", "scope": "Namespaced",
+        "names": {"plural": "gears", "kind": "Gear"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
+    assert_eq!(send(&server, "POST", definitions, definition.clone()).await.0, 201);
+    let gears = "/apis/x.io/v1/namespaces/default/gears";
+    let gear =
+        |n: u32| json!({"apiVersion": "x.io/v1", "kind": "Gear", "metadata": {"name": format!("g{n}")}});
+    for n in 0..300 {
+        assert_eq!(send(&server, "POST", gears, gear(n)).await.0, 201);
+    }
+    let version = send(&server, "GET", gears, Value::Null).await.1["metadata"]["resourceVersion"].clone();
+    let watch = format!("{gears}?watch=1&timeoutSeconds=600&resourceVersion={}", version.as_str().unwrap());
+    let request = Request::get(&watch).body(Full::new(Bytes::new())).unwrap();
+    let response = server.clone().oneshot(request).await.unwrap();
+    let path = format!("{definitions}/gears.x.io");
+    assert_eq!(send(&server, "DELETE", &path, Value::Null).await.0, 200);
+    assert_eq!(send(&server, "GET", &path, Value::Null).await.0, 404);
+
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let lines = body.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    assert_eq!(lines.len(), 300);
+    assert!(lines.iter().all(|line| line["type"] == "DELETED" && line["object"]["kind"] == "Gear"));
+
+    assert_eq!(send(&server, "GET", gears, Value::Null).await.0, 404);
+    assert_eq!(send(&server, "GET", &watch, Value::Null).await.0, 404);
+    assert_eq!(send(&server, "POST", definitions, definition).await.0, 201);
+    let (_, line) = send(&server, "GET", &watch, Value::Null).await;
+    assert_eq!((&line["type"], &line["object"]["code"]), (&json!("ERROR"), &json!(410)));
+}
+
 const CHILD: &str = "FLYBALL_TEST_DATA_DIR";
 
 /// Not a test of its own: what the child process of the next one does, until it is killed.

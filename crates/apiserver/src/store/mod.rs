@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 pub use durable::{Durable, OpenError};
 pub use entry::{Entry, Facets, Happened, Key, frame};
-use shelf::Shelf;
 pub use shelf::{Event, Limits};
+use shelf::{Shelf, Wakeup};
 
 /// Names a shelf: group and plural of the stored resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,8 +92,8 @@ struct Inner {
     version: u64,
     shelves: FxHashMap<ShelfId, Shelf>,
     limits: Limits,
-    /// When a shelf was last dropped, with its history.
-    dropped: u64,
+    /// The versions at which shelves were dropped, with their history.
+    dropped: FxHashMap<ShelfId, u64>,
 }
 
 /// The store. Cheap to share behind an `Arc`.
@@ -105,7 +105,8 @@ pub struct Store {
 impl Store {
     /// An empty store in memory.
     pub fn in_memory(limits: Limits) -> Self {
-        let inner = Inner { version: 1, shelves: FxHashMap::default(), limits, dropped: 0 };
+        let inner =
+            Inner { version: 1, shelves: FxHashMap::default(), limits, dropped: FxHashMap::default() };
         Self { inner: Mutex::new(inner), durable: None }
     }
 
@@ -117,7 +118,12 @@ impl Store {
         facets: impl Fn(&ShelfId, &Value) -> Facets,
     ) -> Result<Self, OpenError> {
         let (durable, saved) = Durable::open(directory)?;
-        let mut inner = Inner { version: saved.version, shelves: FxHashMap::default(), limits, dropped: 0 };
+        let mut inner = Inner {
+            version: saved.version,
+            shelves: FxHashMap::default(),
+            limits,
+            dropped: FxHashMap::default(),
+        };
         for (id, key, object) in saved.objects {
             let version = object["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok());
             let facets = facets(&id, &object);
@@ -196,8 +202,9 @@ impl Store {
         let now = inner.version;
         let shelf = inner.shelf(shelf);
         let version = range.at.unwrap_or(now);
-        if version < shelf.oldest() {
-            return Err(Compacted { oldest: shelf.oldest() });
+        let oldest = shelf.history().oldest();
+        if version < oldest {
+            return Err(Compacted { oldest });
         }
         let undone = shelf.undo_since(version);
         let (entries, remaining) = shelf.range(range, &undone);
@@ -219,8 +226,9 @@ impl Store {
     pub fn follow(&self, shelf: &ShelfId, version: u64) -> Result<Follower, Compacted> {
         let mut inner = self.inner.lock();
         let found = inner.shelf(shelf);
-        if version < found.oldest() {
-            return Err(Compacted { oldest: found.oldest() });
+        let oldest = found.history().oldest();
+        if version < oldest {
+            return Err(Compacted { oldest });
         }
         Ok(Follower { shelf: shelf.clone(), cursor: version, changed: found.subscribe() })
     }
@@ -230,11 +238,13 @@ impl Store {
     pub fn next(&self, follower: &mut Follower, max: usize) -> Result<Vec<Event>, Compacted> {
         let mut inner = self.inner.lock();
         let now = inner.version;
-        let shelf = inner.shelf(&follower.shelf);
-        if follower.cursor < shelf.oldest() {
-            return Err(Compacted { oldest: shelf.oldest() });
+        let dropped = follower.changed.borrow().clone();
+        let history = dropped.as_deref().unwrap_or_else(|| inner.shelf(&follower.shelf).history());
+        let oldest = history.oldest();
+        if follower.cursor < oldest {
+            return Err(Compacted { oldest });
         }
-        let events = shelf.since(follower.cursor, max);
+        let events = history.since(follower.cursor, max);
         let reached = if events.len() < max { now } else { events.last().map_or(now, |e| e.version) };
         // A follower from a version that is still to come hears nothing until then.
         follower.cursor = follower.cursor.max(reached);
@@ -258,7 +268,8 @@ impl Store {
     pub fn restore(&self, version: u64) -> Result<(), Compacted> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
-        let oldest = inner.shelves.values().map(Shelf::oldest).max().unwrap_or(0).max(inner.dropped);
+        let histories = inner.shelves.values().map(|shelf| shelf.history().oldest());
+        let oldest = histories.chain(inner.dropped.values().copied()).max().unwrap_or(0);
         if version < oldest || version > inner.version {
             return Err(Compacted { oldest });
         }
@@ -274,17 +285,19 @@ impl Store {
         Ok(())
     }
 
-    /// Drops a shelf with all its objects (a custom resource whose definition is gone); watches on it end.
+    /// Drops a shelf with all its objects (a custom resource whose definition is gone). Watches on it end when they have
+    /// told everything that happened before; a later shelf of that name knows nothing of the time before it.
     pub fn drop_shelf(&self, shelf: &ShelfId) {
         let mut inner = self.inner.lock();
-        inner.dropped = inner.version;
-        if let Some(found) = inner.shelves.remove(shelf)
-            && let Some(durable) = &self.durable
-        {
+        let version = inner.version;
+        let Some(found) = inner.shelves.remove(shelf) else { return };
+        inner.dropped.insert(shelf.clone(), version);
+        if let Some(durable) = &self.durable {
             for key in found.keys() {
-                durable.record(inner.version, shelf, key, None);
+                durable.record(version, shelf, key, None);
             }
         }
+        found.drop_with_history();
     }
 
     /// Number of objects per shelf, for metrics and quota.
@@ -296,10 +309,12 @@ impl Store {
 impl Inner {
     fn shelf(&mut self, id: &ShelfId) -> &mut Shelf {
         if !self.shelves.contains_key(id) {
-            self.shelves.insert(id.clone(), Shelf::new(self.limits));
+            let dropped = self.dropped.get(id).copied().unwrap_or(0);
+            let shelf = Shelf::new(self.limits, dropped.max(self.limits.compacted));
+            self.shelves.insert(id.clone(), shelf);
         }
         // Present: inserted above when it was not.
-        self.shelves.entry(id.clone()).or_insert_with(|| Shelf::new(Limits::default()))
+        self.shelves.entry(id.clone()).or_insert_with(|| Shelf::new(Limits::default(), 0))
     }
 }
 
@@ -308,7 +323,7 @@ impl Inner {
 pub struct Follower {
     shelf: ShelfId,
     cursor: u64,
-    changed: watch::Receiver<u64>,
+    changed: watch::Receiver<Wakeup>,
 }
 
 impl Follower {
@@ -317,7 +332,8 @@ impl Follower {
         self.cursor
     }
 
-    /// Waits for a write after the last `next`; `false` when the shelf has been dropped or restored.
+    /// Waits for a write after the last `next`; `false` when the shelf has been dropped or restored. The last write before
+    /// a drop is reported first.
     pub async fn changed(&mut self) -> bool {
         self.changed.changed().await.is_ok()
     }

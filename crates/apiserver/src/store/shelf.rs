@@ -40,25 +40,74 @@ pub struct Event {
     pub previous: Option<Arc<Entry>>,
 }
 
+/// The recent events of a shelf, in order of their versions.
+#[derive(Debug)]
+pub(super) struct History {
+    events: VecDeque<Event>,
+    bytes: usize,
+    oldest: u64,
+}
+
+impl History {
+    /// The oldest version from which a watch or an old list is still possible.
+    pub(super) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Up to `max` events after `version`.
+    pub(super) fn since(&self, version: u64, max: usize) -> Vec<Event> {
+        let start = self.events.partition_point(|event| event.version <= version);
+        self.events.iter().skip(start).take(max).cloned().collect()
+    }
+
+    fn push(&mut self, event: Event, limits: Limits) {
+        self.bytes += event.entry.size();
+        self.events.push_back(event);
+        while self.events.len() > limits.events || self.bytes > limits.bytes {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(event) = self.events.pop_front() {
+            self.bytes -= event.entry.size();
+            self.oldest = event.version;
+        }
+    }
+
+    fn compact(&mut self, version: u64) {
+        while self.events.front().is_some_and(|event| event.version <= version) {
+            self.forget_first();
+        }
+        self.oldest = self.oldest.max(version);
+    }
+
+    /// What must be put back (or taken out: `None`) to see the shelf as it was at `version`.
+    fn undo_since(&self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
+        let start = self.events.partition_point(|event| event.version <= version);
+        let mut undo = FxHashMap::default();
+        for event in self.events.iter().skip(start) {
+            undo.entry(event.entry.key.clone()).or_insert_with(|| event.previous.clone());
+        }
+        undo
+    }
+}
+
+/// What followers wake up for: any change, and the whole history once the shelf has been dropped.
+pub(super) type Wakeup = Option<Arc<History>>;
+
 pub(super) struct Shelf {
     objects: BTreeMap<Key, Arc<Entry>>,
-    history: VecDeque<Event>,
-    history_bytes: usize,
-    oldest: u64,
+    history: History,
     limits: Limits,
-    changed: watch::Sender<u64>,
+    changed: watch::Sender<Wakeup>,
 }
 
 impl Shelf {
-    pub(super) fn new(limits: Limits) -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            history: VecDeque::new(),
-            history_bytes: 0,
-            oldest: limits.compacted,
-            limits,
-            changed: watch::Sender::new(0),
-        }
+    /// An empty shelf of which nothing up to `oldest` is known.
+    pub(super) fn new(limits: Limits, oldest: u64) -> Self {
+        let history = History { events: VecDeque::new(), bytes: 0, oldest };
+        Self { objects: BTreeMap::new(), history, limits, changed: watch::Sender::new(None) }
     }
 
     pub(super) fn load(&mut self, entry: Entry) {
@@ -77,12 +126,11 @@ impl Shelf {
         self.objects.keys()
     }
 
-    /// The oldest version from which a watch or an old list is still possible.
-    pub(super) fn oldest(&self) -> u64 {
-        self.oldest
+    pub(super) fn history(&self) -> &History {
+        &self.history
     }
 
-    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<Wakeup> {
         self.changed.subscribe()
     }
 
@@ -91,61 +139,38 @@ impl Shelf {
             Happened::Deleted => self.objects.remove(&event.entry.key),
             _ => self.objects.insert(event.entry.key.clone(), Arc::clone(&event.entry)),
         };
-        let version = event.version;
-        self.history_bytes += event.entry.size();
-        self.history.push_back(event);
-        while self.history.len() > self.limits.events || self.history_bytes > self.limits.bytes {
-            self.forget_first();
-        }
-        self.changed.send_replace(version);
-    }
-
-    fn forget_first(&mut self) {
-        if let Some(event) = self.history.pop_front() {
-            self.history_bytes -= event.entry.size();
-            self.oldest = event.version;
-        }
+        self.history.push(event, self.limits);
+        self.changed.send_replace(None);
     }
 
     pub(super) fn compact(&mut self, version: u64) {
-        while self.history.front().is_some_and(|event| event.version <= version) {
-            self.forget_first();
-        }
-        self.oldest = self.oldest.max(version);
+        self.history.compact(version);
         // Wakes followers, so that one that is too far behind hears of it.
-        self.changed.send_replace(version);
+        self.changed.send_replace(None);
+    }
+
+    /// Ends the shelf. Its followers read the history to its end, then their watches end.
+    pub(super) fn drop_with_history(self) {
+        self.changed.send_replace(Some(Arc::new(self.history)));
     }
 
     /// Goes back to `version`, and says what that changed. There is no history from before, and nobody follows.
     pub(super) fn restore(&mut self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
-        let undone = self.undo_since(version);
+        let undone = self.history.undo_since(version);
         for (key, state) in &undone {
             match state {
                 Some(entry) => self.objects.insert(key.clone(), Arc::clone(entry)),
                 None => self.objects.remove(key),
             };
         }
-        self.history.clear();
-        self.history_bytes = 0;
-        self.oldest = version;
+        self.history = History { events: VecDeque::new(), bytes: 0, oldest: version };
         self.limits.compacted = version;
-        self.changed = watch::Sender::new(version);
+        self.changed = watch::Sender::new(None);
         undone
     }
 
-    pub(super) fn since(&self, version: u64, max: usize) -> Vec<Event> {
-        let start = self.history.partition_point(|event| event.version <= version);
-        self.history.iter().skip(start).take(max).cloned().collect()
-    }
-
-    /// What must be put back (or taken out: `None`) to see the shelf as it was at `version`.
     pub(super) fn undo_since(&self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
-        let start = self.history.partition_point(|event| event.version <= version);
-        let mut undo = FxHashMap::default();
-        for event in self.history.iter().skip(start) {
-            undo.entry(event.entry.key.clone()).or_insert_with(|| event.previous.clone());
-        }
-        undo
+        self.history.undo_since(version)
     }
 
     pub(super) fn range(

@@ -215,3 +215,30 @@ async fn a_restored_store_gives_versions_out_again_and_knows_nothing_from_before
     put(&store, "d", 2);
     assert_eq!(store.next(&mut follower, 10).unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn followers_of_a_dropped_shelf_read_its_history_to_the_end() {
+    let store = Store::in_memory(Limits::default());
+    let start = put(&store, "a", 1);
+    let mut follower = store.follow(&pods(), start).unwrap();
+    put(&store, "b", 1);
+    remove(&store, "a");
+    let last = remove(&store, "b");
+    store.drop_shelf(&pods());
+    assert!(follower.changed().await);
+    let mut seen = Vec::new();
+    loop {
+        let events = store.next(&mut follower, 2).unwrap();
+        if events.is_empty() {
+            break;
+        }
+        seen.extend(events.iter().map(|e| format!("{:?} {}", e.happened, e.entry.key.name)));
+    }
+    assert_eq!(seen, ["Added b", "Deleted a", "Deleted b"]);
+    assert!(!follower.changed().await, "and then the end");
+
+    // A later resource of that name has a history of its own.
+    put(&store, "a", 2);
+    assert_eq!(store.follow(&pods(), start).unwrap_err(), Compacted { oldest: last });
+    assert_eq!(store.next(&mut follower, 2).unwrap().len(), 0);
+}
