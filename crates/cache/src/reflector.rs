@@ -1,5 +1,7 @@
 //! The task behind an informer: lists, watches, and finds its way back after every kind of failure.
 
+use std::collections::HashSet;
+use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,7 +228,8 @@ impl Reflector {
     async fn page_list(&mut self) -> Result<(), Failure> {
         Counters::add(&self.course.counters.paged_lists, 1);
         let mut list = self.mirror.clone().begin_list();
-        let mut after = None;
+        let mut after: Option<String> = None;
+        let mut used = HashSet::new();
         loop {
             let page = self.source.page(PAGE, after).await?;
             Counters::add(&self.course.counters.pages, 1);
@@ -234,13 +237,16 @@ impl Reflector {
                 list.listed(item);
                 consume_budget().await;
             }
-            after = page.next;
-            if after.is_none() {
+            let Some(token) = page.next else {
                 info!(resource = %self.course.resource, objects = list.len(), version = %page.version, "listed");
                 list.finish(page.version);
                 self.healthy();
                 return Ok(());
+            };
+            if !used.insert(token.clone()) {
+                return Err(repeated(&self.course.resource, &token));
             }
+            after = Some(token);
         }
     }
 
@@ -425,6 +431,12 @@ impl Resync {
 
 fn broken_off(doing: &'static str) -> Failure {
     Failure { class: Class::Passing, doing, retry_after: None, cause: "the server ended it too early".into() }
+}
+
+/// The pages of such a list would never end.
+fn repeated(resource: &impl Display, token: &str) -> Failure {
+    let cause = format!("the server gave the continue token {token:?} of {resource} a second time").into();
+    Failure { class: Class::Passing, doing: "listing by pages", retry_after: None, cause }
 }
 
 fn unanswered() -> Failure {

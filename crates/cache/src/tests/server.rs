@@ -47,6 +47,8 @@ struct State {
     fail_after_pages: Option<u32>,
     retry_after: Option<Duration>,
     page_limit: Option<usize>,
+    /// The continue token of every page; asked with it, the server starts over.
+    token_for_all: Option<&'static str>,
     requests: Vec<(Instant, String)>,
     watch_timeouts: Vec<Duration>,
 }
@@ -69,6 +71,7 @@ impl Server {
             fail_after_pages: None,
             retry_after: None,
             page_limit: None,
+            token_for_all: None,
             requests: Vec::new(),
             watch_timeouts: Vec::new(),
         };
@@ -92,6 +95,11 @@ impl Server {
     pub(super) fn pages_of(self, limit: usize) -> Self {
         self.state.lock().page_limit = Some(limit);
         self
+    }
+
+    /// Gives this continue token with every page; `None` gives each page its own again.
+    pub(super) fn repeat_token(&self, token: Option<&'static str>) {
+        self.state.lock().token_for_all = token;
     }
 
     /// Creates or updates `ns/name` with the given fields; answers the version.
@@ -357,6 +365,7 @@ impl State {
                 *pages -= 1;
             }
         }
+        let after = after.filter(|token| self.token_for_all != Some(token));
         let (version, mut rest) = match after {
             None => (self.version, self.objects.values().cloned().collect()),
             Some(token) => self
@@ -368,7 +377,7 @@ impl State {
         let later = rest.split_off(rest.len().min(limit));
         let next = (!later.is_empty()).then(|| {
             self.tokens += 1;
-            let token = self.tokens.to_string();
+            let token = self.token_for_all.map_or_else(|| self.tokens.to_string(), str::to_owned);
             self.snapshots.insert(token.clone(), (version, later));
             token
         });

@@ -87,6 +87,25 @@ async fn pages_that_expire_midway_are_listed_from_the_start() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_repeats_its_continue_token_fails_the_list_by_name() {
+    let server = Server::with(&["a/1", "a/2", "a/3", "a/4"]).streaming(Streaming::Refused).pages_of(1);
+    server.repeat_token(Some("again"));
+    let informer = start(&server);
+    while informer.counts().failures == 0 {
+        sleep(SECOND / 10).await;
+    }
+    let error = informer.health().failing.unwrap().last_error;
+    assert_eq!(
+        &*error,
+        "listing by pages: the server gave the continue token \"again\" of widgets.test a second time"
+    );
+    assert_eq!(server.take_requests()[..3], ["stream", "page", "page again"]);
+    server.repeat_token(None);
+    assert!(informer.synced().await);
+    assert_eq!(shape_of(informer.store()), server.shape());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_deleted_between_two_attempts_at_the_first_list_does_not_stay() {
     let server = Server::with(&["a/1", "a/2", "a/3"]).streaming(Streaming::Refused).pages_of(1);
     server.compact_after_pages(2);

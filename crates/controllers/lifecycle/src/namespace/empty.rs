@@ -115,12 +115,19 @@ impl Doomed<'_> {
         loop {
             let page = self.cx.client.list_as::<O>(resource, Some(&self.key.name), &params).await?;
             take(page.items);
-            if page.continue_.is_none() {
-                return Ok(());
+            let Some(token) = page.continue_ else { return Ok(()) };
+            if params.continue_.as_ref() == Some(&token) {
+                return Err(repeated(resource, &token));
             }
-            params.continue_ = page.continue_;
+            params.continue_ = Some(token);
         }
     }
+}
+
+/// The pages of such a list would never end.
+fn repeated(resource: &ResourceType, token: &str) -> Error {
+    let problem = format!("the server gave the continue token {token:?} a second time");
+    Error::Decode { what: format!("list {resource}").into(), source: serde::de::Error::custom(problem) }
 }
 
 /// Whether trying again soon may help: the server is in trouble, or the way to it.
