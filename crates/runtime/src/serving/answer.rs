@@ -35,6 +35,10 @@ pub(super) fn text(code: StatusCode, body: impl Into<Bytes>) -> Answer {
     nosniff(answer(code, PLAIN, body))
 }
 
+pub(super) fn headers_too_large() -> Answer {
+    text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "431 Request Header Fields Too Large\n")
+}
+
 pub(super) fn not_found() -> Answer {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use hyper::{
     body::{Body, Incoming},
     server::conn::{http1, http2},
@@ -20,16 +20,16 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpSocket},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpSocket, TcpStream},
     runtime,
     sync::oneshot,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    Peer, Server, ServingError, ServingOptions,
+    Peer, Server, ServingError, ServingOptions, answer,
     connections::{Connections, Place},
     seldom::Seldom,
     server::closes,
@@ -52,6 +52,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const BACKLOG: u32 = 1024;
+/// How much of a request that is too large is read and thrown away, and for how long, so that the client sees the answer.
+const LINGER_BYTES: u64 = 1 << 20;
+const LINGER: Duration = Duration::from_millis(500);
 
 /// A server that listens. Dropping it stops it.
 #[derive(Debug)]
@@ -114,6 +117,25 @@ fn bind(address: SocketAddr, options: &ServingOptions) -> io::Result<TcpListener
     socket.listen(BACKLOG)
 }
 
+/// Where connections come from.
+pub(super) trait Accept {
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+
+    /// The next connection, and the address of the client.
+    async fn accept(&self) -> io::Result<(Self::Stream, IpAddr)>;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
+        let (stream, address) = Self::accept(self).await?;
+        // A failure costs some milliseconds of latency and nothing else.
+        let _ = stream.set_nodelay(true);
+        Ok((stream, address.ip()))
+    }
+}
+
 /// What connections share.
 pub(super) struct Host {
     server: Server,
@@ -135,7 +157,7 @@ impl Host {
     }
 
     /// Accepts connections for ever: no error ends it.
-    async fn accept(self: Arc<Self>, listener: TcpListener) {
+    pub(super) async fn accept(self: Arc<Self>, listener: impl Accept) {
         let (mut pause, warned) = (FIRST_PAUSE, Seldom::default());
         let mut tick = interval(SWEEP_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -150,9 +172,7 @@ impl Host {
             match accepted {
                 Ok((stream, address)) => {
                     pause = FIRST_PAUSE;
-                    // A failure costs some milliseconds of latency and nothing else.
-                    let _ = stream.set_nodelay(true);
-                    self.clone().take(stream, address.ip());
+                    self.clone().take(stream, address);
                 }
                 // The client was gone before we came to it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -206,8 +226,15 @@ impl Host {
             drive(connection, &place, |connection| connection.graceful_shutdown()).await
         } else {
             let stream = Watched { stream, place: place.clone() };
-            let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            drive(connection, &place, |connection| connection.graceful_shutdown()).await
+            let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
+            let ended = drive(&mut connection, &place, |connection| {
+                Pin::new(&mut **connection.get_mut()).graceful_shutdown();
+            })
+            .await;
+            if ended.as_ref().is_err_and(hyper::Error::is_parse_too_large) {
+                linger(connection.into_parts().io.into_inner().stream).await;
+            }
+            ended
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended");
@@ -222,7 +249,10 @@ impl Host {
     ) -> Result<Response<impl Body<Data = bytes::Bytes, Error = std::convert::Infallible>>, h2::Error> {
         // A client that ignores the end of an HTTP/2 connection could go on asking.
         let Some(_served) = place.serve() else { return Err(h2::Reason::REFUSED_STREAM.into()) };
-        let answer = self.server.answer(request, &peer).await;
+        let answer = match size(request.headers()) > MAX_HEADERS as usize {
+            true => answer::headers_too_large(),
+            false => self.server.answer(request, &peer).await,
+        };
         if closes(&answer) {
             place.close();
         }
@@ -242,6 +272,19 @@ where
     }
     close(connection.as_mut());
     connection.await
+}
+
+/// How much room headers take. The library gives up on a request whose headers do not end within its buffer, but may read
+/// more than that at once.
+fn size(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+}
+
+/// Reads a little of what the client still sends. A connection that is closed with bytes unread is reset, and the reset may
+/// reach the client before the answer does.
+async fn linger(stream: impl AsyncRead + Unpin) {
+    let discard = async { tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await };
+    let _ = timeout(LINGER, discard).await;
 }
 
 fn http1() -> http1::Builder {
