@@ -12,7 +12,7 @@ use smol_str::format_smolstr;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::{Action, JITTER_FACTOR, Observation, Record, Settings, step::step};
-use crate::metrics::{LEADER_SLOWPATH, LEADER_STATUS, Metrics};
+use crate::metrics::{LEADER_SLOWPATH, LEADER_STATUS, Metrics, WRITES_REFUSED};
 
 const LEASES: ResourceType = ResourceType::new("coordination.k8s.io", "v1", "leases", "Lease", true);
 /// How much later than the lease's end a leader that cannot renew still counts as healthy: it should have
@@ -152,8 +152,12 @@ impl Elector {
         self
     }
 
-    /// Keeps `fence` open while the lease is ours.
+    /// Keeps `fence` open while the lease is ours, and shows in the metrics what it refuses.
     pub fn with_fence(mut self, fence: Fence) -> Self {
+        let (lease, shown) = (self.settings.name.clone(), fence.clone());
+        self.metrics.on_scrape(move |metrics| {
+            metrics.counter(&WRITES_REFUSED, &[&lease]).at_least(shown.refused() as f64);
+        });
         self.fence = fence;
         self
     }

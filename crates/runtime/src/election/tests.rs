@@ -227,11 +227,14 @@ impl Transport for Wire {
 }
 
 fn elector(server: &Arc<OneLease>, identity: &str) -> Elector {
+    measured(server, identity, Metrics::default())
+}
+
+fn measured(server: &Arc<OneLease>, identity: &str, metrics: Metrics) -> Elector {
     let options = ClientOptions { timeout: Duration::from_secs(5), ..ClientOptions::default() };
     let client = Client::new(Arc::new(Wire(server.clone())), options);
     let (origin, epoch) = (Instant::now(), time());
-    Elector::new(settings(identity), client, Metrics::default(), move || epoch + origin.elapsed())
-        .with_random(|| 0.5)
+    Elector::new(settings(identity), client, metrics, move || epoch + origin.elapsed()).with_random(|| 0.5)
 }
 
 fn holder(server: &OneLease) -> String {
@@ -340,11 +343,14 @@ async fn a_leader_that_slept_past_its_lease_writes_nothing_and_gives_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_write_ends_the_leadership() {
+async fn a_refused_write_ends_the_leadership_and_is_counted() {
     let server = Arc::new(OneLease::default());
     let fence = Fence::new(FenceClock::Tokio(Instant::now()));
-    let mut leader = elector(&server, "me").with_fence(fence.clone());
+    let metrics = Metrics::default();
+    let mut leader = measured(&server, "me", metrics.clone()).with_fence(fence.clone());
     leader.acquire().await;
+    let series = "flyball_writes_refused_total{lease=\"kube-controller-manager\"} ";
+    assert!(metrics.text().contains(&format!("{series}0\n")));
     let writer = tokio::spawn({
         let fence = fence.clone();
         async move {
@@ -358,6 +364,7 @@ async fn a_refused_write_ends_the_leadership() {
     assert!(writer.await.unwrap().is_err());
     assert!(matches!(lost, Lost::RanOut { refused: 1, .. }), "{lost}");
     assert!(start.elapsed() < Duration::from_secs(1), "at once");
+    assert!(metrics.text().contains(&format!("{series}1\n")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -141,6 +141,8 @@ families! {
         "Panics of a controller. One in a sync costs its key a pause; after any other the controller is set up anew.");
     QUARANTINED = gauge("flyball_quarantined_keys", Alpha, &["name"],
         "Keys of a controller that wait because their sync panicked.");
+    WRITES_REFUSED = counter("flyball_writes_refused_total", Alpha, &["lease"],
+        "Writes that were not sent, because the lease that allows them had run out.");
     LOG_DROPPED = counter("flyball_log_lines_dropped_total", Alpha, &[],
         "Log lines that were not written, because nobody read the log.");
     INFORMER_QUEUED = gauge("informer_queued_items", Alpha, &["group", "name", "resource", "version"],
