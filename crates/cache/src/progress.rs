@@ -42,6 +42,9 @@ pub trait Progress: Send + Sync {
 
     /// Asks for a full list instead of the running watch, from somebody who has reason to doubt it.
     fn refresh(&self);
+
+    /// Asks for the server's present version soon. A quiet watch tells it once a minute only.
+    fn hurry(&self);
 }
 
 /// An informer of any type, seen through its objects' metadata.
@@ -126,6 +129,10 @@ impl<T: Object> Progress for Informer<T> {
 
     fn refresh(&self) {
         self.mirror.course.doubts.notify_one();
+    }
+
+    fn hurry(&self) {
+        self.mirror.course.haste.notify_one();
     }
 }
 

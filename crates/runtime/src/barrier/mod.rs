@@ -193,7 +193,11 @@ impl Barrier {
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
             for Wait { resource, awaited, list } in of_owner {
                 let Some(progress) = self.informers.progress(&resource) else { continue };
+                let is_creation = matches!(awaited, Awaited::UnknownCreation(_));
                 let awaited = self.settle(owner, &resource, awaited).await;
+                if is_creation && !shows(&*progress, &awaited) {
+                    progress.hurry();
+                }
                 let over = async {
                     tokio::select! {
                         () = shown(&*progress, &awaited) => {}
