@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use flyball_client::{Client, ClientOptions, Fence, Identities};
+use flyball_runtime::config::ClientConnection;
 use flyball_runtime::events::Recorder;
 use flyball_runtime::{Context, Orders, Shared, supervise};
 use tokio::task::JoinSet;
@@ -46,23 +47,33 @@ impl Engine {
             Some(account) => self.identities.client_for(account, account),
             None => self.identities.main().clone(),
         };
-        let client = fenced(paced(client, controller.pace), self.fence.as_ref());
+        let client = fenced(self.paced(client, controller.pace), self.fence.as_ref());
         // Events have a rate limit of their own, so that a chatty object cannot slow its controller down.
         let teller = fenced(self.identities.client_for(identity, identity), self.fence.as_ref());
         let (events, write) = Recorder::new(controller.name, self.shared.clock, teller);
         tokio::spawn(write);
         Arc::new(Context::new(controller.name, &self.shared, client, self.identities.main().clone(), events))
     }
+
+    /// A client whose rate limit is that of all others, times `pace`.
+    fn paced(&self, client: Client, pace: Pace) -> Client {
+        let (options, flags) = (client.options(), &self.shared.config.generic.client_connection);
+        let pace = effective(pace, flags);
+        let (qps, burst) = (options.qps * pace.qps, options.burst.saturating_mul(pace.burst));
+        if (qps, burst) == (options.qps, options.burst) {
+            return client;
+        }
+        client.with_options(ClientOptions { qps, burst, ..options.clone() })
+    }
 }
 
-/// A client whose rate limit is that of all others, times `pace`.
-fn paced(client: Client, pace: Pace) -> Client {
-    let options = client.options();
-    let (qps, burst) = (options.qps * pace.qps, options.burst.saturating_mul(pace.burst));
-    if (qps, burst) == (options.qps, options.burst) {
-        return client;
+/// Upstream: cmd/kube-controller-manager/app/core.go multiplies the flags. A flag of zero stands for a default that is
+/// filled in later, so that it has no factor.
+fn effective(pace: Pace, flags: &ClientConnection) -> Pace {
+    Pace {
+        qps: if flags.qps == 0.0 { 1.0 } else { pace.qps },
+        burst: if flags.burst == 0 { 1 } else { pace.burst },
     }
-    client.with_options(ClientOptions { qps, burst, ..options.clone() })
 }
 
 /// The same client behind another fence than its own, if there is one.
@@ -72,5 +83,27 @@ fn fenced(client: Client, fence: Option<&Fence>) -> Client {
             client.with_options(ClientOptions { fence: Some(fence.clone()), ..client.options().clone() })
         }
         None => client,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factor_times_a_flag_of_zero_is_still_zero() {
+        #[rustfmt::skip]
+        let table = [
+            // --kube-api-qps, --kube-api-burst, factors of the namespace controller
+            (20.0, 30, (20.0, 100)),
+            (-1.0, 30, (20.0, 100)),
+            (0.0,  30, (1.0,  100)),
+            (0.0,  0,  (1.0,  1)),
+        ];
+        for (qps, burst, want) in table {
+            let flags = ClientConnection { qps, burst, ..ClientConnection::default() };
+            let pace = effective(Pace { qps: 20.0, burst: 100 }, &flags);
+            assert_eq!((pace.qps, pace.burst), want, "--kube-api-qps={qps} --kube-api-burst={burst}");
+        }
     }
 }
