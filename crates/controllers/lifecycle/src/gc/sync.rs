@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 
-use super::absent::Absent;
+use super::absent::{Absent, Turns};
 use super::graph::{Effect, Graph, Node};
 use super::identity::{Identity, Item};
 use super::plan::{Dependents, Standing, Verdict, is_judged, judge, version_to_delete};
@@ -28,6 +28,7 @@ pub struct Collector<S> {
     pub(super) server: S,
     graph: Mutex<Graph>,
     pub(super) absent: Mutex<Absent>,
+    pub(super) turns: Turns,
     pub(super) unserved: Mutex<Unserved>,
     pub(super) deletions: Queue<Item>,
     orphanings: Queue<Item>,
@@ -55,7 +56,7 @@ impl<S: Server> Collector<S> {
     /// An empty graph whose work goes into these queues.
     pub fn new(server: S, deletions: Queue<Item>, orphanings: Queue<Item>) -> Self {
         let (graph, absent, unserved) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { server, graph, absent, unserved, deletions, orphanings }
+        Self { server, graph, absent, turns: Turns::default(), unserved, deletions, orphanings }
     }
 
     /// Changes or reads the graph, and queues what follows.
@@ -251,6 +252,14 @@ impl<S: Server> Collector<S> {
         }
         let namespace = if resource.namespaced { object.namespace.clone() } else { SmolStr::default() };
         let owner = Identity::claimed(reference, &namespace);
+        // The answer about an owner that lives is of use to nobody else, so nobody waits for it.
+        let _turn = match self.look(|graph| graph.is_living(reference, &object.namespace)) {
+            true => None,
+            false => Some(self.turns.take(&owner).await),
+        };
+        if self.absent.lock().has(reference, &object.namespace) {
+            return Ok(Standing::Absent);
+        }
         match self.server.read(&resource, &owner).await {
             Ok(meta) if meta.uid == owner.uid => Ok(Standing::of(&meta)),
             Err(error) if !is_object_missing(&error, &owner.name) => match error.is_not_found() {

@@ -285,3 +285,45 @@ fn one_living_owner_of_many_is_asked_for_and_no_more() {
         assert_eq!(run.world().with(owners), Some(999));
     });
 }
+
+#[test]
+fn an_owner_that_is_gone_is_asked_for_once_by_however_many_workers() {
+    const WORKERS: usize = 20;
+    #[rustfmt::skip]
+    let table = [
+        // owners  dependents
+        (1,        8000),
+        (4000,     8000),
+    ];
+    for (owners, dependents) in table {
+        run_paused(async {
+            let mut run = Run::new(7);
+            run.world().with(|state| {
+                state.faults = false;
+                let owners: Vec<_> =
+                    (0..owners).map(|n| state.add("Custom", &format!("c{n}"), vec![])).collect();
+                for n in 0..dependents {
+                    state.add("Thing", &format!("t{n}"), vec![owners[n % owners.len()].clone()]);
+                }
+            });
+            run.show_all();
+            while run.work().await {}
+            run.world().with(|state| {
+                state.reads = 0;
+                state.remove_all("Custom");
+            });
+            run.show_all();
+            // In an order in which the dependents of one owner are far apart.
+            let items = run.world().with(|state| state.items("Thing"));
+            for some in items.chunks(WORKERS) {
+                let examined = some.iter().map(|item| run.collector.examine(item));
+                for done in futures::future::join_all(examined).await {
+                    done.unwrap();
+                }
+            }
+            assert_eq!(run.world().with(|state| state.objects().count()), 0);
+            assert_eq!(run.world().with(|state| state.reads), owners, "{owners} owners");
+            assert!(run.collector.turns.is_empty());
+        });
+    }
+}
