@@ -112,6 +112,28 @@ impl Credentials {
     }
 }
 
+/// A client certificate that TLS cannot be set up with.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the client certificate with {key} cannot be used; the key must be RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, \
+     or Ed25519"
+)]
+struct UnusableKey {
+    key: String,
+    #[source]
+    source: kube::Error,
+}
+
+/// Says which keys can be used (docs/decisions/keys.md) if there is a key that may be why.
+fn about_key(auth: &AuthInfo, error: kube::Error) -> BoxError {
+    let key = match (&auth.client_key, &auth.client_key_data) {
+        (Some(file), _) => format!("the client-key {file}"),
+        (None, Some(_)) => "its client-key-data".to_owned(),
+        (None, None) => return error.into(),
+    };
+    UnusableKey { key, source: error }.into()
+}
+
 impl Snapshot {
     async fn build(config: Config, generation: u64) -> Result<Self, BoxError> {
         // Plugins are other programs, and `kube` waits for them in place.
@@ -125,7 +147,7 @@ impl Snapshot {
     fn build_blocking(mut config: Config, generation: u64) -> Result<Self, BoxError> {
         // Fails only if a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut tls = config.rustls_client_config()?;
+        let mut tls = config.rustls_client_config().map_err(|error| about_key(&config.auth_info, error))?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
 
         // `kube` keeps the newline at the end of a token file, which no header can carry.

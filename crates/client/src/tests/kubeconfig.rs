@@ -145,6 +145,23 @@ fn a_pod_finds_its_server_or_hears_what_is_missing() {
     }
 }
 
+#[tokio::test]
+async fn a_client_key_that_tls_cannot_use_is_named() {
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/keys");
+    let user = format!("client-certificate: {keys}/p521.crt, client-key: {keys}/p521.key");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("admin.conf");
+    std::fs::write(&file, GOOD.replace("token: secret", &user)).unwrap();
+    let options = ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() };
+    let Err(error) = crate::connect(&options).await else { panic!("P-521 works in TLS by now") };
+    let told = chain(&error);
+    for want in
+        ["admin.conf", "keys/p521.key", "RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519"]
+    {
+        assert!(told.contains(want), "{told}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_panics(text in "\\PC*", edits in proptest::collection::vec((0usize..250, "[ -~]{0,3}"), 0..4)) {

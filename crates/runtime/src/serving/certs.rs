@@ -13,6 +13,9 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+/// What the TLS library signs with (docs/decisions/keys.md).
+const KEYS: &str = "RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
+
 /// A pair that TLS can serve with; `names` says where it came from, for errors.
 pub(super) fn pair(
     cert: &[u8],
@@ -23,8 +26,9 @@ pub(super) fn pair(
     let chain = certificates(cert, names.0)?;
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| format!("{} holds no usable private key: {error}", names.1))?;
-    CertifiedKey::from_der(chain, key, provider)
-        .map_err(|error| format!("{} and {} cannot be served with: {error}", names.0, names.1))
+    CertifiedKey::from_der(chain, key, provider).map_err(|error| {
+        format!("{} and {} cannot be served with: {error}; the key must be {KEYS}", names.0, names.1)
+    })
 }
 
 /// All certificates of a PEM bundle; at least one.

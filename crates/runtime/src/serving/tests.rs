@@ -453,6 +453,18 @@ fn options_that_cannot_work_name_the_culprit() {
     let missing =
         ServingOptions { cert_file: "none.crt".into(), key_file: "none.key".into(), ..Default::default() };
     assert!(tls::server_config(&missing).unwrap_err().contains("none.crt"));
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serving/tests/keys");
+    for name in ["p521", "rsa"] {
+        let file = |end: &str| format!("{keys}/{name}.{end}");
+        let options =
+            ServingOptions { cert_file: file("crt"), key_file: file("key"), ..ServingOptions::default() };
+        let problem = tls::server_config(&options).unwrap_err();
+        assert!(problem.contains(&file("key")), "{problem}");
+        assert!(
+            problem.contains("RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519"),
+            "{problem}"
+        );
+    }
     let good =
         ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_RC4_128_SHA"].map(str::to_owned).to_vec();
     assert!(tls_problems(&ServingOptions { cipher_suites: good, ..Default::default() }).is_empty());
