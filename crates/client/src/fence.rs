@@ -1,8 +1,9 @@
-//! The last check before a write leaves: a leader whose lease may have run out sends nothing.
+//! The last check before a write is sent: a leader whose lease may have run out sends nothing.
 //!
-//! Other machines' clocks are never asked: the elector says until when, on a clock of this machine, nobody else can have
-//! taken the lease, and every write compares the present with that. The clock goes on while the machine is suspended and
-//! while the process is stopped, so that who wakes up too late finds the fence closed, whoever wakes up first.
+//! The clocks of other machines do not matter. The elector sets the time, on a clock of this machine, until which nobody
+//! else can have taken the lease, and every write compares the present time with it. The clock also runs while the machine
+//! is suspended or the process is stopped. A process that continues too late therefore finds the fence closed, even if
+//! its workers run before its elector.
 
 use std::fmt;
 use std::io;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 
 /// Until when this process may write. Clones share it.
 ///
-/// A fence is open until it is first told of a lease: who never stands for election is never stopped by it.
+/// A fence is open until it is first told of a lease, so it never stops a process without leader election.
 #[derive(Clone)]
 pub struct Fence {
     inner: Arc<Inner>,
@@ -35,10 +36,10 @@ struct Inner {
 
 /// Open without a limit: no lease was ever held.
 const ALWAYS: u64 = u64::MAX;
-/// The last moment there is.
+/// The latest moment that can be represented.
 const LAST: u64 = ALWAYS - 1;
 
-/// What a fence goes by.
+/// The clock of a fence.
 #[derive(Debug, Clone, Copy)]
 pub enum FenceClock {
     /// The machine's time since it was started, suspended or not.
@@ -59,13 +60,13 @@ impl Add<Duration> for Moment {
     }
 }
 
-/// A write was not sent, as the lease that allows it may be another's by now.
+/// A write was not sent, because another process may hold the lease by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the lease that allows writes has run out")]
 pub struct Fenced;
 
 impl Fence {
-    /// A fence that is open until it is told otherwise.
+    /// An open fence.
     pub fn new(clock: FenceClock) -> Self {
         let (until, refused) = (AtomicU64::new(ALWAYS), AtomicU64::new(0));
         Self { inner: Arc::new(Inner { clock, until, refused, breached: watch::Sender::new(false) }) }
@@ -88,7 +89,7 @@ impl Fence {
         self.inner.until.store(moment.0, Ordering::Release);
     }
 
-    /// Lets nothing through any more.
+    /// Refuses all writes from now on.
     pub fn close(&self) {
         self.inner.until.store(0, Ordering::Release);
     }
@@ -101,7 +102,7 @@ impl Fence {
         }
     }
 
-    /// Asked by every write, right before it is sent. A write that is refused is counted, and ends the leadership.
+    /// Called for every write right before it is sent. A refused write is counted and ends the leadership.
     pub fn check(&self) -> Result<(), Fenced> {
         if self.is_open() {
             return Ok(());
@@ -134,8 +135,8 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(LAST)
 }
 
-/// A connection over which nothing is sent once the fence is closed. A request that was on its way when the process was
-/// stopped (waiting for a token, for a stream, in a buffer) passes here last.
+/// A connection that sends nothing while the fence is closed. Requests that were waiting when the process was stopped (for
+/// the rate limiter, for a stream, in a buffer) are checked here last.
 pub(crate) struct FencedIo<S> {
     inner: S,
     fence: Option<Fence>,
@@ -148,7 +149,7 @@ impl<S> FencedIo<S> {
 
     fn check(&self) -> io::Result<()> {
         match &self.fence {
-            // Pings pass here, too: only requests are counted, where they are made.
+            // Pings are checked here, too. Only requests are counted, in `Fence::check`.
             Some(fence) if !fence.is_open() => Err(io::Error::new(io::ErrorKind::PermissionDenied, Fenced)),
             _ => Ok(()),
         }

@@ -1,5 +1,5 @@
-//! Keys whose sync panicked. They wait, longer each time, and nobody waits with them: neither the other keys of their
-//! queue nor the controller.
+//! Keys whose sync panicked. Each waits longer after every panic. The other keys of the queue and the controller do not
+//! wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ use crate::metrics::{Gauge, Metrics, QUARANTINED};
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// How many keys of a controller are in quarantine, for all to see. They are no more when the run of the controller is over.
+/// Shows in metrics and health how many keys of a controller are in quarantine. Dropped with the run of the controller, and
+/// then shows none.
 pub(crate) struct Ward {
     controller: &'static str,
     health: Health,
@@ -91,7 +92,7 @@ impl<K: QueueKey> Quarantine<K> {
         (!left.is_zero()).then_some(left)
     }
 
-    /// The key came through.
+    /// Takes a key out of quarantine after a sync without a panic.
     pub(crate) fn release(&self, key: &K) {
         let mut keys = self.keys.lock();
         if !keys.is_empty() && keys.remove(key).is_some() {

@@ -1,4 +1,4 @@
-//! Keeps one controller running: starts it, hears when it panics, and sets it up anew, by itself.
+//! Keeps one controller running: starts it, is told when it panics, and sets it up again without touching the others.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,29 +15,29 @@ use crate::tasks::{Running, Tasks};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// A controller that went this long without a panic is trusted again. More than the longest pause: one that panics
-/// as soon as it is set up never is.
+/// After this long without a panic the pause starts at [`FIRST_PAUSE`] again. It is longer than the longest pause, so that
+/// a controller that panics as soon as it is set up keeps its long pause.
 const TRUSTED_AFTER: Duration = Duration::from_secs(600);
 
-/// What the supervisor of a controller goes by.
+/// What the supervisor of a controller is told.
 #[derive(Clone)]
 pub struct Orders {
-    /// Given once this process leads. Until then caches and queues fill, but nothing is done: a standby is warm.
+    /// Given once this process leads. Until then caches and queues fill, but no worker runs.
     pub leading: Mandate,
-    /// Given when everything shall end.
+    /// Given when the process is to shut down.
     pub shutdown: Signal,
-    /// How long running syncs may take to finish then, and before a controller is set up anew.
+    /// How long running syncs may take to finish, at shutdown and before a controller is set up again.
     pub grace: Duration,
-    /// Where to tell how the controller is.
+    /// Where the state of the controller is reported.
     pub health: Health,
 }
 
 /// Runs a controller until shutdown.
 ///
-/// A panic in a sync is that key's business. After any other the controller is set up anew: what was sent is waited
-/// for, then `start` is called again and its triggers are shown the whole store. The context stays, and with it the
-/// barrier: what the last run wrote is still awaited. One that keeps panicking is set up ever less often. Between that, what is left of
-/// it goes on, so that an object on which a trigger panics costs the others nothing.
+/// A panic in a sync affects its key only. After any other panic the controller is set up again: requests under way are
+/// waited for, then `start` is called and the triggers see the whole store. The context and its barrier are kept, so that
+/// the writes of the last run are still waited for. A controller that keeps panicking is set up less and less often. Until
+/// then the rest of it keeps running, so that an object on which a trigger panics does not affect other objects.
 pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
     let (name, Orders { leading, shutdown, grace, health }) = (cx.name, orders);
     let mut pace = Pace::new();
@@ -79,7 +79,7 @@ pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
     }
 }
 
-/// Sets a controller up. `None` if it panicked meanwhile: nothing of it is left then.
+/// Sets a controller up. `None` if `start` panicked.
 fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tasks>, StartError> {
     let mut tasks = Tasks::new(cx.clone(), health);
     let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -102,7 +102,7 @@ async fn stand_by(tasks: Option<Tasks>, leading: &Mandate) -> Running {
     tasks.start(since).await
 }
 
-/// Completes when a run that began at `began` is to give way to another: after a panic, though not too soon.
+/// Completes when the run that began at `began` is to be replaced: after a panic, and not before the pause is over.
 async fn renewal(cx: &Context, pace: &mut Pace, began: Instant, health: &Health) {
     let place = cx.alarm.rings().await;
     health.panicked(cx.name, place);
