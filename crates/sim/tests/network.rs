@@ -1,9 +1,10 @@
 //! Bad networks between the controller manager and a real API server: connections that are slow, that end, or that
-//! carry nothing, and a log that nobody reads. Skipped without assets.
+//! carry nothing, in general and for a manager that watches over nodes; and a log that nobody reads. Skipped without assets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sim::api::Api;
@@ -11,6 +12,7 @@ use flyball_sim::cluster::{Cluster, Manager};
 use flyball_sim::load::{self, Request, count, until};
 use flyball_sim::ours::{self, Profile};
 use flyball_sim::proxy::{Direction, Flow, Proxy};
+use serde_json::{Value, json};
 
 const CONTROLLER: &str = "replicaset-controller";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
@@ -35,12 +37,7 @@ async fn one_more(api: &Api, name: &str, sets: &mut u64) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_bad_network_costs_neither_the_lease_nor_work() -> anyhow::Result<()> {
-    let test = "a_bad_network_costs_neither_the_lease_nor_work";
-    if let Some(skip) = ours::lacks(&[CONTROLLER]) {
-        skip.announce(test);
-        return Ok(());
-    }
-    Cluster::play(test, suffer).await
+    Cluster::play("a_bad_network_costs_neither_the_lease_nor_work", suffer).await
 }
 
 async fn suffer(cluster: &mut Cluster) -> anyhow::Result<()> {
@@ -54,7 +51,7 @@ async fn suffer(cluster: &mut Cluster) -> anyhow::Result<()> {
     let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
     let mut sets = 0;
     one_more(&api, "on-a-good-day", &mut sets).await?;
-    let holder = |lease: serde_json::Value| lease["spec"]["holderIdentity"].to_string();
+    let holder = |lease: Value| lease["spec"]["holderIdentity"].to_string();
     let held_by = holder(api.get(LEASE).await?);
 
     for link in proxy.links() {
@@ -87,12 +84,7 @@ async fn suffer(cluster: &mut Cluster) -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_log_that_nobody_reads_stops_nothing() -> anyhow::Result<()> {
-    let test = "a_log_that_nobody_reads_stops_nothing";
-    if let Some(skip) = ours::lacks(&[CONTROLLER]) {
-        skip.announce(test);
-        return Ok(());
-    }
-    Cluster::play(test, shout).await
+    Cluster::play("a_log_that_nobody_reads_stops_nothing", shout).await
 }
 
 async fn shout(cluster: &mut Cluster) -> anyhow::Result<()> {
@@ -133,4 +125,95 @@ async fn shout(cluster: &mut Cluster) -> anyhow::Result<()> {
     let status = process.stop(Duration::from_secs(60)).await?;
     anyhow::ensure!(status.success(), "it ended with {status}");
     Ok(())
+}
+
+const MONITOR: &str = "node-lifecycle-controller";
+const NODES: &str = "/api/v1/nodes";
+const NODE: &str = "/api/v1/nodes/node-1";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+/// Shorter than the default, so that the manager is blind for more than twice that long.
+const GRACE: Duration = Duration::from_secs(30);
+const BLIND: Duration = Duration::from_secs(70);
+
+#[tokio::test]
+async fn a_healthy_node_stays_ready_while_only_we_cannot_see_it() -> anyhow::Result<()> {
+    Cluster::play("a_healthy_node_stays_ready_while_only_we_cannot_see_it", be_blind).await
+}
+
+async fn be_blind(cluster: &mut Cluster) -> anyhow::Result<()> {
+    let api = cluster.api().await?;
+    until("the namespace of the leases", Duration::from_secs(60), || async {
+        let found = api.get("/api/v1/namespaces/kube-node-lease").await;
+        Ok(found.err().map(|error| error.to_string()))
+    })
+    .await?;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}});
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "node-1"},
+        "spec": {"holderIdentity": "node-1", "leaseDurationSeconds": 40}});
+    load::send_all(&api, [Request::create(NODES, node), Request::create(LEASES, lease)]).await?;
+    load::send_all(&api, [Request::merge(format!("{NODE}/status"), ready)]).await?;
+    let kubelet = tokio::spawn(renew(api.clone()));
+
+    let proxy = Proxy::start(cluster.apiserver_address()).await?;
+    let kubeconfig = cluster.kubeconfig_by_way_of(proxy.address())?;
+    let flags = [
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--node-monitor-grace-period={}s", GRACE.as_secs()),
+        "--node-monitor-period=2s".to_owned(),
+        "-v=2".to_owned(),
+    ];
+    let (program, controllers) = (ours::binary(Profile::Debug)?, [MONITOR.to_owned()]);
+    let manager = Manager { binary: &program, controllers: &controllers, leader_elect: false, flags: &flags };
+    let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
+    // The API server gives every new node a taint, which the controller takes away from one that is ready.
+    until("the taint to go", Duration::from_secs(60), || async {
+        let taints = api.get(NODE).await?["spec"]["taints"].clone();
+        Ok(taints.as_array().is_some_and(|taints| !taints.is_empty()).then(|| taints.to_string()))
+    })
+    .await?;
+
+    // Nothing reaches the manager, also on new connections; what it sends arrives.
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < BLIND {
+        proxy.links().iter().for_each(|link| link.set(Direction::ToClient, Flow::Blackhole));
+        let node = api.get(NODE).await?;
+        anyhow::ensure!(is_ready(&node) == "True", "after {:?} of blindness: {node}", begin.elapsed());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    println!("{} connections in all", proxy.accepted());
+    proxy.links().iter().for_each(|link| link.cut());
+    let seeing = std::time::Instant::now();
+    while seeing.elapsed() < GRACE + Duration::from_secs(5) {
+        let node = api.get(NODE).await?;
+        anyhow::ensure!(is_ready(&node) == "True", "seeing again for {:?}: {node}", seeing.elapsed());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    // It was not asleep: a node that falls silent indeed is noticed.
+    kubelet.abort();
+    until("the silent node to be noticed", Duration::from_secs(120), || async {
+        let node = api.get(NODE).await?;
+        Ok((is_ready(&node) != "Unknown").then(|| is_ready(&node).to_owned()))
+    })
+    .await?;
+    anyhow::ensure!(process.ended().is_none(), "the controller manager ended");
+    process.stop(Duration::from_secs(20)).await?;
+    Ok(())
+}
+
+/// What a kubelet does for its lease.
+async fn renew(api: Arc<Api>) {
+    loop {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+        let renewal = json!({"spec": {"renewTime": now}});
+        // The next attempt comes soon.
+        let _ = load::send_all(&api, [Request::merge(format!("{LEASES}/node-1"), renewal)]).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+fn is_ready(node: &Value) -> &str {
+    let conditions = node["status"]["conditions"].as_array();
+    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == "Ready");
+    ready.and_then(|ready| ready["status"].as_str()).unwrap_or_default()
 }

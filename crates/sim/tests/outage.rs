@@ -1,6 +1,6 @@
 //! The API server goes away for a while, loses its history, and some objects vanish unseen. The controller manager must
 //! survive, notice what it missed, and end where it should with no more memory than before.
-//! Skipped without assets, and until the ReplicaSet controller is here.
+//! Skipped without assets.
 
 use std::time::Duration;
 
@@ -19,12 +19,7 @@ const SLACK: u64 = 24 << 20;
 
 #[tokio::test]
 async fn an_outage_with_lost_history_is_survived() -> anyhow::Result<()> {
-    let test = "an_outage_with_lost_history_is_survived";
-    if let Some(skip) = ours::lacks(&[CONTROLLER]) {
-        skip.announce(test);
-        return Ok(());
-    }
-    Cluster::play(test, play).await
+    Cluster::play("an_outage_with_lost_history_is_survived", play).await
 }
 
 async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {

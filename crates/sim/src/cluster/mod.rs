@@ -152,16 +152,11 @@ impl Cluster {
         self.etcd.kill();
     }
 
-    /// Starts etcd again, on the same ports and what its folder [`Self::etcd_dir`] holds by now.
+    /// Starts etcd again, on the same ports and with what its data folder holds by now.
     pub fn start_etcd(&mut self) -> anyhow::Result<()> {
         self.etcd.kill();
         self.etcd = start_etcd(&self.assets, &self.dir, self.ports, &self.watchdog)?;
         Ok(())
-    }
-
-    /// Where etcd keeps its data.
-    pub fn etcd_dir(&self) -> PathBuf {
-        self.dir.join("etcd")
     }
 
     /// Waits until the API server serves again, after it or its store was away.

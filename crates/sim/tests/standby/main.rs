@@ -1,0 +1,194 @@
+//! A standby whose watch of pods lags wins the lease. It must not create the pods of the former leader a second time:
+//! its controllers start only when their caches show everything that the former leader wrote. Beside it stands a manager
+//! that starts at once, to show that the wait is what prevents it.
+
+#[path = "../supervision/lag.rs"]
+mod lag;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_api::{Pod, ReplicaSet};
+use flyball_cache::{InformerOptions, Informers};
+use flyball_client::{
+    Body, Client, ClientOptions, DeleteOptions, Identities, ListParams, Transport, TransportError,
+};
+use flyball_manager::engine::Engine;
+use flyball_manager::table::CONTROLLERS;
+use flyball_runtime::config::LeaderElection;
+use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::election::{Elector, Settings};
+use flyball_runtime::gates::Gates;
+use flyball_runtime::{Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal};
+use flyball_sim::embedded::Embedded;
+use flyball_sim::features::Features;
+use futures::future::BoxFuture;
+use lag::Lagging;
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// Longer than a lease and the time that a cache is given to catch up.
+const LAG: Duration = Duration::from_secs(60);
+const REPLICAS: usize = 10;
+
+/// Delays the watches of pods only: the standby sees the ReplicaSet in time, and not its pods.
+struct PodsLag {
+    prompt: Arc<dyn Transport>,
+    late: Lagging,
+}
+
+impl Transport for PodsLag {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        if request.uri().path().ends_with("/pods") {
+            self.late.send(request)
+        } else {
+            self.prompt.send(request)
+        }
+    }
+}
+
+/// When a manager that has won the lease begins to work.
+#[derive(Clone, Copy, PartialEq)]
+enum TakesOver {
+    /// When its caches show what the former leader wrote, as our program does.
+    WithFreshCaches,
+    AtOnce,
+}
+
+/// One manager with the ReplicaSet controller, in election.
+struct Manager {
+    task: JoinHandle<()>,
+    leads: Signal,
+}
+
+impl Manager {
+    fn start(cluster: &Embedded, identity: &str, watches: Arc<dyn Transport>, takes_over: TakesOver) -> Self {
+        let transport = cluster.transport(Some("admin-token"));
+        let options = || ClientOptions { qps: 0.0, ..ClientOptions::default() };
+        let client = Client::new(transport.clone(), options());
+        let watching = Client::with_watches(transport, watches, options());
+        let clock = Clock::virtual_from(cluster.clock().now());
+        let shared = Shared {
+            component: "kube-controller-manager",
+            extensions: Extensions::default(),
+            clock,
+            config: Arc::default(),
+            gates: Gates::default(),
+            informers: Informers::new(watching, InformerOptions { seed: 1, ..InformerOptions::default() }),
+            decisions: DecisionLog::default(),
+            debug: DebugPages::default(),
+            metrics: Metrics::default(),
+            server_ca: None,
+        };
+        let settings = Settings::new(&LeaderElection::default(), identity.to_owned());
+        let mut elector = Elector::new(settings, client.clone(), shared.metrics.clone(), move || clock.now())
+            .with_random(|| 0.5);
+        // Warm, also where the controllers are set up later.
+        let _caches = (shared.informers.get::<Pod>(), shared.informers.get::<ReplicaSet>());
+        let engine = Engine::new(shared, Identities::shared(client, "test"));
+        let (won, leads) = Signal::new();
+        let leads_now = leads.clone();
+        let (mandator, leading) = Mandate::new();
+        let task = tokio::spawn(async move {
+            let (_never, shutdown) = Signal::new();
+            let leading = if takes_over == TakesOver::AtOnce { Mandate::always() } else { leading };
+            let orders = Orders { leading, shutdown, grace: Duration::ZERO, health: Health::default() };
+            let controllers = CONTROLLERS.iter().filter(|row| row.name == "replicaset-controller");
+            let work = async {
+                if takes_over == TakesOver::AtOnce {
+                    leads_now.given().await;
+                }
+                engine.run(controllers, &orders).await;
+            };
+            let election = async {
+                mandator.give(elector.acquire().await);
+                won.give();
+                elector.renew().await
+            };
+            tokio::select! {
+                () = work => {}
+                _lost = election => {}
+            }
+        });
+        Self { task, leads }
+    }
+
+    /// As `kill -9`: nothing is finished, and the lease is not given back.
+    fn kill(&self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_standby_does_not_create_the_former_leaders_pods_again() -> anyhow::Result<()> {
+    let play = Play::start(TakesOver::WithFreshCaches).await?;
+    assert_eq!(play.pods().await?, REPLICAS, "the standby did not wait for its cache");
+    sleep(LAG * 10).await;
+    assert_eq!(play.pods().await?, REPLICAS);
+
+    // It works once its cache is current: a deleted pod is replaced.
+    let gone = play.client.list::<Pod>(Some("default"), &ListParams::default()).await?.items.remove(0);
+    play.client.delete::<Pod>(&gone.metadata.key(), &DeleteOptions::default()).await?;
+    assert_eq!(play.pods().await?, REPLICAS - 1);
+    sleep(LAG * 10).await;
+    assert_eq!(play.pods().await?, REPLICAS, "the standby does not work");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_standby_that_starts_at_once_would_create_them_again() -> anyhow::Result<()> {
+    let play = Play::start(TakesOver::AtOnce).await?;
+    assert_eq!(play.pods().await?, 2 * REPLICAS);
+    Ok(())
+}
+
+/// A takeover, some time after it, and well before the standby's watch shows the first pod.
+struct Play {
+    _cluster: Embedded,
+    client: Client,
+    standby: Manager,
+}
+
+impl Play {
+    async fn start(takes_over: TakesOver) -> anyhow::Result<Self> {
+        let cluster = Embedded::start("2026-06-01T12:00:00Z".parse()?, 1, &Features::default())?;
+        let transport = cluster.transport(Some("admin-token"));
+        let client = Client::new(transport.clone(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
+        let leader = Manager::start(&cluster, "leader", transport.clone(), TakesOver::WithFreshCaches);
+        timeout(Duration::from_secs(60), leader.leads.given()).await?;
+        let late = Lagging { inner: transport.clone(), lag: LAG };
+        let watches = Arc::new(PodsLag { prompt: transport, late });
+        let standby = Manager::start(&cluster, "standby", watches, takes_over);
+        // Its first list of pods lags, too; from then on the standby is warm.
+        sleep(LAG * 2).await;
+        assert!(!standby.leads.is_given());
+
+        let play = Self { _cluster: cluster, client, standby };
+        let labels = json!({"app": "web"});
+        let set = json!({"metadata": {"name": "web"}, "spec": {"replicas": REPLICAS,
+            "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        play.client.create::<ReplicaSet>("default", &set).await?;
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(play.pods().await?, REPLICAS, "the leader has created them");
+        leader.kill();
+        timeout(Duration::from_secs(20), play.standby.leads.given()).await?;
+        sleep(LAG / 3).await;
+        Ok(play)
+    }
+
+    async fn pods(&self) -> anyhow::Result<usize> {
+        Ok(self.client.list::<Pod>(Some("default"), &ListParams::default()).await?.items.len())
+    }
+}
+
+impl Drop for Play {
+    fn drop(&mut self) {
+        self.standby.kill();
+    }
+}
