@@ -1,18 +1,18 @@
-//! The history of a pod template as ControllerRevisions: what is written into one, how it is recognised and what
-//! it is called. All of it is API: whoever takes a cluster over must find the revisions that are there, or every
-//! pod of it would be replaced.
+//! The history of a pod template as ControllerRevisions: their data, how a template is found in them, and their names.
+//! All of it is API: a controller manager that takes over a cluster must find the existing revisions, or it would
+//! replace every pod.
 
 use std::sync::Arc;
 
 use flyball_api::{ControllerRevision, Key, Object, PodTemplate, RawJson, canonical, hash};
-use flyball_runtime::{Context, SyncError, exactly};
+use flyball_runtime::plan::Answer;
+use flyball_runtime::{Context, Refusals, SyncError, Write};
 use serde_json::{Value, json};
 
 /// Names of owners are cut here, so that a revision's name has room for the hash.
 const LONGEST_PREFIX: usize = 223;
 
-/// The data of the revision that stands for a template: the patch that puts it back, in the bytes that upstream
-/// would write.
+/// The data of a template's revision: the patch that restores the template, in the bytes that upstream would write.
 pub fn data_of(template: &RawJson) -> RawJson {
     let mut template = template.to_value();
     if let Value::Object(fields) = &mut template {
@@ -23,7 +23,7 @@ pub fn data_of(template: &RawJson) -> RawJson {
     RawJson::parse(&text).unwrap_or_default()
 }
 
-/// The template that a revision puts back; `None` if it holds none that can be read.
+/// The template that a revision restores; `None` if it holds none that can be read.
 pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplate> {
     let mut data = revision.data.to_value();
     let template = data.pointer_mut("/spec/template")?.as_object_mut()?;
@@ -31,13 +31,13 @@ pub fn template_of(revision: &ControllerRevision) -> Option<PodTemplate> {
     PodTemplate::new(RawJson::from_value(&Value::Object(std::mem::take(template)))).ok()
 }
 
-/// The hash of a revision's data after `collisions` other revisions were found under its name.
+/// The hash of a revision's data after its name was found taken `collisions` times.
 pub fn hash_of(data: &RawJson, collisions: i32) -> String {
     let bytes = format!("{}{collisions}", data.as_str());
     hash::safe_encode(&hash::fnv32(bytes.as_bytes()).to_string())
 }
 
-/// What the revision of an owner is called.
+/// The name of an owner's revision.
 pub fn name(owner: &str, hash: &str) -> String {
     // Names are ASCII; one that is not, and is cut within a letter, keeps its length.
     format!("{}-{hash}", owner.get(..LONGEST_PREFIX).unwrap_or(owner))
@@ -51,12 +51,12 @@ pub fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     });
 }
 
-/// Where some data stands in a history.
+/// Where data is found in a history.
 #[derive(Debug, PartialEq)]
 pub enum Place<'a> {
     /// It is the latest revision.
     Latest(&'a Arc<ControllerRevision>),
-    /// It was there before: this is a rollback.
+    /// It is an earlier revision: this is a rollback.
     Earlier(&'a Arc<ControllerRevision>),
     /// It is new.
     Nowhere,
@@ -71,7 +71,7 @@ pub fn place<'a>(sorted: &'a [Arc<ControllerRevision>], data: &RawJson) -> Place
     }
 }
 
-/// The number after all that are taken.
+/// The number of the next revision.
 pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.iter().map(|revision| revision.revision).max().unwrap_or(0).max(0).saturating_add(1)
 }
@@ -79,57 +79,53 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
 /// What came of an attempt to create a revision.
 #[derive(Debug)]
 pub enum Created {
-    /// There is one with that name and that data, made just now or by an earlier attempt.
-    There(Box<ControllerRevision>),
-    /// Other data has the name.
+    /// A revision with that name and that data exists, created now or by an earlier attempt.
+    Exists(ControllerRevision),
+    /// A revision with other data has the name.
     NameTaken,
 }
 
-/// Creates a revision, and looks whether it was there already if its name is taken.
+/// Creates a revision. If its name is taken, reads the revision of that name to see whether it is the same.
 pub async fn create(
     cx: &Context,
     owner: &Key,
-    revision: &ControllerRevision,
+    revision: ControllerRevision,
     why: &str,
 ) -> Result<Created, SyncError> {
-    let key = revision.key();
-    match cx.writer(owner).create_whole(revision, why).await {
-        Ok(created) => Ok(Created::There(Box::new(created))),
-        Err(error) if error.is_already_exists() => {
-            let doing = format!("reading the revision {key}");
-            let there: ControllerRevision = cx.client.get(&key).await.map_err(SyncError::api(doing))?;
-            Ok(match there.data == revision.data {
-                true => Created::There(Box::new(there)),
-                false => Created::NameTaken,
-            })
-        }
-        Err(error) => Err(SyncError::api(format!("creating the revision {key}"))(error)),
+    let write = Write::create_exact(&revision).why(why).accept(Refusals::EXISTS);
+    let answer = cx.executor(owner).perform([write]).await.answer()?;
+    if let Answer::Written(_) = answer {
+        return Ok(Created::Exists(as_written(revision, &answer)));
     }
+    let key = revision.key();
+    let existing: ControllerRevision =
+        cx.client.get(&key).await.map_err(SyncError::api(format!("reading the revision {key}")))?;
+    Ok(if existing.data == revision.data { Created::Exists(existing) } else { Created::NameTaken })
 }
 
-/// Writes a changed revision back.
+/// Writes a changed revision back, and returns it with its new version.
 pub async fn update(
     cx: &Context,
     owner: &Key,
-    revision: &ControllerRevision,
+    revision: ControllerRevision,
     why: &str,
 ) -> Result<ControllerRevision, SyncError> {
-    let doing = format!("updating the revision {}", revision.key());
-    cx.writer(owner).update_whole(revision, why).await.map_err(SyncError::api(doing))
+    let write = Write::replace(&revision).why(why);
+    let answer = cx.executor(owner).perform([write]).await.answer()?;
+    Ok(as_written(revision, &answer))
 }
 
-/// Deletes a revision; one that is gone already is no failure.
-pub async fn delete(
-    cx: &Context,
-    owner: &Key,
-    revision: &ControllerRevision,
-    why: &str,
-) -> Result<(), SyncError> {
-    let key = revision.key();
-    let outcome = cx.writer(owner).delete::<ControllerRevision>(&key, exactly(&revision.metadata), why).await;
-    match outcome {
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
-        other => other.map_err(SyncError::api(format!("deleting the revision {key}"))),
+/// The deletions of revisions that exceed the limit of a history.
+pub fn trim<'a>(obsolete: impl IntoIterator<Item = &'a Arc<ControllerRevision>>) -> Vec<Write> {
+    let why = "nothing runs it and newer ones fill the history";
+    obsolete.into_iter().map(|revision| Write::delete(&**revision).why(why)).collect()
+}
+
+/// The revision with the metadata that the server has returned.
+fn as_written(revision: ControllerRevision, answer: &Answer) -> ControllerRevision {
+    match answer.written() {
+        Some(metadata) => ControllerRevision { metadata: metadata.clone(), ..revision },
+        None => revision,
     }
 }
 

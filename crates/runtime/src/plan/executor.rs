@@ -65,7 +65,7 @@ impl<'a> Executor<'a> {
         &self,
         effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
     ) -> Outcome<T> {
-        self.in_order(effects.into_iter().map(Into::into).collect(), true).await
+        self.in_order(effects.into_iter().map(Into::into).collect(), |_| true).await
     }
 
     fn one<'b, T: Send + 'b>(&'b self, effect: Effect<T>) -> BoxFuture<'b, Outcome<T>> {
@@ -89,26 +89,31 @@ impl<'a> Executor<'a> {
     }
 
     async fn group<T: Send>(&self, group: Group<T>) -> Outcome<T> {
-        let Group { order, effects, on_success, on_failure, quiet } = group;
+        let Group { order, effects, on_success, on_failure, quiet, ends_at } = group;
         let outcome = match order {
-            Order::Sequence => self.in_order(effects, true).await,
-            Order::Each => self.in_order(effects, false).await,
+            Order::Sequence => self.in_order(effects, |_| true).await,
+            Order::Each => self.in_order(effects, |failure| failure.is_one_of(ends_at)).await,
             Order::Concurrent => self.side_by_side(effects).await,
             Order::SlowStart => self.slow_start(effects).await,
         };
         match outcome.failure() {
             None => self.record(on_success, "", ""),
-            Some(failure) if failure.error.as_ref().is_some_and(|error| quiet.contain(error)) => {}
+            Some(failure) if failure.is_one_of(quiet) => {}
             Some(_) => self.record(on_failure, "", &outcome.message()),
         }
         outcome
     }
 
-    async fn in_order<T: Send>(&self, effects: Vec<Effect<T>>, ends_with_failure: bool) -> Outcome<T> {
+    /// One after the other, up to a failure that is an end.
+    async fn in_order<T: Send>(
+        &self,
+        effects: Vec<Effect<T>>,
+        is_end: impl Fn(&Failure<T>) -> bool + Send,
+    ) -> Outcome<T> {
         let mut outcome = Outcome::default();
         for effect in effects {
             outcome.append(self.one(effect).await);
-            if ends_with_failure && !outcome.is_ok() {
+            if outcome.failures.iter().any(&is_end) {
                 break;
             }
         }

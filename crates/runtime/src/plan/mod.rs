@@ -65,6 +65,8 @@ pub struct Group<T = ()> {
     pub on_failure: Option<Event>,
     /// Refusals that are not worth an event.
     pub quiet: Refusals,
+    /// Refusals after which nothing more of the group is tried, also where failures are no reason to stop.
+    pub ends_at: Refusals,
 }
 
 /// How the effects of a group follow each other.
@@ -157,13 +159,15 @@ impl<T> Effect<T> {
 }
 
 impl<T> Group<T> {
-    fn new(order: Order, effects: impl IntoIterator<Item = impl Into<Effect<T>>>) -> Self {
+    /// A group in an order that is chosen at run time.
+    pub fn new(order: Order, effects: impl IntoIterator<Item = impl Into<Effect<T>>>) -> Self {
         Self {
             order,
             effects: effects.into_iter().map(Into::into).collect(),
             on_success: None,
             on_failure: None,
             quiet: Refusals::NONE,
+            ends_at: Refusals::NONE,
         }
     }
 
@@ -180,6 +184,11 @@ impl<T> Group<T> {
     /// Records no event about these refusals.
     pub fn quiet(self, refusals: Refusals) -> Self {
         Self { quiet: refusals, ..self }
+    }
+
+    /// Tries nothing more after one of these refusals, where effects follow each other.
+    pub fn ends_at(self, refusals: Refusals) -> Self {
+        Self { ends_at: refusals, ..self }
     }
 }
 
@@ -217,7 +226,9 @@ impl<T> Effect<T> {
     fn describe(&self, depth: usize, lines: &mut Vec<String>) {
         let indent = "  ".repeat(depth);
         match self {
-            Self::Write(write) => lines.push(format!("{indent}{write}")),
+            Self::Write(write) => {
+                lines.extend(write.to_string().lines().map(|line| format!("{indent}{line}")));
+            }
             Self::Event(event) => lines.push(format!("{indent}{event}")),
             Self::Fail(message) => lines.push(format!("{indent}fail: {message}")),
             Self::Invalid(message) => lines.push(format!("{indent}invalid: {message}")),

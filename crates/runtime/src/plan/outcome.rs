@@ -3,6 +3,7 @@
 use flyball_api::ObjectMeta;
 use flyball_client::{Error, Verb};
 
+use super::write::Refusals;
 use crate::error::{Retry, SyncError};
 
 /// What came of the effects of a plan. Writes that were not begun, because something before them failed, are not in it.
@@ -84,6 +85,15 @@ impl<T> Outcome<T> {
         })
     }
 
+    /// The answer to the only write among the effects.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn answer(mut self) -> Result<Answer, SyncError> {
+        let answer = self.done.pop().map_or(Answer::Written(None), |done| done.answer);
+        self.result().map(|()| answer)
+    }
+
     pub(super) fn done(tag: T, answer: Answer) -> Self {
         Self { done: vec![Done { tag, answer }], failures: vec![] }
     }
@@ -106,6 +116,13 @@ impl<T> Outcome<T> {
                 format!("[{}]", messages.join(", "))
             }
         }
+    }
+}
+
+impl<T> Failure<T> {
+    /// Whether the server has refused a write in one of these ways.
+    pub fn is_one_of(&self, refusals: Refusals) -> bool {
+        self.error.as_ref().is_some_and(|error| refusals.contain(error))
     }
 }
 

@@ -165,6 +165,45 @@ async fn groups_go_on_or_end_with_the_first_failure() {
 }
 
 #[tokio::test]
+async fn a_group_of_which_each_is_tried_ends_at_some_refusals() {
+    let refuse_b = |line: &str| (line == "POST b").then_some((409, "AlreadyExists"));
+    #[rustfmt::skip]
+    let table = [
+        (Refusals::NONE,                        "POST a, POST b, POST c"),
+        (Refusals::CONFLICT,                    "POST a, POST b, POST c"),
+        (Refusals::EXISTS | Refusals::CONFLICT, "POST a, POST b"),
+    ];
+    for (ends_at, want) in table {
+        let group = Effect::<()>::each(["a", "b", "c"].map(create)).ends_at(ends_at);
+        let (_, seen, _) = perform(refuse_b, [group]).await;
+        assert_eq!(seen.join(", "), want, "{ends_at:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_one_write_is_its_metadata_a_refusal_or_an_error() {
+    let exists = |_: &str| Some((409, "AlreadyExists"));
+    let (outcome, ..) = perform(never, [create("a")]).await;
+    assert_eq!(outcome.answer().unwrap().written().unwrap().name, "a");
+    let (outcome, ..) = perform(exists, [create("a").accept(Refusals::EXISTS)]).await;
+    assert!(matches!(outcome.answer(), Ok(Answer::Refused(error)) if error.is_already_exists()));
+    let (outcome, ..) = perform(exists, [create("a")]).await;
+    assert_eq!(outcome.answer().unwrap_err().to_string(), "creating Thing ns/a");
+}
+
+#[test]
+fn exact_bodies_keep_the_kind_and_the_raw_json() {
+    let mut revision = flyball_api::ControllerRevision { revision: 2, ..Default::default() };
+    revision.metadata.name = "a".into();
+    revision.data = flyball_api::RawJson::parse(r#"{"z":1.0,"a":"\u003c"}"#).unwrap();
+    let write = Write::replace(&revision);
+    let Operation::Update(body) = &write.operation else { panic!("{write}") };
+    let text = format!("{body:?}");
+    assert!(text.contains(r#""data":{"z":1.0,"a":"\u003c"}"#), "{text}");
+    assert!(text.contains(r#""kind":"ControllerRevision""#), "{text}");
+}
+
+#[tokio::test]
 async fn events_follow_what_came_of_a_write() {
     let event = |reason: &str, message: Message| Event::normal(reason.to_owned(), message);
     let told = |write: Write| {

@@ -1,13 +1,13 @@
-//! The revisions of a set: which one its template is, and which ones are kept.
+//! The revisions of a set: which one its template is, and which ones are kept. Pure.
 
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{ControllerRevision, DaemonSet, Key, ObjectMeta, RawJson, manifest_with_status};
+use flyball_api::{ControllerRevision, DaemonSet, ObjectMeta, RawJson};
 use flyball_client::Patch;
 use flyball_common::claim::controller_reference;
-use flyball_common::revisions::{self, Created};
-use flyball_runtime::{Context, SyncError};
+use flyball_common::revisions;
+use flyball_runtime::{Effect, Write};
 use serde_json::json;
 
 use super::manifests::HASH;
@@ -29,92 +29,62 @@ pub fn revision(set: &DaemonSet, data: RawJson, number: i64) -> ControllerRevisi
     }
 }
 
-/// Finds the revision of the set's template, or makes it, and returns it with all others. Of several equal ones the
-/// latest stays, and pods of the others are counted to it.
-pub(super) async fn of_template(
-    cx: &Context,
-    set: &DaemonSet,
-    history: Vec<Arc<ControllerRevision>>,
-    pods: &[Arc<Pod>],
-) -> Result<(Arc<ControllerRevision>, Vec<Arc<ControllerRevision>>), SyncError> {
-    let key = set.metadata.key();
-    let history = with_hashes(cx, &key, history).await?;
+/// A revision from before the label for the hash existed, with its name as that label; `None` if it has the label.
+pub fn labelled(revision: &ControllerRevision) -> Option<ControllerRevision> {
+    let mut labelled = (!revision.metadata.labels.contains_key(HASH)).then(|| revision.clone())?;
+    labelled.metadata.labels = labelled.metadata.labels.with(HASH, &revision.metadata.name);
+    Some(labelled)
+}
+
+/// The revision of the set's template among those of its history.
+#[derive(Debug)]
+pub struct Template {
+    /// The revision.
+    pub revision: Arc<ControllerRevision>,
+    /// Whether it has to be created.
+    pub is_new: bool,
+    /// The revisions of other templates, from the oldest.
+    pub old: Vec<Arc<ControllerRevision>>,
+    /// The writes that make it the only revision of the template, and the latest.
+    pub effects: Vec<Effect>,
+}
+
+/// Finds the revision of the set's template in its sorted history. Of several equal ones the latest stays, and pods of
+/// the others get its label.
+pub fn of_template(set: &DaemonSet, history: Vec<Arc<ControllerRevision>>, pods: &[Arc<Pod>]) -> Template {
     let data = revisions::data_of(set.spec.template.raw());
     let (mut same, old): (Vec<_>, Vec<_>) = history.into_iter().partition(|revision| revision.data == data);
     let number = revisions::next_number(&old);
-    let Some(current) = same.pop() else {
-        return Ok((create(cx, set, &key, &revision(set, data, number)).await?, old));
+    let Some(latest) = same.pop() else {
+        let revision = Arc::new(revision(set, data, number));
+        return Template { revision, is_new: true, old, effects: vec![] };
     };
-    if !same.is_empty() {
-        merge(cx, &key, &current, &same, pods).await?;
-    }
-    if current.revision < number {
-        let renumbered = ControllerRevision { revision: number, ..(*current).clone() };
+    let mut effects = if same.is_empty() { vec![] } else { merge(&latest, &same, pods) };
+    if latest.revision < number {
+        let renumbered = ControllerRevision { revision: number, ..(*latest).clone() };
         let why = "the template is again what it was in this revision";
-        revisions::update(cx, &key, &renumbered, why).await?;
+        effects.push(Write::replace(&renumbered).why(why).into());
     }
-    Ok((current, old))
+    Template { revision: latest, is_new: false, old, effects }
 }
 
-/// Revisions from before there was a label for the hash get their name as one.
-async fn with_hashes(
-    cx: &Context,
-    key: &Key,
-    mut history: Vec<Arc<ControllerRevision>>,
-) -> Result<Vec<Arc<ControllerRevision>>, SyncError> {
-    revisions::sort(&mut history);
-    for revision in &mut history {
-        if !revision.metadata.labels.contains_key(HASH) {
-            let mut labelled = ControllerRevision::clone(revision);
-            labelled.metadata.labels = labelled.metadata.labels.with(HASH, &revision.metadata.name);
-            let why = "its label for the hash is missing";
-            *revision = Arc::new(revisions::update(cx, key, &labelled, why).await?);
-        }
-    }
-    Ok(history)
-}
-
-async fn create(
-    cx: &Context,
-    set: &DaemonSet,
-    key: &Key,
-    revision: &ControllerRevision,
-) -> Result<Arc<ControllerRevision>, SyncError> {
-    match revisions::create(cx, key, revision, "the template is new").await? {
-        Created::There(revision) => Ok(Arc::from(revision)),
-        Created::NameTaken => {
-            let mut status = set.status.clone();
-            status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
-            let body = manifest_with_status(set, &status);
-            let why = "another revision has the name that the hash gives";
-            let doing = format!("counting a collision of revisions of {key}");
-            let written = cx.writer(key).update::<DaemonSet>(key, Some("status"), &body, why).await;
-            written.map_err(SyncError::api(doing.clone()))?;
-            Err(SyncError::other(doing, "the name of the new revision is taken; another is tried"))
-        }
-    }
-}
-
-/// Counts the pods of equal revisions to the one that stays, and deletes the others.
-async fn merge(
-    cx: &Context,
-    key: &Key,
-    kept: &ControllerRevision,
-    others: &[Arc<ControllerRevision>],
-    pods: &[Arc<Pod>],
-) -> Result<(), SyncError> {
+/// Labels the pods of equal revisions with the one that stays, and deletes the others.
+fn merge(kept: &ControllerRevision, others: &[Arc<ControllerRevision>], pods: &[Arc<Pod>]) -> Vec<Effect> {
     let hash = kept.metadata.labels.get(HASH).unwrap_or_default();
-    for pod in pods.iter().filter(|pod| pod.metadata.labels.get(HASH) != Some(hash)) {
-        let patch = Patch::Merge(json!({"metadata": {"labels": {HASH: hash}}}));
-        let why = "two revisions of the same template become one";
-        let doing = format!("relabelling the pod {}", pod.metadata.key());
-        let patched = cx.writer(key).patch::<Pod>(&pod.metadata.key(), None, patch, why).await;
-        patched.map_err(SyncError::api(doing))?;
-    }
-    for revision in others {
-        revisions::delete(cx, key, revision, "it is equal to a later one").await?;
-    }
-    Ok(())
+    let patch = || Patch::Merge(json!({"metadata": {"labels": {HASH: hash}}}));
+    let relabel = |pod: &Arc<Pod>| {
+        Write::patch::<Pod>(pod.metadata.key(), patch()).why("two revisions of the same template become one")
+    };
+    let delete = |other: &Arc<ControllerRevision>| Write::delete(&**other).why("it is equal to a later one");
+    let outdated = pods.iter().filter(|pod| pod.metadata.labels.get(HASH) != Some(hash));
+    outdated.map(relabel).chain(others.iter().map(delete)).map(Effect::from).collect()
+}
+
+/// Counts that the name of a new revision is taken, so that the next attempt gives it another one.
+pub fn collision(set: &DaemonSet) -> Write {
+    let mut status = set.status.clone();
+    status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
+    Write::status(set, &status).why("another revision has the name that the hash gives")
 }
 
 /// The old revisions that exceed the limit and that no pod is of, from the oldest.

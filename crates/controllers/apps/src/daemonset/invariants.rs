@@ -1,15 +1,17 @@
 //! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
 use flyball_api::pod::Pod;
+use flyball_runtime::Plan;
 
-use super::plan::{BURST, Plan, Why};
+use super::plan::{BURST, Step, Why, created, deleted};
 use super::view::{Spot, View};
 
 /// Checks a plan against its view.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
+pub fn check(view: &View<'_>, plan: &Plan<Step<'_>>) -> Result<(), String> {
+    let (create, delete) = (created(plan), deleted(plan));
     let desired = view.desired();
     let surge = view.max_surge(desired).unwrap_or(0);
     let unavailable = view.max_unavailable(desired).unwrap_or(0).max(usize::from(surge == 0 && desired > 0));
@@ -21,44 +23,44 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
             && spot.pods.iter().any(|pod| !pod.metadata.is_deleting() && view.is_available(pod))
     };
     let serving = view.spots.values().filter(|spot| serves(spot)).count();
-    let updated = || plan.delete.iter().filter(|(_, _, why)| *why == Why::Outdated);
-    let taken_from_service = updated().filter(|(pod, _, _)| view.is_available(pod)).count();
+    let updated = || delete.iter().filter(|one| one.why == Why::Outdated);
+    let taken_from_service = updated().filter(|one| view.is_available(one.pod)).count();
     let surging = view.spots.values().filter(|spot| is_surging(view, spot)).count();
-    let surged = plan.create.iter().filter(|node| {
+    let surged = create.iter().filter(|node| {
         spot(node).is_some_and(|spot| living(view, spot, false).iter().any(|pod| view.is_available(pod)))
     });
     let surged = surged.count();
     let rules = [
         (
-            "pods are made only where they should run",
-            plan.create.iter().all(|node| spot(node).is_some_and(|spot| spot.fit.should_run)),
+            "pods are created only where they should run",
+            create.iter().all(|node| spot(node).is_some_and(|spot| spot.fit.should_run)),
         ),
         (
             "no node gets two pods at once",
-            plan.create.iter().enumerate().all(|(n, node)| !plan.create[..n].contains(node)),
+            create.iter().enumerate().all(|(n, node)| !create[..n].contains(node)),
         ),
         (
             "one living pod per node, or two while surging",
-            plan.create.iter().all(|node| alive(node) <= usize::from(view.is_surging())),
+            create.iter().all(|node| alive(node) <= usize::from(view.is_surging())),
         ),
         ("no more nodes surge than may", surged == 0 || surging + surged <= surge),
         (
             "without surge a node gets a pod only when it has none at all",
             view.is_surging()
-                || plan.create.iter().all(|node| spot(node).is_some_and(|spot| spot.pods.is_empty())),
+                || create.iter().all(|node| spot(node).is_some_and(|spot| spot.pods.is_empty())),
         ),
         (
-            "nobody dies twice",
-            plan.delete.iter().all(|(pod, _, why)| *why == Why::NodeGone || !pod.metadata.is_deleting()),
+            "no pod that is being deleted is deleted again",
+            delete.iter().all(|one| one.why == Why::NodeGone || !one.pod.metadata.is_deleting()),
         ),
         (
             "no pod deleted twice in one plan",
-            plan.delete.iter().enumerate().all(|(n, (pod, _, _))| {
-                plan.delete[..n].iter().all(|(other, _, _)| other.metadata.uid != pod.metadata.uid)
+            delete.iter().enumerate().all(|(n, one)| {
+                delete[..n].iter().all(|other| other.pod.metadata.uid != one.pod.metadata.uid)
             }),
         ),
-        ("at most a burst", plan.create.len() <= BURST && plan.delete.len() <= BURST),
-        ("only old pods are updated", updated().all(|(pod, _, _)| !view.is_updated(pod))),
+        ("at most a burst", create.len() <= BURST && delete.len() <= BURST),
+        ("only old pods are updated", updated().all(|one| !view.is_updated(one.pod))),
         (
             "an update leaves enough nodes served",
             taken_from_service == 0 || serving.saturating_sub(taken_from_service) + unavailable >= desired,
@@ -66,15 +68,12 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
         (
             "pods that may stay are not called misplaced without surge",
             view.is_surging()
-                || plan.delete.iter().all(|(_, node, why)| {
-                    *why != Why::Misplaced || spot(node).is_some_and(|spot| !spot.fit.may_stay)
+                || delete.iter().all(|one| {
+                    one.why != Why::Misplaced || spot(one.node).is_some_and(|spot| !spot.fit.may_stay)
                 }),
         ),
     ];
-    rules
-        .iter()
-        .find(|(_, holds)| !holds)
-        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: planned {plan:?}")))
+    rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(rule, _)| Err(format!("{rule}: planned {plan}")))
 }
 
 /// The living pods of a node that are of the present template, or those that are not.

@@ -2,8 +2,8 @@
 //!
 //! - **Promise**: once `spec` and the nodes stop changing, every node that fits the template (by name, selector,
 //!   affinity and taints) runs one pod of the current revision and no other node runs any; a pod may stay, though,
-//!   where a taint only keeps new ones away. Pods are made with affinity for their node and go through the
-//!   scheduler. An update never takes away more than `maxUnavailable`, or makes more than `maxSurge` at a time.
+//!   where a taint only keeps new ones away. Pods are created with affinity for their node and go through the
+//!   scheduler. An update never takes away more than `maxUnavailable`, or creates more than `maxSurge` at a time.
 //! - **Watches** DaemonSets, Pods, Nodes and ControllerRevisions. **Writes** pods, revisions, and the whole
 //!   `status` of its sets but for `conditions`, which it leaves to others.
 //! - Upstream: `pkg/controller/daemon`. What differs: the write barrier stands for expectations; hashes of
@@ -13,6 +13,7 @@ pub mod backoff;
 pub mod history;
 pub mod invariants;
 pub mod manifests;
+pub mod nodes;
 pub mod placement;
 pub mod plan;
 pub mod status;
@@ -30,7 +31,7 @@ use flyball_api::{ControllerRevision, DaemonSet, Key, Node};
 use flyball_common::index::{by_controller, by_node};
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs and tells events.
+/// The name under which the controller runs and records events.
 pub const NAME: &str = "daemonset-controller";
 
 /// Sets the controller up.

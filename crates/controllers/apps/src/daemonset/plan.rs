@@ -1,18 +1,24 @@
-//! Which nodes get a pod and which pods go. Pure.
+//! Which pods to create and to delete, with the events about them, and what is waited for. Pure.
 //!
-//! First every node is brought to one living pod, or two while one replaces the other. Only when there is nothing
-//! to do for that does an update go on, as [`super::update`] says.
+//! First every node is brought to the pods that it should have, as [`super::nodes`] says. Only when there is nothing to
+//! do for that does an update go on, as [`super::update`] says.
 
 use std::time::Duration;
 
 use flyball_api::intstr::InvalidPercentage;
-use flyball_api::pod::{Phase, Pod};
+use flyball_api::pod::Pod;
+use flyball_api::{DaemonSet, LabelSelector};
+use flyball_common::pods;
+use flyball_runtime::{Effect, Event, Plan, Waiting, Write};
+use smol_str::format_smolstr;
 
-use super::manifests::HASH;
+use super::manifests;
+use super::nodes::nodes;
+use super::status::time_to_available;
 use super::update::update;
-use super::view::{Spot, View};
+use super::view::View;
 
-/// Most pods that one sync makes, and most that it deletes: more at once would overrun image registries.
+/// Most pods that one sync creates, and most that it deletes: more at once would overrun image registries.
 pub const BURST: usize = 250;
 
 /// Why a pod is deleted.
@@ -20,7 +26,7 @@ pub const BURST: usize = 250;
 pub enum Why {
     /// It failed; another takes its place.
     Failed,
-    /// It ended, which daemons are not meant to.
+    /// It succeeded, which daemons are not meant to.
     Succeeded,
     /// Its node has more pods than it should.
     Surplus,
@@ -28,7 +34,7 @@ pub enum Why {
     Misplaced,
     /// It waits for a node that is gone.
     NodeGone,
-    /// A newer one beside it has taken over, or it does not serve any more.
+    /// A newer one on its node has taken over, or it is not ready any more.
     Superseded,
     /// It is of an old revision.
     Outdated,
@@ -49,91 +55,137 @@ impl Why {
     }
 }
 
-/// What to do.
-#[derive(Debug, Default, PartialEq)]
-pub struct Plan<'a> {
-    /// Nodes that get a pod.
-    pub create: Vec<&'a str>,
-    /// Pods that go, with the node that they are on or for.
-    pub delete: Vec<(&'a Pod, &'a str, Why)>,
-    /// When a pod that is left alone for now is to be looked at again.
-    pub again: Option<Duration>,
+/// What a write of the plan is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step<'a> {
+    /// Creates a pod for a node.
+    Create {
+        /// The node.
+        node: &'a str,
+    },
+    /// Deletes a pod.
+    Delete(Deletion<'a>),
 }
 
-/// The steps that bring the nodes closer to what the set asks for.
+/// A pod that goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Deletion<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// The node that it is on or for.
+    pub node: &'a str,
+    /// Why.
+    pub why: Why,
+}
+
+/// Which nodes get a pod, and which pods go.
+#[derive(Debug, Default)]
+pub struct Changes<'a> {
+    /// Nodes that get a pod.
+    pub create: Vec<&'a str>,
+    /// Pods that go.
+    pub delete: Vec<Deletion<'a>>,
+    /// When the backoff of a failed pod is over.
+    pub retry_after: Option<Duration>,
+}
+
+/// The writes that bring the nodes closer to what the set asks for.
 ///
 /// # Errors
 /// The bounds of the rolling update make no sense.
-pub fn plan<'a>(view: &'a View<'_>) -> Result<Plan<'a>, InvalidPercentage> {
-    let mut plan = Plan::default();
-    for (node, spot) in &view.spots {
-        manage(view, node, spot, &mut plan);
-    }
-    if plan.create.is_empty() && plan.delete.is_empty() && view.is_rolling() {
-        let again = plan.again;
-        plan = Plan { again, ..update(view)? };
-    }
-    plan.create.truncate(BURST);
-    plan.delete.truncate(BURST);
-    Ok(plan)
+pub fn plan<'a>(view: &'a View<'_>) -> Result<Plan<Step<'a>>, InvalidPercentage> {
+    let changes = changes(view)?;
+    let requeue = changes.retry_after.into_iter().chain(time_to_available(view)).min();
+    Ok(Plan::of(effects(view, changes)).again_after(requeue).waiting_for(unavailable(view)))
 }
 
-/// Brings one node to the pods that it should have.
-fn manage<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, plan: &mut Plan<'a>) {
-    let alive = spot.pods.iter().filter(|pod| !pod.metadata.is_deleting());
-    if !spot.exists {
-        // Those that are on a node are for the pod garbage collector; those that wait for it, nobody else sees.
-        let waiting = spot.pods.iter().filter(|pod| pod.spec.node_name.is_empty());
-        plan.delete.extend(waiting.map(|pod| (*pod, node, Why::NodeGone)));
-    } else if spot.fit.should_run && spot.pods.is_empty() {
-        plan.create.push(node);
-    } else if spot.fit.may_stay {
-        prune(view, node, spot, plan);
-    } else {
-        plan.delete.extend(alive.map(|pod| (*pod, node, Why::Misplaced)));
+/// The event about a set that selects all pods. Nothing else is done for such a set.
+pub fn selects_all(set: &DaemonSet) -> Option<Event> {
+    let message = "This daemon set is selecting all pods. A non-empty selector is required.";
+    (set.spec.selector == Some(LabelSelector::default())).then(|| Event::warning("SelectingAll", message))
+}
+
+/// The changes: to the nodes, or to the revision of their pods if each node has its pod.
+fn changes<'a>(view: &'a View<'_>) -> Result<Changes<'a>, InvalidPercentage> {
+    let mut changes = nodes(view);
+    if changes.is_empty() && view.is_rolling() {
+        changes = Changes { retry_after: changes.retry_after, ..update(view)? };
+    }
+    changes.create.truncate(BURST);
+    changes.delete.truncate(BURST);
+    Ok(changes)
+}
+
+impl<'a> Changes<'a> {
+    fn is_empty(&self) -> bool {
+        self.create.is_empty() && self.delete.is_empty()
+    }
+
+    /// Lets a pod go.
+    pub fn delete(&mut self, pod: &'a Pod, node: &'a str, why: Why) {
+        self.delete.push(Deletion { pod, node, why });
     }
 }
 
-/// Takes away what has ended and what is too much on a node whose pods may stay.
-fn prune<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, plan: &mut Plan<'a>) {
-    let mut wait = view.backoff.get(node).copied();
-    let mut running = vec![];
-    for pod in spot.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
-        match (pod.status.phase, wait) {
-            // The kubelet may be refusing them: replacing them at full speed would never end.
-            (Phase::Failed, Some(wait)) => plan.again = plan.again.into_iter().chain([wait]).min(),
-            (Phase::Failed, None) => {
-                plan.delete.push((pod, node, Why::Failed));
-                wait = Some(super::backoff::FIRST);
-            }
-            (Phase::Succeeded, _) => plan.delete.push((pod, node, Why::Succeeded)),
-            _ => running.push(pod),
+/// Creations in growing batches, then deletions side by side, whether or not the creations failed.
+fn effects<'a>(view: &View<'_>, changes: Changes<'a>) -> Vec<Effect<Step<'a>>> {
+    if changes.is_empty() {
+        return vec![];
+    }
+    let create = Effect::slow_start(changes.create.iter().map(|node| creation(view, node)));
+    let delete = Effect::concurrent(
+        changes
+            .delete
+            .iter()
+            .map(|deletion| pods::deletion(deletion.pod, deletion.why.text()).tag(Step::Delete(*deletion))),
+    );
+    let finished = changes.delete.iter().filter_map(finished).map(Effect::from);
+    finished.chain([Effect::each([create, delete]).into()]).collect()
+}
+
+fn creation<'a>(view: &View<'_>, node: &'a str) -> Write<Step<'a>> {
+    let why = format_smolstr!("node {node} should run a pod and has none");
+    let body = manifests::pod(view.set, view.hash, node);
+    pods::creation(&view.set.metadata.key(), body.into(), &why).tag(Step::Create { node })
+}
+
+/// The event about a pod that has finished and will be deleted.
+fn finished(deletion: &Deletion<'_>) -> Option<Event> {
+    let (pod, node) = (deletion.pod.metadata.key(), deletion.node);
+    match deletion.why {
+        Why::Failed => {
+            let message = format!("Found failed daemon pod {pod} on node {node}, will try to kill it");
+            Some(Event::warning("FailedDaemonPod", message))
         }
-    }
-    if !view.is_surging() {
-        plan.delete.extend(running.into_iter().skip(1).map(|pod| (pod, node, Why::Surplus)));
-    } else if running.is_empty() && spot.fit.should_run {
-        plan.create.push(node);
-    } else if running.len() > 1 {
-        hand_over(view, node, running, plan);
+        Why::Succeeded => {
+            let message = format!("Found succeeded daemon pod {pod} on node {node}, will try to delete it");
+            Some(Event::normal("SucceededDaemonPod", message))
+        }
+        _ => None,
     }
 }
 
-/// Of several pods on one node, keeps the oldest new one, and beside it the oldest old one as long as that serves
-/// and the new one does not.
-fn hand_over<'a>(view: &View<'_>, node: &'a str, running: Vec<&'a Pod>, plan: &mut Plan<'a>) {
-    let (mut new, mut old) = (None, None);
-    for pod in running {
-        let is_new = pod.metadata.labels.get(HASH) == Some(view.hash);
-        let first = if is_new { &mut new } else { &mut old };
-        match first {
-            None => *first = Some(pod),
-            Some(_) => plan.delete.push((pod, node, Why::Surplus)),
-        }
-    }
-    if let (Some(new), Some(old)) = (new, old)
-        && (!old.is_ready() || view.is_available(new))
-    {
-        plan.delete.push((old, node, Why::Superseded));
-    }
+/// One of the running pods that are not available yet, if there is one.
+fn unavailable(view: &View<'_>) -> Option<Waiting> {
+    let wanted = view.spots.values().filter(|spot| spot.fit.should_run).filter_map(|spot| spot.pods.first());
+    let pod = wanted.into_iter().find(|pod| !pod.is_finished() && !view.is_available(pod))?;
+    Some(Waiting::on::<Pod>(&pod.metadata.key(), "to become available"))
+}
+
+/// The nodes for which a plan creates pods.
+pub fn created<'a>(plan: &Plan<Step<'a>>) -> Vec<&'a str> {
+    let node = |write: &Write<Step<'a>>| match write.tag {
+        Step::Create { node } => Some(node),
+        Step::Delete(_) => None,
+    };
+    plan.writes().into_iter().filter_map(node).collect()
+}
+
+/// The pods that a plan deletes.
+pub fn deleted<'a>(plan: &Plan<Step<'a>>) -> Vec<Deletion<'a>> {
+    let deletion = |write: &Write<Step<'a>>| match write.tag {
+        Step::Create { .. } => None,
+        Step::Delete(deletion) => Some(deletion),
+    };
+    plan.writes().into_iter().filter_map(deletion).collect()
 }

@@ -1,19 +1,26 @@
-//! What to say about a set. Pure.
+//! The status of a set. Pure.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::DaemonSet;
 use flyball_api::daemon_set::DaemonSetStatus;
-use flyball_api::pod::Pod;
 use flyball_common::pods::next_available;
+use flyball_runtime::Write;
 use rustc_hash::FxHashSet;
 
 use super::view::View;
 
-/// The status of a snapshot: what its nodes should run and do. Of several pods on a node the first counts. On the
-/// nodes of `made` there is a new one since: one that takes the place of another shows as no change at all.
-pub fn status(view: &View<'_>, made: &[&str]) -> DaemonSetStatus {
-    let made: FxHashSet<&str> = made.iter().copied().collect();
+/// The write that makes `status` known, if it says anything new.
+pub fn write(set: &DaemonSet, status: &DaemonSetStatus) -> Option<Write> {
+    let DaemonSetStatus { desired_number_scheduled: desired, number_ready: ready, .. } = status;
+    let why = || format!("{desired} nodes should run a pod, {ready} are ready");
+    is_news(&set.status, status).then(|| Write::status(set, status).why(why()))
+}
+
+/// The status of a snapshot: what its nodes should run and do. Of several pods on a node the first counts. The nodes of
+/// `created` have got a new pod since: one that takes the place of another shows as no change at all.
+pub fn status(view: &View<'_>, created: &[&str]) -> DaemonSetStatus {
+    let created: FxHashSet<&str> = created.iter().copied().collect();
     let mut status = DaemonSetStatus {
         observed_generation: view.set.metadata.generation,
         collision_count: view.set.status.collision_count,
@@ -28,9 +35,9 @@ pub fn status(view: &View<'_>, made: &[&str]) -> DaemonSetStatus {
         }
         status.desired_number_scheduled += 1;
         let Some(pod) = first else {
-            let is_made = i32::from(made.contains(node.as_str()));
-            status.current_number_scheduled += is_made;
-            status.updated_number_scheduled += is_made;
+            let is_created = i32::from(created.contains(node.as_str()));
+            status.current_number_scheduled += is_created;
+            status.updated_number_scheduled += is_created;
             continue;
         };
         status.current_number_scheduled += 1;
@@ -42,7 +49,7 @@ pub fn status(view: &View<'_>, made: &[&str]) -> DaemonSetStatus {
     status
 }
 
-/// Whether the status says anything that was not said before.
+/// Whether the status says anything new.
 pub fn is_news(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
     let observed_generation = before.observed_generation.max(status.observed_generation);
     before.observed_generation < status.observed_generation
@@ -50,11 +57,13 @@ pub fn is_news(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
             != DaemonSetStatus { observed_generation, ..status.clone() }
 }
 
-/// How long until a ready pod has been so for long enough, which no event tells. It may be one that surges: the status
-/// does not speak of it, and yet the old one beside it waits for that moment.
-pub fn time_to_available(view: &View<'_>, status: &DaemonSetStatus, pods: &[Arc<Pod>]) -> Option<Duration> {
+/// How long until a ready pod has been ready for long enough, which no event will tell. It may be a pod that surges: the
+/// status does not count it, but the old one beside it waits for it.
+pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
     let patience = view.set.spec.min_ready_seconds;
-    let is_due = patience > 0 && status.number_ready != status.number_available;
-    let fallback = is_due.then(|| Duration::from_secs(u64::try_from(patience).unwrap_or(0)));
-    next_available(pods, patience, view.now).or(fallback)
+    let mut counted = view.spots.values().filter(|spot| spot.exists && spot.fit.should_run);
+    let is_due = patience > 0
+        && counted.any(|spot| spot.pods.first().is_some_and(|pod| pod.is_ready() && !view.is_available(pod)));
+    let longest = is_due.then(|| Duration::from_secs(u64::try_from(patience).unwrap_or(0)));
+    next_available(view.pods, patience, view.now).or(longest)
 }

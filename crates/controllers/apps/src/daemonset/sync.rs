@@ -1,29 +1,23 @@
-//! The shell: look up, claim, find the revision, plan, execute, trim the history, write the status.
+//! The shell: look up, adopt, find the revision, plan, execute, trim the history, write the status.
 
 use std::sync::Arc;
 
-use flyball_api::daemon_set::DaemonSetStatus;
 use flyball_api::pod::{Phase, Pod};
-use flyball_api::{
-    ControllerRevision, DaemonSet, Key, LabelSelector, Node, Object, Selector, manifest_with_status,
-};
+use flyball_api::{ControllerRevision, DaemonSet, Key, Node, Object, Selector};
 use flyball_cache::Informer;
 use flyball_common::claim::claim;
-use flyball_common::gather::gather;
 use flyball_common::index::{by_node, owned_or_orphaned};
-use flyball_common::pods::{self, PodError};
-use flyball_common::revisions;
-use flyball_common::slow_start::slow_start;
+use flyball_common::revisions::{self, Created};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Executor, Next, Plan, Reconcile, SyncError};
 
 use super::backoff::Backoff;
 use super::history::{self, obsolete};
-use super::manifests::{self, HASH, target_node};
+use super::manifests::{HASH, target_node};
 use super::placement::Placement;
-use super::plan::{Plan, Why, plan};
-use super::status::{is_news, status, time_to_available};
+use super::plan::{Why, created, deleted, plan, selects_all};
+use super::status::{self, status};
 use super::triggers;
 use super::view::View;
 
@@ -42,12 +36,11 @@ pub(super) struct Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(set) = self.sets.store().get(key) else { return Ok(Next::Settled) };
-        if set.spec.selector == Some(LabelSelector::default()) {
-            let message = "This daemon set is selecting all pods. A non-empty selector is required.";
-            self.events.warning(&ObjectRef::of(&*set), "SelectingAll", message);
-            return Ok(Next::Settled);
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
+        if let Some(event) = selects_all(&set) {
+            return executor.execute(Plan::<()>::of([event])).await;
         }
-        // Its pods and revisions may go in any order, so that nothing true could be said about it.
+        // Its pods and revisions may be deleted in any order, so that no status would be true.
         if set.is_deleting() {
             return Ok(Next::Settled);
         }
@@ -57,115 +50,68 @@ impl Reconcile for Controller {
         let history = claim(&self.cx, &*set, &selector, history, &[]).await?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let pods = claim(&self.cx, &*set, &selector, candidates, &[]).await?;
-        let (current, old) = history::of_template(&self.cx, &set, history, &pods).await?;
+        let (revision, old) = self.revision(&executor, &set, history, &pods).await?;
 
         let (nodes, now) = (self.nodes.store().list(), self.cx.clock.now());
-        let hash = current.metadata.labels.get(HASH).unwrap_or_default();
+        let hash = revision.metadata.labels.get(HASH).unwrap_or_default();
         let placement = Placement::of(&set, self.comparisons);
         let mut view = View::new(&set, &nodes, &pods, hash, &placement, now);
         let failed =
             pods.iter().filter(|pod| pod.status.phase == Phase::Failed).filter_map(|pod| target_node(pod));
         view.backoff =
             failed.filter_map(|node| Some((node.clone(), self.backoff.wait(&set, &node, now)?))).collect();
+
         let plan = plan(&view).map_err(|error| {
             SyncError::other(format!("reading the update strategy of {key}"), error).never()
         })?;
-
-        let (made, acted) = match self.execute(&view, key, &plan).await {
-            Some(failure) => (&[][..], Err(failed_pods(key, failure))),
-            None => (&plan.create[..], self.trim(&set, key, &old, &pods).await),
+        let failed = deleted(&plan).into_iter().filter(|deletion| deletion.why == Why::Failed);
+        failed.for_each(|deletion| self.backoff.failed(&set, deletion.node, now));
+        let (created, next) = (created(&plan), plan.next());
+        executor.wait_for(plan.waiting);
+        let (created, acted) = match executor.perform(plan.effects).await.result() {
+            Ok(()) => {
+                let trim = revisions::trim(obsolete(&set, &old, &pods));
+                (created, executor.perform(trim).await.result())
+            }
+            Err(error) => (vec![], Err(error)),
         };
-        let status = status(&view, made);
-        let written = self.write_status(&set, &status).await;
-        acted.and(written).map(|()| {
-            let waits = plan.again.into_iter().chain(time_to_available(&view, &status, &pods));
-            waits.min().map_or(Next::Settled, Next::After)
-        })
+        let status = status(&view, &created);
+        let written = executor.perform(status::write(&set, &status)).await.result();
+        acted.and(written).map(|()| next)
     }
 }
 
 impl Controller {
-    /// Carries a plan out: creations in growing batches, then deletions side by side.
-    async fn execute(&self, view: &View<'_>, key: &Key, plan: &Plan<'_>) -> Option<PodError> {
-        let about = &ObjectRef::of(view.set);
-        self.tell_of_ended(view, about, plan);
-        let make = |at: usize| {
-            let node = plan.create[at];
-            async move {
-                let body = manifests::pod(view.set, view.hash, node);
-                let why = format!("node {node} should run a pod and has none");
-                match pods::create(&self.cx, &self.events, key, about, &body, &why).await {
-                    Err(PodError::Create(error)) if pods::is_namespace_going(&error) => Ok(()),
-                    other => other.map(drop),
-                }
-            }
-        };
-        let made = slow_start(plan.create.len(), make).await;
-        let deletions = plan.delete.iter().map(|&(pod, _, why)| async move {
-            pods::delete(&self.cx, &self.events, key, about, pod, why.text()).await
-        });
-        let deleted = gather(deletions).await;
-        made.failure.or_else(|| deleted.into_iter().find_map(Result::err))
-    }
-
-    /// Tells users of pods that ended, and notes failures, so that they do not come ever faster.
-    fn tell_of_ended(&self, view: &View<'_>, about: &ObjectRef, plan: &Plan<'_>) {
-        for (pod, node, why) in &plan.delete {
-            let key = pod.metadata.key();
-            match why {
-                Why::Failed => {
-                    self.backoff.failed(view.set, node, view.now);
-                    let message =
-                        format!("Found failed daemon pod {key} on node {node}, will try to kill it");
-                    self.events.warning(about, "FailedDaemonPod", message);
-                }
-                Why::Succeeded => {
-                    let message =
-                        format!("Found succeeded daemon pod {key} on node {node}, will try to delete it");
-                    self.events.normal(about, "SucceededDaemonPod", message);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Deletes the revisions that exceed the limit.
-    async fn trim(
+    /// The revision of the set's template, which is created if it is new, and the older ones.
+    async fn revision(
         &self,
+        executor: &Executor<'_>,
         set: &DaemonSet,
-        key: &Key,
-        old: &[Arc<ControllerRevision>],
+        mut history: Vec<Arc<ControllerRevision>>,
         pods: &[Arc<Pod>],
-    ) -> Result<(), SyncError> {
-        for revision in obsolete(set, old, pods) {
-            let why = "nothing runs it and newer ones fill the history";
-            revisions::delete(&self.cx, key, revision, why).await?;
+    ) -> Result<(Arc<ControllerRevision>, Vec<Arc<ControllerRevision>>), SyncError> {
+        let (cx, key) = (&self.cx, set.key());
+        revisions::sort(&mut history);
+        for revision in &mut history {
+            if let Some(labelled) = history::labelled(revision) {
+                let why = "its label for the hash is missing";
+                *revision = Arc::new(revisions::update(cx, &key, labelled, why).await?);
+            }
         }
-        Ok(())
-    }
-
-    /// Writes the status if it says anything new.
-    async fn write_status(&self, set: &DaemonSet, status: &DaemonSetStatus) -> Result<(), SyncError> {
-        if !is_news(&set.status, status) {
-            return Ok(());
+        let template = history::of_template(set, history, pods);
+        executor.perform(template.effects).await.result()?;
+        if !template.is_new {
+            return Ok((template.revision, template.old));
         }
-        let key = set.key();
-        let DaemonSetStatus { desired_number_scheduled: desired, number_ready: ready, .. } = status;
-        let why = format!("{desired} nodes should run a pod, {ready} are ready");
-        let body = manifest_with_status(set, status);
-        let written = self.cx.writer(&key).update_status::<DaemonSet>(&key, &body, why).await;
-        match written {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map(drop).map_err(SyncError::api(format!("writing the status of {key}"))),
+        let new = ControllerRevision::clone(&template.revision);
+        match revisions::create(cx, &key, new, "the template is new").await? {
+            Created::Exists(revision) => Ok((Arc::new(revision), template.old)),
+            Created::NameTaken => {
+                executor.perform([history::collision(set)]).await.result()?;
+                let doing = format!("naming the revision of {key}");
+                Err(SyncError::other(doing, "the name of the new revision is taken; another is tried"))
+            }
         }
-    }
-}
-
-fn failed_pods(key: &Key, failure: PodError) -> SyncError {
-    let doing = format!("bringing the pods of {key} to its nodes");
-    match failure {
-        PodError::Create(error) | PodError::Delete(error) => SyncError::api(doing)(error),
-        other => SyncError::other(doing, other),
     }
 }
 

@@ -5,7 +5,7 @@
 use flyball_api::intstr::InvalidPercentage;
 use flyball_api::pod::Pod;
 
-use super::plan::{Plan, Why};
+use super::plan::{Changes, Deletion, Why};
 use super::view::{Spot, View};
 
 /// The living pods of a node: at most one of the current template and one of an older.
@@ -31,7 +31,7 @@ fn pair<'a>(view: &View<'_>, spot: &Spot<'a>) -> Option<Pair<'a>> {
 ///
 /// # Errors
 /// A bound is neither a number nor a percentage.
-pub fn update<'a>(view: &'a View<'_>) -> Result<Plan<'a>, InvalidPercentage> {
+pub fn update<'a>(view: &'a View<'_>) -> Result<Changes<'a>, InvalidPercentage> {
     let desired = view.desired();
     let (surge, unavailable) = (view.max_surge(desired)?, view.max_unavailable(desired)?);
     Ok(match surge {
@@ -48,18 +48,19 @@ fn concerned<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, &'a Spot<
     spots.map(|(node, spot)| (node.as_str(), spot))
 }
 
-/// Deletes old pods as long as no more than `most` nodes are without an available one. Old pods that do not serve
+/// Deletes old pods as long as no more than `most` nodes are without an available one. Old pods that are not available
 /// cost nothing and go at once.
-fn replace<'a>(view: &'a View<'_>, most: usize) -> Plan<'a> {
+fn replace<'a>(view: &'a View<'_>, most: usize) -> Changes<'a> {
+    let outdated = |pod, node| Deletion { pod, node, why: Why::Outdated };
     let (mut unavailable, mut free, mut candidates) = (0, vec![], vec![]);
     for (node, spot) in concerned(view) {
         match pair(view, spot) {
             Some(Pair { new: Some(pod), old: None }) => unavailable += usize::from(!view.is_available(pod)),
             Some(Pair { new: None, old: Some(pod) }) if view.is_available(pod) => {
-                candidates.push((pod, node, Why::Outdated));
+                candidates.push(outdated(pod, node));
             }
             Some(Pair { new: None, old: Some(pod) }) => {
-                free.push((pod, node, Why::Outdated));
+                free.push(outdated(pod, node));
                 unavailable += 1;
             }
             // None, two, or more than that: the node is yet to be tidied.
@@ -68,14 +69,14 @@ fn replace<'a>(view: &'a View<'_>, most: usize) -> Plan<'a> {
     }
     candidates.truncate(most.saturating_sub(unavailable));
     free.extend(candidates);
-    Plan { delete: free, ..Plan::default() }
+    Changes { delete: free, ..Changes::default() }
 }
 
-/// Makes new pods beside old ones on at most `most` nodes at a time, and deletes the old one once the new one
-/// serves. Old pods that do not serve get their successor at once. All of that waits while an old pod is left on a node
-/// that is gone.
-fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Plan<'a> {
-    let mut plan = Plan::default();
+/// Creates new pods beside old ones on at most `most` nodes at a time, and deletes the old one once the new one is
+/// available. Old pods that are not available get their successor at once. All of that waits while an old pod is left
+/// on a node that is gone.
+fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Changes<'a> {
+    let mut changes = Changes::default();
     let (mut surging, mut available) = (0, 0);
     let (mut candidates, mut misplaced) = (vec![], vec![]);
     for (node, spot) in concerned(view) {
@@ -88,23 +89,24 @@ fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Plan<'a> {
             Pair { old: None, .. } => {}
             // Upstream: update.go, rollingUpdate: wants to ask such a node whether the pod belongs there, and fails. The
             // pod is the pod garbage collector's to delete.
-            Pair { old: Some(_), new: None } if !spot.exists => return Plan::default(),
+            Pair { old: Some(_), new: None } if !spot.exists => return Changes::default(),
             Pair { old: Some(old), new: None } => match (view.is_available(old), spot.fit.should_run) {
-                (false, false) => plan.delete.push((old, node, Why::Misplaced)),
-                (false, true) => plan.create.push(node),
-                (true, false) => misplaced.push((old, node, Why::Misplaced)),
+                (false, false) => changes.delete(old, node, Why::Misplaced),
+                (false, true) => changes.create.push(node),
+                (true, false) => misplaced.push(Deletion { pod: old, node, why: Why::Misplaced }),
                 (true, true) => candidates.push(node),
             },
             Pair { old: Some(old), new: Some(new) } if view.is_available(new) => {
-                plan.delete.push((old, node, Why::Superseded));
+                changes.delete(old, node, Why::Superseded);
             }
             Pair { .. } => surging += 1,
         }
     }
-    // Who surges wants all of the service all of the time: a pod that is to move goes only when enough others serve.
+    // A set that surges wants all of its pods available all of the time: a pod that is to move goes only when enough
+    // others are available.
     misplaced.truncate(available.saturating_sub(desired));
-    plan.delete.extend(misplaced);
+    changes.delete.extend(misplaced);
     candidates.truncate(most.saturating_sub(surging));
-    plan.create.extend(candidates);
-    plan
+    changes.create.extend(candidates);
+    changes
 }

@@ -29,6 +29,8 @@ pub struct View<'a> {
     pub set: &'a DaemonSet,
     /// All nodes, and those that are gone and have pods left, by name.
     pub spots: BTreeMap<SmolStr, Spot<'a>>,
+    /// Its pods, whatever their state.
+    pub pods: &'a [Arc<Pod>],
     /// The hash of the set's revision.
     pub hash: &'a str,
     /// Nodes on which pods keep failing, and how long the next one is left there.
@@ -39,7 +41,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Sorts pods to nodes. Pods that have ended and are being deleted are no longer our business.
+    /// Sorts pods to nodes. Finished pods that are being deleted are left out.
     pub fn new(
         set: &'a DaemonSet,
         nodes: &[Arc<Node>],
@@ -64,7 +66,7 @@ impl<'a> View<'a> {
             });
         }
         let generation = template_generation(set);
-        Self { set, spots, hash, backoff: BTreeMap::new(), now, generation }
+        Self { set, spots, pods, hash, backoff: BTreeMap::new(), now, generation }
     }
 
     /// How many nodes should run a pod.
@@ -105,7 +107,7 @@ impl<'a> View<'a> {
         pod.is_available(self.set.spec.min_ready_seconds, self.now)
     }
 
-    /// Whether a pod was made from the template as it is now.
+    /// Whether a pod was created from the template as it is now.
     pub fn is_updated(&self, pod: &Pod) -> bool {
         is_updated(pod, self.hash, self.generation)
     }

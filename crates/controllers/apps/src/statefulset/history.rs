@@ -1,12 +1,10 @@
-//! The revisions of a set: which one its template is, and which ones are kept. Decisions here are pure; the
-//! writes go through [`flyball_common::revisions`].
+//! The revisions of a set: which one its template is, and which ones are kept. Pure.
 
 use std::sync::Arc;
 
 use flyball_api::{ControllerRevision, Labels, ObjectMeta, RawJson, StatefulSet};
 use flyball_common::claim::controller_reference;
-use flyball_common::revisions::{self, Created, Place};
-use flyball_runtime::{Context, SyncError};
+use flyball_common::revisions::{self, Place};
 
 use super::identity;
 use super::sameness::is_same;
@@ -14,20 +12,21 @@ use super::view::View;
 
 /// The label that holds a revision's hash.
 const HASH: &str = "controller.kubernetes.io/hash";
-/// More revisions than this under names that ours would have is no accident.
-const MOST_COLLISIONS: i32 = 100;
+/// How many names of revisions may be taken in a row: more are no accident.
+pub(super) const MOST_COLLISIONS: i32 = 100;
 
-/// More collisions than this go unnoted only by design.
+/// How many collisions a revision's name is searched for that the status does not count.
 const MOST_UNNOTED: i32 = 3;
 
 /// The two revisions that the pods of a set are of, once all is in order.
-pub(super) struct Revisions {
-    /// Where pods come from.
-    pub(super) current: Arc<ControllerRevision>,
-    /// Where pods go to.
-    pub(super) update: Arc<ControllerRevision>,
+#[derive(Debug)]
+pub struct Revisions {
+    /// The revision that pods are updated from.
+    pub current: Arc<ControllerRevision>,
+    /// The revision that pods are updated to.
+    pub update: Arc<ControllerRevision>,
     /// How often the name of a revision was taken.
-    pub(super) collisions: i32,
+    pub collisions: i32,
 }
 
 /// The revision that holds `data`, the set's template, after `collisions`.
@@ -47,76 +46,63 @@ pub fn revision(set: &StatefulSet, data: RawJson, number: i64, collisions: i32) 
     }
 }
 
-/// The same revision under the name that it gets after `collisions`. The label keeps the hash that was first thought of.
+/// The same revision under the name that it gets after `collisions`. The label keeps the first hash.
 pub fn renamed(set: &StatefulSet, revision: ControllerRevision, collisions: i32) -> ControllerRevision {
     let hash = revisions::hash_of(&revision.data, collisions);
     let name = revisions::name(&set.metadata.name, &hash).as_str().into();
     ControllerRevision { metadata: ObjectMeta { name, ..revision.metadata }, ..revision }
 }
 
-/// How often names were taken when a revision of `data` got its own: what the set has noted, or some more if that tells so.
-/// Whoever made it did not come to note them then, and the next revision would meet them again.
+/// How often names were taken when a revision of `data` got its name: the `noted` number of the status, or some more if
+/// the name shows that. The status may not have been written since then, and the next revision would meet the same
+/// names again.
 pub fn collisions_of(set: &StatefulSet, name: &str, data: &RawJson, noted: i32) -> i32 {
     let explains =
         |count: &i32| revisions::name(&set.metadata.name, &revisions::hash_of(data, *count)) == name;
     (noted..=noted.saturating_add(MOST_UNNOTED)).find(explains).unwrap_or(noted)
 }
 
-/// Finds the revision of the set's template in its sorted history, or makes it: by a new number for an old one,
-/// or as a new one. `by_meaning` spares a template whose latest revision only looks different.
-pub(super) async fn of_template(
-    cx: &Context,
-    set: &StatefulSet,
-    history: &[Arc<ControllerRevision>],
-    by_meaning: bool,
-) -> Result<Revisions, SyncError> {
-    let (key, number) = (set.metadata.key(), revisions::next_number(history));
-    let data = revisions::data_of(set.spec.template.raw());
-    let mut collisions = set.status.collision_count.unwrap_or(0);
-    let update = match revisions::place(history, &data) {
-        Place::Latest(revision) => {
-            collisions = collisions_of(set, &revision.metadata.name, &data, collisions);
-            revision.clone()
-        }
-        Place::Earlier(revision) => {
-            let renumbered = ControllerRevision { revision: number, ..(**revision).clone() };
-            let why = "the template is again what it was in this revision";
-            Arc::new(revisions::update(cx, &key, &renumbered, why).await?)
-        }
-        Place::Nowhere => match history.last().filter(|latest| by_meaning && means(latest, &data)) {
-            Some(latest) => latest.clone(),
-            None => create(cx, set, &data, number, &mut collisions).await?,
-        },
-    };
-    let is_current =
-        |revision: &&Arc<ControllerRevision>| revision.metadata.name == set.status.current_revision;
-    let current = history.iter().find(is_current).unwrap_or(&update).clone();
-    Ok(Revisions { current, update, collisions })
+/// The revision of a set's template, and what is needed to store it.
+#[derive(Debug, PartialEq)]
+pub enum Template<'a> {
+    /// It is in the history.
+    Known(&'a Arc<ControllerRevision>),
+    /// It was an earlier revision, and gets the next number.
+    Renumbered(ControllerRevision),
+    /// It is new.
+    New(ControllerRevision),
 }
 
-/// Makes a new revision, under another name as long as other revisions have the one that the hash gives.
-async fn create(
-    cx: &Context,
+/// Finds the revision of the set's template in its sorted history, and how often names were taken up to now.
+/// `by_meaning` also finds the latest revision if it only looks different.
+pub fn of_template<'a>(
     set: &StatefulSet,
-    data: &RawJson,
-    number: i64,
-    collisions: &mut i32,
-) -> Result<Arc<ControllerRevision>, SyncError> {
-    let key = set.metadata.key();
-    let mut new = revision(set, data.clone(), number, *collisions);
-    loop {
-        match revisions::create(cx, &key, &new, "the template is new").await? {
-            Created::There(revision) => return Ok(Arc::from(revision)),
-            Created::NameTaken if *collisions < MOST_COLLISIONS => {
-                *collisions += 1;
-                new = renamed(set, new, *collisions);
-            }
-            Created::NameTaken => {
-                let doing = format!("naming the revision of {key}");
-                return Err(SyncError::other(doing, "too many names are taken by other revisions"));
-            }
+    history: &'a [Arc<ControllerRevision>],
+    by_meaning: bool,
+) -> (Template<'a>, i32) {
+    let (data, number) = (revisions::data_of(set.spec.template.raw()), revisions::next_number(history));
+    let collisions = set.status.collision_count.unwrap_or(0);
+    match revisions::place(history, &data) {
+        Place::Latest(latest) => {
+            (Template::Known(latest), collisions_of(set, &latest.metadata.name, &data, collisions))
         }
+        Place::Earlier(earlier) => {
+            let renumbered = ControllerRevision { revision: number, ..(**earlier).clone() };
+            (Template::Renumbered(renumbered), collisions)
+        }
+        Place::Nowhere => match history.last().filter(|latest| by_meaning && means(latest, &data)) {
+            Some(latest) => (Template::Known(latest), collisions),
+            None => (Template::New(revision(set, data, number, collisions)), collisions),
+        },
     }
+}
+
+/// The revision that the pods of a set come from: the one its status names, if it is still there.
+pub fn current<'a>(
+    set: &StatefulSet,
+    history: &'a [Arc<ControllerRevision>],
+) -> Option<&'a Arc<ControllerRevision>> {
+    history.iter().find(|revision| revision.metadata.name == set.status.current_revision)
 }
 
 /// Whether a revision stands for the same template as `data`, although the bytes differ.
@@ -124,7 +110,7 @@ fn means(revision: &ControllerRevision, data: &RawJson) -> bool {
     is_same(&revision.data.to_value(), &data.to_value())
 }
 
-/// The revisions that nothing runs any more and that exceed the limit, from the oldest.
+/// The revisions that no pod runs any more and that exceed the limit, from the oldest.
 pub fn obsolete<'a>(
     view: &View<'_>,
     history: &'a [Arc<ControllerRevision>],
@@ -132,8 +118,8 @@ pub fn obsolete<'a>(
     let limit = view.set.spec.revision_history_limit.unwrap_or(10);
     let Ok(limit) = usize::try_from(limit) else { return vec![] };
     let is_live = |name: &str| {
-        name == view.current
-            || name == view.update
+        name == view.current()
+            || name == view.update()
             || view.pods.iter().any(|pod| identity::revision(pod) == name)
     };
     let idle: Vec<_> = history.iter().filter(|revision| !is_live(&revision.metadata.name)).collect();

@@ -1,26 +1,42 @@
 //! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
 use flyball_api::pod::Pod;
+use flyball_api::{PersistentVolumeClaim, Resource};
+use flyball_client::Verb;
+use flyball_runtime::{Plan, Write};
 
 use super::identity;
-use super::plan::{Action, BURST, Plan, Why};
+use super::plan::{BURST, Why};
 use super::view::{Roster, View};
+
+/// The names of the objects of a kind that a plan creates.
+fn created<'a, T: Resource>(plan: &'a Plan<Option<Why>>) -> impl Iterator<Item = &'a str> {
+    let is_one = |write: &&Write<_>| write.verb() == Verb::Create && write.resource.kind == T::TYPE.kind;
+    plan.writes().into_iter().filter(is_one).map(|write| write.key.name.as_str())
+}
+
+/// The numbers of the pods that a plan creates.
+pub fn created_pods(plan: &Plan<Option<Why>>) -> Vec<i32> {
+    created::<Pod>(plan).filter_map(|name| identity::parent_and_ordinal(name)?.1).collect()
+}
+
+/// The pods that a plan deletes.
+pub fn deleted_pods<'a>(view: &View<'a>, plan: &Plan<Option<Why>>) -> Vec<(&'a Pod, Why)> {
+    let deleted = |write: &Write<Option<Why>>| {
+        let pod = view.pods.iter().find(|pod| pod.metadata.key() == write.key)?;
+        Some((&**pod, write.tag?))
+    };
+    plan.writes().into_iter().filter_map(deleted).collect()
+}
 
 /// Checks a plan against its view.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
-    let roster = Roster::of(view);
-    let actions: Vec<&Action<'_>> = plan.stages.iter().flatten().flatten().collect();
-    let created: Vec<i32> = actions
-        .iter()
-        .filter_map(|a| if let Action::Create { ordinal, .. } = a { Some(*ordinal) } else { None })
-        .collect();
-    let deleted: Vec<_> = actions
-        .iter()
-        .filter_map(|a| if let Action::Delete { pod, why } = a { Some((*pod, *why)) } else { None })
-        .collect();
+pub fn check(view: &View<'_>, plan: &Plan<Option<Why>>) -> Result<(), String> {
+    let (roster, writes) = (Roster::of(view), plan.writes());
+    let (created, deleted) = (created_pods(plan), deleted_pods(view, plan));
+    let claims: Vec<_> = self::created::<PersistentVolumeClaim>(plan).collect();
     let ordered = view.is_ordered();
     let first_not_available = view
         .ordinals()
@@ -37,27 +53,32 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
     let (scaled_down, outdated) = (numbers(Why::ScaledDown), numbers(Why::Outdated));
     let is_passed_over = |(ordinal, pod): (&i32, &&Pod)| {
         let is_old =
-            identity::revision(pod) != view.update && !pod.metadata.is_deleting() && !pod.is_finished();
+            identity::revision(pod) != view.update() && !pod.metadata.is_deleting() && !pod.is_finished();
         is_old && outdated.iter().min().is_some_and(|lowest| ordinal > lowest) && !outdated.contains(ordinal)
     };
     let rules = [
-        ("a set that is being deleted is left alone", !view.set.metadata.is_deleting() || actions.is_empty()),
+        ("a set that is being deleted is left alone", !view.set.metadata.is_deleting() || writes.is_empty()),
         (
-            "only missing wanted ordinals are made",
+            "only pods of the set are deleted",
+            writes.iter().filter(|write| write.verb() == Verb::Delete).count() == deleted.len(),
+        ),
+        ("only missing claims are created", claims.iter().all(|name| !view.claims.contains_key(*name))),
+        (
+            "only missing wanted ordinals are created",
             created
                 .iter()
                 .all(|ordinal| view.ordinals().contains(ordinal) && !roster.replicas.contains_key(ordinal)),
         ),
-        ("an ordered set makes one pod at a time", !ordered || created.len() <= 1),
+        ("an ordered set creates one pod at a time", !ordered || created.len() <= 1),
         (
-            "an ordered set makes a pod only when all before it are available",
-            !ordered || created.iter().all(|made| first_not_available.is_none_or(|first| first >= *made)),
+            "an ordered set creates a pod only when all before it are available",
+            !ordered || created.iter().all(|new| first_not_available.is_none_or(|first| first >= *new)),
         ),
         (
             "an ordered set deletes one pod at a time",
             !ordered || view.obeys_max_unavailable || deleted.len() <= 1,
         ),
-        ("pods are made from the first", created.is_sorted()),
+        ("pods are created from the first", created.is_sorted()),
         ("pods are scaled away from the last", is_descending(&scaled_down)),
         (
             "an ordered set scales its last pod away",
@@ -66,7 +87,10 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
         ("pods are updated from the last", is_descending(&outdated)),
         ("no old pod is passed over", !roster.replicas.iter().any(is_passed_over)),
         ("at most a burst", created.len() <= BURST),
-        ("nobody dies twice", deleted.iter().all(|(pod, _)| !pod.metadata.is_deleting())),
+        (
+            "no pod that is being deleted is deleted again",
+            deleted.iter().all(|(pod, _)| !pod.metadata.is_deleting()),
+        ),
         (
             "no pod deleted twice in one plan",
             deleted.iter().enumerate().all(|(n, (pod, _))| {
@@ -94,7 +118,7 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
         ),
         (
             "no pod of the update revision is updated",
-            updated.clone().all(|(pod, _)| identity::revision(pod) != view.update),
+            updated.clone().all(|(pod, _)| identity::revision(pod) != view.update()),
         ),
         (
             // Upstream: a parallel set without the gate looks only at the pods above the one it updates.
@@ -119,8 +143,5 @@ pub fn check(view: &View<'_>, plan: &Plan<'_>) -> Result<(), String> {
             deleted.iter().all(|(pod, why)| *why != Why::Stuck || !view.is_available(pod)),
         ),
     ];
-    rules
-        .iter()
-        .find(|(_, holds)| !holds)
-        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: planned {plan:?}")))
+    rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(rule, _)| Err(format!("{rule}: planned {plan}")))
 }

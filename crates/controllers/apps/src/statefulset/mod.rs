@@ -2,16 +2,16 @@
 //!
 //! - **Promise**: once `spec` stops changing, and pods become ready, there is exactly one pod for each wanted
 //!   ordinal, each with its own claims, all of the revision that the update strategy asks for; an ordered set
-//!   never has a pod made, deleted or updated while one before it is not available. Claims are owned as the
+//!   never has a pod created, deleted or updated while one before it is not available. Claims are owned as the
 //!   retention policy says, so that the garbage collector takes or leaves them.
 //! - **Watches** StatefulSets, Pods, PersistentVolumeClaims and ControllerRevisions. **Writes** pods, claims (their
-//!   making and their owner references), revisions, and the whole `status` of its sets.
+//!   creation and their owner references), revisions, and the whole `status` of its sets.
 //! - **Beyond upstream**: with the annotation [`plan::REPLACE_STUCK_PODS`] an unready pod of an outdated revision
 //!   does not hold up a rollout for ever; a claim that goes away wakes the set that waited for it.
 //! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier stands for expectations, and a pod is
 //!   read live before it is repaired, as the cache holds only parts of it.
 
-mod control;
+pub mod claims;
 pub mod defaults;
 pub mod history;
 pub mod identity;
@@ -19,6 +19,7 @@ pub mod invariants;
 pub mod manifests;
 mod metrics;
 pub mod plan;
+pub mod pods;
 pub mod retention;
 pub mod sameness;
 pub mod status;
@@ -35,7 +36,7 @@ use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet};
 use flyball_common::index::by_controller;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs and tells events.
+/// The name under which the controller runs and records events.
 pub const NAME: &str = "statefulset-controller";
 
 /// Sets the controller up.

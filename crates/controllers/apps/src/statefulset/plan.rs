@@ -1,15 +1,20 @@
-//! Which pods to make, repair and delete, and what is waited for. Pure.
+//! Which pods to create, repair and delete, and what is waited for. Pure.
 //!
 //! In order: every wanted pod, from the first; then the claims of pods that are not wanted any more; then these
-//! pods, from the last; then pods of old revisions, from the last. An ordered set goes on only when a pod is
-//! there, ready and available; a parallel one does not wait, except while it updates.
+//! pods, from the last; then pods of old revisions, from the last. An ordered set goes on only when a pod exists, is
+//! ready and available; a parallel one does not wait, except while it updates.
 
-use flyball_api::PersistentVolumeClaim;
 use flyball_api::intstr::InvalidPercentage;
 use flyball_api::pod::{Phase, Pod};
+use flyball_api::{Key, PersistentVolumeClaim};
+use flyball_runtime::plan::{Group, Order};
+use flyball_runtime::{Effect, Outcome, Plan, Waiting};
 
+use super::claims::correct_owners;
 use super::identity::{self, has_its_storage, is_itself};
+use super::pods;
 use super::retention::{Ownership, judge};
+use super::status::time_to_available;
 use super::view::{Roster, View, is_running_and_ready};
 
 /// Most missing pods that one sync of a parallel set looks at. The rest comes with the next.
@@ -21,50 +26,13 @@ pub const BURST: usize = 500;
 /// Upstream leaves such a pod for a person to delete (kubernetes/kubernetes#67250), and so do we without it.
 pub const REPLACE_STUCK_PODS: &str = "flyball.dev/replace-stuck-pods";
 
-/// One step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Action<'a> {
-    /// Make a pod, and its claims before it.
-    Create {
-        /// Its number.
-        ordinal: i32,
-        /// The revision it is made from.
-        revision: &'a str,
-    },
-    /// Make the claims that a waiting pod lacks, and see to their owners.
-    ProvideClaims {
-        /// Its number.
-        ordinal: i32,
-        /// Which.
-        pod: &'a Pod,
-    },
-    /// Give a pod its identity, its storage and the right owners of its claims.
-    Repair {
-        /// Its number.
-        ordinal: i32,
-        /// Which.
-        pod: &'a Pod,
-    },
-    /// See to the owners of the claims of a pod that is not wanted any more.
-    HandOverClaims {
-        /// Its number.
-        ordinal: i32,
-        /// Which.
-        pod: &'a Pod,
-    },
-    /// Delete a pod.
-    Delete {
-        /// Which.
-        pod: &'a Pod,
-        /// Why.
-        why: Why,
-    },
-}
+/// One step for a pod. Deletions of pods are tagged with their reason.
+pub type Step = Effect<Option<Why>>;
 
 /// Why a pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It has ended; another takes its place.
+    /// It has finished; another takes its place.
     Finished,
     /// Its number is not wanted any more.
     ScaledDown,
@@ -88,129 +56,112 @@ impl Why {
     }
 }
 
-/// What an ordered set, or an update, waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// The pod is there.
-    Created,
-    /// The pod is gone.
-    Gone,
-    /// The pod is ready.
-    Ready,
-    /// The pod has been ready for long enough.
-    Available,
-    /// The claims of an earlier pod are gone.
-    ClaimsGone,
-    /// The first part of many pods is there.
-    BurstDone,
-}
+/// Steps for pods that do not depend on each other, and what has to happen before there is another stage. Pods that
+/// need no step are included: batches are counted in pods.
+type Stage = (Vec<Vec<Step>>, Option<Waiting>);
 
-/// What to do, and what is awaited before anything further is done.
-#[derive(Debug, Default, PartialEq)]
-pub struct Plan<'a> {
-    /// Stages that follow each other, each with the steps of one pod after the other. A stage that fails is the last.
-    pub stages: Vec<Stage<'a>>,
-    /// The number of the pod that holds up the rest, and what it takes to go on.
-    pub waiting: Option<(i32, Until)>,
+/// What a pod has to become before an ordered set, or an update, goes on.
+mod until {
+    pub(super) const CREATED: &str = "to be created";
+    pub(super) const DELETED: &str = "to be deleted";
+    pub(super) const READY: &str = "to become ready";
+    pub(super) const AVAILABLE: &str = "to become available";
 }
-
-/// Steps that do not depend on each other, but for those of one pod. Pods that need none are there, too: batches are
-/// counted in pods.
-pub type Stage<'a> = Vec<Vec<Action<'a>>>;
 
 /// The steps that bring the pods closer to what the set asks for.
 ///
 /// # Errors
 /// `maxUnavailable` makes no sense.
-pub fn plan<'a>(view: &View<'a>) -> Result<Plan<'a>, InvalidPercentage> {
-    let mut plan = Plan::default();
+pub fn plan(view: &View<'_>) -> Result<Plan<Option<Why>>, InvalidPercentage> {
+    let mut plan = Plan::default().again_after(time_to_available(view));
     if view.set.metadata.is_deleting() {
         return Ok(plan);
     }
-    let roster = Roster::of(view);
-    let goes_on = plan.add(replicas(view, &roster))
-        && plan.add(hand_over(view, &roster))
-        && plan.add(condemned(view, &roster));
+    let (roster, order) =
+        (Roster::of(view), if view.is_ordered() { Order::Sequence } else { Order::SlowStart });
+    let goes_on = add(&mut plan, order, replicas(view, &roster))
+        && add(&mut plan, order, hand_over(view, &roster))
+        && add(&mut plan, order, condemned(view, &roster));
     if goes_on && view.is_rolling() {
-        plan.add(update(view, &roster)?);
+        add(&mut plan, Order::Sequence, update(view, &roster)?);
     }
     Ok(plan)
 }
 
-impl<'a> Plan<'a> {
-    /// Adds a stage; says whether another may follow.
-    fn add(&mut self, (stage, waiting): (Stage<'a>, Option<(i32, Until)>)) -> bool {
-        if stage.iter().any(|steps| !steps.is_empty()) {
-            self.stages.push(stage);
-        }
-        self.waiting = waiting;
-        waiting.is_none()
+/// How many pods of old revisions were deleted.
+pub fn outdated(outcome: &Outcome<Option<Why>>) -> i32 {
+    let deleted = outcome.done.iter().filter(|done| done.tag == Some(Why::Outdated)).count();
+    i32::try_from(deleted).unwrap_or(i32::MAX)
+}
+
+/// Adds a stage to the plan; returns whether another may follow.
+fn add(plan: &mut Plan<Option<Why>>, order: Order, (pods, waiting): Stage) -> bool {
+    if pods.iter().any(|steps| !steps.is_empty()) {
+        plan.effects.push(Group::new(order, pods.into_iter().map(Step::sequence)).into());
     }
+    plan.waiting.extend(waiting);
+    plan.waiting.is_empty()
 }
 
 /// The wanted pods, from the first.
-fn replicas<'a>(view: &View<'a>, roster: &Roster<'a>) -> (Stage<'a>, Option<(i32, Until)>) {
-    let mut stage = vec![];
-    let mut missed = 0;
+fn replicas(view: &View<'_>, roster: &Roster<'_>) -> Stage {
+    let (mut pods, mut missed) = (vec![], 0);
     for ordinal in view.ordinals() {
-        let (steps, until) = match roster.replicas.get(&ordinal) {
-            Some(pod) => living(view, ordinal, pod),
-            None => missing(view, ordinal),
-        };
-        missed += usize::from(!roster.replicas.contains_key(&ordinal));
-        stage.push(steps);
-        if missed == BURST {
-            return (stage, Some((ordinal, Until::BurstDone)));
-        }
-        if let Some(until) = until.filter(|_| view.is_ordered()) {
-            return (stage, Some((ordinal, until)));
+        let pod = roster.replicas.get(&ordinal);
+        let (steps, waiting) = pod.map_or_else(|| missing(view, ordinal), |pod| living(view, ordinal, pod));
+        pods.push(steps);
+        missed += usize::from(pod.is_none());
+        if missed == BURST || view.is_ordered() && waiting.is_some() {
+            return (pods, waiting);
         }
     }
-    (stage, None)
+    (pods, None)
 }
 
-fn missing<'a>(view: &View<'a>, ordinal: i32) -> (Vec<Action<'a>>, Option<Until>) {
-    if view.has_left_overs(ordinal) {
-        return (vec![], Some(Until::ClaimsGone));
+fn missing(view: &View<'_>, ordinal: i32) -> (Vec<Step>, Option<Waiting>) {
+    match view.left_over(ordinal) {
+        Some(claim) => {
+            (vec![], Some(Waiting::on::<PersistentVolumeClaim>(&claim.metadata.key(), until::DELETED)))
+        }
+        None => (vec![pods::create(view, ordinal)], Some(creation(view, ordinal))),
     }
-    (vec![Action::Create { ordinal, revision: view.revision_for(ordinal) }], Some(Until::Created))
 }
 
-fn living<'a>(view: &View<'a>, ordinal: i32, pod: &'a Pod) -> (Vec<Action<'a>>, Option<Until>) {
+fn living(view: &View<'_>, ordinal: i32, pod: &Pod) -> (Vec<Step>, Option<Waiting>) {
     let is_deleting = pod.metadata.is_deleting();
     if pod.is_finished() {
-        // Whether it ended well does not matter: a pod that was stopped from outside may have, too.
-        let delete = (!is_deleting).then_some(Action::Delete { pod, why: Why::Finished });
-        return (delete.into_iter().collect(), Some(Until::Gone));
+        // Whether it succeeded does not matter: a pod that was stopped from outside may have, too.
+        let delete = (!is_deleting).then(|| pods::delete(view.set, pod, Why::Finished));
+        return (delete.into_iter().collect(), Some(on(pod, until::DELETED)));
     }
     let mut steps = vec![];
     if pod.status.phase == Phase::Pending && lacks_claims(view, ordinal, pod) {
-        steps.push(Action::ProvideClaims { ordinal, pod });
+        steps.extend(pods::provide_claims(view, ordinal, pod));
     }
     if view.is_ordered() {
         let until = match () {
-            () if is_deleting => Some(Until::Gone),
+            () if is_deleting => Some(until::DELETED),
             () if is_stuck(view, ordinal, pod) => {
-                steps.push(Action::Delete { pod, why: Why::Stuck });
-                Some(Until::Gone)
+                steps.push(pods::delete(view.set, pod, Why::Stuck));
+                Some(until::DELETED)
             }
-            () if !is_running_and_ready(pod) => Some(Until::Ready),
-            () if !view.is_available(pod) => Some(Until::Available),
+            () if !is_running_and_ready(pod) => Some(until::READY),
+            () if !view.is_available(pod) => Some(until::AVAILABLE),
             () => None,
         };
-        if until.is_some() {
-            return (steps, until);
+        if let Some(until) = until {
+            return (steps, Some(on(pod, until)));
         }
     }
     let is_right =
         is_itself(view.set, pod) && has_its_storage(view.set, pod) && view.has_right_owners(ordinal, pod);
     if !is_right {
-        steps.push(Action::Repair { ordinal, pod });
+        steps.push(pods::repair(view, ordinal, pod));
     }
     (steps, None)
 }
 
-/// Whether a claim of a pod is missing, about to go, or owned by the wrong one.
+/// Whether a claim of a pod is missing, being deleted, or owned by the wrong object.
 fn lacks_claims(view: &View<'_>, ordinal: i32, pod: &Pod) -> bool {
     let holder = view.holder(ordinal, Some(pod));
     let is_fine = |claim: &PersistentVolumeClaim| {
@@ -229,44 +180,42 @@ fn is_stuck(view: &View<'_>, ordinal: i32, pod: &Pod) -> bool {
 }
 
 /// The claims of pods that are not wanted any more.
-fn hand_over<'a>(view: &View<'a>, roster: &Roster<'a>) -> (Stage<'a>, Option<(i32, Until)>) {
+fn hand_over(view: &View<'_>, roster: &Roster<'_>) -> Stage {
     let wrong = roster.condemned.iter().rev().filter(|(ordinal, pod)| !view.has_right_owners(**ordinal, pod));
-    (wrong.map(|(&ordinal, &pod)| vec![Action::HandOverClaims { ordinal, pod }]).collect(), None)
+    let correct = |(&ordinal, &pod): (&i32, &&Pod)| vec![correct_owners(view, ordinal, Some(pod)).into()];
+    (wrong.map(correct).collect(), None)
 }
 
 /// The pods that are not wanted any more, from the last.
-fn condemned<'a>(view: &View<'a>, roster: &Roster<'a>) -> (Stage<'a>, Option<(i32, Until)>) {
-    let delete = |pod: &'a Pod| vec![Action::Delete { pod, why: Why::ScaledDown }];
+fn condemned(view: &View<'_>, roster: &Roster<'_>) -> Stage {
+    let delete = |pod: &Pod| vec![pods::delete(view.set, pod, Why::ScaledDown)];
     if !view.is_ordered() {
         let all = roster.condemned.values().rev();
-        let stage = all.map(|pod| if pod.metadata.is_deleting() { vec![] } else { delete(pod) });
-        return (stage.collect(), None);
+        let pods = all.map(|pod| if pod.metadata.is_deleting() { vec![] } else { delete(pod) });
+        return (pods.collect(), None);
     }
-    let Some((&ordinal, &last)) = roster.condemned.last_key_value() else { return (vec![], None) };
-    // Of several pods that do not serve, the first goes first: the others may depend on it.
+    let Some((ordinal, &last)) = roster.condemned.last_key_value() else { return (vec![], None) };
+    // Of several pods that are unavailable, the first goes first: the others may depend on it.
     let lowest_unavailable = roster.condemned.iter().find(|(_, pod)| view.is_unavailable(pod));
-    let is_held_up = lowest_unavailable.is_some_and(|(lowest, _)| *lowest != ordinal);
+    let is_held_up = lowest_unavailable.is_some_and(|(lowest, _)| lowest != ordinal);
     if last.metadata.is_deleting() {
-        (vec![], Some((ordinal, Until::Gone)))
+        (vec![], Some(on(last, until::DELETED)))
     } else if is_held_up && !is_running_and_ready(last) {
-        (vec![], Some((ordinal, Until::Ready)))
+        (vec![], Some(on(last, until::READY)))
     } else if is_held_up && !view.is_available(last) {
-        (vec![], Some((ordinal, Until::Available)))
+        (vec![], Some(on(last, until::AVAILABLE)))
     } else {
-        (vec![delete(last)], Some((ordinal, Until::Gone)))
+        (vec![delete(last)], Some(on(last, until::DELETED)))
     }
 }
 
 /// Pods of old revisions, from the last.
-fn update<'a>(
-    view: &View<'a>,
-    roster: &Roster<'a>,
-) -> Result<(Stage<'a>, Option<(i32, Until)>), InvalidPercentage> {
-    // What has ended is replaced as it is.
+fn update(view: &View<'_>, roster: &Roster<'_>) -> Result<Stage, InvalidPercentage> {
+    // Finished pods are replaced anyway.
     let is_old = |pod: &Pod| {
-        identity::revision(pod) != view.update && !pod.metadata.is_deleting() && !pod.is_finished()
+        identity::revision(pod) != view.update() && !pod.metadata.is_deleting() && !pod.is_finished()
     };
-    let delete = |pod: &'a Pod| vec![Action::Delete { pod, why: Why::Outdated }];
+    let delete = |pod: &Pod| vec![pods::delete(view.set, pod, Why::Outdated)];
     let in_reach = view.first_updated()..view.ordinals().end;
     if view.obeys_max_unavailable {
         let available = roster.replicas.values().filter(|pod| !view.is_unavailable(pod)).count();
@@ -276,18 +225,28 @@ fn update<'a>(
         return Ok((old.take(room).map(|(_, pod)| delete(pod)).collect(), None));
     }
     for ordinal in in_reach.rev() {
-        // A pod that was just asked for is of the right revision, and not there yet.
+        // A pod that was just created is of the right revision, and not in the cache yet.
         let Some(&pod) = roster.replicas.get(&ordinal) else {
-            return Ok((vec![], Some((ordinal, Until::Created))));
+            return Ok((vec![], Some(creation(view, ordinal))));
         };
         if is_old(pod) {
-            return Ok((vec![delete(pod)], Some((ordinal, Until::Gone))));
+            return Ok((vec![delete(pod)], Some(on(pod, until::DELETED))));
         }
         if view.is_unavailable(pod) {
-            return Ok((vec![], Some((ordinal, Until::Available))));
+            return Ok((vec![], Some(on(pod, until::AVAILABLE))));
         }
     }
     Ok((vec![], None))
+}
+
+fn on(pod: &Pod, until: &'static str) -> Waiting {
+    Waiting::on::<Pod>(&pod.metadata.key(), until)
+}
+
+/// Waits for the pod of this number to be created.
+fn creation(view: &View<'_>, ordinal: i32) -> Waiting {
+    let (namespace, name) = (&view.set.metadata.namespace, identity::pod_name(view.set, ordinal));
+    Waiting::on::<Pod>(&Key::new(namespace.as_str(), name.as_str()), until::CREATED)
 }
 
 /// A range that a map can be asked for: one that is upside down holds nothing.

@@ -1,22 +1,27 @@
-//! What to say about a set. Pure.
+//! The status of a set. Pure.
+
+use std::time::Duration;
 
 use flyball_api::StatefulSet;
 use flyball_api::pod::Pod;
 use flyball_api::stateful_set::StatefulSetStatus;
+use flyball_common::pods::next_available;
+use flyball_runtime::Write;
 
 use super::identity;
 use super::view::{Roster, View, is_running_and_ready};
 
-/// The status after a sync: the numbers before its actions, as their effect is seen only later, but for the
+/// The write that makes `status` known, if it says anything new.
+pub fn write(set: &StatefulSet, status: &StatefulSetStatus) -> Option<Write> {
+    let StatefulSetStatus { replicas, ready_replicas: ready, updated_replicas: updated, .. } = status;
+    let why = || format!("{replicas} pods, {ready} ready, {updated} updated");
+    is_news(set, status).then(|| Write::status(set, status).why(why()))
+}
+
+/// The status after a sync: the numbers before its writes, as their effect is seen only later, but for the
 /// `outdated` pods that it deleted in favour of the update revision.
-pub fn status(view: &View<'_>, collisions: i32, outdated: i32) -> StatefulSetStatus {
-    let pods: Vec<&Pod> = match view.set.metadata.is_deleting() {
-        true => view.pods.iter().map(|pod| &**pod).collect(),
-        false => {
-            let roster = Roster::of(view);
-            roster.replicas.into_values().chain(roster.condemned.into_values()).collect()
-        }
-    };
+pub fn status(view: &View<'_>, outdated: i32) -> StatefulSetStatus {
+    let pods = counted(view);
     let count = |wanted: &dyn Fn(&Pod) -> bool| number(pods.iter().filter(|pod| wanted(pod)).count());
     let of_revision =
         |revision: &str| count(&|pod| !pod.metadata.is_deleting() && identity::revision(pod) == revision);
@@ -25,15 +30,33 @@ pub fn status(view: &View<'_>, collisions: i32, outdated: i32) -> StatefulSetSta
         replicas: number(pods.len()),
         ready_replicas: count(&is_running_and_ready),
         available_replicas: count(&|pod| is_running_and_ready(pod) && view.is_available(pod)),
-        current_replicas: (of_revision(view.current) - outdated).max(0),
-        updated_replicas: of_revision(view.update),
-        current_revision: view.current.into(),
-        update_revision: view.update.into(),
-        collision_count: Some(collisions),
+        current_replicas: (of_revision(view.current()) - outdated).max(0),
+        updated_replicas: of_revision(view.update()),
+        current_revision: view.current().into(),
+        update_revision: view.update().into(),
+        collision_count: Some(view.revisions.collisions),
         // Upstream: updateStatefulSet: starts from an empty status, so that conditions of others go with each write.
         conditions: vec![],
     };
     completed(view, status)
+}
+
+/// The pods that the status counts.
+fn counted<'a>(view: &View<'a>) -> Vec<&'a Pod> {
+    if view.set.metadata.is_deleting() {
+        return view.pods.iter().map(|pod| &**pod).collect();
+    }
+    let roster = Roster::of(view);
+    roster.replicas.into_values().chain(roster.condemned.into_values()).collect()
+}
+
+/// How long until a ready pod has been ready for long enough, which no event will tell.
+pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
+    let patience = view.set.spec.min_ready_seconds;
+    let is_on_its_way = |pod: &&Pod| is_running_and_ready(pod) && !view.is_available(pod);
+    let is_due = patience > 0 && counted(view).iter().any(is_on_its_way);
+    let longest = Duration::from_secs(u64::try_from(patience).unwrap_or(0));
+    is_due.then(|| next_available(view.pods, patience, view.now).unwrap_or(longest))
 }
 
 /// Once all pods are of the update revision and ready, that revision is the current one.
@@ -47,8 +70,7 @@ fn completed(view: &View<'_>, mut status: StatefulSetStatus) -> StatefulSetStatu
     status
 }
 
-/// Whether the status says anything that was not said before. The number of collisions alone is not worth a write, nor
-/// are conditions.
+/// Whether the status says anything new. The number of collisions alone is not worth a write, nor are conditions.
 pub fn is_news(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
     let old = &set.status;
     let said = StatefulSetStatus {

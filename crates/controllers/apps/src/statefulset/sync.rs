@@ -1,27 +1,22 @@
-//! The shell: look up, claim, find the revisions, plan, execute, write the status, trim the history.
+//! The shell: look up, adopt, find the revisions, plan, execute, write the status, trim the history.
 
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::stateful_set::StatefulSetStatus;
-use flyball_api::{
-    ControllerRevision, Key, Object, PersistentVolumeClaim, Selector, StatefulSet, manifest_with_status,
-};
+use flyball_api::{ControllerRevision, Key, Object, PersistentVolumeClaim, Selector, StatefulSet};
 use flyball_cache::Informer;
 use flyball_common::claim::{claim, claim_where};
 use flyball_common::index::owned_or_orphaned;
-use flyball_common::slow_start::slow_start;
-use flyball_common::{pods, revisions};
-use flyball_runtime::events::Recorder;
+use flyball_common::revisions::{self, Created};
+use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
-use super::control::{Control, existing_claims};
-use super::history::{self, obsolete};
-use super::identity::is_member;
+use super::history::{self, MOST_COLLISIONS, Revisions, Template};
+use super::identity::{claim_names, is_member};
 use super::metrics;
-use super::plan::{Action, BURST, Plan, Why, plan};
-use super::status::{is_news, status};
-use super::view::{View, ordinals_in_play};
+use super::plan::{BURST, outdated, plan};
+use super::status::{self, status};
+use super::view::{Claims, View, ordinals_in_play};
 
 /// The controller.
 pub(super) struct Controller {
@@ -44,37 +39,30 @@ impl Reconcile for Controller {
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let matches = |pod: &Pod| selector.matches(&pod.metadata.labels) && is_member(&set, pod);
         let pods = claim_where(&self.cx, &*set, matches, candidates, &[]).await?;
-        let found = history::of_template(&self.cx, &set, &history, self.by_meaning).await?;
-
-        let claims = existing_claims(&set, ordinals_in_play(&set, &pods, BURST), self.claims.store());
+        let revisions = self.revisions(&set, &history).await?;
+        let claims = self.claims(&set, &pods);
         let view = View {
             set: &set,
             pods: &pods,
             claims: &claims,
-            current: &found.current.metadata.name,
-            update: &found.update.metadata.name,
+            revisions: &revisions,
             obeys_max_unavailable: self.obeys_max_unavailable,
             now: self.cx.clock.now(),
         };
+
         let plan = plan(&view)
             .map_err(|error| SyncError::other(format!("reading maxUnavailable of {key}"), error).never())?;
-        let control = Control {
-            cx: &self.cx,
-            events: &self.events,
-            view: &view,
-            key,
-            current: &found.current,
-            update: &found.update,
-        };
-        let (outdated, outcome) = execute(&control, &plan).await;
-        let status = status(&view, found.collisions, outdated);
-        let next = next(&view, &status);
         if self.obeys_max_unavailable {
             metrics::observe(&self.cx.metrics, &view);
         }
-        let written = self.write_status(&set, &status).await;
-        let trimmed = self.trim(&view, &history).await;
-        outcome.and(written).and(trimmed).map(|()| next)
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
+        let next = plan.next();
+        executor.wait_for(plan.waiting);
+        let outcome = executor.perform(plan.effects).await;
+        let status = status(&view, outdated(&outcome));
+        let written = executor.perform(status::write(&set, &status)).await;
+        let trimmed = executor.perform(revisions::trim(history::obsolete(&view, &history))).await;
+        outcome.result().and(written.result()).and(trimmed.result()).map(|()| next)
     }
 }
 
@@ -92,76 +80,54 @@ impl Controller {
         Ok(history)
     }
 
-    /// Writes the status if it says anything new.
-    async fn write_status(&self, set: &StatefulSet, status: &StatefulSetStatus) -> Result<(), SyncError> {
-        if !is_news(set, status) {
-            return Ok(());
-        }
+    /// The revisions that the pods of a set are of, once that of its template is stored.
+    async fn revisions(
+        &self,
+        set: &StatefulSet,
+        history: &[Arc<ControllerRevision>],
+    ) -> Result<Revisions, SyncError> {
+        let (template, mut collisions) = history::of_template(set, history, self.by_meaning);
+        let update = match template {
+            Template::Known(revision) => revision.clone(),
+            Template::Renumbered(revision) => {
+                let why = "the template is again what it was in this revision";
+                Arc::new(revisions::update(&self.cx, &set.key(), revision, why).await?)
+            }
+            Template::New(revision) => Arc::new(self.create(set, revision, &mut collisions).await?),
+        };
+        let current = history::current(set, history).unwrap_or(&update).clone();
+        Ok(Revisions { current, update, collisions })
+    }
+
+    /// Creates a revision, under another name as long as other revisions have the one that its hash gives.
+    async fn create(
+        &self,
+        set: &StatefulSet,
+        mut revision: ControllerRevision,
+        collisions: &mut i32,
+    ) -> Result<ControllerRevision, SyncError> {
         let key = set.key();
-        let StatefulSetStatus { replicas, ready_replicas: ready, updated_replicas: updated, .. } = status;
-        let why = format!("{replicas} pods, {ready} ready, {updated} updated");
-        let body = manifest_with_status(set, status);
-        let written = self.cx.writer(&key).update_status::<StatefulSet>(&key, &body, why).await;
-        match written {
-            Err(error) if error.is_not_found() => Ok(()),
-            other => other.map(drop).map_err(SyncError::api(format!("writing the status of {key}"))),
-        }
-    }
-
-    /// Deletes the revisions that exceed the limit.
-    async fn trim(&self, view: &View<'_>, history: &[Arc<ControllerRevision>]) -> Result<(), SyncError> {
-        let key = view.set.metadata.key();
-        for revision in obsolete(view, history) {
-            let why = "nothing runs it and newer ones fill the history";
-            revisions::delete(&self.cx, &key, revision, why).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Carries a plan out, and says how many outdated pods it deleted. An ordered set takes one step at a time; a
-/// parallel one takes the pods of a stage in growing batches.
-async fn execute(control: &Control<'_>, plan: &Plan<'_>) -> (i32, Result<(), SyncError>) {
-    if let Some((ordinal, until)) = plan.waiting {
-        tracing::debug!(set = %control.key, ordinal, ?until, "waiting");
-    }
-    let mut outdated = 0;
-    for stage in &plan.stages {
-        if control.view.is_ordered() || stage.iter().flatten().any(is_update) {
-            for actions in stage {
-                if let Err(error) = steps(control, actions).await {
-                    return (outdated, Err(error));
-                }
-                outdated += i32::from(actions.iter().any(is_update));
+        loop {
+            let created = revisions::create(&self.cx, &key, revision.clone(), "the template is new").await?;
+            if let Created::Exists(revision) = created {
+                return Ok(revision);
             }
-        } else {
-            let progress = slow_start(stage.len(), |at| steps(control, &stage[at])).await;
-            if let Some(error) = progress.failure {
-                return (outdated, Err(error));
+            if *collisions >= MOST_COLLISIONS {
+                let doing = format!("naming the revision of {key}");
+                return Err(SyncError::other(doing, "too many names are taken by other revisions"));
             }
+            *collisions += 1;
+            revision = history::renamed(set, revision, *collisions);
         }
     }
-    (outdated, Ok(()))
-}
 
-/// Takes the steps of one pod; the first that fails is the last.
-async fn steps(control: &Control<'_>, actions: &[Action<'_>]) -> Result<(), SyncError> {
-    for action in actions {
-        control.act(action).await?;
+    /// The existing claims of a set's pods and of those that may be created.
+    fn claims(&self, set: &StatefulSet, pods: &[Arc<Pod>]) -> Claims {
+        let ordinals = ordinals_in_play(set, pods, BURST).into_iter();
+        let existing = |name| {
+            let key = Key::new(set.metadata.namespace.as_str(), name);
+            self.claims.store().get(&key).map(|claim| (claim.metadata.name.clone(), claim))
+        };
+        ordinals.flat_map(|ordinal| claim_names(set, ordinal)).filter_map(existing).collect()
     }
-    Ok(())
-}
-
-fn is_update(action: &Action<'_>) -> bool {
-    matches!(action, Action::Delete { why: Why::Outdated, .. })
-}
-
-/// Pods that are ready but not yet for long enough become available without any further event.
-fn next(view: &View<'_>, status: &StatefulSetStatus) -> Next {
-    let patience = view.set.spec.min_ready_seconds;
-    if patience <= 0 || status.ready_replicas == status.available_replicas {
-        return Next::Settled;
-    }
-    let fallback = std::time::Duration::from_secs(u64::try_from(patience).unwrap_or(0));
-    Next::After(pods::next_available(view.pods, patience, view.now).unwrap_or(fallback))
 }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use flyball_api::intstr::{InvalidPercentage, Rounding};
 use flyball_api::pod::{Phase, Pod};
-use flyball_api::{PersistentVolumeClaim, StatefulSet, Timestamp, Uid};
+use flyball_api::{PersistentVolumeClaim, PodTemplate, StatefulSet, Timestamp, Uid};
+use flyball_common::revisions::template_of;
 use smol_str::SmolStr;
 
+use super::history::Revisions;
 use super::identity::{self, pod_name};
 use super::retention::{self, Holder};
 
@@ -21,12 +23,10 @@ pub struct View<'a> {
     pub set: &'a StatefulSet,
     /// Its pods, whatever their number and state.
     pub pods: &'a [Arc<Pod>],
-    /// The claims of these pods and of those to be made.
+    /// The claims of these pods and of those to be created.
     pub claims: &'a Claims,
-    /// The name of the revision that pods come from.
-    pub current: &'a str,
-    /// The name of the revision that pods go to.
-    pub update: &'a str,
+    /// The revisions that pods are updated from and to.
+    pub revisions: &'a Revisions,
     /// Whether `maxUnavailable` is in force (the gate `MaxUnavailableStatefulSet`).
     pub obeys_max_unavailable: bool,
     /// What time it is.
@@ -34,7 +34,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Whether pods are made and deleted one after the other.
+    /// Whether pods are created and deleted one after the other.
     pub fn is_ordered(&self) -> bool {
         self.set.spec.pod_management_policy != "Parallel"
     }
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
         start(self.set).saturating_add(partition)
     }
 
-    /// The revision that a new pod of this number is made from.
+    /// The revision that a new pod of this number is created from.
     pub fn revision_for(&self, ordinal: i32) -> &'a str {
         let is_old = match &self.set.spec.update_strategy.rolling_update {
             Some(_) => ordinal < self.first_updated(),
@@ -70,7 +70,24 @@ impl<'a> View<'a> {
                 self.is_rolling() && ordinal < olds
             }
         };
-        if is_old { self.current } else { self.update }
+        if is_old { self.current() } else { self.update() }
+    }
+
+    /// The name of the revision that pods are updated from.
+    pub fn current(&self) -> &'a str {
+        &self.revisions.current.metadata.name
+    }
+
+    /// The name of the revision that pods are updated to.
+    pub fn update(&self) -> &'a str {
+        &self.revisions.update.metadata.name
+    }
+
+    /// The template of a revision; the set's own where the revision cannot be read.
+    pub fn template(&self, revision: &str) -> PodTemplate {
+        let Revisions { current, update, .. } = self.revisions;
+        let of = [update, current].into_iter().find(|known| known.metadata.name == revision);
+        of.and_then(|known| template_of(known)).unwrap_or_else(|| self.set.spec.template.clone())
     }
 
     /// How many pods may be missing while old ones are replaced.
@@ -113,11 +130,11 @@ impl<'a> View<'a> {
         claims.into_iter().all(|claim| retention::judge(claim, self.set, &holder).correction.is_none())
     }
 
-    /// Whether a claim that is about to go is in the way of a new pod.
-    pub fn has_left_overs(&self, ordinal: i32) -> bool {
-        let holder = self.holder(ordinal, None);
-        let mut claims = identity::claim_names(self.set, ordinal).filter_map(|name| self.claims.get(&name));
-        claims.any(|claim| retention::is_left_over(claim, self.set, &holder))
+    /// A claim of an earlier pod that has to go before a new pod can be created.
+    pub fn left_over(&self, ordinal: i32) -> Option<&'a PersistentVolumeClaim> {
+        let (holder, existing) = (self.holder(ordinal, None), self.claims);
+        let mut claims = identity::claim_names(self.set, ordinal).filter_map(|name| existing.get(&name));
+        claims.find(|claim| retention::is_left_over(claim, self.set, &holder)).map(|claim| &**claim)
     }
 }
 

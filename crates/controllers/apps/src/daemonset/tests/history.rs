@@ -1,9 +1,65 @@
 use std::sync::Arc;
 
-use flyball_api::{ControllerRevision, Labels};
+use flyball_api::{ControllerRevision, Labels, RawJson};
+use flyball_common::revisions::data_of;
+use flyball_runtime::Plan;
+use serde_json::json;
 
 use super::world::{pods, set};
-use crate::daemonset::history::obsolete;
+use crate::daemonset::history::{collision, labelled, obsolete, of_template, revision};
+
+#[test]
+fn a_template_has_one_revision_which_is_the_latest() {
+    let set = set("");
+    let with = |name: &str, number: i64, is_template: bool| {
+        let data = match is_template {
+            true => data_of(set.spec.template.raw()),
+            false => RawJson::from_value(&json!(name)),
+        };
+        let mut revision = revision(&set, data, number);
+        revision.metadata.name = name.into();
+        revision.metadata.labels = revision.metadata.labels.with("controller-revision-hash", name);
+        Arc::new(revision)
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case            history                                                   revision, old ones, effects
+        ("no history",     vec![],                                                   "new 1 of agent-79d8b4659f; ; "),
+        ("the latest",     vec![with("a", 1, false), with("new", 2, true)],          "2 of new; a; "),
+        ("new",            vec![with("a", 1, false), with("b", 5, false)],           "new 6 of agent-79d8b4659f; a b; "),
+        ("a rollback",     vec![with("new", 1, true), with("a", 2, false)],          "1 of new; a; \
+            update ControllerRevision ns/new: the template is again what it was in this revision"),
+        ("two equal ones", vec![with("old", 1, true), with("a", 2, false), with("new", 3, true)], "3 of new; a; \
+            patch Pod ns/x: two revisions of the same template become one, \
+            delete ControllerRevision ns/old: it is equal to a later one"),
+    ];
+    for (case, history, want) in table {
+        let found = of_template(&set, history, &pods("x@n1:old y@n2"));
+        let new = if found.is_new { "new " } else { "" };
+        let old: Vec<_> = found.old.iter().map(|revision| revision.metadata.name.as_str()).collect();
+        let revision = format!("{new}{} of {}", found.revision.revision, found.revision.metadata.name);
+        let effects = Plan::of(found.effects).to_string().replace('\n', ", ");
+        assert_eq!(format!("{revision}; {}; {effects}", old.join(" ")), want, "{case}");
+    }
+}
+
+#[test]
+fn revisions_without_the_label_get_their_name_as_hash() {
+    let mut revision = ControllerRevision::default();
+    revision.metadata.name = "agent-1".into();
+    let labelled_now = labelled(&revision).unwrap();
+    assert_eq!(labelled_now.metadata.labels.get("controller-revision-hash"), Some("agent-1"));
+    assert_eq!(labelled(&labelled_now), None);
+}
+
+#[test]
+fn a_collision_is_counted_in_the_status() {
+    let mut set = set("");
+    set.status.collision_count = Some(2);
+    let write = collision(&set);
+    assert_eq!(write.body().unwrap()["status"]["collisionCount"], 3);
+    assert_eq!(write.subresource, Some("status"));
+}
 
 #[test]
 fn history_keeps_what_pods_run_and_the_latest_of_the_rest() {

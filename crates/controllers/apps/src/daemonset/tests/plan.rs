@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use super::world::{planned, planned_in_backoff};
+use super::world::{described, planned, planned_in_backoff};
+use crate::daemonset::plan::selects_all;
 
 #[track_caller]
 fn check(table: &[(&str, &str, &str, &str, &str)]) {
@@ -98,4 +99,57 @@ fn bounds_that_are_no_amounts_are_errors() {
     let set = super::world::set("unavailable=lots");
     let (nodes, pods) = (super::world::nodes("n1"), super::world::pods("a@n1"));
     assert!(crate::daemonset::plan::plan(&super::world::view(&set, &nodes, &pods)).is_err());
+}
+
+/// Plans in full, with their events, their grouping and what is awaited.
+#[test]
+fn plans_say_which_events_are_recorded() {
+    assert_eq!(described("", "n1", "a@n1"), "");
+    assert_eq!(
+        described("", "n1 n2 n3 n4", "a@n1:failed b@n2:succeeded c@n3:unready"),
+        "\
+event Warning FailedDaemonPod: Found failed daemon pod ns/a on node n1, will try to kill it
+event Normal SucceededDaemonPod: Found succeeded daemon pod ns/b on node n2, will try to delete it
+each
+  slow start
+    create Pod ns/agent-*: node n4 should run a pod and has none
+      then event Normal SuccessfulCreate: Created pod: <name>
+      else event Warning FailedCreate: Error creating: <error>
+  concurrently
+    delete Pod ns/a: it failed and another is to take its place
+      then event Normal SuccessfulDelete: Deleted pod: a
+      else event Warning FailedDelete: Error deleting: <error>
+    delete Pod ns/b: it ended, which daemons are not meant to
+      then event Normal SuccessfulDelete: Deleted pod: b
+      else event Warning FailedDelete: Error deleting: <error>
+waiting for Pod/ns/c to become available"
+    );
+}
+
+#[test]
+fn requeues_and_waiting_go_with_the_plan() {
+    #[rustfmt::skip]
+    let table = [
+        // case                            set            nodes      pods                          plan
+        ("a pod gets ready",               "",            "n1 n2",   "a@n1 b@n2:unready",          "waiting for Pod/ns/b to become available"),
+        ("a pod becomes available",        "patience=60", "n1",      "a@n1:ready=20",              "again after 40s\nwaiting for Pod/ns/a to become available"),
+        ("a pod that only may stay",       "",            "n1:keep-off", "a@n1:unready",           ""),
+    ];
+    for (case, set, nodes, pods, want) in table {
+        assert_eq!(described(set, nodes, pods), want, "{case}");
+    }
+}
+
+#[test]
+fn a_set_that_selects_all_pods_only_causes_an_event() {
+    let mut set = super::world::set("");
+    assert_eq!(selects_all(&set), None);
+    let mut spec = set.spec.raw().to_value();
+    spec["selector"] = serde_json::json!({});
+    set.spec = serde_json::from_value(spec).unwrap();
+    let event = selects_all(&set).unwrap().to_string();
+    assert_eq!(
+        event,
+        "event Warning SelectingAll: This daemon set is selecting all pods. A non-empty selector is required."
+    );
 }

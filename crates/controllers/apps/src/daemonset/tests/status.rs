@@ -1,5 +1,7 @@
+use flyball_api::DaemonSet;
+
 use super::world::{nodes, pods, set, view};
-use crate::daemonset::status::{is_news, status, time_to_available};
+use crate::daemonset::status::{is_news, status, time_to_available, write};
 
 #[test]
 fn counts_nodes_by_what_they_should_run_and_do() {
@@ -39,6 +41,9 @@ fn only_news_is_written() {
     let (set, nodes, pods) = (set(""), nodes("n1"), pods("a@n1"));
     let fresh = status(&view(&set, &nodes, &pods), &[]);
     assert!(is_news(&set.status, &fresh) && !is_news(&fresh, &fresh));
+    let words = write(&set, &fresh).unwrap().to_string();
+    assert_eq!(words, "update DaemonSet/status ns/agent: 1 nodes should run a pod, 1 are ready");
+    assert!(write(&DaemonSet { status: fresh.clone(), ..set }, &fresh).is_none());
     let later = flyball_api::daemon_set::DaemonSetStatus { observed_generation: 4, ..fresh.clone() };
     assert!(is_news(&fresh, &later) && !is_news(&later, &fresh), "an older generation is no news");
 }
@@ -57,7 +62,7 @@ fn pods_that_are_ready_are_awaited_until_they_are_available() {
     for (case, set_words, pod_words, want) in table {
         let (set, nodes, pods) = (set(set_words), nodes("n1"), pods(pod_words));
         let view = view(&set, &nodes, &pods);
-        let wait = time_to_available(&view, &status(&view, &[]), &pods);
+        let wait = time_to_available(&view);
         assert_eq!(wait.map(|wait| wait.as_secs()), want, "{case}");
     }
 }

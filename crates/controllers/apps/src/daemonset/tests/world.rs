@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{DaemonSet, Node, Timestamp, time};
+use flyball_runtime::Plan;
 use serde_json::json;
 
 use crate::daemonset::invariants;
 use crate::daemonset::placement::Placement;
-use crate::daemonset::plan::{Plan, Why, plan};
+use crate::daemonset::plan::{Step, Why, created, deleted, plan};
 use crate::daemonset::view::View;
 
 /// When all of this happens: 2026-01-01T00:00:00Z.
@@ -123,10 +124,10 @@ pub(super) fn view<'a>(set: &'a DaemonSet, nodes: &[Arc<Node>], pods: &'a [Arc<P
     View::new(set, nodes, pods, "new", &Placement::of(set, false), now())
 }
 
-fn words(plan: &Plan<'_>) -> String {
-    let created = plan.create.iter().map(|node| format!("create {node}"));
-    let deleted = plan.delete.iter().map(|(pod, _, why)| {
-        let why = match why {
+fn words(plan: &Plan<Step<'_>>) -> String {
+    let created = created(plan).into_iter().map(|node| format!("create {node}"));
+    let deleted = deleted(plan).into_iter().map(|deletion| {
+        let why = match deletion.why {
             Why::Failed => "failed",
             Why::Succeeded => "succeeded",
             Why::Surplus => "surplus",
@@ -135,12 +136,18 @@ fn words(plan: &Plan<'_>) -> String {
             Why::Superseded => "superseded",
             Why::Outdated => "outdated",
         };
-        format!("delete {} {why}", pod.metadata.name)
+        format!("delete {} {why}", deletion.pod.metadata.name)
     });
     created.chain(deleted).collect::<Vec<_>>().join(", ")
 }
 
-/// The plan in words.
+/// The whole plan: writes, events, grouping and what is awaited.
+pub(super) fn described(set_words: &str, node_words: &str, pod_words: &str) -> String {
+    let (set, nodes, pods) = (set(set_words), nodes(node_words), pods(pod_words));
+    plan(&view(&set, &nodes, &pods)).unwrap().to_string()
+}
+
+/// The writes of the plan in words.
 pub(super) fn planned(set_words: &str, node_words: &str, pod_words: &str) -> String {
     let (set, nodes, pods) = (set(set_words), nodes(node_words), pods(pod_words));
     let view = view(&set, &nodes, &pods);
@@ -155,5 +162,5 @@ pub(super) fn planned_in_backoff(node: &str, pod_words: &str) -> (String, Option
     let mut view = view(&set, &nodes, &pods);
     view.backoff.insert(node.into(), Duration::from_secs(8));
     let plan = plan(&view).unwrap();
-    (words(&plan), plan.again)
+    (words(&plan), plan.requeue)
 }

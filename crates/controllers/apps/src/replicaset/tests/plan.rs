@@ -66,15 +66,15 @@ fn plans_state_their_events_and_what_they_wait_for() {
     let created = "\
 slow start
   create Pod ns/web-*: 1 pods, 2 wanted
-  then event Normal SuccessfulCreate: Created pod: <name>
-  else event Warning FailedCreate: Error creating: <error>
+    then event Normal SuccessfulCreate: Created pod: <name>
+    else event Warning FailedCreate: Error creating: <error>
 waiting for Pod/ns/a to become available";
     assert_eq!(described(json!({"replicas": 2}), "a:running"), created);
     let deleted = "\
 concurrently
   delete Pod ns/a: 2 pods, 1 wanted; this one can best be spared: running, not ready
-  then event Normal SuccessfulDelete: Deleted pod: a
-  else event Warning FailedDelete: Error deleting: <error>
+    then event Normal SuccessfulDelete: Deleted pod: a
+    else event Warning FailedDelete: Error deleting: <error>
 waiting for Pod/ns/a to become available";
     assert_eq!(described(json!({"replicas": 1}), "a:running b:ready"), deleted);
     let template = json!({"metadata": {}, "spec": {}});

@@ -5,7 +5,9 @@ use flyball_common::revisions;
 use serde_json::json;
 
 use super::world::{claims, pods, set, view};
-use crate::statefulset::history::{collisions_of, obsolete, renamed, revision};
+use crate::statefulset::history::{
+    Template, collisions_of, current, obsolete, of_template, renamed, revision,
+};
 
 /// A template as the server serves it, with all its defaults.
 fn template(image: &str, args: Option<&str>) -> RawJson {
@@ -73,6 +75,55 @@ fn a_name_tells_of_collisions_that_nobody_noted() {
         assert_eq!(collisions_of(&set, &name, &data, noted), told, "{case}");
     }
     assert_eq!(collisions_of(&set, "another-7f655bcbf6", &data, 0), 0, "inherited from another set");
+}
+
+#[test]
+fn the_revision_of_a_template_is_found_renumbered_or_created() {
+    let set = set("1");
+    let of = |data: &str, number: i64| {
+        let data = match data {
+            "template" => revisions::data_of(set.spec.template.raw()),
+            // The same template with a default spelled out.
+            "same" => {
+                let mut template = set.spec.template.raw().to_value();
+                template["spec"]["restartPolicy"] = "Always".into();
+                revisions::data_of(&RawJson::from_value(&template))
+            }
+            other => RawJson::from_value(&json!(other)),
+        };
+        Arc::new(revision(&set, data, number, 0))
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                             history                     by meaning  found
+        ("no history",                      vec![],                          false, "new 1"),
+        ("the latest",                      vec!["other", "template"],       false, "known 2"),
+        ("an earlier one",                  vec!["template", "other"],       false, "renumbered 3"),
+        ("none of them",                    vec!["other", "another"],        false, "new 3"),
+        ("the latest looks different",      vec!["other", "same"],           true,  "known 2"),
+        ("which counts only if asked for",  vec!["other", "same"],           false, "new 3"),
+        ("an earlier one looks different",  vec!["same", "other"],           true,  "new 3"),
+    ];
+    for (case, history, by_meaning, want) in table {
+        let history: Vec<_> = history.into_iter().zip(1..).map(|(data, number)| of(data, number)).collect();
+        let found = match of_template(&set, &history, by_meaning) {
+            (Template::Known(revision), 0) => format!("known {}", revision.revision),
+            (Template::Renumbered(revision), 0) => format!("renumbered {}", revision.revision),
+            (Template::New(revision), 0) => format!("new {}", revision.revision),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found, want, "{case}");
+    }
+}
+
+#[test]
+fn pods_come_from_the_revision_that_the_status_names() {
+    let mut set = set("1");
+    let history =
+        [1, 2].map(|number| Arc::new(revision(&set, RawJson::from_value(&json!(number)), number, 0)));
+    assert_eq!(current(&set, &history), None);
+    set.status.current_revision = history[0].metadata.name.clone();
+    assert_eq!(current(&set, &history), Some(&history[0]));
 }
 
 #[test]

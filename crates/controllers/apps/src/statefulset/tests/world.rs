@@ -1,13 +1,16 @@
 //! A snapshot from a line of text.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use flyball_api::pod::Pod;
-use flyball_api::{PersistentVolumeClaim, StatefulSet, Timestamp, time};
+use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet, Timestamp, time};
+use flyball_client::Verb;
+use flyball_runtime::{Plan, Waiting, Write};
 use serde_json::{Value, json};
 
+use crate::statefulset::history::Revisions;
 use crate::statefulset::invariants;
-use crate::statefulset::plan::{Action, Until, Why, plan};
+use crate::statefulset::plan::{Step, Why, plan};
 use crate::statefulset::view::{Claims, View};
 
 /// When all of this happens: 2026-01-01T00:00:00Z.
@@ -130,59 +133,86 @@ pub(super) fn claims(text: &str) -> Claims {
     text.split_whitespace().map(claim).map(|claim| (claim.metadata.name.clone(), claim)).collect()
 }
 
+static REVISIONS: LazyLock<Revisions> = LazyLock::new(|| {
+    let revision = |name: &str| {
+        let mut revision = ControllerRevision::default();
+        revision.metadata.name = name.into();
+        Arc::new(revision)
+    };
+    Revisions { current: revision("db-old"), update: revision("db-new"), collisions: 0 }
+});
+
 pub(super) fn view<'a>(set: &'a StatefulSet, pods: &'a [Arc<Pod>], claims: &'a Claims) -> View<'a> {
     let rolling = set.spec.update_strategy.rolling_update.as_ref();
     View {
         set,
         pods,
         claims,
-        current: "db-old",
-        update: "db-new",
+        revisions: &REVISIONS,
         obeys_max_unavailable: rolling.is_some_and(|rolling| rolling.max_unavailable.is_some()),
         now: now(),
     }
 }
 
-/// The plan in words: stages are separated by `;`, what is awaited comes after `|`.
-pub(super) fn planned(set_words: &str, pod_words: &str, claim_words: &str) -> String {
+/// The plan of a snapshot, which keeps the invariants.
+pub(super) fn checked(set_words: &str, pod_words: &str, claim_words: &str) -> Plan<Option<Why>> {
     let (set, pods, claims) = (set(set_words), pods(pod_words), claims(claim_words));
     let view = view(&set, &pods, &claims);
     let plan = plan(&view).unwrap();
     invariants::check(&view, &plan).unwrap();
-    let word = |action: &Action<'_>| match action {
-        Action::Create { ordinal, revision } => {
-            format!("create {ordinal} {}", revision.trim_start_matches("db-"))
-        }
-        Action::ProvideClaims { ordinal, .. } => format!("provide {ordinal}"),
-        Action::Repair { ordinal, .. } => format!("repair {ordinal}"),
-        Action::HandOverClaims { ordinal, .. } => format!("hand over {ordinal}"),
-        Action::Delete { pod, why } => {
+    plan
+}
+
+/// The plan in words: stages are separated by `;`, what is awaited comes after `|`.
+pub(super) fn planned(set_words: &str, pod_words: &str, claim_words: &str) -> String {
+    let plan = checked(set_words, pod_words, claim_words);
+    let stages = plan.effects.iter().map(|stage| words(stage).join(", "));
+    let stages = stages.collect::<Vec<_>>().join("; ");
+    let waiting = plan.waiting.iter().map(|waiting| {
+        let Waiting::Object { object, until } = waiting else { panic!("{waiting}") };
+        let until = until.trim_start_matches("to be").trim_start_matches("come").trim();
+        format!("| {} {until}", short(&object.name))
+    });
+    [stages].into_iter().chain(waiting).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// What one effect does, in words.
+fn words(effect: &Step) -> Vec<String> {
+    match effect {
+        Step::Write(write) => vec![write_words(write)],
+        Step::Event(event) => vec![format!("warn {}", event.reason)],
+        Step::Fail(message) | Step::Invalid(message) => vec![format!("fail {message}")],
+        Step::Group(group) => group.effects.iter().flat_map(words).collect(),
+    }
+}
+
+fn write_words(write: &Write<Option<Why>>) -> String {
+    let (name, body) = (short(&write.key.name), write.body().unwrap_or_default());
+    match (write.verb(), write.tag) {
+        (Verb::Delete, Some(why)) => {
             let why = match why {
                 Why::Finished => "finished",
                 Why::ScaledDown => "scaled",
                 Why::Outdated => "old",
                 Why::Stuck => "stuck",
             };
-            format!("delete {} {why}", pod.metadata.name.trim_start_matches("db-"))
+            format!("delete {name} {why}")
         }
-    };
-    let stages =
-        plan.stages.iter().map(|stage| stage.iter().flatten().map(word).collect::<Vec<_>>().join(", "));
-    let stages = stages.collect::<Vec<_>>().join("; ");
-    let until = plan.waiting.map(|(ordinal, until)| {
-        let until = match until {
-            Until::Created => "there",
-            Until::Gone => "gone",
-            Until::Ready => "ready",
-            Until::Available => "available",
-            Until::ClaimsGone => "free",
-            Until::BurstDone => "burst",
-        };
-        format!("| {ordinal} {until}")
-    });
-    [stages, until.unwrap_or_default()]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+        (Verb::Create, _) if write.resource.kind == "Pod" => {
+            let revision = body["metadata"]["labels"]["controller-revision-hash"].as_str().unwrap();
+            format!("create {name} {}", short(revision))
+        }
+        (Verb::Update, _) if write.resource.kind == "Pod" => format!("repair {name}"),
+        (Verb::Update, _) => {
+            let owners = body["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+            let owners = owners.iter().map(|owner| owner["kind"].as_str().unwrap());
+            format!("own {name} by {}", owners.collect::<Vec<_>>().join("+"))
+        }
+        (verb, _) => format!("{verb} {name}"),
+    }
+}
+
+/// `db-0` as `0`, and its claim as `data-0`.
+fn short(name: &str) -> String {
+    name.replace("db-", "")
 }

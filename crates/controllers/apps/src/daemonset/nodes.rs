@@ -1,0 +1,78 @@
+//! Which nodes get a pod and which pods go, so that every node has one living pod, or two while one replaces the other.
+//! Pure.
+
+use flyball_api::pod::{Phase, Pod};
+
+use super::backoff;
+use super::manifests::HASH;
+use super::plan::{Changes, Why};
+use super::view::{Spot, View};
+
+/// Brings all nodes to the pods that they should have.
+pub fn nodes<'a>(view: &'a View<'_>) -> Changes<'a> {
+    let mut changes = Changes::default();
+    view.spots.iter().for_each(|(node, spot)| manage(view, node, spot, &mut changes));
+    changes
+}
+
+/// Brings one node to the pods that it should have.
+fn manage<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut Changes<'a>) {
+    let alive = spot.pods.iter().filter(|pod| !pod.metadata.is_deleting());
+    if !spot.exists {
+        // The pod garbage collector deletes those that are on the node, but not those that wait for it.
+        let waiting = spot.pods.iter().filter(|pod| pod.spec.node_name.is_empty());
+        waiting.for_each(|pod| changes.delete(pod, node, Why::NodeGone));
+    } else if spot.fit.should_run && spot.pods.is_empty() {
+        changes.create.push(node);
+    } else if spot.fit.may_stay {
+        prune(view, node, spot, changes);
+    } else {
+        alive.for_each(|pod| changes.delete(pod, node, Why::Misplaced));
+    }
+}
+
+/// Deletes finished and surplus pods of a node whose pods may stay.
+fn prune<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut Changes<'a>) {
+    let mut wait = view.backoff.get(node).copied();
+    let mut running = vec![];
+    for pod in spot.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
+        match (pod.status.phase, wait) {
+            // The kubelet may be refusing them: replacing them at full speed would never end.
+            (Phase::Failed, Some(wait)) => {
+                changes.retry_after = changes.retry_after.into_iter().chain([wait]).min();
+            }
+            (Phase::Failed, None) => {
+                changes.delete(pod, node, Why::Failed);
+                wait = Some(backoff::FIRST);
+            }
+            (Phase::Succeeded, _) => changes.delete(pod, node, Why::Succeeded),
+            _ => running.push(pod),
+        }
+    }
+    if !view.is_surging() {
+        running.into_iter().skip(1).for_each(|pod| changes.delete(pod, node, Why::Surplus));
+    } else if running.is_empty() && spot.fit.should_run {
+        changes.create.push(node);
+    } else if running.len() > 1 {
+        hand_over(view, node, running, changes);
+    }
+}
+
+/// Of several pods on one node, keeps the oldest new one, and beside it the oldest old one as long as that serves
+/// and the new one does not.
+fn hand_over<'a>(view: &View<'_>, node: &'a str, running: Vec<&'a Pod>, changes: &mut Changes<'a>) {
+    let (mut new, mut old) = (None, None);
+    for pod in running {
+        let is_new = pod.metadata.labels.get(HASH) == Some(view.hash);
+        let first = if is_new { &mut new } else { &mut old };
+        match first {
+            None => *first = Some(pod),
+            Some(_) => changes.delete(pod, node, Why::Surplus),
+        }
+    }
+    if let (Some(new), Some(old)) = (new, old)
+        && (!old.is_ready() || view.is_available(new))
+    {
+        changes.delete(old, node, Why::Superseded);
+    }
+}

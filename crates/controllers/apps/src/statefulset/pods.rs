@@ -1,0 +1,73 @@
+//! The writes for one pod and its claims, with the events about them. Pure.
+
+use flyball_api::pod::Pod;
+use flyball_api::{Key, StatefulSet};
+use flyball_runtime::{Event, Message, Refusals, Write};
+
+use super::identity::{has_its_storage, is_itself, pod_name};
+use super::plan::{Step, Why};
+use super::view::View;
+use super::{claims, manifests};
+
+/// Creates the pod of this number, after its claims.
+pub fn create(view: &View<'_>, ordinal: i32) -> Step {
+    let (set, name) = (view.set, pod_name(view.set, ordinal));
+    let revision = view.revision_for(ordinal);
+    let body = manifests::pod(set, &view.template(revision), revision, ordinal);
+    let create = Write::create::<Pod>(Key::new(set.metadata.namespace.as_str(), name.as_str()), body)
+        .why(format_args!("the pod with ordinal {ordinal} is missing"))
+        .tag(None);
+    // A refused pod does not keep its claims from getting the right owners, unless another pod has its name.
+    let owners = claims::correct_owners(view, ordinal, None);
+    let create = Step::each([Step::from(create), owners.into()]).ends_at(Refusals::EXISTS);
+    with_events(set, "Create", &name, [claims::create(view, ordinal, &name).into(), create.into()])
+}
+
+/// Deletes a pod.
+pub fn delete(set: &StatefulSet, pod: &Pod, why: Why) -> Step {
+    let delete = Write::delete(pod).why(why.text()).tag(Some(why));
+    with_events(set, "Delete", &pod.metadata.name, [delete.into()])
+}
+
+/// Gives a pod its identity, its storage, and its claims the right owners.
+pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
+    let (set, name) = (view.set.clone(), &pod.metadata.name);
+    let (is_itself, has_its_storage) = (is_itself(&set, pod), has_its_storage(&set, pod));
+    let claims = (!has_its_storage).then(|| claims::create(view, ordinal, name).into());
+    let owners = claims::correct_owners(view, ordinal, Some(pod));
+    let update = Write::edit(pod, move |pod| {
+        if !is_itself {
+            manifests::identify(&set, pod, ordinal);
+        }
+        if !has_its_storage {
+            manifests::equip(&set, pod, ordinal);
+        }
+    });
+    // If only the owners of its claims were wrong, they are right by now, and the pod need not be written.
+    let accepted = if is_itself && has_its_storage { Refusals::CONFLICT } else { Refusals::NONE };
+    let update = update
+        .why("its identity, its storage or the owners of its claims were not as they should be")
+        .accept(accepted)
+        .tag(None);
+    with_events(view.set, "Update", name, claims.into_iter().chain([owners.into(), update.into()]))
+}
+
+/// Creates the claims that a pending pod lacks, and corrects their owners.
+pub fn provide_claims(view: &View<'_>, ordinal: i32, pod: &Pod) -> [Step; 2] {
+    let (set, name) = (&view.set.metadata.name, &pod.metadata.name);
+    let failure = format!("Update Pod {name} in StatefulSet {set} failed error: ");
+    let owners = claims::correct_owners(view, ordinal, Some(pod))
+        .on_failure(Event::warning("FailedUpdate", Message::ThenError(failure)));
+    [claims::create(view, ordinal, name).into(), owners.into()]
+}
+
+/// Effects in sequence, with an event about all of them. A lost race is not worth one.
+fn with_events(set: &StatefulSet, verb: &str, pod: &str, effects: impl IntoIterator<Item = Step>) -> Step {
+    let what = format!("{verb} Pod {pod} in StatefulSet {}", set.metadata.name);
+    let failure = Message::ThenError(format!("{what} failed error: "));
+    Step::sequence(effects)
+        .on_success(Event::normal(format!("Successful{verb}"), format!("{what} successful")))
+        .on_failure(Event::warning(format!("Failed{verb}"), failure))
+        .quiet(Refusals::CONFLICT | Refusals::EXISTS)
+        .into()
+}
