@@ -4,14 +4,20 @@
 use std::sync::Arc;
 
 use flyball_api::{Key, Resource};
-use flyball_cache::Informer;
+use flyball_cache::{Informer, Progress as _};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 /// The newest known objects of a kind.
 pub(super) struct Latest<T> {
     pub(super) informer: Arc<Informer<T>>,
-    answers: Mutex<FxHashMap<Key, Arc<T>>>,
+    answers: Mutex<FxHashMap<Key, Answer<T>>>,
+}
+
+/// An answer, and in which era of the server it came: of one before a restore nobody knows whether it still holds.
+struct Answer<T> {
+    era: u64,
+    object: Arc<T>,
 }
 
 impl<T: Resource> Latest<T> {
@@ -37,9 +43,9 @@ impl<T: Resource> Latest<T> {
         }
         let key = cached.key();
         let Some(answer) = answers.get(&key) else { return cached };
-        let is_newer = answer.meta().resource_version > cached.meta().resource_version;
-        if is_newer && answer.uid() == cached.uid() {
-            return answer.clone();
+        let is_newer = answer.object.meta().resource_version > cached.meta().resource_version;
+        if is_newer && answer.object.uid() == cached.uid() && answer.era == self.informer.era() {
+            return answer.object.clone();
         }
         answers.remove(&key);
         cached
@@ -47,8 +53,9 @@ impl<T: Resource> Latest<T> {
 
     /// Remembers what the server answered.
     pub(super) fn note(&self, answer: T) -> Arc<T> {
-        let answer = Arc::new(answer);
-        self.answers.lock().insert(answer.key(), answer.clone());
-        answer
+        let object = Arc::new(answer);
+        let answer = Answer { era: self.informer.era(), object: object.clone() };
+        self.answers.lock().insert(object.key(), answer);
+        object
     }
 }
