@@ -34,14 +34,15 @@ impl Reconcile for Controller {
         let mut schemas = Schemas { cx: &self.cx, published: None, documents: BTreeMap::new() };
         let mut checked = vec![];
         for kind in kinds(&spec, &self.served(&spec, key).await?) {
-            if let Some(of) = schemas.object_type(&kind, Role::Object).await {
+            if let Some(of) = schemas.object_type(&kind, Role::Object).await.map_err(unread(key))? {
                 checked.push((kind, of));
             }
         }
         let params = match spec.param_kind.as_ref().and_then(|kind| kind.kind()) {
             None => Params::None,
             Some(kind) => {
-                schemas.object_type(&kind, Role::Params).await.map_or(Params::Unknown, Params::Known)
+                let found = schemas.object_type(&kind, Role::Params).await.map_err(unread(key))?;
+                found.map_or(Params::Unknown, Params::Known)
             }
         };
         drop(schemas);
@@ -92,23 +93,28 @@ struct Place {
 }
 
 impl Schemas<'_> {
-    /// The type of objects of a kind. A kind that no one describes goes unchecked: checks only warn.
-    async fn object_type(&mut self, kind: &Kind, role: Role) -> Option<ObjectType> {
+    /// The type of objects of a kind. A kind that no one describes goes unchecked: checks only warn. But if the server
+    /// could not be asked, the policy is checked later: upstream goes without, and never looks again.
+    async fn object_type(&mut self, kind: &Kind, role: Role) -> Result<Option<ObjectType>, Error> {
         let place = kind.document();
         if !self.documents.contains_key(&place) {
-            let document = self.fetch(&place).await.unwrap_or_else(|error| {
-                tracing::warn!(%kind, error = &error as &dyn std::error::Error, "schema cannot be read");
-                None
-            });
+            let document = match self.fetch(&place).await {
+                Err(error) if is_passing(&error) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%kind, error = &error as &dyn std::error::Error, "schema cannot be read");
+                    None
+                }
+                Ok(document) => document,
+            };
             self.documents.insert(place.clone(), document);
         }
-        let document = self.documents.get(&place)?.as_ref()?;
+        let Some(Some(document)) = self.documents.get(&place) else { return Ok(None) };
         let name = format!("{}{}", kind.kind, number_of(kind, role));
         match document.object_type(kind, &name) {
-            Ok(found) => found.map(|(of, objects)| ObjectType { of, objects: Arc::new(objects) }),
+            Ok(found) => Ok(found.map(|(of, objects)| ObjectType { of, objects: Arc::new(objects) })),
             Err(error) => {
                 tracing::warn!(%kind, %error, "schema cannot be used");
-                None
+                Ok(None)
             }
         }
     }
@@ -128,6 +134,15 @@ impl Schemas<'_> {
         let reply = self.cx.client.get_raw(path).await?;
         serde_json::from_slice(&reply.body).map_err(|source| Error::Decode { what: path.into(), source })
     }
+}
+
+/// Whether the next try may go better: there was no answer, or the server could not give one.
+pub(super) fn is_passing(error: &Error) -> bool {
+    !matches!(error, Error::Decode { .. }) && error.code().is_none_or(|code| code == 429 || code >= 500)
+}
+
+fn unread(key: &Key) -> impl FnOnce(Error) -> SyncError {
+    SyncError::api(format!("reading the schemas for ValidatingAdmissionPolicy {key}"))
 }
 
 /// What objects of a kind are to a policy.

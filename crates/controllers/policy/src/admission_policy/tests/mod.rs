@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use flyball_api::ValidatingAdmissionPolicy;
 use flyball_cache::{Change, Origin};
+use flyball_client::{ApiStatus, Error};
 use serde_json::json;
 
 use super::plan::applied;
+use super::sync::is_passing;
 use super::triggers::policy_changed;
 
 fn policy(generation: i64, observed: i64) -> Arc<ValidatingAdmissionPolicy> {
@@ -47,4 +49,23 @@ fn only_the_status_is_applied_and_no_warnings_are_left_out() {
     assert_eq!(body["metadata"], json!({"name": "rule"}));
     assert_eq!(body["status"], json!({"observedGeneration": 3, "typeChecking": {}}));
     assert!(body.get("spec").is_none());
+}
+
+#[test]
+fn a_schema_that_could_not_be_read_for_now_is_no_missing_schema() {
+    let said = |code: u16| Error::Status(Box::new(ApiStatus { code, ..ApiStatus::default() }));
+    let away = Error::Unreachable { what: "GET /openapi/v3".into(), source: "away".into() };
+    let garbled =
+        serde_json::from_str::<i64>("x").map_err(|source| Error::Decode { what: "x".into(), source });
+    let table = [
+        (said(404), false),
+        (said(403), false),
+        (garbled.unwrap_err(), false),
+        (said(429), true),
+        (said(500), true),
+        (away, true),
+    ];
+    for (error, passes) in table {
+        assert_eq!(is_passing(&error), passes, "{error}");
+    }
 }
