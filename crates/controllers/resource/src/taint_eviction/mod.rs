@@ -63,6 +63,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         with_groups,
         queue: queue.clone(),
         booked: Mutex::default(),
+        ended: Mutex::default(),
         evicted: Mutex::default(),
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));

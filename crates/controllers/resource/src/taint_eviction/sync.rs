@@ -50,6 +50,9 @@ pub(super) struct Controller {
     pub(super) queue: Queue<Work>,
     /// Pods that have to go, until they are gone or need not.
     pub(super) booked: Mutex<FxHashMap<Key, Uid>>,
+    /// The rules by which a pod was deleted, until the cache shows it: before that, their status counts it as one that
+    /// has to go.
+    pub(super) ended: Mutex<FxHashMap<Key, BTreeSet<SmolStr>>>,
     /// How many pods went because of a rule.
     pub(super) evicted: Mutex<FxHashMap<SmolStr, usize>>,
 }
@@ -68,6 +71,9 @@ impl Controller {
         let pod = self.pods.store().get(key).filter(|pod| !pod.is_deleting());
         let Some(pod) = pod else {
             self.booked.lock().remove(key);
+            if let Some(rules) = self.ended.lock().remove(key) {
+                self.follow_rules(&rules);
+            }
             return Ok(Next::Settled);
         };
         let Some(eviction) = self.eviction(&pod, None) else {
@@ -78,7 +84,7 @@ impl Controller {
             return Ok(Next::Settled);
         };
         self.booked.lock().insert(key.clone(), pod.uid().clone());
-        self.follow_rules(&eviction);
+        self.follow_rules(&eviction.rules);
         if eviction.due > self.cx.clock.now() {
             return Ok(Next::After(self.cx.clock.until(eviction.due)));
         }
@@ -97,10 +103,10 @@ impl Controller {
     }
 
     /// The status of a rule that has a part in an eviction is looked at in a while, when more is known.
-    fn follow_rules(&self, eviction: &Eviction) {
-        let Some(rules) = self.devices.rules.as_ref().filter(|_| !eviction.rules.is_empty()) else { return };
+    fn follow_rules(&self, meant: &BTreeSet<SmolStr>) {
+        let Some(rules) = self.devices.rules.as_ref().filter(|_| !meant.is_empty()) else { return };
         for rule in rules.store().list() {
-            if eviction.rules.contains(&rule.uid().to_smol_str()) {
+            if meant.contains(&rule.uid().to_smol_str()) {
                 self.queue.add_after(Work::Rule(rule.key()), PERIOD.unsigned_abs());
             }
         }
@@ -134,6 +140,7 @@ impl Controller {
         for rule in &eviction.rules {
             *evicted.entry(rule.clone()).or_default() += 1;
         }
+        self.ended.lock().insert(key.clone(), eviction.rules.clone());
         Ok(())
     }
 

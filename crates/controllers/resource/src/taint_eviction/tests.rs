@@ -5,10 +5,12 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::taint::Taint;
 use flyball_api::{DeviceTaintRule, ResourceClaim, Timestamp, Uid};
+use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
 use super::plan::{Said, evicting, is_about, of_claim, of_pod};
 use super::rules::{Counts, said, wait};
+use super::triggers::pod_changed;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
@@ -198,5 +200,26 @@ fn the_status_of_a_rule_says_how_far_it_is() {
         assert_eq!(wait(&rule, at(10)), None);
         rule.metadata.generation = 3;
         assert_eq!(wait(&rule, at(4)), None, "a new spec does not wait");
+    }
+}
+
+#[test]
+fn a_pod_is_looked_at_when_it_comes_to_a_node_or_goes() {
+    let pod = |node: &str, is_going: bool| -> Arc<Pod> {
+        let going = is_going.then(|| time(0));
+        let spec = json!({"nodeName": node, "resourceClaims": [{"name": "g", "resourceClaimName": "c"}]});
+        let metadata = json!({"namespace": "ns", "name": "app", "uid": "u", "deletionTimestamp": going});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())
+    };
+    #[rustfmt::skip]
+    let table = [
+        ("as before",          pod("n", false), pod("n", false), false),
+        ("placed",             pod("", false),  pod("n", false), true),
+        ("it has begun to go", pod("n", false), pod("n", true),  true), // the rules that ended it count it no more
+        ("it is still going",  pod("n", true),  pod("n", true),  false),
+    ];
+    for (case, old, new, looks) in table {
+        let change = Change { old: Some(&old), new: Some(&new), origin: Origin::Watch };
+        assert_eq!(pod_changed(&change).is_some(), looks, "{case}");
     }
 }

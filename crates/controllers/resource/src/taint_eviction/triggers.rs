@@ -105,11 +105,14 @@ fn tainted(slice: &ResourceSlice) -> impl Iterator<Item = SmolStr> {
     devices.map(move |device| device_key(&pool, &device.name))
 }
 
-/// The pod, if it was placed, or got other claims, or is gone.
+/// The pod, if it was placed, or got other claims, or is going or gone.
 pub(super) fn pod_changed(change: &Change<'_, Pod>) -> Option<Work> {
     let claims = |pod: &Pod| pod.status.rare().resource_claim_statuses.clone();
     let is_same = |old: &Pod, new: &Pod| {
-        old.uid() == new.uid() && old.spec.node_name == new.spec.node_name && claims(old) == claims(new)
+        old.uid() == new.uid()
+            && old.spec.node_name == new.spec.node_name
+            && old.is_deleting() == new.is_deleting()
+            && claims(old) == claims(new)
     };
     let has_claims = |pod: &Pod| !pod.spec.rare().resource_claims.is_empty();
     let pod = change.object();
