@@ -87,6 +87,10 @@ impl Controller {
 
     async fn clean(&self, version: Value, is_gone: impl Fn(&str) -> bool) -> Result<(), SyncError> {
         let key = Key::cluster(version["metadata"]["name"].as_str().unwrap_or_default());
+        // Not if another server has spoken of it since, which upstream does not rule out: that one would say it again
+        // only after ten minutes.
+        let as_read =
+            version["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
         let writer = self.cx.writer(&key);
         let written = match without(version, is_gone, self.cx.clock.now()) {
             Left::Everything => return Ok(()),
@@ -96,7 +100,8 @@ impl Controller {
             }
             Left::Nothing => {
                 let why = "every server that spoke of it is gone";
-                writer.delete::<StorageVersion>(&key, DeleteOptions::default(), why).await
+                let options = DeleteOptions { resource_version: as_read, ..DeleteOptions::default() };
+                writer.delete::<StorageVersion>(&key, options, why).await
             }
         };
         match written {
