@@ -19,6 +19,7 @@ use crate::decisions::{Decision, DecisionLog, Outcome};
 use crate::events::Recorder;
 use crate::extensions::Extensions;
 use crate::gates::Gates;
+use crate::judge::{Judge, Verdict};
 use crate::metrics::Metrics;
 use crate::plan::{Executor, Waiting};
 use crate::under_way::UnderWay;
@@ -79,6 +80,7 @@ pub struct Context {
     pub(crate) under_way: UnderWay,
     pub(crate) alarm: Alarm,
     sabotage: Option<Arc<Sabotage>>,
+    judge: Option<Arc<Judge>>,
     reader: Client,
     decisions: DecisionLog,
 }
@@ -118,6 +120,7 @@ impl Context {
             under_way: UnderWay::default(),
             alarm: Alarm::new(name, metrics.clone()),
             sabotage: extensions.get(),
+            judge: extensions.get(),
             metrics,
             server_ca,
             debug,
@@ -204,6 +207,13 @@ impl Context {
     pub(crate) fn tempt(&self, place: Place, what: &dyn Display) {
         if let Some(sabotage) = &self.sabotage {
             sabotage.tempt(self.name, place, what);
+        }
+    }
+
+    /// Has a decision judged by the controller's invariants, if this process has a judge.
+    pub fn judge<V: Verdict>(&self, check: impl FnOnce() -> V) {
+        if let Some(judge) = &self.judge {
+            judge.note(self.name, check());
         }
     }
 

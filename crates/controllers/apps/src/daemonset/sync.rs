@@ -14,6 +14,7 @@ use flyball_runtime::{Context, Executor, Next, Plan, Reconcile, SyncError};
 
 use super::backoff::Backoff;
 use super::history::{self, obsolete};
+use super::invariants;
 use super::manifests::{HASH, target_node};
 use super::placement::Placement;
 use super::plan::{Why, created, deleted, plan, selects_all};
@@ -64,6 +65,7 @@ impl Reconcile for Controller {
         let plan = plan(&view).map_err(|error| {
             SyncError::other(format!("reading the update strategy of {key}"), error).never()
         })?;
+        self.cx.judge(|| invariants::check(&view, &plan));
         let failed = deleted(&plan).into_iter().filter(|deletion| deletion.why == Why::Failed);
         failed.for_each(|deletion| self.backoff.failed(&set, deletion.node, now));
         let (created, next) = (created(&plan), plan.next());

@@ -12,6 +12,7 @@ use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError};
 
 use super::after;
 use super::decision::{Decision, View, decide};
+use super::invariants;
 use super::limits::Limits;
 use super::plan::{plan, refusal};
 use super::status::{self, Outcome, statement};
@@ -58,6 +59,7 @@ impl Reconcile for Controller {
             now: self.cx.clock.now(),
         };
         let decision = decide(&view);
+        self.cx.judge(|| invariants::check(&view, &decision));
         if is_adopting {
             // The cache still shows the sets as they were; their changes bring the key back.
             let statement = statement(&view, &decision, Outcome::Adopted);

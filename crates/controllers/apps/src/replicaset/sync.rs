@@ -13,6 +13,7 @@ use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
 use super::Replicated;
 use super::ages::ratios;
+use super::invariants;
 use super::plan::{View, plan};
 use super::status::{self, status};
 
@@ -43,6 +44,7 @@ impl<T: Replicated> Reconcile for Controller<T> {
         let view = View { set: &*set, pods: &active, family: &family, now: self.cx.clock.now() };
 
         let plan = plan(&view);
+        self.cx.judge(|| invariants::check(&view, &plan));
         ratios(&view, &plan).into_iter().for_each(|ratio| self.ages.observe(ratio));
         let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
         let next = plan.next();

@@ -13,6 +13,7 @@ use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
 use super::history::{self, MOST_COLLISIONS, Revisions, Template};
 use super::identity::{claim_names, is_member};
+use super::invariants;
 use super::metrics;
 use super::plan::{BURST, outdated, plan};
 use super::status::{self, status};
@@ -52,6 +53,7 @@ impl Reconcile for Controller {
 
         let plan = plan(&view)
             .map_err(|error| SyncError::other(format!("reading maxUnavailable of {key}"), error).never())?;
+        self.cx.judge(|| invariants::check(&view, &plan));
         if self.obeys_max_unavailable {
             metrics::observe(&self.cx.metrics, &view);
         }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::census::Scope;
 use super::history::History;
+use super::invariants;
 use super::mapping::{GroupKind, group_of};
 use super::meters::Meters;
 use super::metric::{Metric, Unusable};
@@ -105,7 +106,14 @@ impl Controller {
                 let Some((recommended, metric)) = &weighed.recommended else {
                     return self.give_up(key, &view, report, measures, problem).await;
                 };
-                self.remember(key, |history| decide(&view, (*recommended, metric), history, &mut report))
+                self.remember(key, |history| {
+                    self.cx.judge(|| {
+                        let (mut later, mut said) = (history.clone(), report.clone());
+                        let step = decide(&view, (*recommended, metric), &mut later, &mut said);
+                        invariants::check(&view, history, step.as_ref())
+                    });
+                    decide(&view, (*recommended, metric), history, &mut report)
+                })
             }
         };
         let Some(step) = step else {

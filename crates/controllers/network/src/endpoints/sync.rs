@@ -10,6 +10,7 @@ use flyball_common::pods::is_namespace_going;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 
+use super::invariants;
 use super::plan::{Action, View, plan};
 use crate::members::selector;
 use crate::trigger_time::TriggerTimes;
@@ -38,7 +39,9 @@ impl Reconcile for Controller {
         let pods = pods_with(self.pods.store(), &key.namespace, selector);
         let trigger = self.trigger_times.observe(&service, &pods);
         let view = View { service: &service, pods: &pods, current: current.as_deref(), trigger };
-        match plan(&view) {
+        let action = plan(&view);
+        self.cx.judge(|| invariants::broken(&view, &action));
+        match action {
             Action::Nothing => {}
             Action::Create(endpoints) => self.create(key, &endpoints).await?,
             Action::Update(endpoints) => self.update(key, &endpoints).await?,

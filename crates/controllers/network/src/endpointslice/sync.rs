@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use super::MANAGER;
 use super::hinted::Hinted;
 use super::hints::{self, Wish};
+use super::invariants;
 use super::metrics::{Numbers, Tally};
 use super::packing::Changes;
 use super::plan::{Plan, View, Zones, is_owned, plan};
@@ -86,7 +87,9 @@ impl Reconcile for Controller {
         let capacity = usize::try_from(capacity).unwrap_or(1);
         let view = View { service: &service, pods: &pods, zones: &zones, slices: &slices, capacity };
 
-        let outcome = self.execute(&service, key, plan(&view), trigger, capacity).await;
+        let plan = plan(&view);
+        self.cx.judge(|| invariants::broken(&plan, capacity));
+        let outcome = self.execute(&service, key, plan, trigger, capacity).await;
         self.numbers.synced(outcome.is_ok());
         outcome.map(|()| Next::Settled)
     }

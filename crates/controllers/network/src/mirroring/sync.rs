@@ -10,6 +10,7 @@ use flyball_runtime::{Context, Next, Reconcile, SyncError, exactly};
 use serde_json::Value;
 
 use super::MANAGER;
+use super::invariants;
 use super::metrics::Numbers;
 use super::plan::{Plan, View, is_mirrored, plan};
 use crate::ledger::Ledger;
@@ -38,7 +39,9 @@ impl Reconcile for Controller {
                 let capacity =
                     self.cx.config.endpoint_slice_mirroring_controller.mirroring_max_endpoints_per_subset;
                 let capacity = usize::try_from(capacity).unwrap_or(1);
-                let plan = plan(&View { endpoints: &endpoints, slices: &slices, capacity });
+                let view = View { endpoints: &endpoints, slices: &slices, capacity };
+                let plan = plan(&view);
+                self.cx.judge(|| invariants::broken(&view, &plan));
                 self.tell(&endpoints, &plan, capacity);
                 self.execute(key, &endpoints, &plan).await
             }

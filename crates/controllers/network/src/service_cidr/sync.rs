@@ -9,8 +9,8 @@ use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use serde_json::{Value, json};
 
-use super::NAME;
 use super::plan::{Action, FINALIZER, READY, Verdict, View, plan};
+use super::{NAME, invariants};
 
 /// The controller.
 pub(super) struct Controller {
@@ -26,7 +26,9 @@ impl Reconcile for Controller {
         let addresses = if cidr.is_deleting() { self.addresses.store().list() } else { vec![] };
         let all = self.cidrs.store().list();
         let view = View { cidr: &cidr, all: &all, addresses: &addresses, now: self.cx.clock.now() };
-        for action in plan(&view) {
+        let actions = plan(&view);
+        self.cx.judge(|| invariants::broken(&view, &actions));
+        for action in actions {
             match action {
                 Action::Wait(left) => return Ok(Next::After(left)),
                 Action::Protect => {

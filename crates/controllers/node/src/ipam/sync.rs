@@ -13,8 +13,10 @@ use flyball_runtime::{Chain, Complaint, Context, Next, Reconcile, SyncError};
 use ipnet::IpNet;
 use serde_json::json;
 
+use super::invariants;
 use super::metrics::Books;
 use super::pool::{Misfit, Refusal, Wake};
+use super::settings::Settings;
 use super::wake_up;
 
 /// How often a patch that is refused is tried at once.
@@ -118,7 +120,14 @@ impl Reconcile for Controller {
         }
         let searched = self.books.searched();
         match self.books.with(|pool| pool.reserve(&node, searched)) {
-            Ok(networks) => self.assign(&node, &networks).await?,
+            Ok(networks) => {
+                self.cx.judge(|| {
+                    let nodes: Vec<Node> =
+                        self.nodes.store().list().iter().map(|node| Node::clone(node)).collect();
+                    invariants::check(&Settings::of(&self.cx.config)?, &nodes, &node, &networks)
+                });
+                self.assign(&node, &networks).await?;
+            }
             Err(Refusal::Closed) => {}
             Err(Refusal::Exhausted(cluster)) => {
                 // It is brought back when a block comes free. As upstream, it tells from time to time until then.

@@ -13,6 +13,7 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::health::{Graces, Health, Moment, Sign, observe};
+use super::invariants;
 use super::metrics::Numbers;
 use super::plan::{Action, View, plan};
 use super::sight::{Hearing, Sight};
@@ -290,6 +291,7 @@ impl Monitor {
                 dark,
             };
             let mut actions = plan(&view);
+            self.hands.cx.judge(|| invariants::check(&view, &actions));
             if !actions.contains(&Action::MarkPods) {
                 self.memory.owed.remove(name);
             }

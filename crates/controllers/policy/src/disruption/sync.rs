@@ -15,6 +15,7 @@ use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
 
 use super::demand::{Demand, Quota, answerable};
+use super::invariants;
 use super::owners::Owners;
 use super::plan::{View, came_after, count};
 use super::scales::{Scales, Unknown};
@@ -106,7 +107,11 @@ impl Controller {
         if let Some(due) = census.recheck {
             self.recheck.add_after(budget.key(), self.cx.clock.until(due));
         }
-        Ok(status(&view, &census, quota))
+        let status = status(&view, &census, quota);
+        if let Some(status) = &status {
+            self.cx.judge(|| invariants::check(&view, quota, status));
+        }
+        Ok(status)
     }
 
     /// How many pods there should be, by the word of their owners if the budget depends on it.

@@ -6,7 +6,7 @@ use flyball_api::{Key, ResourceQuota, manifest_with_status};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
 use super::board::Board;
-use super::plan;
+use super::{invariants, plan};
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -18,6 +18,7 @@ impl Reconcile for Controller {
         let Some(quota) = self.board.quotas.store().get(key) else { return Ok(Next::Settled) };
         let usage = self.board.usage(&quota, self.cx.clock.now());
         if let Some(status) = plan::status(&quota, &usage.used) {
+            self.cx.judge(|| invariants::check(&quota, &usage, &status));
             let body = manifest_with_status(&*quota, &status);
             let why = plan::news(&quota, &status);
             match self.cx.writer(key).update_status::<ResourceQuota>(key, &body, why).await {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use super::invariants;
 use super::ledger::Ledger;
 use super::metrics::Numbers;
 use super::plan::{Force, Place, Stand, Step, plan};
@@ -155,6 +156,7 @@ impl Reconcile for Disks {
             known = self.nodes_of(disk, &wants, &attachments);
             let places = places(&mut ledger, disk, &known, &wants, &attachments);
             let steps = plan(&places, self.0.forces());
+            self.0.cx.judge(|| invariants::check(&places, &steps));
             note(&mut ledger, disk, &steps);
             (places, steps)
         };
