@@ -1,6 +1,6 @@
 //! Scenarios under faults from the command line.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use flyball_sim::embedded::Keys;
 use flyball_sim::faults::{Deliberate, Kind};
 use flyball_sim::ours;
 use flyball_sim::trial::{Ordeal, Outcome, Performance, Trial};
@@ -64,6 +65,7 @@ type Planned = (usize, Ordeal);
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     keep_quiet_about_deliberate_panics();
     let subjects = subjects(options)?;
+    let _keys = Keys::shared()?;
     let mut runs: Vec<Planned> = match (options.crashes, options.slice) {
         (true, _) => subjects.iter().enumerate().flat_map(|(n, subject)| crashes(n, subject)).collect(),
         (_, true) => slice(options, &subjects),
@@ -81,12 +83,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         for _ in 0..options.jobs.max(1) {
             scope.spawn(|| {
                 while let Some((n, ordeal)) = next(&queue, end) {
+                    let started = Instant::now();
                     let (why, performance) = attempt(&subjects[n], &ordeal);
+                    let took = started.elapsed();
                     let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
-                    book.enter(&ordeal, &performance, why.is_some());
+                    book.enter(&subjects[n].trial, took, &ordeal, &performance, why.is_some());
                     if let Some(why) = why {
                         let (name, again) = (name(&subjects[n]), again(&subjects[n], &ordeal));
-                        println!("FAIL {name} {ordeal:?}\n{why}\n  again: {again}");
+                        let kinds: Vec<&str> =
+                            subjects[n].trial.kinds(&ordeal).iter().map(|kind| kind.name()).collect();
+                        println!("FAIL {name} {ordeal:?} ({})\n{why}\n  again: {again}", kinds.join(", "));
                     }
                 }
             });
@@ -207,69 +213,81 @@ fn again(subject: &Subject, ordeal: &Ordeal) -> String {
     }
 }
 
-/// Runs, failures and broken rules.
-#[derive(Default, Clone, Copy)]
+/// Runs, what was done and judged in them, and what was wrong.
+#[derive(Default, Clone)]
 struct Line {
     runs: u64,
     writes: u64,
+    judged: u64,
     failed: u64,
-    violations: u64,
+    /// Broken rules by the faults of the run; a run with several counts for each.
+    violations: BTreeMap<&'static str, u64>,
 }
+
+impl Line {
+    fn columns(&self) -> String {
+        let Self { runs, writes, judged, failed, .. } = self;
+        format!("{runs:>7} {writes:>9} {judged:>9} {failed:>7}")
+    }
+}
+
+const COLUMNS: &str = "   runs    writes     rules  failed";
 
 /// What became of all runs.
 struct Book {
     total: usize,
     runs: usize,
     failed: usize,
-    judged: u64,
     began: Instant,
     told: Instant,
     by_fault: BTreeMap<&'static str, Line>,
-    by_controller: BTreeMap<&'static str, (Line, BTreeMap<&'static str, u64>)>,
+    by_controller: BTreeMap<&'static str, Line>,
+    /// How often a scenario was run, and the seconds that this took.
+    by_scenario: BTreeMap<String, (u64, f64)>,
 }
 
 impl Book {
     fn new(total: usize) -> Self {
         let now = Instant::now();
-        Self {
-            total,
-            runs: 0,
-            failed: 0,
-            judged: 0,
-            began: now,
-            told: now,
-            by_fault: BTreeMap::new(),
-            by_controller: BTreeMap::new(),
-        }
+        let (by_fault, by_controller, by_scenario) = Default::default();
+        Self { total, runs: 0, failed: 0, began: now, told: now, by_fault, by_controller, by_scenario }
     }
 
-    fn enter(&mut self, ordeal: &Ordeal, performance: &Performance, failed: bool) {
+    fn enter(
+        &mut self,
+        trial: &Trial,
+        took: Duration,
+        ordeal: &Ordeal,
+        performance: &Performance,
+        failed: bool,
+    ) {
         let tally = &performance.tally;
-        let kinds = ordeal.kinds();
+        let kinds = trial.kinds(ordeal);
         self.runs += 1;
         self.failed += usize::from(failed);
-        self.judged += tally.judged;
+        let (runs, seconds) = self.by_scenario.entry(trial.scenario().name.clone()).or_default();
+        *runs += 1;
+        *seconds += took.as_secs_f64();
         for kind in &kinds {
             let line = self.by_fault.entry(kind.name()).or_default();
             line.runs += 1;
             line.writes += tally.writes.values().sum::<u64>();
+            line.judged += tally.judged.values().sum::<u64>();
             line.failed += u64::from(failed);
-            line.violations += tally.violations.len() as u64;
+            *line.violations.entry("all").or_default() += tally.violations.len() as u64;
         }
-        let broken = tally.violations.iter().map(|broken| (broken.controller, 0));
-        for (controller, writes) in tally.writes.iter().map(|(name, writes)| (*name, *writes)).chain(broken) {
-            let (line, faults) = self.by_controller.entry(controller).or_default();
+        let broken = tally.violations.iter().map(|broken| broken.controller);
+        let controllers: BTreeSet<&str> =
+            tally.writes.keys().chain(tally.judged.keys()).copied().chain(broken).collect();
+        for controller in controllers {
+            let line = self.by_controller.entry(controller).or_default();
+            line.runs += 1;
+            line.writes += tally.writes.get(controller).copied().unwrap_or(0);
+            line.judged += tally.judged.get(controller).copied().unwrap_or(0);
+            line.failed += u64::from(failed);
             let own = tally.violations.iter().filter(|broken| broken.controller == controller).count() as u64;
-            if writes > 0 {
-                line.runs += 1;
-                line.writes += writes;
-                line.failed += u64::from(failed);
-                for kind in &kinds {
-                    *faults.entry(kind.name()).or_default() += 1;
-                }
-            }
-            if writes > 0 || !tally.writes.contains_key(controller) {
-                line.violations += own;
+            for kind in &kinds {
+                *line.violations.entry(kind.name()).or_default() += own;
             }
         }
         if self.told.elapsed() > Duration::from_secs(30) {
@@ -280,26 +298,31 @@ impl Book {
     }
 
     fn print(&self) {
-        println!("\n{:<12} {:>7} {:>9} {:>7} {:>11}", "fault", "runs", "writes", "failed", "violations");
-        for (fault, Line { runs, writes, failed, violations }) in &self.by_fault {
-            println!("{fault:<12} {runs:>7} {writes:>9} {failed:>7} {violations:>11}");
+        println!("\n{:<12} {COLUMNS} violations", "fault");
+        for (fault, line) in &self.by_fault {
+            let violations = line.violations.values().sum::<u64>();
+            println!("{fault:<12} {} {violations:>10}", line.columns());
         }
-        let kinds: Vec<String> = Kind::ALL.iter().map(|kind| format!("{:>11}", kind.name())).collect();
-        let head = format!("{:>7} {:>9} {:>7} {:>11}", "runs", "writes", "failed", "violations");
-        println!("\n{:<64} {head}{}", "controller", kinds.join(""));
-        for (controller, (line, faults)) in &self.by_controller {
-            let Line { runs, writes, failed, violations } = line;
-            let of = |kind: &Kind| format!("{:>11}", faults.get(kind.name()).copied().unwrap_or(0));
+        let kinds: String = Kind::ALL.iter().map(|kind| format!("{:>11}", kind.name())).collect();
+        println!("\nviolations by fault:\n{:<66} {COLUMNS}{kinds}", "controller");
+        for (controller, line) in &self.by_controller {
+            let of = |kind: &Kind| format!("{:>11}", line.violations.get(kind.name()).copied().unwrap_or(0));
             let faults: String = Kind::ALL.iter().map(of).collect();
-            println!("{controller:<64} {runs:>7} {writes:>9} {failed:>7} {violations:>11}{faults}");
+            println!("{controller:<66} {}{faults}", line.columns());
+        }
+        let mut slowest: Vec<_> =
+            self.by_scenario.iter().map(|(name, (runs, took))| (took / *runs as f64, name)).collect();
+        slowest.sort_by(|one, other| other.0.total_cmp(&one.0));
+        println!("\nthe slowest scenarios:");
+        for (seconds, name) in slowest.iter().take(SLOWEST) {
+            println!("{name:<48} {seconds:>7.3} s");
         }
         let seconds = self.began.elapsed().as_secs_f64();
-        println!(
-            "\n{} rules looked at in {:.0} s, {:.1} runs/s",
-            self.judged,
-            seconds,
-            self.runs as f64 / seconds
-        );
+        let rules: u64 = self.by_controller.values().map(|line| line.judged).sum();
+        println!("\n{rules} rules looked at in {seconds:.0} s, {:.1} runs/s", self.runs as f64 / seconds);
         println!("{} passed, {} failed", self.runs - self.failed, self.failed);
     }
 }
+
+/// So many scenarios are named as the slowest.
+const SLOWEST: usize = 10;

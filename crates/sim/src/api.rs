@@ -253,6 +253,11 @@ impl Api {
         Ok(())
     }
 
+    /// The [state](Door::state) of the server.
+    pub fn state(&self) -> Option<u64> {
+        self.door.state()
+    }
+
     /// All resources, each in the version that the server prefers; or, if that lacks it, in another.
     pub fn preferred(&self) -> Vec<Arc<Resource>> {
         self.catalogue.read().preferred.clone()

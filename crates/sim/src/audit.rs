@@ -3,6 +3,7 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
+use flyball_apiserver::{Record, Stage};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -47,6 +48,25 @@ impl Entry {
         match self.user.as_str() {
             "system:kube-controller-manager" => "kcm",
             user => user.strip_prefix("system:serviceaccount:kube-system:").unwrap_or(user),
+        }
+    }
+
+    /// What a server in this process recorded.
+    pub(crate) fn of(record: &Record) -> Self {
+        let stage = match record.stage {
+            Stage::ResponseStarted => "ResponseStarted",
+            Stage::ResponseComplete => "ResponseComplete",
+        };
+        Self {
+            verb: record.verb.to_owned(),
+            stage: stage.to_owned(),
+            user: record.user.to_string(),
+            resource: record.resource.to_string(),
+            subresource: record.subresource.to_string(),
+            namespace: record.namespace.to_string(),
+            name: record.name.to_string(),
+            code: record.code,
+            received: Some(record.at),
         }
     }
 

@@ -22,6 +22,12 @@ pub trait Door: Send + Sync + 'static {
     /// Sends one request and waits for its whole answer, whatever its status.
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>>;
 
+    /// A number that changes with every write, where that is known without asking: who finds the same number again need
+    /// not look again.
+    fn state(&self) -> Option<u64> {
+        None
+    }
+
     /// Opens a watch (a GET with `watch=1`); its events come as they happen, until the server ends it.
     fn watch(&self, path: &str) -> BoxFuture<'_, Result<BoxStream<'static, Value>, NoAnswer>>;
 }

@@ -1,7 +1,9 @@
 //! What must be equal at the end of trials: the state that was reached, and not the way that led there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::golden::expected::Snapshot;
@@ -18,7 +20,29 @@ pub(crate) fn end_state(healed: &Snapshot) -> Snapshot {
     snapshot.objects.values_mut().for_each(forget_steps);
     snapshot.objects.iter_mut().for_each(|(key, object)| forget_between_writes(key, object));
     snapshot.objects = merge_slices(snapshot.objects);
+    forget_the_gone(&mut snapshot.objects);
     snapshot
+}
+
+#[expect(clippy::unwrap_used, reason = "a constant pattern, compiled by every test")]
+static NUMBERED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<rand-\d+>").unwrap());
+
+/// Whether the name of an object that is gone has a number depends on whether anybody saw it while it was there.
+fn forget_the_gone(objects: &mut BTreeMap<String, Value>) {
+    let names: BTreeSet<String> =
+        objects.keys().filter_map(|key| Some(key.split_once('/')?.1.to_owned())).collect();
+    objects.values_mut().for_each(|object| blank(object, &names));
+}
+
+fn blank(value: &mut Value, names: &BTreeSet<String>) {
+    match value {
+        Value::String(text) if NUMBERED.is_match(text) && !names.contains(text) => {
+            *text = NUMBERED.replace_all(text, "<rand>").into_owned();
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| blank(item, names)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| blank(field, names)),
+        _ => {}
+    }
 }
 
 fn forget_steps(value: &mut Value) {
@@ -158,6 +182,18 @@ mod tests {
         let mut given = json!({"metadata": {"finalizers": [protection]}, "status": {"allocation": {}}});
         forget_between_writes("ResourceClaim/c", &mut given);
         assert_eq!(given["metadata"]["finalizers"], json!([protection]));
+    }
+
+    #[test]
+    fn a_name_of_what_is_gone_has_no_number() {
+        let pod = |claim: &str| (String::from("Pod/p"), json!({"claim": claim}));
+        let claim = || (String::from("ResourceClaim/c-<rand-1>"), json!({}));
+        let mut there = BTreeMap::from([pod("c-<rand-1>"), claim()]);
+        let mut gone = BTreeMap::from([pod("c-<rand-2>"), claim()]);
+        forget_the_gone(&mut there);
+        forget_the_gone(&mut gone);
+        assert_eq!(there["Pod/p"]["claim"], "c-<rand-1>");
+        assert_eq!(gone["Pod/p"]["claim"], "c-<rand>");
     }
 
     #[test]

@@ -40,20 +40,20 @@ pub enum Ordeal {
 }
 
 impl Ordeal {
-    fn faults(&self) -> Arc<Faults> {
+    fn faults(&self, spared: &[Kind]) -> Arc<Faults> {
         match self {
             Self::Calm => Faults::crash_after(u64::MAX),
-            Self::Seed(seed) => Faults::random(*seed),
-            Self::Only(kinds, seed) => Faults::only(kinds, *seed),
+            Self::Seed(seed) => Faults::random(*seed, spared),
+            Self::Only(kinds, seed) => Faults::only(kinds, *seed, spared),
+            Self::CrashAfter(_) if spared.contains(&Kind::Crash) => Faults::crash_after(u64::MAX),
             Self::CrashAfter(write) => Faults::crash_after(*write),
         }
     }
 
-    /// The kinds of faults that it has.
-    pub fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self, spared: &[Kind]) -> Vec<Kind> {
         match self {
             Self::CrashAfter(_) => vec![Kind::Crash],
-            _ => self.faults().mix().kinds(),
+            _ => self.faults(spared).mix().kinds(),
         }
     }
 }
@@ -90,6 +90,11 @@ impl Trial {
         Ok(Self { scenario })
     }
 
+    /// The kinds of faults that it meets in an ordeal.
+    pub fn kinds(&self, ordeal: &Ordeal) -> Vec<Kind> {
+        ordeal.kinds(&self.scenario.spared_faults)
+    }
+
     /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
@@ -119,11 +124,15 @@ impl Trial {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
         runtime.block_on(async {
-            let counted = ordeal.faults();
+            let counted = ordeal.faults(&self.scenario.spared_faults);
             let mut backend =
                 InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
             let settings = Settings { patience: PATIENCE, verbose: false };
             let outcome = Run::perform(&mut backend, &self.scenario, settings).await;
+            let is_at_rest = outcome.snapshots.last().is_some_and(|last| last.requests.is_empty());
+            if outcome.stopped.is_none() && is_at_rest {
+                backend.judge_rest(&self.scenario.controllers);
+            }
             *tally = backend.tally();
             if let Some(why) = outcome.stopped {
                 bail!("did not get through: {why}");

@@ -164,7 +164,7 @@ fn play(seed: u64) -> anyhow::Result<usize> {
         let mut rng = StdRng::seed_from_u64(seed);
         let start = "2026-06-01T12:00:00Z".parse::<Timestamp>()?;
         let mut cluster = Embedded::start(start, seed, &Features::default())?;
-        cluster.put_faults(Faults::random(seed));
+        cluster.put_faults(Faults::random(seed, &[]));
         let api = Api::discover(cluster.door()).await?;
         set_up(&api).await?;
         let told = Told::default();

@@ -1,9 +1,10 @@
 //! Service account tokens: JSON web tokens signed with the cluster's key, bound to objects that must still exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use parking_lot::Mutex;
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair, UnparsedPublicKey};
 use rustls_pki_types::PrivateKeyDer;
@@ -35,7 +36,12 @@ pub struct Keys {
     signer: Signer,
     random: SystemRandom,
     id: String,
+    /// Claims of tokens that were found to be signed by this key: that takes longer than most requests.
+    opened: Mutex<HashMap<String, Value>>,
 }
+
+/// So many tokens are remembered.
+const OPENED: usize = 1000;
 
 impl Keys {
     /// Reads a PEM key, or makes one.
@@ -67,7 +73,7 @@ impl Keys {
                 }
             }
         };
-        let mut keys = Self { signer, random, id: String::new() };
+        let mut keys = Self { signer, random, id: String::new(), opened: Mutex::default() };
         let digest = ring::digest::digest(&ring::digest::SHA256, keys.public());
         keys.id = BASE64.encode(digest.as_ref());
         Ok(keys)
@@ -104,6 +110,19 @@ impl Keys {
 
     /// The claims of a token that this key signed.
     pub fn open(&self, token: &str) -> Option<Value> {
+        if let Some(claims) = self.opened.lock().get(token) {
+            return Some(claims.clone());
+        }
+        let claims = self.verify(token)?;
+        let mut opened = self.opened.lock();
+        if opened.len() >= OPENED {
+            opened.clear();
+        }
+        opened.insert(token.to_owned(), claims.clone());
+        Some(claims)
+    }
+
+    fn verify(&self, token: &str) -> Option<Value> {
         let (text, signature) = token.rsplit_once('.')?;
         let (header, claims) = text.split_once('.')?;
         let header: Value = serde_json::from_slice(&BASE64.decode(header).ok()?).ok()?;

@@ -1,16 +1,21 @@
 //! The way into a server in this process.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use flyball_apiserver::ApiServer;
 use flyball_client::{Body, Transport, TransportError};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use http::HeaderValue;
 use http_body_util::BodyExt as _;
+use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::door::{Door, NoAnswer};
 
@@ -38,17 +43,19 @@ impl<T: Transport> Transport for WithToken<T> {
     }
 }
 
-/// A way on which writes take time, so that a controller can see the first of two before the second is made.
+/// A way on which writes take time, so that a controller can see the first of two before the second is made. What is
+/// under way when the server is restored gets no answer.
 pub(super) struct Distant {
     inner: Arc<dyn Transport>,
+    answers: Arc<Answers>,
 }
 
 /// How long a controller's write is under way.
 const WRITE: Duration = Duration::from_millis(2);
 
 impl Distant {
-    pub(super) fn new(inner: Arc<dyn Transport>) -> Self {
-        Self { inner }
+    pub(super) fn new(inner: Arc<dyn Transport>, answers: Arc<Answers>) -> Self {
+        Self { inner, answers }
     }
 }
 
@@ -57,10 +64,14 @@ impl Transport for Distant {
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
-        let inner = Arc::clone(&self.inner);
+        let (inner, answers) = (Arc::clone(&self.inner), Arc::clone(&self.answers));
         Box::pin(async move {
             if request.method() != http::Method::GET {
+                let restores = answers.restores();
                 tokio::time::sleep(WRITE).await;
+                if answers.restores() != restores || answers.is_read_only() {
+                    return Err(TransportError::Lost("a fault: the server was restored".into()));
+                }
             }
             inner.send(request).await
         })
@@ -71,14 +82,81 @@ impl Transport for Distant {
 /// instant, and controllers could not react to one pod before the next.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
-/// A transport as a door.
+/// A transport as a door. What is read again while nothing was written is answered from memory: scenarios look at the
+/// cluster ten times in a second, and most of that time is quiet.
 pub(super) struct InProcess {
     transport: Arc<dyn Transport>,
+    server: ApiServer,
+    answers: Arc<Answers>,
+}
+
+/// Answers to reads by their path, as of one state of the server.
+#[derive(Default)]
+pub(super) struct Answers {
+    restores: AtomicU64,
+    read_only_until: Mutex<Option<Instant>>,
+    /// The newest version that anybody has seen through this door.
+    seen: AtomicU64,
+    known: Mutex<(u64, HashMap<String, http::Response<Bytes>>)>,
+}
+
+/// How long a server that was restored takes no writes.
+pub(crate) const READ_ONLY: Duration = Duration::from_secs(10);
+/// Versions of a simulation stay far below this.
+const VERSIONS: u64 = 1 << 40;
+
+impl Answers {
+    /// Takes note of a restore: versions will be given out a second time. But nobody writes before whoever watches has
+    /// had the time to look: how far a server went back can be seen only while it is there. Real ones go back by more than
+    /// is written meanwhile.
+    pub(super) fn restored(&self) {
+        self.restores.fetch_add(1, Ordering::Relaxed);
+        self.read_only_until.lock().replace(Instant::now() + READ_ONLY);
+    }
+
+    fn restores(&self) -> u64 {
+        self.restores.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only_until.lock().is_some_and(|end| Instant::now() < end)
+    }
+
+    async fn until_writable(&self) {
+        let end = *self.read_only_until.lock();
+        if let Some(end) = end {
+            tokio::time::sleep_until(end).await;
+        }
+    }
+
+    /// The newest version that anybody has seen.
+    pub(super) fn seen(&self) -> u64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    fn state(&self, version: u64) -> u64 {
+        self.seen.store(version, Ordering::Relaxed);
+        self.restores() * VERSIONS + version
+    }
+
+    fn get(&self, state: u64, path: &str) -> Option<http::Response<Bytes>> {
+        let known = self.known.lock();
+        known.1.get(path).filter(|_| known.0 == state).cloned()
+    }
+
+    fn put(&self, state: u64, path: String, answer: &http::Response<Bytes>) {
+        let mut known = self.known.lock();
+        if known.0 != state {
+            known.1.clear();
+            known.0 = state;
+        }
+        known.1.insert(path, answer.clone());
+    }
 }
 
 impl InProcess {
-    pub(super) fn new(transport: Arc<dyn Transport>) -> Self {
-        Self { transport }
+    pub(super) fn new(transport: Arc<dyn Transport>, server: ApiServer, answers: Arc<Answers>) -> Self {
+        Self { transport, server, answers }
     }
 }
 
@@ -86,11 +164,30 @@ impl Door for InProcess {
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>> {
         Box::pin(async move {
             tokio::time::sleep(ROUND_TRIP).await;
+            let read = (request.method() == http::Method::GET).then(|| request.uri().to_string());
+            if read.is_none() {
+                self.answers.until_writable().await;
+            }
+            let state = self.state().unwrap_or_default();
+            if let Some(known) = read.as_ref().and_then(|path| self.answers.get(state, path)) {
+                return Ok(known);
+            }
             let response = self.transport.send(request).await.map_err(|e| NoAnswer(Box::new(e)))?;
             let (head, body) = response.into_parts();
             let bytes = body.collect().await.map_err(NoAnswer)?.to_bytes();
-            Ok(http::Response::from_parts(head, bytes))
+            let answer = http::Response::from_parts(head, bytes);
+            let is_same = self.state() == Some(state);
+            if let Some(path) = read
+                && is_same
+            {
+                self.answers.put(state, path, &answer);
+            }
+            Ok(answer)
         })
+    }
+
+    fn state(&self) -> Option<u64> {
+        Some(self.answers.state(self.server.store().version()))
     }
 
     fn watch(&self, path: &str) -> BoxFuture<'_, Result<BoxStream<'static, Value>, NoAnswer>> {

@@ -15,7 +15,7 @@ use flyball_manager::options::Options;
 use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::{
-    DebugPages, Extensions, Giver, Health, Mandate, Metrics, Orders, Shared, Signal, version,
+    DebugPages, Extensions, Giver, Health, Judge, Mandate, Metrics, Orders, Shared, Signal, version,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -138,6 +138,7 @@ fn prepare(
 ) -> anyhow::Result<impl Fn(&Life) -> RunningManager + Send + 'static> {
     let Prepared { component, options, gates, controllers: chosen, .. } = plan(&program)?;
     let Program { cloud, .. } = program;
+    let extensions = extensions(cluster, cloud.as_ref());
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock_of_manager();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
@@ -162,9 +163,7 @@ fn prepare(
             debug: DebugPages::default(),
             metrics,
             server_ca: None,
-            extensions: cloud
-                .clone()
-                .map_or_else(Extensions::default, |cloud| Extensions::default().with(cloud)),
+            extensions: extensions.clone(),
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
@@ -186,6 +185,19 @@ fn prepare(
         });
         RunningManager { stop, task, life: Arc::clone(life) }
     })
+}
+
+/// What the controllers find beside the usual: their cloud, and who judges what they decide.
+fn extensions(cluster: &Embedded, cloud: Option<&Cloud>) -> Extensions {
+    let mut extensions = Extensions::default();
+    if let Some(cloud) = cloud {
+        extensions = extensions.with(cloud.clone());
+    }
+    if let Some(witness) = &cluster.witness {
+        extensions = extensions.with(Judge::default());
+        witness.hear(extensions.get::<Judge>());
+    }
+    extensions
 }
 
 /// What the program makes of its command line.

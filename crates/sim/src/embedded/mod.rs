@@ -4,15 +4,16 @@
 mod door;
 mod manager;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use anyhow::Context as _;
-use bytes::Bytes;
 use flyball_apiserver::{ApiServer, Options, StaticToken, Uids};
 use flyball_client::{ServiceTransport, Transport};
 use flyball_cloud::Cloud;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
+pub(crate) use door::READ_ONLY;
 pub use manager::RunningManager;
 
 use crate::audit::Entry;
@@ -28,27 +29,48 @@ const SERVICE_RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
 /// Requests of one scenario: all must be kept until they are read.
 const AUDIT_ENTRIES: usize = 1_000_000;
 
+/// Keys and certificates in a folder. They take longer to make than all else that a cluster needs, and nothing depends
+/// on which they are, so clusters that are there at the same time share them.
+pub struct Keys {
+    pki: Pki,
+    _folder: tempfile::TempDir,
+}
+
+impl Keys {
+    /// Those that somebody holds, or new ones.
+    pub fn shared() -> anyhow::Result<Arc<Self>> {
+        static SHARED: Mutex<Weak<Keys>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock();
+        if let Some(keys) = shared.upgrade() {
+            return Ok(keys);
+        }
+        let folder = tempfile::Builder::new().prefix("flyball-embedded-").tempdir();
+        let folder = folder.context("make a folder")?;
+        let keys = Arc::new(Self { pki: Pki::create(folder.path().join("pki"))?, _folder: folder });
+        *shared = Arc::downgrade(&keys);
+        Ok(keys)
+    }
+}
+
 /// The server with its users, keys and clock.
 pub struct Embedded {
     server: ApiServer,
     clock: Clock,
-    pki: Pki,
+    keys: Arc<Keys>,
     read: u64,
+    answers: Arc<door::Answers>,
     faults: Option<Arc<Faults>>,
     hole: Option<Arc<Hole>>,
     witness: Option<Arc<Witness>>,
     time_stands: bool,
-    _folder: tempfile::TempDir,
 }
 
 impl Embedded {
     /// A new cluster in which it is `start`. The same seed gives the same names and uids.
     pub fn start(start: Timestamp, seed: u64, features: &Features) -> anyhow::Result<Self> {
-        let folder =
-            tempfile::Builder::new().prefix("flyball-embedded-").tempdir().context("make a folder")?;
-        let pki = Pki::create(folder.path().join("pki"))?;
+        let keys = Keys::shared()?;
         let clock = Clock::starting_at(start);
-        let key = std::fs::read_to_string(pki.file("sa.key")).context("read the service account key")?;
+        let key = std::fs::read_to_string(keys.pki.file("sa.key")).context("read the service account key")?;
         let ranges: Result<Vec<_>, _> = SERVICE_RANGES.iter().map(|range| range.parse()).collect();
         let server = ApiServer::new(Options {
             feature_gates: features.open_gates(),
@@ -71,13 +93,13 @@ impl Embedded {
         Ok(Self {
             server,
             clock,
-            pki,
+            keys,
             read: 0,
+            answers: Arc::default(),
             faults: None,
             hole: None,
             witness: None,
             time_stands: false,
-            _folder: folder,
         })
     }
 
@@ -88,7 +110,8 @@ impl Embedded {
 
     /// The administrator's way in.
     pub fn door(&self) -> Arc<dyn Door> {
-        Arc::new(door::InProcess::new(self.transport(Some("admin-token"))))
+        let way = self.transport(Some("admin-token"));
+        Arc::new(door::InProcess::new(way, self.server.clone(), Arc::clone(&self.answers)))
     }
 
     /// A way in with the given token, or with whatever the requests bring.
@@ -108,13 +131,28 @@ impl Embedded {
     /// Restores the cluster to an earlier [`version`](Self::version), as from a snapshot of etcd; the API server is then
     /// a new one. Fails for a version that is no longer in the history.
     pub fn restore(&self, version: u64) -> anyhow::Result<()> {
-        self.server
-            .restore(version)
-            .map_err(|gone| anyhow::anyhow!("version {version} is gone, the oldest is {}", gone.oldest))
+        let restored = self.server.restore(version);
+        self.answers.restored();
+        restored.map_err(|gone| anyhow::anyhow!("version {version} is gone, the oldest is {}", gone.oldest))
     }
 
-    /// Puts faults between the server and controller managers that are started from now on.
+    /// Puts faults between the server and controller managers that are started from now on. A restore undoes only
+    /// what nobody but controllers can have seen.
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
+        let (server, answers, witness) =
+            (self.server.clone(), Arc::clone(&self.answers), self.witness.clone());
+        faults.restore_by(move |writes| {
+            let now = server.store().version();
+            let to = now.saturating_sub(writes).max(answers.seen());
+            if to >= now || server.restore(to).is_err() {
+                return false;
+            }
+            answers.restored();
+            if let Some(witness) = &witness {
+                witness.world().restored(to);
+            }
+            true
+        });
         self.faults = Some(faults);
     }
 
@@ -152,7 +190,7 @@ impl Embedded {
             Some(witness) => witness.over(way),
             None => way,
         };
-        let way: Arc<dyn Transport> = Arc::new(door::Distant::new(way));
+        let way: Arc<dyn Transport> = Arc::new(door::Distant::new(way, Arc::clone(&self.answers)));
         let way = match &self.hole {
             Some(hole) => hole.over(way),
             None => way,
@@ -168,12 +206,12 @@ impl Embedded {
         let (records, next) = self.server.audit().since(self.read);
         self.read = next;
         let ours = records.iter().filter(|record| record.user != "admin");
-        ours.filter_map(|record| Entry::parse(&Bytes::from(record.event().to_string()))).collect()
+        ours.map(|record| Entry::of(record)).collect()
     }
 
     /// Starts our controller manager in this process.
     pub fn start_manager(&self, controllers: &[String], flags: &[String]) -> anyhow::Result<RunningManager> {
-        manager::start(self, manager::Program::kube(&self.pki, controllers, flags))
+        manager::start(self, manager::Program::kube(&self.keys.pki, controllers, flags))
     }
 
     /// Starts our cloud-controller-manager in this process, for a cloud that may outlive it.

@@ -8,8 +8,8 @@ mod hole;
 mod requests;
 mod watches;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,9 +18,13 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, RngCore as _, SeedableRng};
+use serde::Deserialize;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 pub use hole::Hole;
+
+use crate::embedded::READ_ONLY;
 
 /// How likely each kind of fault is, between 0 and 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,10 +51,13 @@ pub struct Mix {
     pub crash: f64,
     /// A sync panics where it would write.
     pub panic: f64,
+    /// A write ends in a restore of the server to a state shortly before.
+    pub restore: f64,
 }
 
 /// A kind of fault, by which it can be asked for alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Requests are refused: not sent, 429, 500.
     Refused,
@@ -68,11 +75,13 @@ pub enum Kind {
     Crash,
     /// A sync panics.
     Panic,
+    /// The server goes back to an older state: what controllers wrote meanwhile is lost.
+    Restore,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Refused,
         Self::Lost,
         Self::Conflict,
@@ -81,6 +90,7 @@ impl Kind {
         Self::Stale,
         Self::Crash,
         Self::Panic,
+        Self::Restore,
     ];
 
     /// Its name on the command line.
@@ -94,6 +104,7 @@ impl Kind {
             Self::Stale => "stale",
             Self::Crash => "crash",
             Self::Panic => "panic",
+            Self::Restore => "restore",
         }
     }
 }
@@ -122,6 +133,7 @@ impl Mix {
         watch_lag: Duration::ZERO,
         crash: 0.0,
         panic: 0.0,
+        restore: 0.0,
     };
 
     /// The mix of a seed.
@@ -139,6 +151,7 @@ impl Mix {
             watch_lag: Duration::from_secs_f64(chance(3.0)),
             crash: 0.0,
             panic: 0.0,
+            restore: 0.0,
         }
     }
 
@@ -157,7 +170,26 @@ impl Mix {
             watch_lag: Duration::from_secs_f64(chance(Kind::Stale, 3.0)),
             crash: chance(Kind::Crash, 0.1),
             panic: chance(Kind::Panic, 0.1),
+            restore: chance(Kind::Restore, 0.1),
         }
+    }
+
+    /// The same without some kinds.
+    fn without(mut self, spared: &[Kind]) -> Self {
+        for kind in spared {
+            match kind {
+                Kind::Refused => (self.not_sent, self.throttled, self.server_error) = (0.0, 0.0, 0.0),
+                Kind::Lost => (self.lost_answer, self.lost_request) = (0.0, 0.0),
+                Kind::Conflict => self.conflict = 0.0,
+                Kind::Dropped => self.watch_cut = 0.0,
+                Kind::Duplicated => self.watch_replay = 0.0,
+                Kind::Stale => self.watch_lag = Duration::ZERO,
+                Kind::Crash => self.crash = 0.0,
+                Kind::Panic => self.panic = 0.0,
+                Kind::Restore => self.restore = 0.0,
+            }
+        }
+        self
     }
 
     /// The kinds that it has.
@@ -171,12 +203,13 @@ impl Mix {
             Kind::Stale => !self.watch_lag.is_zero(),
             Kind::Crash => self.crash > 0.0,
             Kind::Panic => self.panic > 0.0,
+            Kind::Restore => self.restore > 0.0,
         };
         Kind::ALL.into_iter().filter(has).collect()
     }
 }
 
-/// A controller manager dies this often at most, and as many syncs panic: in between it must get somewhere.
+/// So many deaths, panics and restores there are at most in one run: in between it must get somewhere.
 const DISASTERS: u32 = 6;
 /// Apart from the die of all others, so that a seed is the same world with and without them.
 const DISASTER: u64 = 0x5eed;
@@ -191,22 +224,30 @@ pub struct Faults {
     writes: AtomicU64,
     crash_after: Option<u64>,
     crashed: Notify,
+    restorer: OnceLock<Restorer>,
+    restored: Mutex<Option<Instant>>,
 }
 
+/// Takes the server back to before the last few writes of controllers, as many as it is told if nobody else has written or
+/// read since; false if that is not possible.
+type Restorer = Box<dyn Fn(u64) -> bool + Send + Sync>;
+/// So many writes are lost at most.
+const LOST_WRITES: u64 = 8;
+
 impl Faults {
-    /// The faults of a seed.
-    pub fn random(seed: u64) -> Arc<Self> {
+    /// The faults of a seed, without some kinds.
+    pub fn random(seed: u64, spared: &[Kind]) -> Arc<Self> {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut mix = Mix::random(&mut rng);
         let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
-        (mix.crash, mix.panic) = (chance(), chance());
-        Self::new(mix, rng, None)
+        (mix.crash, mix.panic, mix.restore) = (chance(), chance(), chance());
+        Self::new(mix.without(spared), rng, None)
     }
 
-    /// Faults of these kinds only, by a seed.
-    pub fn only(kinds: &[Kind], seed: u64) -> Arc<Self> {
-        Self::new(Mix::worst(kinds), StdRng::seed_from_u64(seed), None)
+    /// Faults of these kinds only, by a seed, and without those that are spared.
+    pub fn only(kinds: &[Kind], seed: u64, spared: &[Kind]) -> Arc<Self> {
+        Self::new(Mix::worst(kinds).without(spared), StdRng::seed_from_u64(seed), None)
     }
 
     /// No faults but one: the controller manager dies right after its n-th write, before it hears the answer.
@@ -225,7 +266,15 @@ impl Faults {
             writes: AtomicU64::new(0),
             crash_after,
             crashed: Notify::new(),
+            restorer: OnceLock::new(),
+            restored: Mutex::default(),
         })
+    }
+
+    /// Says how the server is restored; without it, it never is.
+    pub(crate) fn restore_by(&self, restorer: impl Fn(u64) -> bool + Send + Sync + 'static) {
+        // Whoever came first stays: a server has its faults to itself.
+        let _ = self.restorer.set(Box::new(restorer));
     }
 
     /// From now on everything works.
@@ -264,9 +313,14 @@ impl Faults {
         Arc::new(Faulty { faults: self.clone(), inner })
     }
 
+    /// Whether faults happen now: not before what is restored has been looked at.
+    fn are_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed) && self.restored.lock().is_none_or(|at| at.elapsed() > READ_ONLY)
+    }
+
     /// Rolls the die.
     fn strikes(&self, chance: f64) -> bool {
-        chance > 0.0 && self.on.load(Ordering::Relaxed) && self.rng.lock().random_bool(chance.min(1.0))
+        chance > 0.0 && self.are_on() && self.rng.lock().random_bool(chance.min(1.0))
     }
 
     /// Rolls the die for a request, and remembers a strike.
@@ -278,7 +332,7 @@ impl Faults {
 
     /// How late the next event of a watch is.
     fn lag(&self) -> Duration {
-        match self.on.load(Ordering::Relaxed) && !self.mix.watch_lag.is_zero() {
+        match self.are_on() && !self.mix.watch_lag.is_zero() {
             true => self.mix.watch_lag.mul_f64(self.rng.lock().random_range(0.0..1.0)),
             false => Duration::ZERO,
         }
@@ -286,7 +340,7 @@ impl Faults {
 
     /// Rolls the die for what must not happen too often.
     fn is_disaster(&self, chance: f64) -> bool {
-        if chance == 0.0 || !self.on.load(Ordering::Relaxed) {
+        if chance == 0.0 || !self.are_on() {
             return false;
         }
         let (rng, left) = &mut *self.disasters.lock();
@@ -294,6 +348,20 @@ impl Faults {
         *left -= u32::from(strikes);
         self.struck.fetch_or(strikes, Ordering::Relaxed);
         strikes
+    }
+
+    /// Rolls the die after a write, and restores the server if it says so.
+    fn restores(&self) -> bool {
+        let Some(restore) = self.restorer.get() else { return false };
+        if !self.is_disaster(self.mix.restore) {
+            return false;
+        }
+        let writes = self.disasters.lock().0.random_range(1..=LOST_WRITES);
+        let restored = restore(writes);
+        if restored {
+            self.restored.lock().replace(Instant::now());
+        }
+        restored
     }
 
     /// Counts a write that was done; true when the controller manager dies of it.

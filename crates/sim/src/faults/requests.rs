@@ -50,6 +50,9 @@ pub(super) async fn send(
     if done && !is_event && faults.wrote() {
         std::future::pending::<()>().await;
     }
+    if done && !is_event && faults.restores() {
+        return Err(TransportError::Lost("a fault: the server was restored".into()));
+    }
     if faults.strikes_request(mix.lost_answer) {
         return Err(TransportError::Lost("a fault: the answer was lost".into()));
     }

@@ -66,10 +66,17 @@ impl InProcess {
         starts: usize,
     ) -> anyhow::Result<Self> {
         let mut new = Self::start(features).await?;
-        new.cluster.put_faults(faults.clone());
         let witness = new.cluster.put_witness();
+        new.cluster.put_faults(faults.clone());
         new.ordeal = Some(Ordeal { faults, witness, starts_left: starts });
         Ok(new)
+    }
+
+    /// Judges the cluster once it is at rest, for these controllers.
+    pub fn judge_rest(&self, controllers: &[String]) {
+        if let Some(ordeal) = &self.ordeal {
+            ordeal.witness.judge_rest(controllers);
+        }
     }
 
     /// What the controllers have done under faults, and which rules they have broken.

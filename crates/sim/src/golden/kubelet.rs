@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
-use super::duty::duty;
+use super::duty::{Duty, duty};
 use super::stage::Stage;
 use super::steps::arguments::Kubelet as Mode;
 use super::text::matches_labels;
@@ -29,14 +29,22 @@ impl Kubelet {
         let mode = Arc::new(tokio::sync::Mutex::new(Mode::default()));
         let shared = Arc::clone(&mode);
         let task = tokio::spawn(async move {
+            let mut idle = None;
             loop {
                 {
                     let mode = shared.lock().await;
-                    if mode.on
-                        && let Err(error) = tick(&stage, &mode).await
-                        && !matches!(error.code(), Some(404 | 409))
-                    {
-                        tracing::warn!(%error, "the simulated kubelet failed");
+                    let present = stage.api.state().map(|state| (state, mode.clone()));
+                    if mode.on && (present.is_none() || present != idle) {
+                        idle = match tick(&stage, &mode).await {
+                            Ok(false) => present,
+                            Ok(true) => None,
+                            Err(error) => {
+                                if !matches!(error.code(), Some(404 | 409)) {
+                                    tracing::warn!(%error, "the simulated kubelet failed");
+                                }
+                                None
+                            }
+                        };
                     }
                 }
                 tokio::time::sleep(TICK).await;
@@ -57,15 +65,18 @@ impl Drop for Kubelet {
     }
 }
 
-async fn tick(stage: &Stage, mode: &Mode) -> Result<(), Error> {
+/// Does what is to be done for each pod; false if there was nothing.
+async fn tick(stage: &Stage, mode: &Mode) -> Result<bool, Error> {
+    let mut acted = false;
     for mut pod in stage.api.list_named("pods", Some(&stage.namespace), None).await? {
         if mode.except.as_ref().is_some_and(|except| matches_labels(except, &pod["metadata"]["labels"])) {
             continue;
         }
         let duty = duty(&pod, mode.hold_delete);
+        acted |= duty != Duty::Nothing;
         stage.perform(&mut pod, duty, &mode.nodes).await?;
     }
-    Ok(())
+    Ok(acted)
 }
 
 /// Keeps nodes alive.

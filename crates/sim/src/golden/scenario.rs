@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::yaml;
+use crate::faults::Kind;
 use crate::features::Features;
 
 /// Why a scenario file cannot be run.
@@ -73,6 +74,9 @@ pub struct Scenario {
     /// Whether the namespace exists before the controller manager starts.
     #[serde(default)]
     pub start_after: bool,
+    /// Faults that the simulator leaves out, as the scenario cannot be played under them.
+    #[serde(default)]
+    pub spared_faults: Vec<Kind>,
     #[serde(rename = "steps", deserialize_with = "steps")]
     /// What happens.
     pub steps: Vec<Step>,

@@ -5,45 +5,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::values::{ensure, is_deleting, items, manager, name, text, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "replicaset-controller",
-        says: "never more pods than ever wanted",
-        check: replicaset_size,
-    },
-    Rule {
-        controller: "replicationcontroller-controller",
-        says: "never more pods than ever wanted",
-        check: replication_size,
-    },
-    Rule { controller: "statefulset-controller", says: "only ordinals that were wanted", check: ordinals },
-    Rule {
-        controller: "statefulset-controller",
-        says: "a pod comes after its claims",
-        check: claims_come_first,
-    },
-    Rule {
-        controller: "daemonset-controller",
-        says: "one pod on a node, or two while surging",
-        check: one_on_a_node,
-    },
-    Rule {
-        controller: "deployment-controller",
-        says: "never more than desired and surge",
-        check: deployment_size,
-    },
-    Rule {
-        controller: "deployment-controller",
-        says: "only empty ReplicaSets are deleted",
-        check: only_empty_sets,
-    },
-    Rule {
-        controller: "horizontal-pod-autoscaler-controller",
-        says: "a size between the smallest and the largest",
-        check: within_limits,
-    },
+    rule("replicaset-controller",                "never more pods than ever wanted",            replicaset_size),
+    rule("replicationcontroller-controller",     "never more pods than ever wanted",            replication_size),
+    rule("statefulset-controller",               "only ordinals that were wanted",              ordinals),
+    rule("statefulset-controller",               "a pod comes after its claims",                claims_come_first),
+    rule("daemonset-controller",                 "one pod on a node, or two while surging",     one_on_a_node),
+    rule("deployment-controller",                "never more than desired and surge",           deployment_size),
+    rule("deployment-controller",                "only empty ReplicaSets are deleted",          only_empty_sets),
+    rule("horizontal-pod-autoscaler-controller", "a size between the smallest and the largest", within_limits),
 ];
 
 fn number(value: &Value, otherwise: i64) -> i64 {

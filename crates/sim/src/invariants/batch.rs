@@ -6,29 +6,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::values::{condition, ensure, has_condition, is_deleting, items, manager, text, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "job-controller",
-        says: "never more pods than could ever run at once",
-        check: parallelism,
-    },
-    Rule { controller: "job-controller", says: "one live pod per index", check: indexes },
-    Rule { controller: "job-controller", says: "what was counted stays counted", check: counted },
-    Rule { controller: "job-controller", says: "a pod is freed once it is counted", check: freed },
-    Rule {
-        controller: "cronjob-controller",
-        says: "none beside another, if that is forbidden",
-        check: forbidden,
-    },
-    Rule { controller: "cronjob-controller", says: "times never move back", check: times },
-    Rule { controller: "cronjob-controller", says: "no Job before its time", check: in_time },
-    Rule {
-        controller: "ttl-after-finished-controller",
-        says: "only Jobs that have ended, and after their time",
-        check: outlived,
-    },
+    rule("job-controller",                "never more pods than could ever run at once",     parallelism),
+    rule("job-controller",                "one live pod per index",                          indexes),
+    rule("job-controller",                "what was counted stays counted",                  counted),
+    rule("job-controller",                "a pod is freed once it is counted",               freed),
+    rule("cronjob-controller",            "none beside another, if that is forbidden",       forbidden),
+    rule("cronjob-controller",            "times never move back",                           times),
+    rule("cronjob-controller",            "no Job before its time",                          in_time),
+    rule("ttl-after-finished-controller", "only Jobs that have ended, and after their time", outlived),
 ];
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";

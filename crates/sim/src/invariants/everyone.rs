@@ -3,27 +3,16 @@
 use serde_json::Value;
 
 use super::values::{ensure, finalizers, is_deleting, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
 /// The rules; a violation is told of whoever made the write.
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule { controller: "", says: "a delete names the object that it means", check: delete_names_its_object },
-    Rule {
-        controller: "",
-        says: "an update names the state that it was made from",
-        check: update_names_its_state,
-    },
-    Rule {
-        controller: "",
-        says: "what was observed never moves back, nor ahead of what there is",
-        check: observed,
-    },
-    Rule { controller: "", says: "nobody takes the finalizer of another away", check: own_finalizers },
-    Rule {
-        controller: "",
-        says: "what is created is wanted by an owner that exists or existed",
-        check: owners,
-    },
+    rule("", "a delete names the object that it means",                        delete_names_its_object),
+    rule("", "an update names the state that it was made from",                update_names_its_state),
+    rule("", "what was observed never moves back, nor ahead of what there is", observed),
+    rule("", "nobody takes the finalizer of another away",                     own_finalizers),
+    rule("", "what is created is wanted by an owner that exists or existed",   owners),
 ];
 
 /// Without the uid, a delete that comes late hits whoever has the name by then.
@@ -31,10 +20,8 @@ fn delete_names_its_object(_: &World, write: &Write) -> Result<(), String> {
     let preconditions = &write.body["preconditions"];
     let is_named = preconditions["uid"] == write.before["metadata"]["uid"]
         || preconditions["resourceVersion"].is_string();
-    // Contents of namespaces go by name, whoever has it: nothing else can come there any more. Storage versions go as
-    // upstream deletes them, by name: an API server that is told so publishes its own again.
-    let may_do_without =
-        matches!(write.account.as_str(), "namespace-controller" | "storage-version-garbage-collector");
+    // Contents of namespaces go by name, whoever has it: nothing else can come there any more.
+    let may_do_without = write.account == "namespace-controller";
     ensure(write.verb != "delete" || is_named || may_do_without, || format!("sent {}", write.body))
 }
 

@@ -4,65 +4,22 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::values::{ensure, has_condition, items, text, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "serviceaccount-controller",
-        says: "only the default account",
-        check: default_account,
-    },
-    Rule {
-        controller: "serviceaccount-token-controller",
-        says: "no token of an account that lives is deleted",
-        check: token_in_use,
-    },
-    Rule {
-        controller: "serviceaccount-token-controller",
-        says: "a token is for an account that there was",
-        check: token_of_account,
-    },
-    Rule {
-        controller: "legacy-serviceaccount-token-cleaner-controller",
-        says: "only tokens that were invalid before",
-        check: invalid_first,
-    },
-    Rule {
-        controller: "root-ca-certificate-publisher-controller",
-        says: "only its own ConfigMaps",
-        check: root_ca,
-    },
-    Rule {
-        controller: "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-        says: "only bundles of its signer",
-        check: bundles,
-    },
-    Rule {
-        controller: "certificatesigningrequest-signing-controller",
-        says: "only what was approved, and once",
-        check: signed,
-    },
-    Rule {
-        controller: "certificatesigningrequest-approving-controller",
-        says: "only kubelets' requests, for ever",
-        check: approved,
-    },
-    Rule {
-        controller: "certificatesigningrequest-cleaner-controller",
-        says: "nothing that is fresh",
-        check: stale_requests,
-    },
-    Rule {
-        controller: "podcertificaterequest-cleaner-controller",
-        says: "nothing that is fresh",
-        check: stale_pod_requests,
-    },
-    Rule {
-        controller: "bootstrap-signer-controller",
-        says: "only signatures in cluster-info",
-        check: signatures,
-    },
-    Rule { controller: "token-cleaner-controller", says: "only tokens that have expired", check: expired },
+    rule("serviceaccount-controller",                                      "only the default account",                     default_account),
+    rule("serviceaccount-token-controller",                                "no token of an account that lives is deleted", token_in_use),
+    rule("serviceaccount-token-controller",                                "a token is for an account that there was",     token_of_account),
+    rule("legacy-serviceaccount-token-cleaner-controller",                 "only tokens that were invalid before",         invalid_first),
+    rule("root-ca-certificate-publisher-controller",                       "only its own ConfigMaps",                      root_ca),
+    rule("kube-apiserver-serving-clustertrustbundle-publisher-controller", "only bundles of its signer",                   bundles),
+    rule("certificatesigningrequest-signing-controller",                   "only what was approved, and once",             signed),
+    rule("certificatesigningrequest-approving-controller",                 "only kubelets' requests, for ever",            approved),
+    rule("certificatesigningrequest-cleaner-controller",                   "nothing that is fresh",                        stale_requests),
+    rule("podcertificaterequest-cleaner-controller",                       "nothing that is fresh",                        stale_pod_requests),
+    rule("bootstrap-signer-controller",                                    "only signatures in cluster-info",              signatures),
+    rule("token-cleaner-controller",                                       "only tokens that have expired",                expired),
 ];
 
 const GROUP: &str = "certificates.k8s.io";

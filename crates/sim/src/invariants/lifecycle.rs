@@ -7,40 +7,17 @@ use flyball_lifecycle::gc::invariants::may_be_collected;
 use serde_json::Value;
 
 use super::values::{ensure, has_ended, is_deleting, items, text};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "garbage-collector-controller",
-        says: "nothing goes that has an owner which lives",
-        check: collected,
-    },
-    Rule {
-        controller: "namespace-controller",
-        says: "only in a namespace that is going",
-        check: in_going_namespace,
-    },
-    Rule { controller: "namespace-controller", says: "a namespace goes when it is empty", check: empty },
-    Rule {
-        controller: "pod-garbage-collector-controller",
-        says: "only pods that nobody runs",
-        check: nobody_runs,
-    },
-    Rule {
-        controller: "podgroup-protection-controller",
-        says: "a group stays while pods of it are there",
-        check: group_in_use,
-    },
-    Rule {
-        controller: "storageversion-garbage-collector-controller",
-        says: "servers that live keep their entries",
-        check: living_servers,
-    },
-    Rule {
-        controller: "storage-version-migrator-controller",
-        says: "objects are stored again as they are",
-        check: as_they_are,
-    },
+    rule("garbage-collector-controller",                "nothing goes that has an owner which lives", collected),
+    rule("namespace-controller",                        "only in a namespace that is going",          in_going_namespace),
+    rule("namespace-controller",                        "a namespace goes when it is empty",          empty),
+    rule("pod-garbage-collector-controller",            "only pods that nobody runs",                 nobody_runs),
+    rule("podgroup-protection-controller",              "a group stays while pods of it are there",   group_in_use),
+    rule("storageversion-garbage-collector-controller", "servers that live keep their entries",       living_servers),
+    rule("storage-version-migrator-controller",         "objects are stored again as they are",       as_they_are),
 ];
 
 fn collected(world: &World, write: &Write) -> Result<(), String> {

@@ -14,6 +14,7 @@ mod network;
 mod node;
 mod policy;
 mod resource;
+mod rest;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,14 @@ pub struct Rule {
     pub says: &'static str,
     /// Looks at a write and the state after it; an error says what is wrong.
     pub check: fn(&World, &Write) -> Result<(), String>,
+}
+
+const fn rule(
+    controller: &'static str,
+    says: &'static str,
+    check: fn(&World, &Write) -> Result<(), String>,
+) -> Rule {
+    Rule { controller, says, check }
 }
 
 /// The rules of single controllers.

@@ -8,29 +8,14 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::values::{ensure, is_deleting, items, name, selects, text};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "endpoints-controller",
-        says: "only addresses of pods of the Service",
-        check: endpoints,
-    },
-    Rule {
-        controller: "endpointslice-controller",
-        says: "only pods of the Service, each once",
-        check: slices,
-    },
-    Rule {
-        controller: "endpointslice-mirroring-controller",
-        says: "only addresses that the Endpoints name",
-        check: mirrored,
-    },
-    Rule {
-        controller: "service-cidr-controller",
-        says: "a range stays while only it has an address",
-        check: ranges,
-    },
+    rule("endpoints-controller",               "only addresses of pods of the Service",      endpoints),
+    rule("endpointslice-controller",           "only pods of the Service, each once",        slices),
+    rule("endpointslice-mirroring-controller", "only addresses that the Endpoints name",     mirrored),
+    rule("service-cidr-controller",            "a range stays while only it has an address", ranges),
 ];
 
 /// Whether a Service has ever chosen a pod, and the pod has ever had an address.

@@ -6,27 +6,16 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::values::{condition, ensure, items, name, text, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule { controller: "node-ipam-controller", says: "no address is given to two nodes", check: ranges },
-    Rule { controller: "node-ipam-controller", says: "a node keeps its ranges", check: kept },
-    Rule {
-        controller: "node-lifecycle-controller",
-        says: "nobody is driven from a node that was always ready",
-        check: driven,
-    },
-    Rule {
-        controller: "node-lifecycle-controller",
-        says: "never both not ready and lost",
-        check: one_reason,
-    },
-    Rule {
-        controller: "taint-eviction-controller",
-        says: "only pods that do not bear a taint",
-        check: evicted,
-    },
-    Rule { controller: "ttl-controller", says: "nothing but its annotation", check: only_annotation },
+    rule("node-ipam-controller",      "no address is given to two nodes",                   ranges),
+    rule("node-ipam-controller",      "a node keeps its ranges",                            kept),
+    rule("node-lifecycle-controller", "nobody is driven from a node that was always ready", driven),
+    rule("node-lifecycle-controller", "never both not ready and lost",                      one_reason),
+    rule("taint-eviction-controller", "only pods that do not bear a taint",                 evicted),
+    rule("ttl-controller",            "nothing but its annotation",                         only_annotation),
 ];
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";

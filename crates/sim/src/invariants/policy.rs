@@ -3,39 +3,16 @@
 use serde_json::Value;
 
 use super::values::{ensure, items, text};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "disruption-controller",
-        says: "who may go leaves as many as must stay",
-        check: budget,
-    },
-    Rule {
-        controller: "disruption-controller",
-        says: "the condition says what the number says",
-        check: condition,
-    },
-    Rule {
-        controller: "resourcequota-controller",
-        says: "limits in force are those that are asked for",
-        check: limits,
-    },
-    Rule {
-        controller: "resourcequota-controller",
-        says: "only what is limited is counted, from zero",
-        check: used,
-    },
-    Rule {
-        controller: "clusterrole-aggregation-controller",
-        says: "only roles that gather others, and only rules that a role has",
-        check: gathered,
-    },
-    Rule {
-        controller: "validatingadmissionpolicy-status-controller",
-        says: "nothing but the status, and of this generation",
-        check: policy,
-    },
+    rule("disruption-controller",                       "who may go leaves as many as must stay",                        budget),
+    rule("disruption-controller",                       "the condition says what the number says",                       condition),
+    rule("resourcequota-controller",                    "limits in force are those that are asked for",                  limits),
+    rule("resourcequota-controller",                    "only what is limited is counted, from zero",                    used),
+    rule("clusterrole-aggregation-controller",          "only roles that gather others, and only rules that a role has", gathered),
+    rule("validatingadmissionpolicy-status-controller", "nothing but the status, and of this generation",                policy),
 ];
 
 fn budget(_: &World, write: &Write) -> Result<(), String> {

@@ -5,35 +5,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::values::{ensure, has_ended, is_deleting, items, manager, text, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "resourceclaim-controller",
-        says: "reserved for whoever runs or will",
-        check: reserved,
-    },
-    Rule {
-        controller: "resourceclaim-controller",
-        says: "a claim stays while its pod runs",
-        check: owner_is_done,
-    },
-    Rule {
-        controller: "resourceclaim-controller",
-        says: "one claim for each entry of a pod",
-        check: one_each,
-    },
-    Rule {
-        controller: "resourceclaim-controller",
-        says: "devices are given back before the protection",
-        check: free_first,
-    },
-    Rule { controller: "resourcepoolstatusrequest-controller", says: "one answer", check: one_answer },
-    Rule {
-        controller: "device-taint-eviction-controller",
-        says: "only pods with devices",
-        check: has_devices,
-    },
+    rule("resourceclaim-controller",             "reserved for whoever runs or will",            reserved),
+    rule("resourceclaim-controller",             "a claim stays while its pod runs",             owner_is_done),
+    rule("resourceclaim-controller",             "one claim for each entry of a pod",            one_each),
+    rule("resourceclaim-controller",             "devices are given back before the protection", free_first),
+    rule("resourcepoolstatusrequest-controller", "one answer",                                   one_answer),
+    rule("device-taint-eviction-controller",     "only pods with devices",                       has_devices),
 ];
 
 const GROUP: &str = "resource.k8s.io";

@@ -3,55 +3,30 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use flyball_api::Quantity;
+use flyball_api::{Node, PersistentVolume, PersistentVolumeClaim, Quantity, VolumeAttachment};
+use flyball_storage::attach_detach::invariants;
+use flyball_storage::binder::invariants as binder;
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::values::{ensure, has_ended, is_deleting, items, manager, name, text, uid};
-use super::{Rule, World, Write};
+use super::{Rule, World, Write, rule};
 
+#[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    Rule {
-        controller: "persistentvolume-binder-controller",
-        says: "a claim is bound to a volume that is promised to it",
-        check: promised,
-    },
-    Rule {
-        controller: "persistentvolume-binder-controller",
-        says: "a volume has one claim, and a claim one volume",
-        check: one_to_one,
-    },
-    Rule {
-        controller: "persistentvolume-binder-controller",
-        says: "no volume goes while its claim is there",
-        check: claim_is_gone,
-    },
-    Rule {
-        controller: "persistentvolume-attach-detach-controller",
-        says: "one attachment for a volume and a node",
-        check: attached_once,
-    },
-    Rule { controller: "persistentvolume-expander-controller", says: "nothing shrinks", check: grows },
-    Rule {
-        controller: "persistentvolumeclaim-protection-controller",
-        says: "a claim stays while a pod has it",
-        check: claim_in_use,
-    },
-    Rule {
-        controller: "persistentvolume-protection-controller",
-        says: "a volume stays while it is bound",
-        check: volume_in_use,
-    },
-    Rule {
-        controller: "volumeattributesclass-protection-controller",
-        says: "a class stays while it is used",
-        check: class_in_use,
-    },
-    Rule {
-        controller: "ephemeral-volume-controller",
-        says: "a claim belongs to the pod that it is for",
-        check: made_for_pod,
-    },
-    Rule { controller: "selinux-warning-controller", says: "nothing but events", check: nothing },
+    rule("persistentvolume-binder-controller",          "a claim is bound to a volume that is promised to it", promised),
+    rule("persistentvolume-binder-controller",          "a volume has one claim, and a claim one volume",      one_to_one),
+    rule("persistentvolume-binder-controller",          "no volume goes while its claim is there",             claim_is_gone),
+    rule("persistentvolume-binder-controller",          "what is bound fits together",                         fits),
+    rule("persistentvolume-attach-detach-controller",   "one attachment for a volume and a node",              attached_once),
+    rule("persistentvolume-attach-detach-controller",   "an exclusive disk is on one node",                    one_node_each),
+    rule("persistentvolume-expander-controller",        "nothing shrinks",                                     grows),
+    rule("persistentvolumeclaim-protection-controller", "a claim stays while a pod has it",                    claim_in_use),
+    rule("persistentvolume-protection-controller",      "a volume stays while it is bound",                    volume_in_use),
+    rule("volumeattributesclass-protection-controller", "a class stays while it is used",                      class_in_use),
+    rule("ephemeral-volume-controller",                 "a claim belongs to the pod that it is for",           made_for_pod),
+    rule("selinux-warning-controller",                  "nothing but events",                                  nothing),
 ];
 
 const VOLUMES: &str = "persistentvolumes";
@@ -111,6 +86,39 @@ fn attached_once(world: &World, write: &Write) -> Result<(), String> {
     let same =
         world.list(GROUP, "volumeattachments", None).iter().filter(|other| place(other) == own).count();
     ensure(same == 1, || format!("{same} for {own:?}"))
+}
+
+fn one_node_each(world: &World, write: &Write) -> Result<(), String> {
+    if !write.creates("storage.k8s.io", "volumeattachments") && !write.changes("", "nodes") {
+        return Ok(());
+    }
+    let volumes: Vec<PersistentVolume> = read(&world.list("", VOLUMES, None));
+    let attachments: Vec<VolumeAttachment> = read(&world.list("storage.k8s.io", "volumeattachments", None));
+    let nodes: Vec<Node> = read(&world.list("", "nodes", None));
+    invariants::one_node_each(&volumes, &attachments, &nodes)
+}
+
+fn read<T: DeserializeOwned>(objects: &[Arc<Value>]) -> Vec<T> {
+    objects.iter().filter_map(|object| T::deserialize(&**object).ok()).collect()
+}
+
+/// A claim that was just bound must fit to a state that its volume has had.
+fn fits(world: &World, write: &Write) -> Result<(), String> {
+    let is_bound = |claim: &Value| claim["status"]["phase"] == "Bound";
+    if !write.changes("", CLAIMS) || is_bound(&write.before) || !is_bound(&write.after) {
+        return Ok(());
+    }
+    let claim = PersistentVolumeClaim::deserialize(&*write.after).map_err(|error| error.to_string())?;
+    let states: Vec<PersistentVolume> = read(&world.versions_named("", VOLUMES, "", &claim.spec.volume_name));
+    let claims = [Arc::new(claim)];
+    let mut wrong = vec!["its volume was never there".to_owned()];
+    for state in states {
+        wrong = binder::broken(&claims, &[Arc::new(state)]);
+        if wrong.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(wrong.join("; "))
 }
 
 fn grows(_: &World, write: &Write) -> Result<(), String> {

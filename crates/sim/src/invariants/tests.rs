@@ -1,13 +1,17 @@
-//! Every controller has a rule; and rules can be broken.
+//! Every controller has a rule, and every rule can be broken: the files in `planted/` hold one write for each rule that
+//! breaks it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use flyball_apiserver::store::{Facets, Key, ShelfId, Write as Put};
 use flyball_apiserver::{ApiServer, Options};
 use flyball_manager::table::CONTROLLERS;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::witness::account;
-use super::{WITHOUT, Witness, Write, rules};
+use super::{WITHOUT, Witness, Write, everyone, rules};
 
 #[test]
 fn every_controller_of_the_table_has_a_rule_or_a_reason() {
@@ -26,69 +30,170 @@ fn every_controller_of_the_table_has_a_rule_or_a_reason() {
     }
 }
 
-/// The rules that a write breaks on an empty server.
-fn broken(controller: &str, write: Write) -> Vec<&'static str> {
-    let witness = Witness::at(ApiServer::new(Options::default()).unwrap());
-    witness.judge(&Write { account: account(controller).to_owned(), ..write });
-    witness.tally().violations.iter().map(|broken| broken.rule).collect()
+/// A write that breaks a rule. Objects are called `a` in the namespace `n` if they do not say otherwise, and their uid is
+/// their name; `owner: x` is short for a reference to a controller.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Planted {
+    breaks: String,
+    by: String,
+    /// Objects by `group/plural`.
+    #[serde(default)]
+    there: BTreeMap<String, Vec<Value>>,
+    /// The uids of what the controller has made.
+    #[serde(default)]
+    made: Vec<String>,
+    /// `verb group/plural`, or `verb group/plural/subresource`.
+    write: String,
+    #[serde(default)]
+    before: Option<Value>,
+    #[serde(default)]
+    after: Option<Value>,
+    #[serde(default)]
+    body: Option<Value>,
 }
 
-fn write(verb: &'static str, group: &str, resource: &str, before: Value, after: Value) -> Write {
-    let known = if before.is_null() { &after } else { &before };
-    let text = |field: &str| known["metadata"][field].as_str().unwrap_or_default().to_owned();
-    let (namespace, name) = (text("namespace"), text("name"));
-    let body =
-        json!({"metadata": {"resourceVersion": "1"}, "preconditions": {"uid": before["metadata"]["uid"]}});
-    Write {
-        verb,
-        group: group.to_owned(),
-        resource: resource.to_owned(),
-        namespace,
-        name,
-        body,
-        before: Arc::new(before),
-        after: Arc::new(after),
-        ..Write::default()
+fn object(mut short: Value) -> Value {
+    let name = short["metadata"]["name"].as_str().unwrap_or("a").to_owned();
+    let defaults = [("name", name.clone()), ("uid", name), ("namespace", "n".to_owned())];
+    if !short["metadata"].is_object() {
+        short["metadata"] = json!({});
     }
+    let owner = short.as_object_mut().unwrap().remove("owner");
+    let metadata = short["metadata"].as_object_mut().unwrap();
+    for (field, value) in defaults {
+        metadata.entry(field).or_insert(value.into());
+    }
+    if let Some(owner) = owner {
+        metadata.insert("ownerReferences".into(), json!([{"controller": true, "name": owner, "uid": owner}]));
+    }
+    short
+}
+
+fn put(server: &ApiServer, shelf: &ShelfId, object: &Value) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let key = Key::new(text("namespace"), text("name"));
+    let present = server.store().get(shelf, &key).map(|entry| entry.version);
+    server.store().commit(shelf, &key, present, Put::Put(object.clone(), Facets::default())).unwrap();
+}
+
+impl Planted {
+    /// The rules that the write breaks.
+    fn broken(&self) -> Vec<&'static str> {
+        let server = ApiServer::new(Options::default()).unwrap();
+        let witness = Witness::at(server.clone());
+        let shelf = |place: &str| {
+            let (group, plural) = place.split_once('/').unwrap();
+            ShelfId::new(group, plural)
+        };
+        for (place, objects) in &self.there {
+            objects.iter().for_each(|short| put(&server, &shelf(place), &object(short.clone())));
+        }
+        let account = account(&self.by);
+        for uid in &self.made {
+            let after = Arc::new(json!({"metadata": {"uid": uid}}));
+            witness.world().note(&Write {
+                account: account.into(),
+                verb: "create",
+                after,
+                ..Write::default()
+            });
+        }
+        let (verb, place) = self.write.split_once(' ').unwrap();
+        let verbs = ["create", "update", "patch", "delete"];
+        let mut parts = place.split('/');
+        let (group, plural) = (parts.next().unwrap(), parts.next().unwrap());
+        let [before, after] = [&self.before, &self.after].map(|short| short.clone().map(object));
+        for state in [&before, &after].into_iter().flatten() {
+            put(&server, &ShelfId::new(group, plural), state);
+        }
+        let known = before.as_ref().or(after.as_ref()).unwrap().clone();
+        let named = || {
+            let preconditions = json!({"uid": known["metadata"]["uid"]});
+            json!({"metadata": {"resourceVersion": "1"}, "preconditions": preconditions})
+        };
+        let text = |field: &str| known["metadata"][field].as_str().unwrap_or_default().to_owned();
+        witness.judge(&Write {
+            account: account.to_owned(),
+            verb: verbs.into_iter().find(|known| *known == verb).unwrap(),
+            group: group.to_owned(),
+            resource: plural.to_owned(),
+            subresource: parts.next().unwrap_or_default().to_owned(),
+            namespace: text("namespace"),
+            name: text("name"),
+            body: self.body.clone().unwrap_or_else(named),
+            before: Arc::new(before.unwrap_or_default()),
+            after: Arc::new(after.unwrap_or_default()),
+        });
+        let broken = witness.tally().violations;
+        let own = |rule: &str| everyone::RULES.iter().any(|common| common.says == rule);
+        broken.iter().filter(|it| it.controller == self.by || own(it.rule)).map(|it| it.rule).collect()
+    }
+}
+
+fn read(file: &str) -> Vec<Planted> {
+    serde_yaml::from_str(file).unwrap()
+}
+
+/// Every rule of a family is broken by what is planted for it.
+fn breaks_all(file: &str, family: &[super::Rule]) {
+    let mut open: BTreeSet<(&str, &str)> = family.iter().map(|rule| (rule.controller, rule.says)).collect();
+    for planted in read(file) {
+        let found = planted.broken();
+        assert!(
+            found.contains(&planted.breaks.as_str()),
+            "{}: broke {found:?}, not {}",
+            planted.by,
+            planted.breaks
+        );
+        open.retain(|(controller, says)| {
+            *says != planted.breaks || !controller.is_empty() && *controller != planted.by
+        });
+    }
+    assert!(open.is_empty(), "nothing breaks {open:?}");
+}
+
+macro_rules! families {
+    ($($family:ident),*) => { $(
+        #[test]
+        fn $family() {
+            breaks_all(include_str!(concat!("planted/", stringify!($family), ".yaml")), super::super::$family::RULES);
+        }
+    )* };
+}
+
+mod every_rule_can_be_broken {
+    use super::breaks_all;
+
+    families!(apps, batch, everyone, identity, lifecycle, network, node, policy, resource, storage);
 }
 
 #[test]
-fn a_write_that_breaks_a_rule_is_told() {
-    let object = |more: Value| {
-        let mut object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u"}});
-        object.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-        object
+fn a_write_that_changes_nothing_breaks_no_rule() {
+    let write =
+        "{breaks: '', by: resourcequota-controller, write: update /resourcequotas, before: {}, after: {}}";
+    assert_eq!(serde_yaml::from_str::<Planted>(write).unwrap().broken(), Vec::<&str>::new());
+}
+
+#[test]
+fn at_rest_numbers_must_be_those_of_what_exists() {
+    let server = ApiServer::new(Options::default()).unwrap();
+    let witness = Witness::at(server.clone());
+    let told = |quota: u64, budget: u64| {
+        let hard = json!({"pods": "9"});
+        let quota = json!({"spec": {"hard": hard}, "status": {"used": {"pods": quota.to_string()}}});
+        put(&server, &ShelfId::new("", "resourcequotas"), &object(quota));
+        let spec = json!({"selector": {"matchLabels": {"app": "x"}}});
+        let budget = json!({"spec": spec, "status": {"currentHealthy": budget}});
+        put(&server, &ShelfId::new("policy", "poddisruptionbudgets"), &object(budget));
+        let all = ["resourcequota-controller", "disruption-controller"].map(str::to_owned);
+        let broken = super::rest::broken(witness.world(), &all);
+        broken.iter().map(|broken| broken.controller).collect::<Vec<_>>()
     };
-    let kept = |finalizer: &str, status: Value| json!({"metadata": {"name": "a", "uid": "u", "finalizers": [finalizer]}, "status": status});
-    let job = |failed: i64| object(json!({"status": {"failed": failed}}));
-    let node = |range: &str| object(json!({"spec": {"podCIDRs": [range]}}));
-    let size = |storage: &str| object(json!({"spec": {"capacity": {"storage": storage}}}));
-    let plain = || object(json!({}));
-    let nothing = Value::Null;
-    #[rustfmt::skip]
-    let table: Vec<(&str, Write, &str)> = vec![
-        ("replicaset-controller",         write("create", "", "pods", nothing.clone(), plain()),                         "never more pods than ever wanted"),
-        ("job-controller",                write("update", "batch", "jobs", job(3), job(2)),                              "what was counted stays counted"),
-        ("cronjob-controller",            write("create", "batch", "jobs", nothing.clone(), plain()),                    "none beside another, if that is forbidden"),
-        ("statefulset-controller",        write("create", "", "pods", nothing.clone(), plain()),                         "only ordinals that were wanted"),
-        ("deployment-controller",         write("delete", "apps", "replicasets", object(json!({"spec": {"replicas": 1}})), nothing.clone()), "only empty ReplicaSets are deleted"),
-        ("garbage-collector-controller",  write("delete", "", "pods", plain(), nothing.clone()),                         "nothing goes that has an owner which lives"),
-        ("namespace-controller",          write("delete", "", "pods", plain(), nothing.clone()),                         "only in a namespace that is going"),
-        ("node-ipam-controller",          write("patch", "", "nodes", node("10.0.0.0/24"), node("10.0.1.0/24")),         "a node keeps its ranges"),
-        ("persistentvolume-protection-controller", write("update", "", "persistentvolumes", kept("kubernetes.io/pv-protection", json!({"phase": "Bound"})), plain()), "a volume stays while it is bound"),
-        ("persistentvolume-expander-controller", write("patch", "", "persistentvolumes", size("2Gi"), size("1Gi")),      "nothing shrinks"),
-        ("ttl-controller",                write("update", "", "pods", kept("orphan", json!({})), kept("other", json!({}))), "nobody takes the finalizer of another away"),
-        ("selinux-warning-controller",    write("update", "", "pods", plain(), plain()),                                 "nothing but events"),
-        ("disruption-controller",         write("update", "policy", "poddisruptionbudgets", plain(), object(json!({"status": {"disruptionsAllowed": 2, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}}))), "who may go leaves as many as must stay"),
-        ("resourcequota-controller",      write("update", "", "resourcequotas", plain(), object(json!({"spec": {"hard": {"pods": "1"}}, "status": {"hard": {"pods": "2"}}}))), "limits in force are those that are asked for"),
-    ];
-    for (controller, write, rule) in table {
-        let found = broken(controller, write.clone());
-        assert!(found.contains(&rule), "{controller}: {write:?} broke {found:?} only");
-    }
-    let mut blind = write("delete", "", "pods", plain(), nothing);
-    blind.body = json!({});
-    assert!(broken("replicaset-controller", blind).contains(&"a delete names the object that it means"));
-    let settled = write("update", "", "resourcequotas", plain(), plain());
-    assert_eq!(broken("resourcequota-controller", settled), Vec::<&str>::new());
+    let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let pod = json!({"metadata": {"labels": {"app": "x"}}, "status": status});
+    put(&server, &ShelfId::new("", "pods"), &object(pod));
+    assert_eq!(told(1, 1), Vec::<&str>::new());
+    assert_eq!(told(2, 1), ["resourcequota-controller"]);
+    assert_eq!(told(1, 0), ["disruption-controller"]);
 }

@@ -8,20 +8,26 @@ use flyball_apiserver::ApiServer;
 use flyball_apiserver::store::{Key, ShelfId};
 use flyball_client::{Body, Transport, TransportError};
 use flyball_manager::table::{CONTROLLERS, Controller};
+use flyball_runtime::Judge;
 use futures::future::BoxFuture;
 use http::Method;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{Rule, Violation, World, Write, everyone, rules};
+use super::{Rule, Violation, World, Write, everyone, rest, rules};
 
 /// More violations than anybody reads.
 const TOLD: usize = 20;
+
+/// What every controller with invariants of its own must keep.
+const DECIDES: &str = "what it decides keeps its own invariants";
 
 /// Judges writes by the rules.
 pub struct Witness {
     world: World,
     tally: Mutex<Tally>,
+    /// Of each controller manager that was started.
+    decisions: Mutex<Vec<Arc<Judge>>>,
 }
 
 /// What a witness has seen.
@@ -31,14 +37,14 @@ pub struct Tally {
     pub violations: Vec<Violation>,
     /// How many writes each controller has made. Controllers that share an account count together.
     pub writes: BTreeMap<&'static str, u64>,
-    /// How often a rule was looked at.
-    pub judged: u64,
+    /// How often a rule of each controller was looked at.
+    pub judged: BTreeMap<&'static str, u64>,
 }
 
 impl Witness {
     /// A witness at a server.
     pub fn at(server: ApiServer) -> Arc<Self> {
-        Arc::new(Self { world: World::of(server), tally: Mutex::default() })
+        Arc::new(Self { world: World::of(server), tally: Mutex::default(), decisions: Mutex::default() })
     }
 
     /// The state that rules look at.
@@ -46,9 +52,27 @@ impl Witness {
         &self.world
     }
 
+    /// Hears what becomes of the decisions of another controller manager.
+    pub fn hear(&self, decisions: Option<Arc<Judge>>) {
+        self.decisions.lock().extend(decisions);
+    }
+
+    /// Judges the cluster once it is at rest, for these controllers.
+    pub fn judge_rest(&self, controllers: &[String]) {
+        self.tally.lock().violations.extend(rest::broken(&self.world, controllers));
+    }
+
     /// What it has seen so far.
     pub fn tally(&self) -> Tally {
-        self.tally.lock().clone()
+        let mut tally = self.tally.lock().clone();
+        let broken =
+            self.decisions.lock().iter().flat_map(|judge| judge.broken()).collect::<Vec<_>>().into_iter();
+        tally.violations.extend(broken.map(|(controller, what)| Violation {
+            controller,
+            rule: DECIDES,
+            what,
+        }));
+        tally
     }
 
     /// The same transport, watched.
@@ -60,19 +84,22 @@ impl Witness {
     pub fn judge(&self, write: &Write) {
         self.world.note(write);
         let mut found = Vec::new();
-        let mut judged = 0;
+        let mut judged = BTreeMap::<&'static str, u64>::new();
+        let writer = first_of(&write.account);
         let own = rules().filter(|rule| account(rule.controller) == write.account);
         let common = everyone::RULES.iter();
         for Rule { controller, says, check } in own.chain(common) {
-            judged += 1;
+            let controller = if controller.is_empty() { writer } else { controller };
+            *judged.entry(controller).or_default() += 1;
             if let Err(wrong) = check(&self.world, write) {
-                let controller = if controller.is_empty() { first_of(&write.account) } else { controller };
                 found.push(Violation { controller, rule: says, what: format!("{}: {wrong}", told(write)) });
             }
         }
         let mut tally = self.tally.lock();
-        tally.judged += judged;
-        *tally.writes.entry(first_of(&write.account)).or_default() += 1;
+        for (controller, times) in judged {
+            *tally.judged.entry(controller).or_default() += times;
+        }
+        *tally.writes.entry(writer).or_default() += 1;
         let room = TOLD.saturating_sub(tally.violations.len());
         tally.violations.extend(found.into_iter().take(room));
     }

@@ -145,8 +145,7 @@ impl World {
         let shelf = ShelfId::new(group, resource);
         let mut memory = self.memory.lock();
         if !memory.catch_up(&self.server, &shelf) {
-            memory.told.remove(&shelf);
-            memory.catch_up(&self.server, &shelf);
+            memory.follow_anew(&self.server, &shelf);
         }
         memory.told.get(&shelf).map(read).unwrap_or_default()
     }
@@ -179,9 +178,16 @@ impl World {
         pods
     }
 
-    /// Forgets what was: the server has been taken back to an older state, from which all begins anew.
-    pub fn forget(&self) {
-        *self.memory.lock() = Memory::default();
+    /// Takes note that the server was restored to an older version. States that are lost by that stay known: what was on
+    /// its way when it happened may still be about them.
+    pub fn restored(&self, version: u64) {
+        let mut memory = self.memory.lock();
+        memory.read.clear();
+        memory.writers.retain(|written, _| written.parse().is_ok_and(|written: u64| written <= version));
+        let shelves: Vec<ShelfId> = memory.told.keys().cloned().collect();
+        for shelf in shelves {
+            memory.follow_anew(&self.server, &shelf);
+        }
     }
 
     pub(super) fn note(&self, write: &Write) {
@@ -205,6 +211,20 @@ impl Memory {
         let value = Arc::new(entry.value());
         self.read.insert(place, (entry.version, Arc::clone(&value)));
         value
+    }
+
+    /// Follows a resource from where it is now, and keeps what is known of it.
+    fn follow_anew(&mut self, server: &ApiServer, shelf: &ShelfId) {
+        let known = self.told.remove(shelf).map(|told| told.versions).unwrap_or_default();
+        self.catch_up(server, shelf);
+        let Some(told) = self.told.get_mut(shelf) else { return };
+        for (uid, mut states) in known {
+            let newer = told.versions.remove(&uid).unwrap_or_default();
+            let is_known = |state: &Arc<Value>| states.last() == Some(state);
+            let newer: Vec<_> = newer.into_iter().filter(|state| !is_known(state)).collect();
+            states.extend(newer);
+            told.versions.insert(uid, states);
+        }
     }
 
     /// Reads on in the history of a resource; false if it no longer reaches back to where we were.

@@ -305,7 +305,7 @@ fn created() -> u16 {
 }
 
 /// `kubelet: on`, `off` or `{on, except, nodes, holdDelete}`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "Short<KubeletArguments>")]
 pub struct Kubelet {
     pub(in crate::golden) on: bool,
