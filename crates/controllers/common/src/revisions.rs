@@ -80,7 +80,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
 #[derive(Debug)]
 pub enum Created {
     /// A revision with that name and that data exists, created now or by an earlier attempt.
-    Exists(ControllerRevision),
+    Exists(Arc<ControllerRevision>),
     /// A revision with other data has the name.
     NameTaken,
 }
@@ -95,12 +95,12 @@ pub async fn create(
     let write = Write::create_exact(&revision).why(why).accept(Refusals::EXISTS);
     let answer = cx.executor(owner).perform([write]).await.answer()?;
     if let Answer::Written(_) = answer {
-        return Ok(Created::Exists(as_written(revision, &answer)));
+        return Ok(Created::Exists(as_written(revision, &answer).into()));
     }
     let key = revision.key();
     let existing: ControllerRevision =
         cx.client.get(&key).await.map_err(SyncError::api(format!("reading the revision {key}")))?;
-    Ok(if existing.data == revision.data { Created::Exists(existing) } else { Created::NameTaken })
+    Ok(if existing.data == revision.data { Created::Exists(existing.into()) } else { Created::NameTaken })
 }
 
 /// Writes a changed revision back, and returns it with its new version.

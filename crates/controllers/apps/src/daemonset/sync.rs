@@ -107,7 +107,7 @@ impl Controller {
         }
         let new = ControllerRevision::clone(&template.revision);
         match revisions::create(cx, &key, new, "the template is new").await? {
-            Created::Exists(revision) => Ok((Arc::new(revision), template.old)),
+            Created::Exists(revision) => Ok((revision, template.old)),
             Created::NameTaken => {
                 executor.perform([history::collision(set)]).await.result()?;
                 let doing = format!("naming the revision of {key}");

@@ -10,7 +10,7 @@ use super::plan::{BURST, Why};
 use super::view::{Roster, View};
 
 /// The names of the objects of a kind that a plan creates.
-fn created<'a, T: Resource>(plan: &'a Plan<Option<Why>>) -> impl Iterator<Item = &'a str> {
+fn created<T: Resource>(plan: &Plan<Option<Why>>) -> impl Iterator<Item = &str> {
     let is_one = |write: &&Write<_>| write.verb() == Verb::Create && write.resource.kind == T::TYPE.kind;
     plan.writes().into_iter().filter(is_one).map(|write| write.key.name.as_str())
 }

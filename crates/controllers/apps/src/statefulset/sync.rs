@@ -112,7 +112,7 @@ impl Controller {
         loop {
             let created = revisions::create(&self.cx, &key, revision.clone(), "the template is new").await?;
             if let Created::Exists(revision) = created {
-                return Ok(revision);
+                return Ok(Arc::unwrap_or_clone(revision));
             }
             if *collisions >= MOST_COLLISIONS {
                 let doing = format!("naming the revision of {key}");
