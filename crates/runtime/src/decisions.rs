@@ -190,3 +190,26 @@ impl DecisionLog {
         self.inner.live.subscribe()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_api::pod::Pod;
+
+    #[test]
+    fn what_a_key_waits_for_is_replaced_and_bounded() {
+        let (log, key) = (DecisionLog::default(), |n: usize| Key::new("ns", n.to_string()));
+        let waiting = |until: &'static str| vec![Waiting::on::<Pod>(&Key::new("ns", "p"), until)];
+        for n in 0..REMEMBERED_WAITS + 10 {
+            log.note_waiting("a", &key(n), waiting("to become ready"));
+        }
+        assert!(log.waiting("a", &key(REMEMBERED_WAITS + 5)).is_empty(), "beyond the bound");
+        log.note_waiting("a", &key(1), waiting("to stop"));
+        assert_eq!(log.waiting("a", &key(1)), waiting("to stop"));
+        assert!(log.waiting("b", &key(1)).is_empty(), "another controller's");
+        log.note_waiting("a", &key(1), vec![]);
+        assert!(log.waiting("a", &key(1)).is_empty());
+        log.note_waiting("a", &key(REMEMBERED_WAITS + 5), waiting("to become ready"));
+        assert_eq!(log.waiting("a", &key(REMEMBERED_WAITS + 5)).len(), 1, "there is room again");
+    }
+}

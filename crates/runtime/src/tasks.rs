@@ -316,6 +316,8 @@ async fn work<K: WorkKey>(
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
             cx.tempt(Place::Sync, &*key);
+            // What it waited for may have come, or its object may be gone; the plan says what is left.
+            cx.note_waiting(object, vec![]);
             reconciler.sync_boxed(&key).await
         };
         match AssertUnwindSafe(sync).catch_unwind().instrument(span).await {

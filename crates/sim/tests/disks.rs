@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use flyball_api::{Node, PersistentVolume, VolumeAttachment};
 use flyball_sim::api::{Api, Call, Content};
 use flyball_sim::embedded::Embedded;
-use flyball_sim::faults::Faults;
+use flyball_sim::faults::{Faults, Kind};
 use flyball_sim::features::Features;
 use flyball_sim::load::{self, Request};
 use flyball_storage::attach_detach::invariants::one_node_each;
@@ -164,7 +164,8 @@ fn play(seed: u64) -> anyhow::Result<usize> {
         let mut rng = StdRng::seed_from_u64(seed);
         let start = "2026-06-01T12:00:00Z".parse::<Timestamp>()?;
         let mut cluster = Embedded::start(start, seed, &Features::default())?;
-        cluster.put_faults(Faults::random(seed, &[]));
+        // A restore would end the watches by which this test follows the writes.
+        cluster.put_faults(Faults::random(seed, &[Kind::Restore]));
         let api = Api::discover(cluster.door()).await?;
         set_up(&api).await?;
         let told = Told::default();

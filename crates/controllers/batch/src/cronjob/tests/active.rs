@@ -69,11 +69,11 @@ fn surplus_jobs_are_deleted_with_events() {
     let want = "\
 each
   delete Job ns/a: more Jobs have ended than are to be kept
-  then event Normal SuccessfulDelete: Deleted job <name>
-  else event Warning FailedDelete: Deleted job: <error>
+    then event Normal SuccessfulDelete: Deleted job <name>
+    else event Warning FailedDelete: Deleted job: <error>
   delete Job ns/b: more Jobs have ended than are to be kept
-  then event Normal SuccessfulDelete: Deleted job <name>
-  else event Warning FailedDelete: Deleted job: <error>";
+    then event Normal SuccessfulDelete: Deleted job <name>
+    else event Warning FailedDelete: Deleted job: <error>";
     assert_eq!(plan.to_string(), want);
     assert_eq!(Plan::of(deletions(&[])).to_string(), "");
 }

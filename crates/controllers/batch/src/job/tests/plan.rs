@@ -86,7 +86,7 @@ fn plans_state_their_events_and_what_they_wait_for() {
     let events = |verb: &str, name: &str| match verb {
         "create" => "\
 then event Normal SuccessfulCreate: Created pod: <name>
-  else event Warning FailedCreate: Error creating: <error>"
+    else event Warning FailedCreate: Error creating: <error>"
             .to_owned(),
         _ => format!(
             "then event Normal SuccessfulDelete: Deleted pod: {name}\n{{indent}}else event Warning FailedDelete: Error deleting: <error>"
@@ -97,25 +97,25 @@ then event Normal SuccessfulCreate: Created pod: <name>
     let reason = "1 active pods, 2 wanted; 0 succeeded, 0 failed";
     assert_eq!(
         described(&job(json!({})), "a"),
-        format!("slow start\n  create Pod ns/j-*: {reason}\n  {made}\nwaiting for Pod/ns/a to finish")
+        format!("slow start\n  create Pod ns/j-*: {reason}\n    {made}\nwaiting for Pod/ns/a to finish")
     );
     assert_eq!(
         described(&indexed(json!({})), "a:index=0"),
-        format!("slow start\n  create Pod ns/j-1-*: {reason}\n  {made}\nwaiting for Pod/ns/a to finish")
+        format!("slow start\n  create Pod ns/j-1-*: {reason}\n    {made}\nwaiting for Pod/ns/a to finish")
     );
     let reason = "1 active pods, 0 wanted; 0 succeeded, 0 failed";
     assert_eq!(
         described(&job(json!({"parallelism": 0})), "a"),
         format!(
-            "concurrently\n  in sequence\n    patch Pod ns/a: {reason}\n    delete Pod ns/a: {reason}\n  {}\nwaiting for Pod/ns/a to finish",
-            gone("a", "  ")
+            "concurrently\n  in sequence\n    patch Pod ns/a: {reason}\n    delete Pod ns/a: {reason}\n      {}\nwaiting for Pod/ns/a to finish",
+            gone("a", "      ")
         )
     );
     assert_eq!(
         described(&job(json!({"activeDeadlineSeconds": 100})), "a"),
         format!(
-            "concurrently\n  delete Pod ns/a: the Job has ended: Job was active longer than specified deadline\n  {}\nwaiting for Pod/ns/a to terminate",
-            gone("a", "  ")
+            "concurrently\n  delete Pod ns/a: the Job has ended: Job was active longer than specified deadline\n    {}\nwaiting for Pod/ns/a to terminate",
+            gone("a", "    ")
         )
     );
 }
