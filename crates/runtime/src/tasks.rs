@@ -26,7 +26,6 @@ use crate::signal::{Signal, Since};
 /// What is to happen to a key after a sync that did not fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing, until something changes.
     #[default]
     Settled,
     /// Look again after this long.
@@ -102,6 +101,11 @@ impl Tasks {
             closers,
             closing,
         }
+    }
+
+    /// The surroundings of the controller whose tasks these are.
+    pub(crate) fn context(&self) -> Arc<Context> {
+        self.cx.clone()
     }
 
     /// The way to say that the controller runs and yet cannot do its work.
@@ -248,7 +252,6 @@ async fn heeded(cx: Arc<Context>, name: String, task: BoxFuture<'static, ()>) {
     }
 }
 
-/// A controller at work.
 pub(crate) struct Running {
     set: JoinSet<()>,
     closers: Vec<Box<dyn Fn() + Send + Sync>>,

@@ -11,18 +11,15 @@ use crate::events::{EventType, ObjectRef, Recorder};
 pub struct Event {
     /// The object, if it is not the one that is reconciled.
     pub about: Option<Box<ObjectRef>>,
-    /// Normal or Warning.
     pub type_: EventType,
     /// The reason, as upstream's users know it.
     pub reason: SmolStr,
-    /// The message.
     pub message: Message,
 }
 
 /// The text of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// This text.
     Text(String),
     /// This text and the name that the server gave to the object.
     ThenName(String),
@@ -31,12 +28,10 @@ pub enum Message {
 }
 
 impl Event {
-    /// A Normal event.
     pub fn normal(reason: impl Into<SmolStr>, message: impl Into<Message>) -> Self {
         Self { about: None, type_: EventType::Normal, reason: reason.into(), message: message.into() }
     }
 
-    /// A Warning.
     pub fn warning(reason: impl Into<SmolStr>, message: impl Into<Message>) -> Self {
         Self { about: None, type_: EventType::Warning, reason: reason.into(), message: message.into() }
     }

@@ -20,10 +20,13 @@ use crate::tasks::Next;
 /// How many requests one key has under way. An API server works on 200 writes at once, for everybody together.
 const AT_ONCE: usize = 50;
 
-/// Carries out what is planned for one key.
+/// Carries out what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
     cx: &'a Context,
-    owner: &'a Key,
+    /// The key that is reconciled. Without one, each write is made on behalf of the object that it writes.
+    owner: Option<&'a Key>,
+    /// Whether writes raise the barrier of their owner.
+    awaits: bool,
     events: &'a Recorder,
     about: Option<ObjectRef>,
     /// The versions of objects that effects have updated.
@@ -32,7 +35,24 @@ pub struct Executor<'a> {
 
 impl<'a> Executor<'a> {
     pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
-        Self { cx, owner, events: &cx.events, about: None, versions: Mutex::default() }
+        Self {
+            cx,
+            owner: Some(owner),
+            awaits: true,
+            events: &cx.events,
+            about: None,
+            versions: Mutex::default(),
+        }
+    }
+
+    /// For a controller without keys, which looks at everything in each round and so needs no barrier.
+    pub(crate) fn for_round(cx: &'a Context) -> Self {
+        Self { cx, owner: None, awaits: false, events: &cx.events, about: None, versions: Mutex::default() }
+    }
+
+    /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
+    pub fn unawaited(self) -> Self {
+        Self { awaits: false, ..self }
     }
 
     /// With events about this object.
@@ -57,7 +77,9 @@ impl<'a> Executor<'a> {
 
     /// Notes what the key waits for, instead of what it waited for before.
     pub fn wait_for(&self, waiting: Vec<Waiting>) {
-        self.cx.note_waiting(self.owner, waiting);
+        if let Some(owner) = self.owner {
+            self.cx.note_waiting(owner, waiting);
+        }
     }
 
     /// Carries out effects in order; the first failure is the last.
@@ -84,7 +106,8 @@ impl<'a> Executor<'a> {
     }
 
     fn fail<T>(&self, message: String, retry: Retry) -> Outcome<T> {
-        let doing = format!("reconciling {}", self.owner);
+        let doing =
+            self.owner.map_or_else(|| "a periodic round".to_owned(), |owner| format!("reconciling {owner}"));
         Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None, retry })
     }
 
@@ -203,8 +226,9 @@ impl<'a> Executor<'a> {
         operation: Operation,
         why: &str,
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
-        let writer = self.cx.writer(self.owner);
         let Target { resource, key, subresource } = target;
+        let writer = self.cx.writer(self.owner.unwrap_or(key));
+        let writer = if self.awaits { writer } else { writer.unawaited() };
         let body = match operation {
             Operation::Create(body) => {
                 return writer.create_body(resource, key, body.bytes()?, why).await.map(metadata);
@@ -241,7 +265,9 @@ impl<'a> Executor<'a> {
         let Some(Event { about, type_, reason, message }) = event.into() else { return };
         match about.as_deref().or(self.about.as_ref()) {
             Some(about) => self.events.record(about, type_, reason, message.fill(name, error), vec![]),
-            None => tracing::error!(owner = %self.owner, %reason, "a plan has an event about no object"),
+            None => {
+                tracing::error!(controller = self.cx.name, %reason, "a plan has an event about no object")
+            }
         }
     }
 }
@@ -250,7 +276,6 @@ fn metadata(object: PartialObject) -> Option<Box<ObjectMeta>> {
     Some(Box::new(object.metadata))
 }
 
-/// What is written.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     resource: &'a ResourceType,

@@ -48,7 +48,6 @@ pub enum Effect<T = ()> {
     Fail(String),
     /// The same where trying again cannot help: only a change of the object can.
     Invalid(String),
-    /// A group.
     Group(Group<T>),
 }
 
@@ -57,7 +56,6 @@ pub enum Effect<T = ()> {
 pub struct Group<T = ()> {
     /// How they follow each other.
     pub order: Order,
-    /// What to do.
     pub effects: Vec<Effect<T>>,
     /// Recorded when none of them failed.
     pub on_success: Option<Event>,
@@ -139,12 +137,10 @@ impl<T> Effect<T> {
         Group::new(Order::Each, effects)
     }
 
-    /// Side by side.
     pub fn concurrent(effects: impl IntoIterator<Item = impl Into<Self>>) -> Group<T> {
         Group::new(Order::Concurrent, effects)
     }
 
-    /// In growing batches.
     pub fn slow_start(effects: impl IntoIterator<Item = impl Into<Self>>) -> Group<T> {
         Group::new(Order::SlowStart, effects)
     }

@@ -20,7 +20,6 @@ pub struct Outcome<T = ()> {
 pub struct Done<T> {
     /// What the plan noted with it.
     pub tag: T,
-    /// The answer.
     pub answer: Answer,
 }
 
@@ -33,7 +32,6 @@ pub enum Answer {
     Refused(Error),
 }
 
-/// An effect that failed.
 #[derive(Debug)]
 pub struct Failure<T = ()> {
     /// What the plan noted with the write; `None` if no write was made.
@@ -57,12 +55,10 @@ impl<T> Default for Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// Whether nothing failed.
     pub fn is_ok(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// The first failure.
     pub fn failure(&self) -> Option<&Failure<T>> {
         self.failures.first()
     }

@@ -14,14 +14,12 @@ use crate::decisions::Subject;
 pub enum Waiting {
     /// An object has to change.
     Object {
-        /// The object.
         object: Subject,
         /// What has to become of it, such as `to become ready`.
         until: Cow<'static, str>,
     },
     /// A time has to come.
     Time {
-        /// The time.
         time: Timestamp,
         /// What happens then, such as `when the next Job is due`.
         when: Cow<'static, str>,

@@ -19,13 +19,11 @@ use crate::writer::Whole;
 /// A request to the API server. The answer is read as metadata.
 #[derive(Debug)]
 pub struct Write<T = ()> {
-    /// The resource.
     pub resource: ResourceType,
     /// The object. For a creation under a generated name, the name is the prefix and a `*`.
     pub key: Key,
     /// The subresource, such as `status`.
     pub subresource: Option<&'static str>,
-    /// What to do.
     pub operation: Operation,
     /// Why, for the decision log.
     pub why: SmolStr,
@@ -35,7 +33,6 @@ pub struct Write<T = ()> {
     pub quiet: Refusals,
     /// Recorded, in this order, when it is done.
     pub on_success: Vec<Event>,
-    /// Recorded when it failed.
     pub on_failure: Option<Event>,
     /// What goes before the server's own words in the message of the failure; the event has the bare words.
     pub failure_prefix: Option<String>,
@@ -43,9 +40,7 @@ pub struct Write<T = ()> {
     pub tag: T,
 }
 
-/// What a write does.
 pub enum Operation {
-    /// Creates the object.
     Create(Body),
     /// Replaces the object, or its subresource, if it still has the version that the body names.
     Update(Body),
@@ -57,12 +52,10 @@ pub enum Operation {
     Edit {
         /// The version that the plan has seen.
         version: ResourceVersion,
-        /// The change.
         edit: Box<dyn FnOnce(&mut Value) + Send + Sync>,
     },
     /// Changes parts of the object.
     Patch(Patch),
-    /// Deletes the object.
     Delete(DeleteOptions),
     /// Reads the object and deletes exactly what was read, whatever has its name by then. The answer is what was read.
     DeleteLive {
@@ -127,7 +120,6 @@ impl Write {
         Self::new::<R>(key, Operation::Create(body.into()))
     }
 
-    /// Replaces an object.
     pub fn update<R: Resource>(key: Key, body: impl Into<Body>) -> Self {
         Self::new::<R>(key, Operation::Update(body.into()))
     }
@@ -236,12 +228,10 @@ impl Write {
 }
 
 impl<T> Write<T> {
-    /// Says why.
     pub fn why(self, why: impl ToSmolStr) -> Self {
         Self { why: why.to_smolstr(), ..self }
     }
 
-    /// Writes to a subresource.
     pub fn subresource(self, name: &'static str) -> Self {
         Self { subresource: Some(name), ..self }
     }
@@ -329,9 +319,7 @@ impl fmt::Debug for Operation {
 pub struct Refusals(u8);
 
 impl Refusals {
-    /// None of them.
     pub const NONE: Self = Self(0);
-    /// The object is gone.
     pub const GONE: Self = Self(1);
     /// There is an object of that name.
     pub const EXISTS: Self = Self(2);

@@ -1,0 +1,163 @@
+//! Controllers that work in rounds instead of by key: observe, decide, execute, pause.
+//!
+//! Pod garbage collection, the cleaners and the node monitor look at all objects at a fixed interval. They differ in what
+//! they decide; the loop around that is here, once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Context;
+use crate::error::{Chain, SyncError};
+use crate::plan::{Executor, Outcome, Plan};
+use crate::tasks::Tasks;
+
+/// A controller that decides in rounds. [`Tasks::periodic`] runs it.
+pub trait Periodic: Send + Sync + 'static {
+    /// What a round knows of the rounds before it.
+    type Memory: Default + Send;
+    /// What a round decides on: a snapshot of the caches, the time, live reads.
+    type Observations: Send;
+    /// What the controller wants to find again in the outcome of each write.
+    type Tag: Send;
+
+    /// Collects what the next round decides on.
+    ///
+    /// # Errors
+    /// Something could not be read. The round is skipped.
+    fn observe(
+        &self,
+        memory: &Self::Memory,
+    ) -> impl Future<Output = Result<Self::Observations, SyncError>> + Send;
+
+    /// Decides. Pure: the same memory and observations give the same plan. `Plan::requeue` overrides the pause before the
+    /// next round. A round concerns many objects, so a status is written by an effect, not by `Plan::status`.
+    fn round(memory: Self::Memory, observations: &Self::Observations) -> (Self::Memory, Plan<Self::Tag>);
+
+    /// Updates the memory, and metrics, with what came of the plan. Returns a shorter pause before the next round, where
+    /// the outcome asks for one.
+    fn finish(&self, _memory: &mut Self::Memory, _outcome: &Outcome<Self::Tag>) -> Option<Duration> {
+        None
+    }
+}
+
+/// When the rounds of a periodic controller take place.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    first: Duration,
+    pause: Duration,
+    after_failure: Duration,
+}
+
+impl Schedule {
+    /// The first round at once, then one each time `pause` has passed since the end of the last.
+    pub fn every(pause: Duration) -> Self {
+        Self { first: Duration::ZERO, pause, after_failure: pause }
+    }
+
+    /// The first round only after the pause.
+    pub fn pausing_first(self) -> Self {
+        Self { first: self.pause, ..self }
+    }
+
+    /// Another pause after a round that could not observe.
+    pub fn after_failure(self, pause: Duration) -> Self {
+        Self { after_failure: pause, ..self }
+    }
+}
+
+impl Tasks {
+    /// Runs a periodic controller beside the workers, once the caches are filled.
+    pub fn periodic<P: Periodic>(&mut self, name: &'static str, schedule: Schedule, controller: P) {
+        let cx = self.context();
+        self.spawn(name, run(cx, name, schedule, controller));
+    }
+}
+
+async fn run<P: Periodic>(cx: Arc<Context>, name: &'static str, schedule: Schedule, controller: P) {
+    let mut memory = P::Memory::default();
+    tokio::time::sleep(schedule.first).await;
+    loop {
+        let pause = match controller.observe(&memory).await {
+            Ok(observations) => {
+                let (remembered, plan) = P::round(memory, &observations);
+                memory = remembered;
+                let pause = plan.requeue.unwrap_or(schedule.pause);
+                let executor = Executor::for_round(&cx);
+                let outcome = executor.perform(plan.effects).await;
+                for failure in &outcome.failures {
+                    tracing::warn!(task = name, doing = %failure.doing, error = %failure.message, "a write failed; the next round tries again");
+                }
+                controller.finish(&mut memory, &outcome).map_or(pause, |shorter| shorter.min(pause))
+            }
+            Err(error) => {
+                tracing::warn!(task = name, error = %Chain(&error), again_in = ?schedule.after_failure, "a round was skipped");
+                schedule.after_failure
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_api::{Key, ResourceType};
+    use flyball_client::DeleteOptions;
+    use parking_lot::Mutex;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::plan::{Operation, Write};
+    use crate::scripted::context;
+
+    const THING: ResourceType = ResourceType::new("example.com", "v1", "things", "Thing", true);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Deletes one object per round. The third observation fails; the fourth round asks for an earlier next one.
+    #[derive(Clone)]
+    struct Deleter {
+        started: Instant,
+        observed: Arc<Mutex<Vec<u64>>>,
+        refused: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Periodic for Deleter {
+        type Memory = usize;
+        type Observations = usize;
+        type Tag = &'static str;
+
+        async fn observe(&self, _: &usize) -> Result<usize, SyncError> {
+            let mut observed = self.observed.lock();
+            observed.push(self.started.elapsed().as_secs());
+            match observed.len() {
+                3 => Err(SyncError::other("reading", "unreadable")),
+                n => Ok(n),
+            }
+        }
+
+        fn round(rounds: usize, observation: &usize) -> (usize, Plan<&'static str>) {
+            let key = Key::new("ns", format!("{rounds}").as_str());
+            let delete = Operation::Delete(DeleteOptions::default());
+            let plan = Plan::of([Write::of(THING, key, delete).why("a test").tag("deletion")]);
+            (rounds + 1, plan.again_after((*observation == 4).then_some(Duration::from_secs(60))))
+        }
+
+        fn finish(&self, _: &mut usize, outcome: &Outcome<&'static str>) -> Option<Duration> {
+            let refused = outcome.failures.iter().filter_map(|failure| failure.tag).map(str::to_owned);
+            self.refused.lock().extend(refused);
+            outcome.failure().map(|_| Duration::from_secs(5))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rounds_follow_the_schedule_and_remember() {
+        let (server, cx, _sink) = context(|line| (line == "DELETE 1").then_some((403, "Forbidden")));
+        let deleter = Deleter { started: Instant::now(), observed: Arc::default(), refused: Arc::default() };
+        let schedule = Schedule::every(HOUR).pausing_first().after_failure(Duration::from_secs(300));
+        let rounds = run(Arc::new(cx), "test", schedule, deleter.clone());
+        let _ = tokio::time::timeout(3 * HOUR, rounds).await;
+        // After an hour; again after an hour; 5 s after a refusal; 5 min after the failed observation; a minute, as planned.
+        assert_eq!(*deleter.observed.lock(), [3600, 7200, 7205, 7505, 7565]);
+        assert_eq!(*server.seen.lock(), ["DELETE 0", "DELETE 1", "DELETE 2", "DELETE 3"]);
+        assert_eq!(*deleter.refused.lock(), ["deletion"]);
+    }
+}
