@@ -6,7 +6,6 @@ use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
 use crate::args::Target;
 use crate::place;
 
-/// Connects to the cluster.
 pub(crate) async fn client(target: &Target) -> anyhow::Result<Client> {
     let path = place::kubeconfig(target.kubeconfig.as_deref())?;
     if !path.exists() {

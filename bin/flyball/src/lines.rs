@@ -5,7 +5,6 @@ use serde::Deserialize;
 
 use crate::args::LogFormat;
 
-/// How lines are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
     pub(crate) format: LogFormat,

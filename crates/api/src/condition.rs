@@ -17,7 +17,6 @@ pub const UNKNOWN: &str = "Unknown";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What is said.
     #[serde(rename = "type")]
     pub type_: SmolStr,
     /// `True`, `False` or `Unknown`.
@@ -34,19 +33,15 @@ pub struct Condition {
     /// When anything in it changed (Deployments).
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Timestamp>,
-    /// When the status changed.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
-    /// One word for programs.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub reason: SmolStr,
-    /// A sentence for people.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
 }
 
 impl Condition {
-    /// Whether it holds.
     pub fn is_true(&self) -> bool {
         self.status == TRUE
     }

@@ -9,7 +9,6 @@ use smol_str::SmolStr;
 /// A number, or a text whose meaning depends on where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum IntOrString {
-    /// A number.
     Int(i32),
     /// A percentage or a name.
     Text(SmolStr),

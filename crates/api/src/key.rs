@@ -7,7 +7,6 @@ use smol_str::SmolStr;
 /// Identifies an object among those of its resource. Ordered by namespace, then name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Empty for cluster-scoped objects.
     pub namespace: SmolStr,
     /// The object's `metadata.name`.
     pub name: SmolStr,

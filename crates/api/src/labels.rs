@@ -19,7 +19,6 @@ static SETS: Interner<Pairs> = Interner::new();
 pub struct Labels(Option<Arc<Pairs>>);
 
 impl Labels {
-    /// The map without entries.
     pub const EMPTY: Labels = Labels(None);
 
     /// The value under `key`.

@@ -17,7 +17,6 @@ pub struct ObjectMeta {
     /// The prefix from which the server made the name.
     #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
     pub generate_name: SmolStr,
-    /// Empty for cluster-scoped objects.
     #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
     pub namespace: SmolStr,
     /// The identity of this incarnation.
@@ -38,7 +37,6 @@ pub struct ObjectMeta {
     /// How long its graceful deletion may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// What selectors look at.
     #[serde(deserialize_with = "labels::interned", skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Notes of tools and controllers.
@@ -53,7 +51,6 @@ pub struct ObjectMeta {
 }
 
 impl ObjectMeta {
-    /// Namespace and name.
     pub fn key(&self) -> Key {
         Key { namespace: self.namespace.clone(), name: self.name.clone() }
     }
@@ -86,10 +83,8 @@ pub struct OwnerReference {
     /// Group and version of the owner.
     #[serde(deserialize_with = "intern::text")]
     pub api_version: SmolStr,
-    /// Kind of the owner.
     #[serde(deserialize_with = "intern::text")]
     pub kind: SmolStr,
-    /// Name of the owner.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
     /// Identity of the owner; it decides, the name only informs.

@@ -48,15 +48,12 @@ const BINARY_SUFFIXES: [(&str, u32); 6] =
     [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
 impl Quantity {
-    /// Nothing.
     pub const ZERO: Quantity = Quantity { nanos: 0, format: Format::DecimalSi };
 
-    /// That many units.
     pub const fn new(units: i64) -> Self {
         Self { nanos: units as i128 * NANOS, format: Format::DecimalSi }
     }
 
-    /// That many thousandths.
     pub const fn from_milli(milli: i64) -> Self {
         Self { nanos: milli as i128 * (NANOS / 1000), format: Format::DecimalSi }
     }
@@ -66,12 +63,10 @@ impl Quantity {
         Self { nanos: self.nanos, format }
     }
 
-    /// How it is printed.
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether it is nothing.
     pub const fn is_zero(&self) -> bool {
         self.nanos == 0
     }
@@ -91,7 +86,6 @@ impl Quantity {
         self.scaled(NANOS / 1000)
     }
 
-    /// The nearest floating-point number.
     pub fn to_f64(&self) -> f64 {
         self.nanos as f64 / NANOS as f64
     }

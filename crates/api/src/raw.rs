@@ -24,7 +24,6 @@ struct Inner {
 }
 
 impl RawJson {
-    /// Takes any value.
     pub fn from_value(value: &Value) -> Self {
         serde_json::value::to_raw_value(value).map(Self::of).unwrap_or_default()
     }
@@ -43,7 +42,6 @@ impl RawJson {
         self.0.json.get()
     }
 
-    /// The parsed form.
     pub fn to_value(&self) -> Value {
         // The text was JSON when it was taken in; only what is too deep or too large for a `Value` reads as null.
         serde_json::from_str(self.as_str()).unwrap_or_default()

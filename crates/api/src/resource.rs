@@ -108,7 +108,6 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
     /// in the crate of the type and as fast as that crate is, and not again wherever an object is read.
     fn from_json(json: &[u8]) -> serde_json::Result<Self>;
 
-    /// The object's metadata.
     fn meta(&self) -> &ObjectMeta;
 
     /// Its name within its resource.
@@ -129,7 +128,6 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
 
 /// An [`Object`] whose resource is known at compile time.
 pub trait Resource: Object {
-    /// Where it is served.
     const TYPE: ResourceType;
 }
 

@@ -33,12 +33,10 @@ impl ResourceList {
         self.0.len()
     }
 
-    /// Whether nothing is listed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Sets one amount.
     pub fn set(&mut self, name: &str, amount: Quantity) {
         self.merge([(name, amount)].into_iter(), |_, amount| amount);
     }
@@ -163,10 +161,8 @@ impl<'de> Deserialize<'de> for ResourceList {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// Asked for.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub requests: ResourceList,
-    /// At most.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub limits: ResourceList,
 }

@@ -29,7 +29,6 @@ pub struct LabelSelector {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelectorRequirement {
-    /// The label looked at.
     pub key: SmolStr,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: SmolStr,
@@ -43,48 +42,26 @@ pub struct LabelSelectorRequirement {
 pub enum InvalidSelector {
     /// The object form knows four operators.
     #[error("{operator:?} is not a label selector operator (In, NotIn, Exists, DoesNotExist)")]
-    Operator {
-        /// As given.
-        operator: SmolStr,
-    },
+    Operator { operator: SmolStr },
     /// Some operators compare with something.
     #[error("the selector on label {key:?} must list at least one value")]
-    NoValues {
-        /// The label.
-        key: SmolStr,
-    },
+    NoValues { key: SmolStr },
     /// `Exists` and `DoesNotExist` compare with nothing.
     #[error("the selector on label {key:?} must not list values")]
-    UnexpectedValues {
-        /// The label.
-        key: SmolStr,
-    },
+    UnexpectedValues { key: SmolStr },
     /// No label can have this key.
     #[error(
         "{key:?} cannot be a label key: it must be a name of letters, digits and -_. with an optional domain/ in front"
     )]
-    Key {
-        /// As given.
-        key: SmolStr,
-    },
+    Key { key: SmolStr },
     /// No label can have this value.
     #[error(
         "{value:?}, wanted of label {key:?}, cannot be a label value: at most 63 letters, digits and -_. are allowed"
     )]
-    Value {
-        /// The label.
-        key: SmolStr,
-        /// As given.
-        value: SmolStr,
-    },
+    Value { key: SmolStr, value: SmolStr },
     /// `<` and `>` compare integers.
     #[error("{value:?}, which label {key:?} is compared with, is not an integer that a label can hold")]
-    NotAnInteger {
-        /// The label.
-        key: SmolStr,
-        /// As given.
-        value: SmolStr,
-    },
+    NotAnInteger { key: SmolStr, value: SmolStr },
     /// The text form has a grammar.
     #[error("{place}found '{found}'{expected}")]
     Syntax {
@@ -97,13 +74,9 @@ pub enum InvalidSelector {
     },
     /// What queries can say, specs cannot always.
     #[error("{operator:?} {}", if *operator == "!=" { "is not a valid label selector operator" } else { "isn't supported in label selectors" })]
-    NotForObjects {
-        /// By its name.
-        operator: &'static str,
-    },
+    NotForObjects { operator: &'static str },
 }
 
-/// A compiled selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Match);
 
@@ -316,7 +289,6 @@ impl LabelSelector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// The compiled form.
     pub fn compile(&self) -> Result<Selector, InvalidSelector> {
         Selector::from_object(Some(self))
     }

@@ -124,12 +124,10 @@ impl<'de> Visitor<'de> for Rfc3339 {
 pub mod seconds_opt {
     use super::*;
 
-    #[allow(missing_docs)]
     pub fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
         time.map(format_seconds).serialize(serializer)
     }
 
-    #[allow(missing_docs)]
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         deserializer.deserialize_option(Rfc3339)
     }
@@ -139,12 +137,10 @@ pub mod seconds_opt {
 pub mod micros_opt {
     use super::*;
 
-    #[allow(missing_docs)]
     pub fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
         time.map(format_micros).serialize(serializer)
     }
 
-    #[allow(missing_docs)]
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         deserializer.deserialize_option(Rfc3339)
     }

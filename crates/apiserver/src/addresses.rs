@@ -24,7 +24,6 @@ const GROUP: &str = "networking.k8s.io";
 /// How many random addresses or ports are tried before they are searched in order.
 const GUESSES: usize = 64;
 
-/// What services hold.
 pub struct Addresses {
     ranges: Vec<IpNet>,
     node_ports: RangeInclusive<u16>,
@@ -32,7 +31,6 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Nothing is held yet.
     pub fn new(options: &Options) -> Self {
         let ports = Mutex::new(BTreeMap::new());
         Self { ranges: options.service_cidrs.clone(), node_ports: options.node_ports.clone(), ports }

@@ -20,11 +20,9 @@ use crate::registry::User;
 pub enum Stage {
     /// A watch has begun to answer.
     ResponseStarted,
-    /// The answer is complete.
     ResponseComplete,
 }
 
-/// One request.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// When a record was made.
@@ -33,27 +31,18 @@ pub struct Record {
     pub at: Timestamp,
     /// The verb, as in RBAC.
     pub verb: &'static str,
-    /// Who asked.
     pub user: SmolStr,
-    /// In which groups.
     pub groups: Vec<String>,
     /// API group of the object.
     pub group: SmolStr,
     /// API version of the object.
     pub version: SmolStr,
-    /// Resource of the object.
     pub resource: SmolStr,
-    /// Subresource, or empty.
     pub subresource: SmolStr,
-    /// Namespace, or empty.
     pub namespace: SmolStr,
-    /// Name, or empty.
     pub name: SmolStr,
-    /// HTTP status.
     pub code: u16,
-    /// Path and query.
     pub uri: String,
-    /// Who wrote the client.
     pub user_agent: String,
 }
 
@@ -114,7 +103,6 @@ struct Log {
     file: Option<File>,
 }
 
-/// The log.
 pub struct Audit {
     log: Mutex<Log>,
     keep: usize,
@@ -127,7 +115,6 @@ impl Audit {
         Ok(Self { log: Mutex::new(Log { records: VecDeque::new(), first: 0, file }), keep })
     }
 
-    /// Adds a record.
     pub fn record(&self, record: Record) {
         let mut log = self.log.lock();
         if let Some(file) = &mut log.file {

@@ -19,17 +19,12 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// One thing somebody wants to do.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes<'a> {
-    /// The verb.
     pub verb: &'a str,
     /// Namespace; empty for cluster scope.
     pub namespace: &'a str,
-    /// API group.
     pub group: &'a str,
-    /// Resource.
     pub resource: &'a str,
-    /// Subresource, or empty.
     pub subresource: &'a str,
-    /// Name, or empty.
     pub name: &'a str,
     /// The path, when it is no resource.
     pub path: Option<&'a str>,

@@ -12,7 +12,6 @@ use crate::store::Key;
 
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// The server itself.
 pub(crate) fn system_user() -> User {
     User { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() }
 }

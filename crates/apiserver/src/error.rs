@@ -5,14 +5,11 @@ use serde_json::{Map, Value, json};
 
 use crate::invalid::Cause;
 
-/// A refusal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
-    /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason; may be empty.
     pub reason: &'static str,
-    /// For people.
     pub message: String,
     /// `details` of the Status, if any.
     pub details: Option<Value>,
@@ -21,7 +18,6 @@ pub struct ApiError {
 /// A resource as messages name it: `pods`, `deployments.apps`.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// API group.
     pub group: &'a str,
     /// Plural name (or kind, where the message wants that).
     pub what: &'a str,
@@ -219,7 +215,6 @@ impl ApiError {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
 
-    /// The Status object.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

@@ -64,7 +64,6 @@ impl Fault {
     }
 }
 
-/// One faulty field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     /// What kind of fault it is.
@@ -94,7 +93,6 @@ impl Cause {
         Self::build(Fault::Required, field, None, detail)
     }
 
-    /// The value is malformed.
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: &str) -> Self {
         Self::build(Fault::Invalid, field, Some(&value.into()), detail)
     }
@@ -116,7 +114,6 @@ impl Cause {
         Self::build(Fault::Forbidden, field, None, detail)
     }
 
-    /// The value occurs twice.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::build(Fault::Duplicate, field, Some(&value.into()), "")
     }

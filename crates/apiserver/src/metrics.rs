@@ -21,7 +21,6 @@ struct Alike {
     code: u16,
 }
 
-/// Counts requests.
 #[derive(Debug, Default)]
 pub(crate) struct Requests(Mutex<BTreeMap<Alike, u64>>);
 

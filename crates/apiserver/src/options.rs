@@ -16,10 +16,8 @@ use crate::store::Limits;
 /// Gives the time. Under virtual time it follows tokio's clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How requests are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authorization {
-    /// Everybody may do everything.
     AlwaysAllow,
     /// Roles and bindings decide; `system:masters` may do everything.
     Rbac,
@@ -28,9 +26,7 @@ pub enum Authorization {
 /// A bearer token and whom it stands for.
 #[derive(Debug, Clone)]
 pub struct StaticToken {
-    /// The token.
     pub token: String,
-    /// The user.
     pub user: User,
 }
 
@@ -49,9 +45,7 @@ pub type Page = Arc<dyn Fn(&str) -> Result<serde_json::Value, String> + Send + S
 /// A container of a pod; the only one, if none is named.
 #[derive(Debug, Clone, Copy)]
 pub struct InPod<'a> {
-    /// The pod's namespace.
     pub namespace: &'a str,
-    /// Its name.
     pub pod: &'a str,
     /// The container that was asked for.
     pub container: Option<&'a str>,
@@ -60,11 +54,8 @@ pub struct InPod<'a> {
 /// What a command has said, and how it ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// What it wrote.
     pub stdout: String,
-    /// What it complained about.
     pub stderr: String,
-    /// Its exit code.
     pub code: i32,
 }
 
@@ -76,16 +67,11 @@ pub struct Log {
     pub end: BoxFuture<'static, ()>,
 }
 
-/// What a pod uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodUsage {
-    /// Its namespace.
     pub namespace: SmolStr,
-    /// Its name.
     pub name: SmolStr,
-    /// Its labels.
     pub labels: Vec<(SmolStr, SmolStr)>,
-    /// Where it runs.
     pub node: SmolStr,
     /// What each of its containers uses.
     pub containers: Vec<(SmolStr, Amounts)>,
@@ -94,9 +80,7 @@ pub struct PodUsage {
 /// Amounts of what is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// Thousandths of a processor.
     pub cpu_milli: u64,
-    /// Bytes of memory.
     pub memory_bytes: u64,
 }
 
@@ -122,10 +106,8 @@ pub trait Kubelet: Send + Sync {
     }
 }
 
-/// How uids are drawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Uids {
-    /// By chance alone.
     #[default]
     Random,
     /// Each sorts before all that were drawn earlier. Where a uid breaks the tie between things of about the same age,
@@ -140,17 +122,13 @@ pub struct Options {
     pub clock: Clock,
     /// Seed of names, uids and timeouts.
     pub seed: u64,
-    /// How uids are drawn.
     pub uids: Uids,
-    /// Bounds of the history.
     pub history: Limits,
     /// Keep objects in this directory; in memory if absent.
     pub data_dir: Option<PathBuf>,
-    /// How requests are allowed.
     pub authorization: Authorization,
     /// Whether requests without credentials are `system:anonymous` rather than refused.
     pub anonymous: bool,
-    /// Bearer tokens.
     pub tokens: Vec<StaticToken>,
     /// PEM of the key that signs service account tokens (RSA or P-256); made up if absent.
     pub service_account_key: Option<String>,

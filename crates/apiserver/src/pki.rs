@@ -8,13 +8,10 @@ use rcgen::{
 /// A certificate and its key, both PEM.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// The certificate.
     pub cert: String,
-    /// The private key.
     pub key: String,
 }
 
-/// A certificate authority.
 pub struct Ca {
     /// Its own certificate and key.
     pub pair: Pair,
@@ -22,7 +19,6 @@ pub struct Ca {
 }
 
 impl Ca {
-    /// A new authority.
     pub fn new(name: &str) -> Result<Self, rcgen::Error> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);

@@ -14,7 +14,6 @@ const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption 
 const MAX_DISRUPTED: usize = 2000;
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-/// POST …/pods/NAME/binding.
 pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, ApiError> {
     let binding = call.json_body("Binding")?;
     let name = call.info.name.as_deref().unwrap_or_default();
@@ -110,7 +109,6 @@ pub(crate) fn set_condition(pod: &mut Value, condition: Value, now: &str) {
     }
 }
 
-/// POST …/pods/NAME/eviction.
 pub(crate) fn evict(call: &Call<'_>) -> Result<Answer, ApiError> {
     let eviction = call.json_body("Eviction")?;
     let key = call.key();

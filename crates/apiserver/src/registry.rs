@@ -30,7 +30,6 @@ pub struct ResourceInfo {
     pub group: &'static str,
     /// Version that this entry serves.
     pub version: &'static str,
-    /// Name in paths.
     pub plural: &'static str,
     /// Name in discovery; the lower-cased kind unless set.
     pub singular: Option<&'static str>,
@@ -44,7 +43,6 @@ pub struct ResourceInfo {
     pub namespaced: bool,
     /// What can be done with it.
     pub verbs: Verbs,
-    /// Subresources that are served.
     pub subresources: &'static [Subresource],
     /// Whether the server keeps `metadata.generation` (1 at creation, +1 whenever `spec` changes).
     pub generation: bool,
@@ -77,7 +75,6 @@ impl ResourceInfo {
         }
     }
 
-    /// A cluster-scoped resource.
     pub const fn cluster(
         group: &'static str,
         version: &'static str,
@@ -95,7 +92,6 @@ impl ResourceInfo {
         self
     }
 
-    /// Sets the categories.
     pub const fn categories(mut self, names: &'static [&'static str]) -> Self {
         self.categories = names;
         self
@@ -107,13 +103,11 @@ impl ResourceInfo {
         self
     }
 
-    /// Sets the verbs.
     pub const fn verbs(mut self, verbs: Verbs) -> Self {
         self.verbs = verbs;
         self
     }
 
-    /// Sets the subresources.
     pub const fn with(mut self, subresources: &'static [Subresource]) -> Self {
         self.subresources = subresources;
         self
@@ -139,7 +133,6 @@ pub enum Verbs {
     All,
     /// As `All`, without deletecollection (namespaces).
     NoDeleteCollection,
-    /// get and list (componentstatuses).
     Read,
     /// create alone: the reviews and top-level bindings, which are answered and never stored.
     CreateOnly,
@@ -166,7 +159,6 @@ pub enum Subresource {
     EphemeralContainers,
     /// get, update, patch: a pod's resources.
     Resize,
-    /// get: a pod's log.
     Log,
     /// connect: run a command in a pod.
     Exec,
@@ -179,7 +171,6 @@ pub enum Subresource {
 }
 
 impl Subresource {
-    /// The path segment.
     pub const fn segment(self) -> &'static str {
         match self {
             Subresource::Status => "status",
@@ -218,7 +209,6 @@ pub struct User {
 pub struct Cx<'a> {
     /// The time of the request.
     pub now: Timestamp,
-    /// Who asks.
     pub user: &'a User,
 }
 
@@ -229,11 +219,9 @@ pub enum Propagation {
     Background,
     /// Dependents lose their owner (upstream's old default of Jobs and ReplicationControllers).
     Orphan,
-    /// Dependents first.
     Foreground,
 }
 
-/// Which names are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameRule {
     /// Lower-case DNS subdomain, up to 253 characters: most kinds.
@@ -249,13 +237,11 @@ pub enum NameRule {
 /// One column of `kubectl get`.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Heading.
     pub name: &'static str,
     /// `string`, `integer`, `number`, `boolean`, `date`.
     pub kind: &'static str,
     /// `name` for the name column, else empty.
     pub format: &'static str,
-    /// What it shows.
     pub description: &'static str,
     /// 0: always shown; 1: only with `-o wide`.
     pub priority: i32,
@@ -323,7 +309,6 @@ pub trait Strategy: Send + Sync {
         let _ = (cx, sub, new, old);
     }
 
-    /// Which names are allowed.
     fn name_rule(&self) -> NameRule {
         NameRule::Subdomain
     }
@@ -409,21 +394,17 @@ pub trait Strategy: Send + Sync {
 /// JSON pointers that `/scale` reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScalePaths<'a> {
-    /// Desired replicas.
     pub spec: &'a str,
-    /// Observed replicas.
     pub status: &'a str,
     /// Selector: a label selector object, a plain map (ReplicationController) or a text.
     pub selector: &'a str,
 }
 
 impl ScalePaths<'static> {
-    /// Deployments and their like.
     pub const DEFAULT: Self =
         Self { spec: "/spec/replicas", status: "/status/replicas", selector: "/spec/selector" };
 }
 
-/// A kind without peculiarities.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Plain;
 
@@ -432,9 +413,7 @@ impl Strategy for Plain {}
 /// A built-in resource: its address and its behaviour. `kinds::catalog()` lists all of them.
 #[derive(Clone)]
 pub struct Builtin {
-    /// How it is addressed.
     pub info: ResourceInfo,
-    /// How it behaves.
     pub strategy: Arc<dyn Strategy>,
 }
 

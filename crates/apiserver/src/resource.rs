@@ -15,35 +15,23 @@ use crate::store::{Facets, ShelfId};
 
 /// One version of one resource as it is served.
 pub struct Resource {
-    /// API group.
     pub group: SmolStr,
-    /// Served version.
     pub version: SmolStr,
-    /// Name in paths.
     pub plural: SmolStr,
-    /// Name for one.
     pub singular: SmolStr,
-    /// Kind of objects.
     pub kind: SmolStr,
-    /// Kind of lists.
     pub list_kind: SmolStr,
-    /// Abbreviations.
     pub short_names: Vec<SmolStr>,
     /// Groups such as `all`.
     pub categories: Vec<SmolStr>,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
-    /// What can be done.
     pub verbs: Verbs,
-    /// Subresources.
     pub subresources: Vec<Subresource>,
-    /// Whether generations are counted.
     pub generation: bool,
-    /// Where objects are kept.
     pub shelf: ShelfId,
     /// The apiVersion in which objects are kept.
     pub stored_version: SmolStr,
-    /// How the kind behaves.
     pub strategy: Arc<dyn Strategy>,
     /// The built-in type, if it is one.
     pub shape: Option<&'static Type>,
@@ -108,7 +96,6 @@ impl Resource {
         self.plural == plural && self.group == group
     }
 
-    /// The verbs in discovery.
     pub fn verb_names(&self) -> &'static [&'static str] {
         match self.verbs {
             Verbs::All => {
@@ -155,7 +142,6 @@ struct State {
 }
 
 impl Catalog {
-    /// The built-in resources.
     pub fn new(builtins: &[Builtin]) -> Self {
         let catalog = Self::default();
         catalog.replace(|_| true, builtins.iter().map(Resource::builtin).collect());

@@ -17,7 +17,6 @@ impl LabelSelector {
         Selector::parse(text).map(Self).map_err(|error| complaint(&error))
     }
 
-    /// Whether it selects everything.
     pub(crate) fn is_everything(&self) -> bool {
         self.0.is_empty()
     }
@@ -98,7 +97,6 @@ impl FieldSelector {
         Ok(Self(out))
     }
 
-    /// Whether it selects everything.
     pub(crate) fn is_everything(&self) -> bool {
         self.0.is_empty()
     }

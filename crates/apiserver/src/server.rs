@@ -48,45 +48,31 @@ pub enum StartError {
     Key(#[source] KeyError),
     /// The audit file cannot be written.
     #[error("the audit log cannot be written to {path}")]
-    Audit {
-        /// Which file.
-        path: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    Audit { path: String, source: std::io::Error },
     /// Objects that every cluster has could not be made.
     #[error("a bootstrap object was refused")]
     Bootstrap(#[source] ApiError),
 }
 
-/// What all requests share.
 pub struct Inner {
-    /// The objects.
     pub store: Store,
-    /// What is served.
     pub catalog: Catalog,
-    /// What was chosen.
     pub options: Options,
     /// The one source of randomness.
     pub rng: Mutex<StdRng>,
     /// How many falling uids were drawn.
     pub drawn_uids: AtomicU32,
-    /// Who is who.
     pub authn: Authenticator,
-    /// Who may do what.
     pub authz: Authorizer,
-    /// What was done.
     pub audit: Audit,
     /// Service addresses and node ports.
     pub addresses: Addresses,
-    /// When events end.
     pub(crate) expiry: Expiry,
     /// How many requests there were.
     pub(crate) requests: Requests,
 }
 
 impl Inner {
-    /// The time.
     pub fn now(&self) -> Timestamp {
         (self.options.clock)()
     }
@@ -160,12 +146,10 @@ impl ApiServer {
         &self.inner
     }
 
-    /// What was done.
     pub fn audit(&self) -> &Audit {
         &self.inner.audit
     }
 
-    /// The objects.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
@@ -183,7 +167,6 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Answers one request.
     pub async fn handle(&self, parts: request::Parts, body: Bytes) -> Response<Body> {
         // Nothing below waits for anything when the store is in memory: who calls in a loop must not starve others.
         tokio::task::consume_budget().await;

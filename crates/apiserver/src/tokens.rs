@@ -14,7 +14,6 @@ const GROUP: &str = "authentication.k8s.io";
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
 
-/// POST …/serviceaccounts/NAME/token.
 pub(crate) fn create(call: &Call<'_>) -> Result<Answer, ApiError> {
     let mut request = call.json_body("TokenRequest")?;
     let key = call.key();

@@ -13,7 +13,6 @@ pub enum Origin {
     Watch,
     /// Found by comparing with a fresh list after the watch had lost its place.
     Relist,
-    /// Nothing happened; a reminder.
     Resync,
 }
 
@@ -35,7 +34,6 @@ pub struct Change<'a, T> {
     pub old: Option<&'a Arc<T>>,
     /// After; `None` if the object is gone.
     pub new: Option<&'a Arc<T>>,
-    /// Why this is reported.
     pub origin: Origin,
 }
 
@@ -64,7 +62,6 @@ impl<'a, T: Object> Change<'a, T> {
         self.new.or(self.old).expect("a change has an old or a new side")
     }
 
-    /// The object's name.
     pub fn key(&self) -> Key {
         self.object().key()
     }
@@ -86,6 +83,5 @@ pub struct MetaChange<'a> {
     pub old: Option<&'a ObjectMeta>,
     /// After; `None` if the object is gone.
     pub new: Option<&'a ObjectMeta>,
-    /// Why this is reported.
     pub origin: Origin,
 }

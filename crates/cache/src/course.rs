@@ -60,7 +60,6 @@ impl Course {
         *self.synced.borrow()
     }
 
-    /// A list begins.
     pub(crate) fn begin_list(&self) -> Listed {
         Listed { number: self.begun.fetch_add(1, Ordering::AcqRel) + 1, era: self.era.now() }
     }

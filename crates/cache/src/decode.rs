@@ -11,7 +11,6 @@ use crate::store::Header;
 
 /// What came of reading one object.
 pub(crate) enum Decoded<T> {
-    /// All that controllers need.
     Object(Arc<T>),
     /// It exists and this is who it is, but its contents make no sense to us.
     Undecodable(Key, Header, serde_json::Error),
@@ -86,7 +85,6 @@ pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
     serde_json::from_slice::<Bare>(bytes).ok().map(|bare| bare.metadata.header())
 }
 
-/// What a bookmark says.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bookmark {
     pub(crate) version: ResourceVersion,

@@ -12,7 +12,6 @@ pub type Keys<T> = fn(&T, &mut dyn FnMut(&str));
 pub struct Index<T> {
     /// Unique among the indexes of the resource.
     pub name: &'static str,
-    /// Emits the object's keys.
     pub keys: Keys<T>,
 }
 

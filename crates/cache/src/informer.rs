@@ -57,12 +57,10 @@ impl<T: Object> Informer<T> {
         Self { mirror, record, source, stopped: watch::Sender::new(false), task }
     }
 
-    /// What it watches.
     pub fn resource(&self) -> &ResourceType {
         &self.mirror.course.resource
     }
 
-    /// The objects.
     pub fn store(&self) -> &Store<T> {
         &self.mirror.store
     }
@@ -127,12 +125,10 @@ impl<T: Object> Informer<T> {
         self.mirror.course.milestones.wait(version, || self.version_reached()).await;
     }
 
-    /// How it fares.
     pub fn health(&self) -> Health {
         Health { synced: self.has_synced(), stopped: *self.stopped.borrow(), failing: self.record.failing() }
     }
 
-    /// What it has counted.
     pub fn counts(&self) -> Counts {
         self.mirror.course.counters.read(self.mirror.store.len(), self.mirror.store.undecodable().len())
     }

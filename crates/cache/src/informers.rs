@@ -21,12 +21,10 @@ use crate::informer::Informer;
 use crate::progress::{AnyInformer, Progress};
 use crate::source::{Form, Source};
 
-/// How informers behave.
 #[derive(Debug, Clone)]
 pub struct InformerOptions {
     /// Subscribers are reminded of every object after one to two such periods, over and over; `None`: never.
     pub resync: Option<Duration>,
-    /// Where jitter comes from.
     pub seed: u64,
 }
 
@@ -39,7 +37,6 @@ impl Default for InformerOptions {
 /// The part of a resource to watch. The default is all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Filter {
-    /// Only this namespace.
     pub namespace: Option<SmolStr>,
     /// Only objects that match this label selector (string form).
     pub labels: Option<String>,
@@ -156,7 +153,6 @@ impl Informers {
         }
     }
 
-    /// Stops everything.
     pub fn stop_all(&self) {
         let all = std::mem::take(&mut *self.shared.running.lock());
         for informer in all.values() {

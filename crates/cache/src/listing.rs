@@ -21,7 +21,6 @@ pub(crate) trait Listing: Send {
     /// How many objects it has named so far.
     fn len(&self) -> usize;
 
-    /// Takes over one object.
     fn listed(&mut self, bytes: &[u8]);
 
     /// An object that the server reports gone while a streaming list is still under way.

@@ -32,7 +32,6 @@ pub struct Counts {
     pub streamed_lists: u64,
     /// Lists begun page by page.
     pub paged_lists: u64,
-    /// Pages read.
     pub pages: u64,
     /// Lists completed after the first: the watch had lost its place.
     pub relists: u64,
@@ -40,9 +39,7 @@ pub struct Counts {
     pub watches: u64,
     /// Watches replaced because they outlived their time-out in silence.
     pub idle_watches: u64,
-    /// Events other than bookmarks.
     pub events: u64,
-    /// Bookmarks.
     pub bookmarks: u64,
     /// Events that told nothing new: replayed or out of order.
     pub ignored_events: u64,
@@ -50,13 +47,11 @@ pub struct Counts {
     pub decode_failures: u64,
     /// Requests refused, connections lost, watches broken off.
     pub failures: u64,
-    /// Panics of subscribers' handlers.
     pub handler_panics: u64,
     /// Changes told, by the first of [`TOLD_WITHIN`] that they took no longer than; the last took longer than all.
     pub told: [u64; TOLD_WITHIN.len() + 1],
     /// How long telling took in all.
     pub told_for: Duration,
-    /// Objects in the store.
     pub objects: usize,
     /// Objects known whose latest version cannot be decoded.
     pub undecodable: usize,

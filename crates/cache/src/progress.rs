@@ -49,7 +49,6 @@ pub trait Progress: Send + Sync {
 
 /// An informer of any type, seen through its objects' metadata.
 pub trait AnyInformer: Progress {
-    /// What it watches.
     fn resource(&self) -> &ResourceType;
 
     /// Whether a complete list has been taken over.
@@ -74,10 +73,8 @@ pub trait AnyInformer: Progress {
     /// How many objects one namespace has.
     fn count_in_namespace(&self, namespace: &str) -> usize;
 
-    /// How it fares.
     fn health(&self) -> Health;
 
-    /// What it has counted.
     fn counts(&self) -> Counts;
 
     /// Stops it; the store keeps what it has.

@@ -81,7 +81,6 @@ enum State {
     Watching(Option<Connection>),
 }
 
-/// An open watch.
 struct Connection {
     events: Events,
     opened: Instant,

@@ -30,7 +30,6 @@ pub(crate) enum Form {
 
 pub(crate) type Events = BoxStream<'static, Result<Event, Failure>>;
 
-/// Where a watch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchFrom {
     /// With the whole current state as initial events, up to a bookmark that says so (a streaming list).

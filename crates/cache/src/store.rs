@@ -13,9 +13,7 @@ use crate::table::{Postings, Table};
 /// What is known of an object without its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Its identity.
     pub uid: Uid,
-    /// Its version.
     pub version: ResourceVersion,
     /// Whether its deletion has been asked for.
     pub deleting: bool,
@@ -118,7 +116,6 @@ impl<T: Object> Store<T> {
         self.shared.contents.read().objects.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

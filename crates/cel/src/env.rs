@@ -21,12 +21,10 @@ pub struct Env {
 }
 
 impl Env {
-    /// Declares a variable.
     pub fn variable(&mut self, name: impl Into<SmolStr>, of: Type) {
         self.variables.insert(name.into(), of);
     }
 
-    /// Declares object types.
     pub fn objects(&mut self, objects: Arc<BTreeMap<SmolStr, Fields>>) {
         self.objects.push(objects);
     }

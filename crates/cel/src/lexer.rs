@@ -12,7 +12,6 @@ pub(crate) struct Token {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
-    /// An operator or bracket.
     Symbol(&'static str),
     In,
     True,
@@ -28,7 +27,6 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// Longer ones first.
 const SYMBOLS: [&str; 24] = [
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":",
     "+", "*", "/", "%",

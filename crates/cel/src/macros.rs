@@ -81,7 +81,6 @@ pub(crate) fn member(at: usize, function: SmolStr, target: Expr, args: Vec<Expr>
     }
 }
 
-/// One variable, or two.
 type Variables = (SmolStr, Option<SmolStr>);
 
 /// A fold that is being put together.

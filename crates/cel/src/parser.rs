@@ -39,7 +39,6 @@ pub(crate) const RESERVED: [&str; 17] = [
 const OPERAND: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
                        BYTES, IDENTIFIER}";
 
-/// Reads an expression.
 pub(crate) fn parse(source: &Source) -> Result<Expr, Problem> {
     let size = source.characters.len();
     if size > LONGEST {

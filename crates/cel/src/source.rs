@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// An expression as written.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) characters: Vec<char>,
-    /// Where each line begins.
     lines: Vec<usize>,
 }
 

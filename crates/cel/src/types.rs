@@ -20,15 +20,11 @@ pub enum Type {
     Int,
     /// Of 64-bit integers without a sign.
     Uint,
-    /// Of floating-point numbers.
     Double,
-    /// Of text.
     String,
     /// Of bytes.
     Bytes,
-    /// Of points in time.
     Timestamp,
-    /// Of spans of time.
     Duration,
     /// Of lists of one type.
     List(Arc<Type>),
@@ -50,7 +46,6 @@ pub enum Type {
 pub(crate) const OPTIONAL: &str = "optional_type";
 
 impl Type {
-    /// A list of these.
     pub fn list(element: Self) -> Self {
         Self::List(Arc::new(element))
     }
@@ -69,7 +64,6 @@ impl Type {
         Self::Type(Some(Arc::new(self)))
     }
 
-    /// What an optional holds.
     pub(crate) fn held(&self) -> Option<&Self> {
         match self {
             Self::Opaque(name, parameters) if name == OPTIONAL => parameters.first(),
@@ -95,7 +89,6 @@ impl Type {
         }
     }
 
-    /// What it consists of.
     pub(crate) fn parts(&self) -> Vec<&Self> {
         match self {
             Self::List(element) => vec![element],

@@ -49,7 +49,6 @@ pub struct ClientOptions {
     pub field_manager: Option<SmolStr>,
     /// Time for each attempt of a request. Watches are exempt.
     pub timeout: Duration,
-    /// Hears of every attempt.
     pub observer: Option<Arc<dyn Observer>>,
     /// Asked before every attempt of a write.
     pub fence: Option<Fence>,
@@ -78,7 +77,6 @@ impl fmt::Debug for ClientOptions {
 
 /// Hears of requests, for metrics.
 pub trait Observer: Send + Sync + 'static {
-    /// One attempt is over.
     fn attempted(&self, attempt: &Attempt<'_>);
 
     /// A request waited for its turn.
@@ -88,9 +86,7 @@ pub trait Observer: Send + Sync + 'static {
 /// One attempt of a request, as seen on the wire.
 #[derive(Debug, Clone)]
 pub struct Attempt<'a> {
-    /// The server.
     pub host: &'a str,
-    /// The HTTP method.
     pub method: &'a str,
     /// Absent when there was no answer.
     pub code: Option<u16>,
@@ -104,12 +100,10 @@ pub struct Attempt<'a> {
     pub received: usize,
 }
 
-/// A successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The HTTP status code, 2xx.
     pub code: u16,
-    /// As served.
     pub body: Bytes,
 }
 

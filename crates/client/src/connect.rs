@@ -59,7 +59,6 @@ impl Connection {
         }
     }
 
-    /// The server's URL.
     pub fn server(&self) -> &http::Uri {
         &self.server
     }

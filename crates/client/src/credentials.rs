@@ -45,7 +45,6 @@ pub(crate) struct Snapshot {
     pub(crate) generation: u64,
     pub(crate) tls: Arc<ClientConfig>,
     authorization: Authorization,
-    /// Impersonation and such.
     extra: HeaderMap,
 }
 

@@ -63,7 +63,6 @@ enum Stream {
     Tls(Box<TlsStream<FencedIo<TcpStream>>>),
 }
 
-/// An open connection.
 pub(crate) enum Link {
     Http2(http2::Connection),
     Http1(http1::SendRequest<Full<Bytes>>),

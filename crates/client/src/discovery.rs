@@ -15,7 +15,6 @@ use crate::request::Accept;
 /// Group documents fetched at once, from servers without aggregated discovery.
 const AT_ONCE: usize = 8;
 
-/// What a server serves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
     /// In the server's order: groups by priority, versions by preference.
@@ -27,7 +26,6 @@ pub struct Discovery {
 /// A resource in one version of its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredResource {
-    /// Where it is served.
     pub resource: ResourceType,
     /// What can be done with it.
     pub verbs: Vec<SmolStr>,
@@ -35,7 +33,6 @@ pub struct DiscoveredResource {
     pub subresources: Vec<SmolStr>,
     /// Whether no other version of the group that serves it is preferred to this one.
     pub preferred: bool,
-    /// Abbreviations for people.
     pub short_names: Vec<SmolStr>,
     /// Such as `all`.
     pub categories: Vec<SmolStr>,
@@ -75,7 +72,6 @@ impl Discovery {
 pub struct DiscoveryFailure {
     /// As in `apiVersion`.
     pub group_version: String,
-    /// Why not.
     pub problem: String,
 }
 

@@ -19,7 +19,6 @@ pub enum Error {
     /// A write went out and its answer was lost: it may or may not have been carried out.
     #[error("{what}: the answer was lost, the outcome is unknown")]
     OutcomeUnknown {
-        /// The request.
         what: Box<str>,
         /// How the answer was lost.
         #[source]
@@ -28,7 +27,6 @@ pub enum Error {
     /// The request did not reach a server, or (reads only) its answer did not come back.
     #[error("{what}: the API server could not be reached")]
     Unreachable {
-        /// The request.
         what: Box<str>,
         /// What stood in the way.
         #[source]
@@ -37,7 +35,6 @@ pub enum Error {
     /// No credentials could be had for the request.
     #[error("{what}: no credentials: {problem}")]
     Credentials {
-        /// The request.
         what: Box<str>,
         /// What is wrong with them.
         problem: Box<str>,
@@ -45,24 +42,16 @@ pub enum Error {
     /// A write was not sent, as this process may no longer lead.
     #[error("{what}: not sent")]
     Fenced {
-        /// The request.
         what: Box<str>,
-        /// Why.
         #[source]
         source: Fenced,
     },
     /// A read was not answered in time.
     #[error("{what}: no answer within {limit:?}")]
-    Deadline {
-        /// The request.
-        what: Box<str>,
-        /// The time it had.
-        limit: Duration,
-    },
+    Deadline { what: Box<str>, limit: Duration },
     /// The answer is not what was asked for.
     #[error("{what}: the answer cannot be read")]
     Decode {
-        /// The request.
         what: Box<str>,
         /// What is wrong with it.
         #[source]
@@ -71,7 +60,6 @@ pub enum Error {
     /// An answer, or one frame of a watch, is larger than a client is willing to hold.
     #[error("{what}: the answer is larger than {limit} bytes")]
     TooLarge {
-        /// The request.
         what: Box<str>,
         /// The most that is accepted.
         limit: usize,
@@ -79,7 +67,6 @@ pub enum Error {
     /// The request cannot be expressed in HTTP or JSON.
     #[error("{what}: not a valid request")]
     Invalid {
-        /// The request.
         what: Box<str>,
         /// What is wrong with it.
         #[source]
@@ -219,13 +206,10 @@ fn lost_its_server(message: &str) -> bool {
 /// The server's answer to a request that failed: a `Status` object, or what can be told without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiStatus {
-    /// The HTTP status code.
     pub code: u16,
-    /// Machine-readable, in one word.
     pub reason: SmolStr,
     /// For people. Upstream's controllers quote it in events.
     pub message: String,
-    /// What it is about.
     pub details: StatusDetails,
     /// How long to wait before trying again, from the header or the details.
     pub retry_after: Option<Duration>,
@@ -241,13 +225,10 @@ impl fmt::Display for ApiStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatusDetails {
-    /// The object's name.
     pub name: SmolStr,
-    /// Its group.
     pub group: SmolStr,
     /// Its kind, or often its resource.
     pub kind: SmolStr,
-    /// Its uid, as text.
     pub uid: SmolStr,
     /// The single things that are wrong.
     pub causes: Vec<StatusCause>,
@@ -261,7 +242,6 @@ pub struct StatusDetails {
 pub struct StatusCause {
     /// Machine-readable, such as `NamespaceTerminating` or `FieldValueInvalid`.
     pub reason: SmolStr,
-    /// For people.
     pub message: String,
     /// The path of the field at fault.
     pub field: String,

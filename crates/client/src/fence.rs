@@ -66,13 +66,11 @@ impl Add<Duration> for Moment {
 pub struct Fenced;
 
 impl Fence {
-    /// An open fence.
     pub fn new(clock: FenceClock) -> Self {
         let (until, refused) = (AtomicU64::new(ALWAYS), AtomicU64::new(0));
         Self { inner: Arc::new(Inner { clock, until, refused, breached: watch::Sender::new(false) }) }
     }
 
-    /// The present.
     pub fn now(&self) -> Moment {
         Moment(match self.inner.clock {
             FenceClock::Boot => {

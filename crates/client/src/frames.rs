@@ -12,7 +12,6 @@ pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
 pub enum EventKind {
     /// It is there (new, or part of the initial list).
     Added,
-    /// It has changed.
     Modified,
     /// It is gone (or no longer matches the selectors); the object is its last state.
     Deleted,
@@ -23,9 +22,7 @@ pub enum EventKind {
 /// One event of a watch. The object is the server's JSON, not parsed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchEvent {
-    /// What happened.
     pub kind: EventKind,
-    /// To whom, as served.
     pub object: Bytes,
 }
 

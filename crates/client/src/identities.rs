@@ -22,7 +22,6 @@ use crate::credentials::{bearer, chain};
 use crate::error::Error;
 use crate::transport::{Body, Transport, TransportError};
 
-/// Where the accounts live.
 pub const ACCOUNT_NAMESPACE: &str = "kube-system";
 
 /// Upstream: controller-manager pkg/clientbuilder: an hour, renewed with a fifth of it left, four attempts.
@@ -77,7 +76,6 @@ impl Identities {
         Self { inner: Arc::new(Inner { main, asking, user_agent, bearer_transport, accounts }) }
     }
 
-    /// The manager's own identity.
     pub fn main(&self) -> &Client {
         &self.inner.main
     }

@@ -30,25 +30,20 @@ pub enum ConfigError {
     /// A kubeconfig cannot be read.
     #[error("kubeconfig {}: cannot be read", file.display())]
     Read {
-        /// The file.
         file: PathBuf,
-        /// What the system says.
         #[source]
         source: std::io::Error,
     },
     /// A kubeconfig is not one.
     #[error("kubeconfig {}: not a valid kubeconfig", file.display())]
     Parse {
-        /// The file.
         file: PathBuf,
-        /// Where and what.
         #[source]
         source: BoxError,
     },
     /// One field of a kubeconfig, or one part of what a pod is given, is wrong.
     #[error("{origin}: {field}: {problem}")]
     Field {
-        /// The file or files.
         origin: String,
         /// The path of the field, a file, or a variable.
         field: String,
@@ -58,7 +53,6 @@ pub enum ConfigError {
     /// `--master` is not a URL.
     #[error("--master {value:?}: {problem}")]
     Master {
-        /// What was given.
         value: String,
         /// What is wrong and what would be right.
         problem: String,
@@ -71,7 +65,6 @@ pub enum ConfigError {
     /// Certificates, keys or plugins that do not work.
     #[error("{origin}: the credentials cannot be used")]
     Credentials {
-        /// The file or files.
         origin: String,
         /// What is wrong with them.
         #[source]

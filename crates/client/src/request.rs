@@ -13,21 +13,13 @@ use crate::transport::BoxError;
 /// What is done to a resource, as RBAC names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Read one object.
     Get,
-    /// Read a collection.
     List,
-    /// Follow a collection.
     Watch,
-    /// POST.
     Create,
-    /// PUT.
     Update,
-    /// PATCH.
     Patch,
-    /// DELETE one object.
     Delete,
-    /// DELETE a collection.
     DeleteCollection,
 }
 
@@ -71,7 +63,6 @@ impl fmt::Display for Verb {
 /// In which form answers are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accept {
-    /// Whole objects.
     #[default]
     Json,
     /// Only the metadata of an object, or of each object of a watch.
@@ -107,21 +98,15 @@ impl Accept {
 /// One request to the API.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What to do.
     pub verb: Verb,
-    /// To what.
     pub resource: ResourceType,
     /// Absent for cluster-scoped resources and for requests across namespaces.
     pub namespace: Option<SmolStr>,
-    /// Absent for collections.
     pub name: Option<SmolStr>,
     /// Such as `status`.
     pub subresource: Option<SmolStr>,
-    /// Parameters, not yet encoded.
     pub query: Vec<(&'static str, SmolStr)>,
-    /// The object or patch.
     pub body: Option<Bytes>,
-    /// What the body is.
     pub content_type: &'static str,
     /// What the answer should be.
     pub accept: Accept,
@@ -167,13 +152,11 @@ impl Request {
         }
     }
 
-    /// With a body.
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// With one more parameter.
     pub fn param(mut self, name: &'static str, value: impl Into<SmolStr>) -> Self {
         self.query.push((name, value.into()));
         self
@@ -185,7 +168,6 @@ impl Request {
         self
     }
 
-    /// Path and query.
     pub(crate) fn target(&self) -> String {
         let mut target =
             self.resource.path(self.namespace.as_deref(), self.name.as_deref(), self.subresource.as_deref());
@@ -250,13 +232,11 @@ pub struct ListParams {
     pub field_selector: Option<SmolStr>,
     /// The most objects in one answer.
     pub limit: Option<u32>,
-    /// From the answer before.
     pub continue_: Option<SmolStr>,
     /// How fresh: absent is as fresh as can be, `0` is whatever the server's cache holds.
     pub resource_version: Option<SmolStr>,
     /// `NotOlderThan` or `Exact`.
     pub resource_version_match: Option<&'static str>,
-    /// Only metadata is wanted.
     pub metadata_only: bool,
 }
 
@@ -281,21 +261,17 @@ impl ListParams {
 /// What to follow, from where on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchParams {
-    /// Absent: all namespaces.
     pub namespace: Option<SmolStr>,
     /// `labelSelector`.
     pub label_selector: Option<SmolStr>,
     /// `fieldSelector`.
     pub field_selector: Option<SmolStr>,
-    /// Events after this version.
     pub resource_version: Option<SmolStr>,
     /// Begin with the present objects and a bookmark (`sendInitialEvents`): a list without a list.
     pub send_initial_events: bool,
     /// The server ends the watch after this many seconds.
     pub timeout_seconds: Option<u32>,
-    /// Bookmarks are wanted.
     pub bookmarks: bool,
-    /// Only metadata is wanted.
     pub metadata_only: bool,
 }
 
@@ -333,13 +309,10 @@ pub enum Patch {
     Merge(Value),
     /// Kubernetes' own, which knows how lists merge.
     Strategic(Value),
-    /// Server-side apply.
     Apply {
-        /// The field manager.
         manager: SmolStr,
         /// Take fields from other managers.
         force: bool,
-        /// The fields.
         object: Value,
     },
 }
@@ -355,7 +328,6 @@ impl Patch {
         }
     }
 
-    /// What is sent.
     pub fn document(&self) -> &Value {
         match self {
             Self::Json(value) | Self::Merge(value) | Self::Strategic(value) => value,
@@ -369,9 +341,7 @@ impl Patch {
 pub enum Propagation {
     /// They stay, without an owner.
     Orphan,
-    /// They are collected later.
     Background,
-    /// They go first.
     Foreground,
 }
 
@@ -380,7 +350,6 @@ pub enum Propagation {
 pub struct DeleteOptions {
     /// Only the object with this uid.
     pub uid: Option<Uid>,
-    /// Only in this version.
     pub resource_version: Option<ResourceVersion>,
     /// What becomes of its dependents; absent: the resource's default.
     pub propagation: Option<Propagation>,

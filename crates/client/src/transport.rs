@@ -10,7 +10,6 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use tower::{Service, ServiceExt};
 
-/// Any error, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The body of an answer, read piece by piece.

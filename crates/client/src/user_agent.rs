@@ -24,7 +24,6 @@ pub fn user_agent_of(component: &str, version: &str, commit: &str, suffix: &str)
     text
 }
 
-/// Go's names for processors.
 fn go_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -21,7 +21,6 @@ pub struct List<T> {
     pub continue_: Option<SmolStr>,
     /// How many objects are left, if the server says so.
     pub remaining: Option<i64>,
-    /// The objects.
     pub items: Vec<T>,
 }
 
@@ -41,7 +40,6 @@ impl Deleted {
 }
 
 impl Client {
-    /// Reads one object.
     pub async fn get<T: Resource>(&self, key: &Key) -> Result<T, Error> {
         self.object(Request::object(Verb::Get, &T::TYPE, key, None)).await
     }
@@ -115,7 +113,6 @@ impl Client {
         Ok(List { resource_version, continue_, remaining, items })
     }
 
-    /// Makes a new object.
     pub async fn create<T: Resource>(
         &self,
         namespace: impl Into<Option<&str>>,
@@ -219,7 +216,6 @@ impl Client {
         self.send_body(Request::patch(resource, key, subresource, patch), patch.document()).await
     }
 
-    /// Deletes an object.
     pub async fn delete<T: Resource>(&self, key: &Key, options: &DeleteOptions) -> Result<Deleted, Error> {
         self.delete_dynamic(&T::TYPE, key, options).await
     }

@@ -10,7 +10,6 @@ pub struct Rule {
     pub verbs: &'static [&'static str],
     /// The only names; empty for any.
     pub names: &'static [&'static str],
-    /// The only namespace.
     pub namespace: Option<&'static str>,
     /// The feature gate without which this is not done.
     pub gate: Option<&'static str>,
@@ -38,7 +37,6 @@ impl Rule {
         Self { names, ..self }
     }
 
-    /// Only in this namespace.
     pub const fn within(self, namespace: &'static str) -> Self {
         Self { namespace: Some(namespace), ..self }
     }

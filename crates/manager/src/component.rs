@@ -13,7 +13,6 @@ use crate::{
     validate,
 };
 
-/// A controller manager.
 #[derive(Debug, Clone, Copy)]
 pub struct Component {
     /// What the program, its user agent and its lease are called.
@@ -22,7 +21,6 @@ pub struct Component {
     pub introduction: &'static str,
     /// Its flags, section by section, in the order of `--help`.
     pub flags: &'static [&'static [Section]],
-    /// Its controllers.
     pub controllers: &'static [Controller],
     /// What holds unless flags say otherwise.
     pub defaults: fn() -> Options,
@@ -69,7 +67,6 @@ impl Component {
         self.flags.iter().copied().flatten()
     }
 
-    /// All its flags.
     pub fn all_flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
         self.sections().flat_map(|section| section.flags)
     }

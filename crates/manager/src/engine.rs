@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 
 use crate::table::{Controller, Pace};
 
-/// Runs controllers.
 #[derive(Clone)]
 pub struct Engine {
     shared: Shared,

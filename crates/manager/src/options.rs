@@ -11,7 +11,6 @@ use flyball_runtime::{
 /// The raw meaning of the flags; `complete` makes names canonical and reads the files they point to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// What controllers are told.
     pub config: Config,
     /// `--controllers` as written.
     pub controllers: Vec<String>,
@@ -27,17 +26,14 @@ pub struct Options {
     pub min_compatibility_version: Vec<String>,
     /// File with the leader migration's configuration.
     pub leader_migration_config: String,
-    /// How to listen.
     pub serving: ServingOptions,
     /// How a cloud-controller-manager would listen for webhooks.
     pub webhook_serving: ServingOptions,
     /// Who may say who they are.
     pub authentication: AuthenticationOptions,
-    /// Who may see what.
     pub authorization: AuthorizationOptions,
     /// Which metrics are shown, and how.
     pub metrics: MetricsOptions,
-    /// How to log.
     pub logging: LoggingOptions,
 }
 
@@ -69,18 +65,15 @@ pub struct MetricsOptions {
     pub allow_labels: BTreeMap<String, String>,
     /// File with the same mapping; the flag wins.
     pub allow_labels_manifest: String,
-    /// Metrics to leave out.
     pub disabled: Vec<String>,
     /// Previous minor version whose hidden metrics are wanted.
     pub show_hidden_for_version: String,
 }
 
-/// How to log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggingOptions {
     /// `text` or `json`.
     pub format: String,
-    /// klog's verbosity.
     pub verbosity: u32,
     /// `pattern=N` settings by file.
     pub vmodule: String,

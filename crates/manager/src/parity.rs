@@ -5,7 +5,6 @@ use std::fmt::Write;
 use crate::access::Rule;
 use crate::table::{CONTROLLERS, Controller};
 
-/// The page.
 pub fn page() -> String {
     let elsewhere = CONTROLLERS.iter().filter(|c| c.start.is_none()).count();
     format!(

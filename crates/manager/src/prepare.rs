@@ -23,17 +23,13 @@ use crate::{
 /// A command line that makes sense.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Whose it is.
     pub component: &'static Component,
     /// The options, with the configuration completed.
     pub options: Options,
-    /// Which gates are on.
     pub gates: Gates,
-    /// What to run.
     pub controllers: Vec<&'static Controller>,
     /// Content of `/flagz`.
     pub flagz: BTreeMap<String, String>,
-    /// Which metrics are shown.
     pub metrics: Policy,
     /// What users should know: flags without effect, controllers that are missing.
     pub notices: Vec<String>,

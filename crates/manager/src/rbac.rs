@@ -15,7 +15,6 @@ const HEAD: &str = "\
 # cover all of this. Apply this file only where they are missing, or read it to see what a controller does.
 ";
 
-/// The file.
 pub fn page() -> String {
     let accounts: BTreeSet<&str> = CONTROLLERS.iter().filter_map(|c| c.identity).collect();
     let mut page = HEAD.to_owned();
@@ -34,7 +33,6 @@ pub fn page() -> String {
     page
 }
 
-/// Whose role it is.
 struct Who<'a> {
     role: String,
     kind: &'static str,

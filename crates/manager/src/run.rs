@@ -45,11 +45,9 @@ pub enum RunError {
     /// There is no API server, or it does not know us.
     #[error("the API server at {server} (from {origin}) cannot be used")]
     Server {
-        /// Its address.
         server: String,
         /// Where the address comes from.
         origin: String,
-        /// What it said last.
         #[source]
         source: flyball_client::Error,
     },
@@ -73,7 +71,6 @@ pub enum RunError {
 /// What a manager brings along besides flags and controllers.
 #[derive(Default)]
 pub struct Equipment {
-    /// For its controllers.
     pub extensions: Extensions,
     /// Called once this process leads; controllers act when it is done.
     pub begin: Option<Begin>,

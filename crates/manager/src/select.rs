@@ -42,11 +42,9 @@ pub(crate) fn canonical(component: &Component, list: &[String]) -> Result<Vec<St
 /// Why a controller runs or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// It is to run.
     Run,
     /// The list leaves it out.
     NotListed,
-    /// This gate is off.
     GateOff(&'static str),
     /// It belongs to the cloud-controller-manager.
     Cloud,

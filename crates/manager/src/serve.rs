@@ -18,7 +18,6 @@ use crate::{clients::agent, component::Component, logging::SetVerbosity, prepare
 /// Deadline of token and access reviews.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pages.
 pub(crate) fn pages(
     prepared: &Prepared,
     elector: Option<&Elector>,
@@ -87,7 +86,6 @@ pub(crate) async fn serve(
 enum Lookup {
     /// Nothing: files name all authorities, or flags forbid to look.
     None,
-    /// They may come later.
     Optional,
     /// Without them there is no start.
     Required,

@@ -5,10 +5,8 @@ use flyball_runtime::Start;
 
 use crate::access::{EVENTS, Rule, rule, watch};
 
-/// One controller.
 #[derive(Debug, Clone, Copy)]
 pub struct Controller {
-    /// Its canonical name.
     pub name: &'static str,
     /// Old names that `--controllers` still takes.
     pub aliases: &'static [&'static str],
@@ -39,9 +37,7 @@ impl Controller {
 /// Factors on `--kube-api-qps` and `--kube-api-burst`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
-    /// On the rate.
     pub qps: f64,
-    /// On the burst.
     pub burst: u32,
 }
 

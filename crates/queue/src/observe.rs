@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// Hears what happens in one queue. Called outside the queue's lock; must be quick.
 pub trait Observer: Send + Sync + 'static {
-    /// A key became ready.
     fn added(&self) {}
     /// A key was handed to a worker after waiting this long.
     fn taken(&self, _waited: Duration) {}

@@ -23,7 +23,6 @@ struct Entry {
     running: Option<Instant>,
     /// Wanted at a later time; items of the heap with another time are leftovers.
     due: Option<Instant>,
-    /// Failures in a row.
     failures: u32,
 }
 

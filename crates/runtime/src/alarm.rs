@@ -25,7 +25,6 @@ pub enum Place {
 }
 
 impl Place {
-    /// For metrics and people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start",
@@ -79,7 +78,6 @@ impl Alarm {
     }
 }
 
-/// What a panic said.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")

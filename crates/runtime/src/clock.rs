@@ -9,7 +9,6 @@ use tokio::time::Instant;
 /// that under paused time five minutes pass in no time and both agree on how long they were.
 #[derive(Debug, Clone, Copy)]
 pub enum Clock {
-    /// The machine's clock.
     System,
     /// A clock that showed `epoch` at `origin` and moves with tokio's.
     Virtual {
@@ -24,7 +23,6 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The machine's clock.
     pub fn system() -> Self {
         Self::System
     }
@@ -39,7 +37,6 @@ impl Clock {
         Self::Stopped(moment)
     }
 
-    /// The time.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp::now(),

@@ -30,19 +30,14 @@ use crate::writer::Writer;
 pub struct Shared {
     /// The manager that runs them, `kube-controller-manager` for one.
     pub component: &'static str,
-    /// What time it is.
     pub clock: Clock,
-    /// The settings, from flags.
     pub config: Arc<Config>,
-    /// Which features are on.
     pub gates: Gates,
     /// The caches, one per resource.
     pub informers: Informers,
-    /// The decision log.
     pub decisions: DecisionLog,
     /// What controllers show about themselves.
     pub debug: DebugPages,
-    /// Where numbers go.
     pub metrics: Metrics,
     /// The certificates (PEM) by which we trust the API server, if we were told any.
     pub server_ca: Option<Arc<str>>,
@@ -52,23 +47,17 @@ pub struct Shared {
 
 /// The surroundings of one controller, for as long as the process lasts: also when it has to be set up anew.
 pub struct Context {
-    /// The controller's name.
     pub name: &'static str,
     /// The manager that runs it.
     pub component: &'static str,
-    /// What time it is.
     pub clock: Clock,
-    /// The settings, from flags.
     pub config: Arc<Config>,
-    /// Which features are on.
     pub gates: Gates,
     /// The caches, one per resource, for the rarer ways of getting at them.
     pub informers: Informers,
     /// The API server under the controller's own identity, for live reads. Writes go through a [`Writer`].
     pub client: Client,
-    /// Tells users what happens.
     pub events: Recorder,
-    /// Where numbers go.
     pub metrics: Metrics,
     /// The certificates (PEM) by which we trust the API server, if we were told any.
     pub server_ca: Option<Arc<str>>,

@@ -5,12 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// One such page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DebugPage {
-    /// Its media type.
     pub content_type: &'static str,
-    /// Its content.
     pub body: String,
 }
 

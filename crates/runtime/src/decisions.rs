@@ -31,7 +31,6 @@ pub struct Subject {
     /// Namespace, empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub namespace: SmolStr,
-    /// Name.
     pub name: SmolStr,
 }
 
@@ -55,7 +54,6 @@ impl fmt::Display for Subject {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", content = "detail")]
 pub enum Outcome {
-    /// The server did it.
     Done,
     /// The server refused; what it said.
     Refused(String),
@@ -65,15 +63,12 @@ pub enum Outcome {
     NotSent(String),
 }
 
-/// One write, explained.
 #[derive(Debug, Clone, Serialize)]
 pub struct Decision {
     /// Position in the log; grows by one.
     pub id: u64,
-    /// When it was decided.
     #[serde(serialize_with = "as_text")]
     pub time: Timestamp,
-    /// Which controller.
     pub controller: &'static str,
     /// The key that was being reconciled.
     pub owner: SmolStr,
@@ -86,7 +81,6 @@ pub struct Decision {
     pub subresource: SmolStr,
     /// Why the controller did it.
     pub why: SmolStr,
-    /// What became of it.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// How long the request took, waiting for the rate limit included.

@@ -28,9 +28,7 @@ pub struct Health {
 /// What is known about one controller.
 #[derive(Debug, Default)]
 struct Check {
-    /// What its supervisor sees.
     ill: Option<String>,
-    /// What it says itself.
     complaint: Option<String>,
     /// When and where it panicked last, its syncs aside.
     panicked: Option<(Instant, Place)>,

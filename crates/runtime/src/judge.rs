@@ -17,7 +17,6 @@ pub struct Judge {
 
 /// What a check of invariants returns: nothing, or what is wrong.
 pub trait Verdict {
-    /// What is wrong.
     fn wrong(self) -> Option<String>;
 }
 

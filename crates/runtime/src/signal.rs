@@ -7,7 +7,6 @@ use tokio::time::Instant;
 #[derive(Debug, Clone)]
 pub struct Signal(watch::Receiver<bool>);
 
-/// Gives the word.
 #[derive(Debug, Clone)]
 pub struct Giver(watch::Sender<bool>);
 
@@ -40,7 +39,6 @@ impl Signal {
 }
 
 impl Giver {
-    /// Gives the word.
     pub fn give(&self) {
         self.0.send_replace(true);
     }

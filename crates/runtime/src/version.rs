@@ -2,17 +2,12 @@
 
 /// As `git describe` would have it: shown by `--version`, metrics and user agents.
 pub const GIT_VERSION: &str = "v1.36.4";
-/// Without the v.
 pub const BINARY: &str = "1.36.4";
-/// Major and minor only.
 pub const MINOR_VERSION: &str = "1.36";
 /// Oldest version that other parts of the control plane may have.
 pub const MIN_COMPATIBILITY: &str = "1.35";
-/// Major number.
 pub const MAJOR: &str = "1";
-/// Minor number.
 pub const MINOR: &str = "36";
-/// Our own version.
 pub const FLYBALL: &str = env!("CARGO_PKG_VERSION");
 
 /// The processor, as Go names it.

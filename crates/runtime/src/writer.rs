@@ -39,7 +39,6 @@ impl<'a, T: Resource> Whole<'a, T> {
     }
 }
 
-/// Where a write goes.
 struct Target<'a> {
     resource: &'a ResourceType,
     key: Key,

@@ -23,26 +23,12 @@ pub const FAN_OUT: usize = 8;
 /// Why a request did not do what it was sent for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server said no.
     #[error("{method} {path}: {code} {message}")]
-    Status {
-        /// The HTTP status.
-        code: u16,
-        /// The request's method.
-        method: Method,
-        /// The request's path.
-        path: String,
-        /// What the server said.
-        message: String,
-    },
-    /// The server said nothing.
+    Status { code: u16, method: Method, path: String, message: String },
     #[error("{method} {path}")]
     NoAnswer {
-        /// The request's method.
         method: Method,
-        /// The request's path.
         path: String,
-        /// What went wrong.
         #[source]
         source: NoAnswer,
     },
@@ -67,18 +53,15 @@ impl Error {
 /// The content types that a request body may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// A whole object.
     Json,
     /// RFC 6902.
     JsonPatch,
     /// RFC 7386.
     MergePatch,
-    /// Kubernetes' own.
     StrategicPatch,
 }
 
 impl Content {
-    /// The media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -104,12 +87,10 @@ impl<'a> Call<'a> {
         Self { method, path, body: None, headers: Vec::new(), tolerate: &[] }
     }
 
-    /// With a JSON body.
     pub fn body(self, body: &Value, content: Content) -> Self {
         self.raw_body(body.to_string(), content.media_type())
     }
 
-    /// With any body.
     pub fn raw_body(mut self, body: impl Into<Bytes>, media_type: &'a str) -> Self {
         self.body = Some((body.into(), media_type));
         self
@@ -147,9 +128,7 @@ pub struct Resource {
     pub group_version: String,
     /// `/api/v1`, `/apis/apps/v1`, …
     pub path: String,
-    /// The plural name.
     pub name: String,
-    /// The kind.
     pub kind: String,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
@@ -190,7 +169,6 @@ impl Resource {
     }
 }
 
-/// What discovery found.
 #[derive(Default)]
 struct Catalogue {
     by_kind: BTreeMap<(String, String), Arc<Resource>>,
@@ -323,7 +301,6 @@ impl Api {
         self.list(&resource, namespace, selector).await
     }
 
-    /// One object.
     pub async fn get(&self, path: &str) -> Result<Value, Error> {
         Ok(self.send(Call::new(Method::GET, path)).await?.1)
     }

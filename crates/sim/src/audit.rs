@@ -14,9 +14,7 @@ pub struct Entry {
     pub verb: String,
     /// `ResponseStarted`, `ResponseComplete` or `Panic`.
     pub stage: String,
-    /// The user's name.
     pub user: String,
-    /// The resource's plural name.
     pub resource: String,
     /// The subresource; empty for the object itself.
     pub subresource: String,

@@ -32,7 +32,6 @@ pub trait Door: Send + Sync + 'static {
     fn watch(&self, path: &str) -> BoxFuture<'_, Result<BoxStream<'static, Value>, NoAnswer>>;
 }
 
-/// A plain GET.
 pub async fn get(door: &dyn Door, path: &str) -> Result<http::Response<Bytes>, NoAnswer> {
     let request = http::Request::get(path).body(Bytes::new()).map_err(|e| NoAnswer(Box::new(e)))?;
     door.send(request).await

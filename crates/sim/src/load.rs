@@ -18,9 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Request {
     /// `POST`, `PATCH` or `DELETE`.
     pub method: Method,
-    /// Where to.
     pub path: String,
-    /// What.
     pub body: Value,
 }
 

@@ -15,15 +15,12 @@ use tokio::task::JoinSet;
 /// What one direction of a connection does with what it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Carries it at once.
     Pass,
-    /// Carries it later.
     Delay(Duration),
     /// Carries nothing, and does not say so. What is under way is held until it passes again.
     Blackhole,
 }
 
-/// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Cut,
@@ -33,9 +30,7 @@ enum End {
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From whoever connected.
     ToServer,
-    /// From the server.
     ToClient,
 }
 
@@ -77,12 +72,10 @@ impl Link {
         self.set(Direction::ToClient, Flow::Blackhole);
     }
 
-    /// Closes both ends.
     pub fn cut(&self) {
         self.state.send_modify(|state| state.end = Some(End::Cut));
     }
 
-    /// Resets both ends.
     pub fn reset(&self) {
         self.state.send_modify(|state| state.end = Some(End::Reset));
     }
@@ -128,7 +121,6 @@ impl Proxy {
         Ok(Self { address, links, _tasks: tasks })
     }
 
-    /// Where to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -31,7 +31,6 @@ const PATIENCE: f64 = 60.0;
 pub enum Ordeal {
     /// Nothing: the run that others are compared with.
     Calm,
-    /// Everything, by a seed.
     Seed(u64),
     /// These kinds of faults only, by a seed.
     Only(Vec<Kind>, u64),
@@ -58,7 +57,6 @@ impl Ordeal {
     }
 }
 
-/// How a run went.
 pub struct Performance {
     /// What the controllers have done, and which rules they have broken.
     pub tally: Tally,
@@ -82,7 +80,6 @@ pub struct Outcome {
 }
 
 impl Trial {
-    /// Reads a scenario.
     pub fn load(file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
         let parsed = Scenario::parse(&(text.trim_end().to_owned() + EPILOGUE));
@@ -95,7 +92,6 @@ impl Trial {
         ordeal.kinds(&self.scenario.spared_faults)
     }
 
-    /// The scenario.
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }

@@ -13,7 +13,6 @@ use flyball_sim::cluster::{Cluster, Options, Unavailable};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// More than one page.
 const OBJECTS: usize = 1_100;
 const NAMESPACE: &str = "default";
 
@@ -35,7 +34,6 @@ async fn create(client: &Client, name: &str) -> anyhow::Result<ConfigMap> {
     client.create(NAMESPACE, &config_map(name)).await.with_context(|| format!("create {name}"))
 }
 
-/// What the server has.
 async fn listed(client: &Client) -> anyhow::Result<Shape> {
     let list = client.list::<ConfigMap>(None, &ListParams::default()).await?;
     Ok(list.items.iter().map(|object| (object.key(), object.metadata.resource_version.0)).collect())

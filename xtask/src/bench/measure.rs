@@ -22,7 +22,6 @@ const WATCHES_WITHIN: Duration = Duration::from_secs(120);
 /// No new watch for this long: the controller manager has started.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(1500);
 
-/// What a phase cost.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Phase {
     pub(crate) name: &'static str,
@@ -67,7 +66,6 @@ impl Round {
     }
 }
 
-/// A round under way.
 pub(crate) struct Bench<'a> {
     manager: Option<Process>,
     cluster: Cluster,

@@ -15,7 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const IDLE: Duration = Duration::from_secs(30);
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 
-/// A load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scenario {
     Idle,

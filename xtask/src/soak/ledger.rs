@@ -8,7 +8,6 @@ use serde_json::Value;
 /// How an object should be once everything has come to rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Not there.
     Gone,
     /// A Deployment or StatefulSet that has rolled out.
     Workload {
@@ -108,7 +107,6 @@ impl Ledger {
         }
     }
 
-    /// All violations so far.
     pub(super) fn violations(&self) -> Vec<String> {
         self.violations.lock().clone()
     }
@@ -118,7 +116,6 @@ impl Ledger {
         *self.counts.lock().entry(what).or_default() += 1;
     }
 
-    /// What was counted.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, usize> {
         self.counts.lock().clone()
     }

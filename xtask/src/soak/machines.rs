@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::world::World;
 
-/// The nodes' names.
 pub(super) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 /// The driver of all disks.
 pub(super) const DRIVER: &str = "disks.soak.example";

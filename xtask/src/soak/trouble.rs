@@ -6,7 +6,6 @@ use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-/// Something that goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The controller manager is killed and started again.

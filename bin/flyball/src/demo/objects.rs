@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// A Deployment.
 pub(super) fn deployment(name: &str, image: &str, replicas: u32) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": {"app": name}},

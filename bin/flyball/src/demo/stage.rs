@@ -40,7 +40,6 @@ impl Stage {
         &self.client
     }
 
-    /// Tells what has happened.
     pub(super) fn say(&self, text: &str) {
         println!("   {text}");
     }

@@ -13,11 +13,9 @@ use crate::{ObjectMeta, WithRaw, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CertificateSigningRequest {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What is asked, by whom.
     pub spec: WithRaw<CertificateSigningRequestSpec>,
-    /// What came of it.
     pub status: CertificateSigningRequestStatus,
 }
 
@@ -27,21 +25,15 @@ pub struct CertificateSigningRequest {
 pub struct CertificateSigningRequestSpec {
     /// The PKCS #10 request in PEM, in base64.
     pub request: SmolStr,
-    /// Who should sign.
     pub signer_name: SmolStr,
-    /// For how long.
     pub expiration_seconds: Option<i32>,
     /// What the key may do.
     #[serde(deserialize_with = "null_default")]
     pub usages: Vec<SmolStr>,
-    /// Who asks.
     pub username: SmolStr,
-    /// Identity of who asks.
     pub uid: SmolStr,
-    /// Groups of who asks.
     #[serde(deserialize_with = "null_default")]
     pub groups: Vec<SmolStr>,
-    /// More about who asks.
     #[serde(deserialize_with = "null_default")]
     pub extra: BTreeMap<SmolStr, Vec<SmolStr>>,
 }
@@ -50,7 +42,6 @@ pub struct CertificateSigningRequestSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CertificateSigningRequestStatus {
-    /// Approved, Denied or Failed.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The certificate in PEM, in base64.

@@ -10,7 +10,6 @@ use crate::{LabelSelector, ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterRole {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What it allows; null when it was never filled.
     pub rules: Option<Vec<PolicyRule>>,
@@ -23,19 +22,15 @@ pub struct ClusterRole {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PolicyRule {
-    /// What may be done.
     #[serde(deserialize_with = "null_default")]
     pub verbs: Vec<SmolStr>,
-    /// In which groups.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub api_groups: Vec<SmolStr>,
-    /// With which resources.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<SmolStr>,
     /// With which objects; all when empty.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub resource_names: Vec<SmolStr>,
-    /// With which paths.
     #[serde(
         rename = "nonResourceURLs",
         deserialize_with = "null_default",

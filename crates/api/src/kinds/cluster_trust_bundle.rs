@@ -9,9 +9,7 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterTrustBundle {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// For whom, and which.
     pub spec: ClusterTrustBundleSpec,
 }
 
@@ -22,7 +20,6 @@ pub struct ClusterTrustBundleSpec {
     /// The signer whose certificates they verify.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub signer_name: SmolStr,
-    /// Certificates in PEM.
     pub trust_bundle: SmolStr,
 }
 

@@ -8,9 +8,7 @@ use crate::{Labels, ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigMap {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The text entries.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub data: Labels,
     /// The binary entries, in base64.

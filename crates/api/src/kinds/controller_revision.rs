@@ -8,11 +8,9 @@ use crate::{ObjectMeta, RawJson, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ControllerRevision {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// The patch that restores the revision, byte for byte.
     pub data: RawJson,
-    /// Its place in history.
     pub revision: i64,
 }
 

@@ -11,11 +11,8 @@ use crate::{ObjectMeta, RawJson, Timestamp, WithRaw, resource, time};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CronJob {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// Which Job, and when.
     pub spec: WithRaw<CronJobSpec>,
-    /// What was started.
     pub status: CronJobStatus,
 }
 
@@ -31,9 +28,7 @@ pub struct CronJobSpec {
     pub starting_deadline_seconds: Option<i64>,
     /// `Allow`, `Forbid` or `Replace`.
     pub concurrency_policy: SmolStr,
-    /// Whether nothing is started.
     pub suspend: Option<bool>,
-    /// The Job to start.
     pub job_template: WithRaw<JobTemplate>,
     /// How many succeeded Jobs to keep.
     pub successful_jobs_history_limit: Option<i32>,
@@ -55,13 +50,11 @@ pub struct JobTemplate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CronJobStatus {
-    /// Jobs that run.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<ObjectReference>,
     /// When one was last started.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Timestamp>,
-    /// When one last succeeded.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_successful_time: Option<Timestamp>,
 }

@@ -10,7 +10,6 @@ use crate::{ObjectMeta, WithRaw, intern, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CSINode {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// The drivers of a node.
     pub spec: CSINodeSpec,
@@ -20,7 +19,6 @@ pub struct CSINode {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CSINodeSpec {
-    /// The drivers that registered.
     #[serde(deserialize_with = "null_default")]
     pub drivers: Vec<CSINodeDriver>,
 }
@@ -29,7 +27,6 @@ pub struct CSINodeSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CSINodeDriver {
-    /// The driver.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
     /// What the driver calls the node.
@@ -47,7 +44,6 @@ pub struct CSINodeDriver {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeNodeResources {
-    /// How many volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<i32>,
 }
@@ -56,7 +52,6 @@ pub struct VolumeNodeResources {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CSIDriver {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What the driver can do.
     pub spec: WithRaw<CSIDriverSpec>,

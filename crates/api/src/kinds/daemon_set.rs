@@ -11,11 +11,9 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resour
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSet {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Which pods on which nodes.
     pub spec: WithRaw<DaemonSetSpec>,
-    /// What there is.
     pub status: DaemonSetStatus,
 }
 
@@ -23,9 +21,7 @@ pub struct DaemonSet {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSetSpec {
-    /// Which pods.
     pub selector: Option<LabelSelector>,
-    /// How to make one.
     pub template: PodTemplate,
     /// How to replace old pods.
     pub update_strategy: DaemonSetUpdateStrategy,
@@ -86,7 +82,6 @@ pub struct DaemonSetStatus {
     /// How often a revision's name was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// Anything else.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

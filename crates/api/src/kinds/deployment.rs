@@ -11,11 +11,9 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resour
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Deployment {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Which pods, how many, and how to replace them.
     pub spec: WithRaw<DeploymentSpec>,
-    /// What there is.
     pub status: DeploymentStatus,
 }
 
@@ -25,9 +23,7 @@ pub struct Deployment {
 pub struct DeploymentSpec {
     /// How many pods; the server defaults it to one.
     pub replicas: Option<i32>,
-    /// Which pods.
     pub selector: Option<LabelSelector>,
-    /// How to make one.
     pub template: PodTemplate,
     /// How to replace old pods.
     pub strategy: DeploymentStrategy,
@@ -35,7 +31,6 @@ pub struct DeploymentSpec {
     pub min_ready_seconds: i32,
     /// How many old ReplicaSets to keep.
     pub revision_history_limit: Option<i32>,
-    /// Whether rollouts are stopped.
     pub paused: bool,
     /// After how long without progress a rollout counts as failed.
     pub progress_deadline_seconds: Option<i32>,
@@ -77,7 +72,6 @@ pub struct DeploymentStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// Pods of all ReplicaSets.
     #[serde(skip_serializing_if = "skip::zero")]
     pub replicas: i32,
     /// Of these, those of the current template.
@@ -95,7 +89,6 @@ pub struct DeploymentStatus {
     /// Pods being deleted; absent when not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
-    /// Progress and availability.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// How often a ReplicaSet's name was taken.

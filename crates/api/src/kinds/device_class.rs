@@ -9,9 +9,7 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceClass {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What it stands for.
     pub spec: DeviceClassSpec,
 }
 

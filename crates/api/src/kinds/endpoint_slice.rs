@@ -11,11 +11,9 @@ use crate::{Labels, ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointSlice {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: SmolStr,
-    /// The addresses.
     #[serde(deserialize_with = "list")]
     pub endpoints: Vec<Endpoint>,
     /// The ports all of them have.
@@ -23,7 +21,6 @@ pub struct EndpointSlice {
     pub ports: Vec<EndpointPort>,
 }
 
-/// One pod or machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Endpoint {
@@ -32,22 +29,17 @@ pub struct Endpoint {
     pub addresses: Vec<SmolStr>,
     /// Whether it can be used.
     pub conditions: EndpointConditions,
-    /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<SmolStr>,
-    /// The pod behind it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<SharedReference>,
     /// Topology of v1beta1; no longer written.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub deprecated_topology: Labels,
-    /// Its node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<SmolStr>,
-    /// Its zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<SmolStr>,
-    /// Who should use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<EndpointHints>,
 }
@@ -56,7 +48,6 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointConditions {
-    /// By everybody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// If need be, even while it terminates.
@@ -71,10 +62,8 @@ pub struct EndpointConditions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointHints {
-    /// Clients in these zones.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub for_zones: Vec<ForZone>,
-    /// Clients on these nodes.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub for_nodes: Vec<ForNode>,
 }
@@ -83,7 +72,6 @@ pub struct EndpointHints {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ForZone {
-    /// The zone.
     pub name: SmolStr,
 }
 
@@ -91,15 +79,12 @@ pub struct ForZone {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ForNode {
-    /// The node.
     pub name: SmolStr,
 }
 
-/// One port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EndpointPort {
-    /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<SmolStr>,
     /// `TCP`, `UDP` or `SCTP`.

@@ -11,26 +11,18 @@ use crate::{ObjectMeta, Timestamp, resource, time};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Event {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What it is about.
     pub involved_object: ObjectReference,
-    /// One word for programs.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub reason: SmolStr,
-    /// A sentence for people.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
-    /// Who says so.
     #[serde(skip_serializing_if = "skip::default")]
     pub source: EventSource,
-    /// When it first happened.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub first_timestamp: Option<Timestamp>,
-    /// When it last happened.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_timestamp: Option<Timestamp>,
-    /// How often.
     #[serde(skip_serializing_if = "skip::zero")]
     pub count: i32,
     /// `Normal` or `Warning`.
@@ -42,7 +34,6 @@ pub struct Event {
     /// How it goes on, in the newer style.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
-    /// What was done.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub action: SmolStr,
     /// What else it is about.
@@ -51,18 +42,14 @@ pub struct Event {
     /// Who says so, in the newer style.
     #[serde(rename = "reportingComponent")]
     pub reporting_controller: SmolStr,
-    /// Which process says so.
     pub reporting_instance: SmolStr,
 }
 
-/// Who reports an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EventSource {
-    /// The component.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub component: SmolStr,
-    /// Its node.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub host: SmolStr,
 }
@@ -71,10 +58,8 @@ pub struct EventSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EventSeries {
-    /// How often it happened.
     #[serde(skip_serializing_if = "skip::zero")]
     pub count: i32,
-    /// When it last happened.
     #[serde(with = "time::micros_opt", skip_serializing_if = "Option::is_none")]
     pub last_observed_time: Option<Timestamp>,
 }

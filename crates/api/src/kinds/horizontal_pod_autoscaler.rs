@@ -11,7 +11,6 @@ use crate::{LabelSelector, ObjectMeta, Quantity, Timestamp, WithRaw, resource, t
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HorizontalPodAutoscaler {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What to scale, by which measures.
     pub spec: WithRaw<HorizontalPodAutoscalerSpec>,
@@ -23,16 +22,13 @@ pub struct HorizontalPodAutoscaler {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HorizontalPodAutoscalerSpec {
-    /// What to scale.
     pub scale_target_ref: ScaleTarget,
     /// At least so many; one when absent.
     pub min_replicas: Option<i32>,
-    /// At most so many.
     pub max_replicas: i32,
     /// The measures; the largest answer counts.
     #[serde(deserialize_with = "null_default")]
     pub metrics: Vec<MetricSpec>,
-    /// How fast to go.
     pub behavior: Option<Behavior>,
 }
 
@@ -40,23 +36,17 @@ pub struct HorizontalPodAutoscalerSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScaleTarget {
-    /// Its kind.
     pub kind: SmolStr,
-    /// Its name.
     pub name: SmolStr,
-    /// Its group and version.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub api_version: SmolStr,
 }
 
-/// How fast to scale.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Behavior {
-    /// Upwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
-    /// Downwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }
@@ -88,7 +78,6 @@ pub struct ScalingPolicy {
     pub type_: SmolStr,
     /// How many or how much.
     pub value: i32,
-    /// In what time.
     pub period_seconds: i32,
 }
 
@@ -111,7 +100,6 @@ pub struct MetricSpec {
     /// CPU or memory of one container of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_resource: Option<ContainerResourceMetric>,
-    /// A measure from outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalMetric>,
 }
@@ -120,11 +108,8 @@ pub struct MetricSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectMetric {
-    /// The object.
     pub described_object: ScaleTarget,
-    /// The aim.
     pub target: MetricTarget,
-    /// The measure.
     pub metric: MetricIdentifier,
 }
 
@@ -132,9 +117,7 @@ pub struct ObjectMetric {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodsMetric {
-    /// The measure.
     pub metric: MetricIdentifier,
-    /// The aim.
     pub target: MetricTarget,
 }
 
@@ -142,9 +125,7 @@ pub struct PodsMetric {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceMetric {
-    /// The resource.
     pub name: SmolStr,
-    /// The aim.
     pub target: MetricTarget,
 }
 
@@ -152,46 +133,34 @@ pub struct ResourceMetric {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerResourceMetric {
-    /// The resource.
     pub name: SmolStr,
-    /// The aim.
     pub target: MetricTarget,
-    /// The container.
     pub container: SmolStr,
 }
 
-/// A measure from outside.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExternalMetric {
-    /// The measure.
     pub metric: MetricIdentifier,
-    /// The aim.
     pub target: MetricTarget,
 }
 
-/// A measure by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MetricIdentifier {
-    /// Its name.
     pub name: SmolStr,
-    /// Which of its series.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
 }
 
-/// An aim.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MetricTarget {
     /// `Utilization`, `Value` or `AverageValue`.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// In all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Quantity>,
-    /// For each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average_value: Option<Quantity>,
     /// In percent of the requests.
@@ -206,7 +175,6 @@ pub struct HorizontalPodAutoscalerStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// When it last scaled.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<Timestamp>,
     /// How many pods there were.
@@ -221,7 +189,6 @@ pub struct HorizontalPodAutoscalerStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MetricStatus {
@@ -240,7 +207,6 @@ pub struct MetricStatus {
     /// CPU or memory of one container of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_resource: Option<ContainerResourceMetricStatus>,
-    /// A measure from outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalMetricStatus>,
 }
@@ -249,11 +215,8 @@ pub struct MetricStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectMetricStatus {
-    /// The measure.
     pub metric: MetricIdentifier,
-    /// Its value.
     pub current: MetricValue,
-    /// The object.
     pub described_object: ScaleTarget,
 }
 
@@ -261,9 +224,7 @@ pub struct ObjectMetricStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodsMetricStatus {
-    /// The measure.
     pub metric: MetricIdentifier,
-    /// Its value.
     pub current: MetricValue,
 }
 
@@ -271,9 +232,7 @@ pub struct PodsMetricStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceMetricStatus {
-    /// The resource.
     pub name: SmolStr,
-    /// Its value.
     pub current: MetricValue,
 }
 
@@ -281,32 +240,23 @@ pub struct ResourceMetricStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerResourceMetricStatus {
-    /// The resource.
     pub name: SmolStr,
-    /// Its value.
     pub current: MetricValue,
-    /// The container.
     pub container: SmolStr,
 }
 
-/// A measure from outside.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExternalMetricStatus {
-    /// The measure.
     pub metric: MetricIdentifier,
-    /// Its value.
     pub current: MetricValue,
 }
 
-/// A measured value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MetricValue {
-    /// In all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Quantity>,
-    /// For each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average_value: Option<Quantity>,
     /// In percent of the requests.

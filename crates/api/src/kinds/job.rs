@@ -22,11 +22,9 @@ pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Job {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What to run, how often and until when.
     pub spec: WithRaw<JobSpec>,
-    /// How far it is.
     pub status: JobStatus,
 }
 
@@ -54,11 +52,9 @@ impl Job {
 pub struct JobSpec {
     /// How many pods at once.
     pub parallelism: Option<i32>,
-    /// How many must succeed.
     pub completions: Option<i32>,
     /// How long it may take.
     pub active_deadline_seconds: Option<i64>,
-    /// What failures mean.
     pub pod_failure_policy: Option<PodFailurePolicy>,
     /// When it is done early.
     pub success_policy: Option<SuccessPolicy>,
@@ -68,17 +64,14 @@ pub struct JobSpec {
     pub backoff_limit_per_index: Option<i32>,
     /// How many indexes may fail.
     pub max_failed_indexes: Option<i32>,
-    /// Which pods.
     pub selector: Option<LabelSelector>,
     /// Whether the user chose the selector.
     pub manual_selector: Option<bool>,
-    /// How to make one.
     pub template: PodTemplate,
     /// How long it is kept once finished.
     pub ttl_seconds_after_finished: Option<i32>,
     /// `NonIndexed` or `Indexed`.
     pub completion_mode: Option<SmolStr>,
-    /// Whether it is stopped.
     pub suspend: Option<bool>,
     /// `TerminatingOrFailed` or `Failed`.
     pub pod_replacement_policy: Option<SmolStr>,
@@ -113,15 +106,12 @@ pub struct PodFailurePolicy {
 pub struct PodFailurePolicyRule {
     /// `FailJob`, `FailIndex`, `Ignore` or `Count`.
     pub action: SmolStr,
-    /// Failures by exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_exit_codes: Option<OnExitCodes>,
-    /// Failures by pod condition.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub on_pod_conditions: Vec<OnPodCondition>,
 }
 
-/// Failures by exit code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OnExitCodes {
@@ -130,16 +120,13 @@ pub struct OnExitCodes {
     pub container_name: Option<SmolStr>,
     /// `In` or `NotIn`.
     pub operator: SmolStr,
-    /// The codes.
     #[serde(deserialize_with = "null_default")]
     pub values: Vec<i32>,
 }
 
-/// Failures by pod condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OnPodCondition {
-    /// The condition.
     #[serde(rename = "type")]
     pub type_: SmolStr,
     /// The status it must have; `True` when empty.
@@ -174,34 +161,27 @@ pub struct JobStatus {
     /// Complete, Failed, Suspended and what leads there.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// When it began.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
-    /// When it succeeded.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Timestamp>,
     /// Pods that run or are about to.
     #[serde(skip_serializing_if = "skip::zero")]
     pub active: i32,
-    /// Pods that succeeded.
     #[serde(skip_serializing_if = "skip::zero")]
     pub succeeded: i32,
-    /// Pods that failed.
     #[serde(skip_serializing_if = "skip::zero")]
     pub failed: i32,
-    /// Pods being deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<i32>,
     /// Indexes that succeeded, such as `0,3-5`.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub completed_indexes: SmolStr,
-    /// Indexes that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_indexes: Option<SmolStr>,
     /// Finished pods that are not in the counters yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncounted_terminated_pods: Option<UncountedTerminatedPods>,
-    /// Pods that are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<i32>,
 }
@@ -210,10 +190,8 @@ pub struct JobStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct UncountedTerminatedPods {
-    /// Those that succeeded.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub succeeded: Vec<Uid>,
-    /// Those that failed.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Uid>,
 }

@@ -10,7 +10,6 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Lease {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Who holds it, since when and until when.
     pub spec: LeaseSpec,

@@ -11,7 +11,6 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Namespace {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What must happen before it may vanish.
     pub spec: NamespaceSpec,

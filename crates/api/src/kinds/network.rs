@@ -11,9 +11,7 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceCIDR {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The ranges.
     pub spec: ServiceCIDRSpec,
     /// Whether they are in use.
     pub status: ServiceCIDRStatus,
@@ -32,7 +30,6 @@ pub struct ServiceCIDRSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceCIDRStatus {
-    /// Ready.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -41,9 +38,7 @@ pub struct ServiceCIDRStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddress {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// Who has it.
     pub spec: IPAddressSpec,
 }
 
@@ -51,25 +46,19 @@ pub struct IPAddress {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddressSpec {
-    /// Who has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_ref: Option<ParentReference>,
 }
 
-/// Who has an address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ParentReference {
-    /// Group of the owner.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub group: SmolStr,
-    /// Resource of the owner.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub resource: SmolStr,
-    /// Namespace of the owner.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub namespace: SmolStr,
-    /// Name of the owner.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub name: SmolStr,
 }

@@ -12,11 +12,9 @@ use crate::{ObjectMeta, ResourceList, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Node {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Addresses, taints and whether it takes pods.
     pub spec: NodeSpec,
-    /// What the kubelet reports.
     pub status: NodeStatus,
 }
 
@@ -36,7 +34,6 @@ pub struct NodeSpec {
     /// Whether it is closed to new pods.
     #[serde(skip_serializing_if = "skip::off")]
     pub unschedulable: bool,
-    /// What speaks against it.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub taints: Box<[Taint]>,
 }
@@ -45,10 +42,8 @@ pub struct NodeSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus {
-    /// Ready, and the pressures.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub conditions: Box<[Condition]>,
-    /// Names and addresses.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub addresses: Box<[NodeAddress]>,
     /// What pods on it may use.
@@ -57,7 +52,6 @@ pub struct NodeStatus {
     /// Volumes that are mounted, by unique name.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub volumes_in_use: Box<[SmolStr]>,
-    /// Volumes that are attached.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub volumes_attached: Box<[AttachedVolume]>,
 }
@@ -69,7 +63,6 @@ pub struct NodeAddress {
     /// `InternalIP`, `ExternalIP`, `Hostname` and so on.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// The address itself.
     pub address: SmolStr,
 }
 

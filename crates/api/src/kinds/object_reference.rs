@@ -13,19 +13,14 @@ use crate::intern::{self, Interner};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
-    /// Group and version.
     #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
     pub api_version: SmolStr,
-    /// Kind.
     #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
     pub kind: SmolStr,
-    /// Empty for cluster-scoped objects.
     #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
     pub namespace: SmolStr,
-    /// Name.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub name: SmolStr,
-    /// Identity.
     #[serde(skip_serializing_if = "Uid::is_empty")]
     pub uid: Uid,
     /// The version that was seen.

@@ -11,11 +11,9 @@ use crate::{ObjectMeta, RawJson, ResourceList, Timestamp, WithRaw, intern, resou
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolume {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Where its bytes are and who may have it.
     pub spec: WithRaw<PersistentVolumeSpec>,
-    /// Whether it is taken.
     pub status: PersistentVolumeStatus,
 }
 
@@ -23,7 +21,6 @@ pub struct PersistentVolume {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeSpec {
-    /// How large it is.
     pub capacity: ResourceList,
     /// How it may be mounted.
     #[serde(deserialize_with = "null_default")]
@@ -34,14 +31,12 @@ pub struct PersistentVolumeSpec {
     pub persistent_volume_reclaim_policy: SmolStr,
     /// Its class; empty for none.
     pub storage_class_name: SmolStr,
-    /// How it is mounted.
     #[serde(deserialize_with = "null_default")]
     pub mount_options: Vec<SmolStr>,
     /// `Filesystem` or `Block`.
     pub volume_mode: Option<SmolStr>,
     /// Where it can be reached, as served.
     pub node_affinity: Option<RawJson>,
-    /// Its attributes class.
     pub volume_attributes_class_name: Option<SmolStr>,
     /// The driver's volume, if it is of a driver.
     pub csi: Option<CsiSource>,
@@ -57,7 +52,6 @@ pub struct PersistentVolumeSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CsiSource {
-    /// The driver.
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
     /// What the driver calls it.
@@ -73,13 +67,10 @@ pub struct PersistentVolumeStatus {
     /// `Pending`, `Available`, `Bound`, `Released` or `Failed`.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub phase: SmolStr,
-    /// Why, in a sentence.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
-    /// Why, in a word.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub reason: SmolStr,
-    /// Since when.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_phase_transition_time: Option<Timestamp>,
 }

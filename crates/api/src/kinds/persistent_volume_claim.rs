@@ -11,11 +11,8 @@ use crate::{LabelSelector, Labels, ObjectMeta, RawJson, ResourceList, Resources,
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeClaim {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
     pub spec: WithRaw<PersistentVolumeClaimSpec>,
-    /// What was got.
     pub status: PersistentVolumeClaimStatus,
 }
 
@@ -26,7 +23,6 @@ pub struct PersistentVolumeClaimSpec {
     /// How it will be mounted.
     #[serde(deserialize_with = "null_default")]
     pub access_modes: Vec<SmolStr>,
-    /// Which volumes will do.
     pub selector: Option<LabelSelector>,
     /// How large it must be.
     pub resources: Resources,
@@ -40,7 +36,6 @@ pub struct PersistentVolumeClaimSpec {
     pub data_source: Option<RawJson>,
     /// What it starts with, as served.
     pub data_source_ref: Option<RawJson>,
-    /// The attributes class wanted.
     pub volume_attributes_class_name: Option<SmolStr>,
 }
 
@@ -54,7 +49,6 @@ pub struct PersistentVolumeClaimStatus {
     /// How it can be mounted.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub access_modes: Vec<SmolStr>,
-    /// How large it is.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub capacity: ResourceList,
     /// What is being done to it.
@@ -63,7 +57,6 @@ pub struct PersistentVolumeClaimStatus {
     /// How large it is becoming.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub allocated_resources: ResourceList,
-    /// How far that is.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub allocated_resource_statuses: Labels,
     /// The attributes class in force.
@@ -78,7 +71,6 @@ pub struct PersistentVolumeClaimStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ModifyVolumeStatus {
-    /// The class wanted.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub target_volume_attributes_class_name: SmolStr,
     /// `Pending`, `InProgress` or `Infeasible`.

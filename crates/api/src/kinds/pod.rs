@@ -33,9 +33,7 @@ pub struct Pod {
     /// Metadata with only the annotations of the Kubernetes domains.
     #[serde(deserialize_with = "meta::known_annotations")]
     pub metadata: ObjectMeta,
-    /// What runs, and where.
     pub spec: PodSpec,
-    /// How it fares.
     pub status: PodStatus,
 }
 
@@ -44,7 +42,6 @@ resource!(Pod, "", "v1", "pods", "Pod", namespaced);
 text_enum! {
     /// What happens to containers that exit.
     pub enum RestartPolicy else Always {
-        /// They are started again.
         Always = "Always",
         /// They are started again unless they succeeded.
         OnFailure = "OnFailure",
@@ -58,19 +55,15 @@ text_enum! {
 pub struct PodSpec {
     /// Where it runs; empty until it is scheduled.
     pub node_name: SmolStr,
-    /// As whom it runs.
     pub service_account_name: SmolStr,
-    /// Its containers.
     pub containers: SharedList<Container>,
     /// Containers that run before the others, or beside them as sidecars.
     pub init_containers: SharedList<Container>,
-    /// Taints it bears.
     pub tolerations: SharedList<Toleration>,
     /// Volumes that storage controllers care for; all other sources are left out.
     pub volumes: Box<[Volume]>,
     /// Secrets that its volumes, image pulls and ephemeral containers draw on.
     pub secrets: SharedList<SmolStr>,
-    /// Rank among pods.
     pub priority: Option<i32>,
     /// What happens to containers that exit.
     pub restart_policy: RestartPolicy,
@@ -90,15 +83,12 @@ pub struct RareSpec {
     pub scheduling_gates: Box<[Named]>,
     /// Labels its node must have.
     pub node_selector: Labels,
-    /// Scheduling rules as served.
     pub affinity: Option<RawJson>,
-    /// Its own host name.
     pub hostname: SmolStr,
     /// The service that names its domain.
     pub subdomain: SmolStr,
     /// The name of its rank.
     pub priority_class_name: SmolStr,
-    /// Devices it asks for.
     pub resource_claims: Box<[PodResourceClaim]>,
     /// Conditions others must set before it is ready.
     pub readiness_gates: Box<[ReadinessGate]>,
@@ -127,7 +117,6 @@ pub struct ReadinessGate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct Named {
-    /// The name.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
 }
@@ -151,11 +140,8 @@ pub struct PodResourceClaim {
 pub struct Container {
     /// Its name in the pod.
     pub name: SmolStr,
-    /// What it runs.
     pub image: SmolStr,
-    /// Ports it names.
     pub ports: Box<[ContainerPort]>,
-    /// What it asks for.
     pub resources: Resources,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<RestartPolicy>,
@@ -184,7 +170,6 @@ pub struct ContainerPort {
     /// What services may call it.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
-    /// Its number.
     pub container_port: i32,
     /// The port of the node it takes; zero for none.
     pub host_port: i32,
@@ -206,7 +191,6 @@ pub struct Volume {
 pub enum VolumeSource {
     /// A claim in the pod's namespace.
     Claim {
-        /// Its name.
         name: SmolStr,
         /// Whether it is mounted read-only.
         read_only: bool,
@@ -214,10 +198,7 @@ pub enum VolumeSource {
     /// A claim made for this pod from a template, as served.
     Ephemeral(RawJson),
     /// An inline volume of a CSI driver.
-    Csi {
-        /// The driver.
-        driver: SmolStr,
-    },
+    Csi { driver: SmolStr },
     /// A network disk given in place: the name of its field (`awsElasticBlockStore`, `iscsi`, …) and its contents.
     Inline(SmolStr, RawJson),
 }

@@ -14,11 +14,9 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, WithRaw, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudget {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// How many pods must stay.
     pub spec: WithRaw<PodDisruptionBudgetSpec>,
-    /// How many may go.
     pub status: PodDisruptionBudgetStatus,
 }
 
@@ -26,11 +24,9 @@ pub struct PodDisruptionBudget {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudgetSpec {
-    /// How many must stay.
     pub min_available: Option<IntOrString>,
     /// How many may be missing.
     pub max_unavailable: Option<IntOrString>,
-    /// Which pods.
     pub selector: Option<LabelSelector>,
     /// Whether pods that are not ready may always go.
     pub unhealthy_pod_eviction_policy: Option<SmolStr>,
@@ -48,11 +44,8 @@ pub struct PodDisruptionBudgetStatus {
     pub disrupted_pods: BTreeMap<SmolStr, Time>,
     /// How many may go now.
     pub disruptions_allowed: i32,
-    /// How many are healthy.
     pub current_healthy: i32,
-    /// How many must be.
     pub desired_healthy: i32,
-    /// How many there are.
     pub expected_pods: i32,
     /// Whether disruptions are allowed, and why not.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]

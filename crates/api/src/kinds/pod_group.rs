@@ -10,9 +10,7 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodGroup {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What its pods share.
     pub spec: PodGroupSpec,
     /// What was made for it.
     pub status: PodGroupStatus,

@@ -44,7 +44,6 @@ impl PodTemplate {
     }
 }
 
-/// Metadata of a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TemplateMeta {
@@ -59,14 +58,11 @@ pub struct TemplateMeta {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TemplateSpec {
-    /// A node fixed beforehand.
     #[serde(deserialize_with = "intern::text")]
     pub node_name: SmolStr,
     /// Labels a node must have.
     pub node_selector: Labels,
-    /// Scheduling rules as served.
     pub affinity: Option<RawJson>,
-    /// Taints borne.
     pub tolerations: SharedList<Toleration>,
     /// What happens to containers that exit.
     pub restart_policy: RestartPolicy,

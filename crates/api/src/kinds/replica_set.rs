@@ -10,11 +10,9 @@ use crate::{LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSet {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// How many of which pods.
     pub spec: WithRaw<ReplicaSetSpec>,
-    /// What there is.
     pub status: ReplicaSetStatus,
 }
 
@@ -26,9 +24,7 @@ pub struct ReplicaSetSpec {
     pub replicas: Option<i32>,
     /// How long a pod must be ready to be available.
     pub min_ready_seconds: i32,
-    /// Which pods.
     pub selector: Option<LabelSelector>,
-    /// How to make one.
     pub template: PodTemplate,
 }
 

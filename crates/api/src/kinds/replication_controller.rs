@@ -9,7 +9,6 @@ use crate::{Labels, ObjectMeta, PodTemplate, WithRaw, resource};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicationController {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// How many of which pods.
     pub spec: WithRaw<ReplicationControllerSpec>,
@@ -27,7 +26,6 @@ pub struct ReplicationControllerSpec {
     pub min_ready_seconds: i32,
     /// Which pods; the server defaults it to the labels of the template.
     pub selector: Labels,
-    /// How to make one.
     pub template: Option<PodTemplate>,
 }
 

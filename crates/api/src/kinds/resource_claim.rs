@@ -11,7 +11,6 @@ use crate::{ObjectMeta, RawJson, Timestamp, Uid, WithRaw, intern, resource, time
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaim {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What is asked for, as served.
     pub spec: RawJson,
@@ -23,10 +22,8 @@ pub struct ResourceClaim {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaimStatus {
-    /// The devices given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation: Option<WithRaw<Allocation>>,
-    /// Who may use them.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub reserved_for: Vec<ConsumerReference>,
     /// What drivers say about them, as served.
@@ -38,11 +35,9 @@ pub struct ResourceClaimStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Allocation {
-    /// The devices.
     pub devices: AllocatedDevices,
     /// Where they can be used, as served.
     pub node_selector: Option<RawJson>,
-    /// When they were given.
     #[serde(with = "time::seconds_opt")]
     pub allocation_timestamp: Option<Timestamp>,
 }
@@ -51,24 +46,19 @@ pub struct Allocation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AllocatedDevices {
-    /// One by one.
     #[serde(deserialize_with = "null_default")]
     pub results: Vec<AllocatedDevice>,
 }
 
-/// One device given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AllocatedDevice {
     /// For which request of the claim.
     pub request: SmolStr,
-    /// By which driver.
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
-    /// From which pool.
     #[serde(deserialize_with = "intern::text")]
     pub pool: SmolStr,
-    /// Which one.
     #[serde(deserialize_with = "intern::text")]
     pub device: SmolStr,
     /// Whether it is shared for administration.
@@ -87,9 +77,7 @@ pub struct ConsumerReference {
     pub api_group: SmolStr,
     /// Resource, such as `pods`.
     pub resource: SmolStr,
-    /// Name.
     pub name: SmolStr,
-    /// Identity.
     pub uid: Uid,
 }
 
@@ -97,9 +85,7 @@ pub struct ConsumerReference {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaimTemplate {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The claims to make.
     pub spec: WithRaw<ResourceClaimTemplateSpec>,
 }
 
@@ -109,7 +95,6 @@ pub struct ResourceClaimTemplate {
 pub struct ResourceClaimTemplateSpec {
     /// Labels and annotations of the claims to make.
     pub metadata: ObjectMeta,
-    /// Their spec, as served.
     pub spec: RawJson,
 }
 

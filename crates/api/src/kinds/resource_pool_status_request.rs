@@ -11,9 +11,7 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResourcePoolStatusRequest {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The question.
     pub spec: ResourcePoolStatusRequestSpec,
     /// The answer, once there is one.
     pub status: Option<ResourcePoolStatusRequestStatus>,
@@ -23,7 +21,6 @@ pub struct ResourcePoolStatusRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourcePoolStatusRequestSpec {
-    /// Whose devices.
     pub driver: SmolStr,
     /// Of which pool; of all if there is none.
     pub pool_name: Option<SmolStr>,
@@ -35,7 +32,6 @@ pub struct ResourcePoolStatusRequestSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResourcePoolStatusRequestStatus {
-    /// Complete or Failed.
     #[serde(deserialize_with = "null_default")]
     pub conditions: Vec<Condition>,
 }

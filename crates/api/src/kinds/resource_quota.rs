@@ -10,11 +10,8 @@ use crate::{ObjectMeta, ResourceList, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceQuota {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What may be used.
     pub spec: ResourceQuotaSpec,
-    /// What is used.
     pub status: ResourceQuotaStatus,
 }
 
@@ -25,7 +22,6 @@ pub struct ResourceQuotaSpec {
     /// At most so much of each.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
-    /// Which objects count.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<SmolStr>,
     /// Which objects count, in other words.
@@ -37,7 +33,6 @@ pub struct ResourceQuotaSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScopeSelector {
-    /// All must hold.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<ScopeRequirement>,
 }
@@ -46,7 +41,6 @@ pub struct ScopeSelector {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScopeRequirement {
-    /// What is looked at.
     pub scope_name: SmolStr,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: SmolStr,
@@ -59,7 +53,6 @@ pub struct ScopeRequirement {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceQuotaStatus {
-    /// The limits in force.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
     /// What is used of each.

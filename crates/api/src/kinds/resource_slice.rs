@@ -12,9 +12,7 @@ use crate::{ObjectMeta, intern, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResourceSlice {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The devices.
     pub spec: ResourceSliceSpec,
 }
 
@@ -22,7 +20,6 @@ pub struct ResourceSlice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceSliceSpec {
-    /// Whose devices they are.
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
     /// The pool that they are in.
@@ -30,7 +27,6 @@ pub struct ResourceSliceSpec {
     /// The node that they are on; empty if it is not one.
     #[serde(deserialize_with = "intern::text")]
     pub node_name: SmolStr,
-    /// The devices.
     #[serde(deserialize_with = "null_default")]
     pub devices: Vec<Device>,
 }
@@ -48,7 +44,6 @@ pub struct ResourcePool {
     pub resource_slice_count: i64,
 }
 
-/// A device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Device {
@@ -63,11 +58,9 @@ pub struct Device {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DeviceTaintRule {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What is said, and of which devices.
     pub spec: DeviceTaintRuleSpec,
-    /// What came of it.
     pub status: DeviceTaintRuleStatus,
 }
 
@@ -85,11 +78,8 @@ pub struct DeviceTaintRuleSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DeviceSelector {
-    /// Of this driver.
     pub driver: Option<SmolStr>,
-    /// In this pool.
     pub pool: Option<SmolStr>,
-    /// Of this name.
     pub device: Option<SmolStr>,
 }
 

@@ -15,7 +15,6 @@ pub const BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, from = "Wire", rename_all = "camelCase")]
 pub struct Secret {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What it holds, such as [`SERVICE_ACCOUNT_TOKEN`].
     #[serde(rename = "type")]

@@ -11,7 +11,6 @@ use crate::{IntOrString, Labels, ObjectMeta, RawJson, WithRaw, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Service {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Which pods, under which addresses.
     pub spec: WithRaw<ServiceSpec>,
@@ -23,7 +22,6 @@ pub struct Service {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceSpec {
-    /// Its ports.
     #[serde(deserialize_with = "null_default")]
     pub ports: Vec<ServicePort>,
     /// Which pods; absent when someone else keeps the endpoints.
@@ -37,7 +35,6 @@ pub struct ServiceSpec {
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// Addresses from elsewhere.
     #[serde(rename = "externalIPs", deserialize_with = "null_default")]
     pub external_ips: Vec<SmolStr>,
     /// `None` or `ClientIP`.
@@ -69,7 +66,6 @@ pub struct ServiceSpec {
     pub ip_family_policy: Option<SmolStr>,
     /// Whether a load balancer needs node ports.
     pub allocate_load_balancer_node_ports: Option<bool>,
-    /// Which endpoints to prefer.
     pub traffic_distribution: Option<SmolStr>,
 }
 
@@ -86,7 +82,6 @@ pub struct ServicePort {
     /// What is spoken over it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<SmolStr>,
-    /// Its number.
     pub port: i32,
     /// The pod's port, by number or name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +98,6 @@ pub struct ServiceStatus {
     /// What the load balancer gives.
     #[serde(skip_serializing_if = "skip::default")]
     pub load_balancer: LoadBalancerStatus,
-    /// Anything else.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -112,7 +106,6 @@ pub struct ServiceStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerStatus {
-    /// Where it is reached.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub ingress: Vec<LoadBalancerIngress>,
 }
@@ -121,10 +114,8 @@ pub struct LoadBalancerStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadBalancerIngress {
-    /// By address.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub ip: SmolStr,
-    /// By name.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub hostname: SmolStr,
     /// `VIP` or `Proxy`.

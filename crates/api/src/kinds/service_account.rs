@@ -10,7 +10,6 @@ use crate::{ObjectMeta, RawJson, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceAccount {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// The token secrets it may use.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]

@@ -11,11 +11,9 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resour
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatefulSet {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Which pods and claims, in which order.
     pub spec: WithRaw<StatefulSetSpec>,
-    /// What there is.
     pub status: StatefulSetStatus,
 }
 
@@ -25,9 +23,7 @@ pub struct StatefulSet {
 pub struct StatefulSetSpec {
     /// How many pods; the server defaults it to one.
     pub replicas: Option<i32>,
-    /// Which pods.
     pub selector: Option<LabelSelector>,
-    /// How to make one.
     pub template: PodTemplate,
     /// The claims each pod gets.
     #[serde(deserialize_with = "null_default")]
@@ -42,9 +38,7 @@ pub struct StatefulSetSpec {
     pub revision_history_limit: Option<i32>,
     /// How long a pod must be ready to be available.
     pub min_ready_seconds: i32,
-    /// What becomes of claims.
     pub persistent_volume_claim_retention_policy: Option<ClaimRetentionPolicy>,
-    /// How pods are numbered.
     pub ordinals: Option<Ordinals>,
 }
 
@@ -92,11 +86,9 @@ pub struct ClaimRetentionPolicy {
     pub when_scaled: SmolStr,
 }
 
-/// How pods are numbered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ordinals {
-    /// The first number.
     #[serde(skip_serializing_if = "skip::zero")]
     pub start: i32,
 }
@@ -108,7 +100,6 @@ pub struct StatefulSetStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// Pods that exist.
     pub replicas: i32,
     /// Of these, those that are ready.
     #[serde(skip_serializing_if = "skip::zero")]
@@ -128,7 +119,6 @@ pub struct StatefulSetStatus {
     /// How often a revision's name was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// Anything else.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Pods ready for long enough.

@@ -10,9 +10,7 @@ use crate::{Labels, ObjectMeta, RawJson, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageClass {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// Who makes its volumes.
     pub provisioner: SmolStr,
     /// What the provisioner is told.
     #[serde(skip_serializing_if = "Labels::is_empty")]
@@ -38,9 +36,7 @@ pub struct StorageClass {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttributesClass {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// Whose volumes it describes.
     pub driver_name: SmolStr,
     /// What the driver is told.
     #[serde(skip_serializing_if = "Labels::is_empty")]

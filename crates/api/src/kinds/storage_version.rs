@@ -10,9 +10,7 @@ use crate::{ObjectMeta, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersion {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What the servers say.
     pub status: StorageVersionStatus,
 }
 
@@ -25,7 +23,6 @@ pub struct StorageVersionStatus {
     pub storage_versions: Vec<ServerStorageVersion>,
 }
 
-/// What one server says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServerStorageVersion {

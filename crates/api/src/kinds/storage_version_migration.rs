@@ -11,7 +11,6 @@ use crate::{ObjectMeta, WithRaw, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersionMigration {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// What is to be migrated.
     pub spec: WithRaw<StorageVersionMigrationSpec>,
@@ -23,7 +22,6 @@ pub struct StorageVersionMigration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StorageVersionMigrationSpec {
-    /// The resource.
     pub resource: GroupResource,
 }
 
@@ -31,9 +29,7 @@ pub struct StorageVersionMigrationSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct GroupResource {
-    /// Its group.
     pub group: SmolStr,
-    /// Its plural name.
     pub resource: SmolStr,
 }
 
@@ -41,7 +37,6 @@ pub struct GroupResource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersionMigrationStatus {
-    /// Running, Succeeded or Failed.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// What was written after this version is in the right version already.

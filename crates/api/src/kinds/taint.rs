@@ -10,10 +10,8 @@ use crate::time::{self, Timestamp};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Taint {
-    /// What the matter is.
     #[serde(deserialize_with = "intern::text")]
     pub key: SmolStr,
-    /// Further detail.
     #[serde(deserialize_with = "intern::text", skip_serializing_if = "SmolStr::is_empty")]
     pub value: SmolStr,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.

@@ -11,11 +11,8 @@ use crate::{ObjectMeta, RawJson, resource};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ValidatingAdmissionPolicy {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// The policy, as served.
     pub spec: RawJson,
-    /// What the check found.
     pub status: ValidatingAdmissionPolicyStatus,
 }
 
@@ -26,10 +23,8 @@ pub struct ValidatingAdmissionPolicyStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// What the check found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub type_checking: Option<TypeChecking>,
-    /// Anything else.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -47,9 +42,7 @@ pub struct TypeChecking {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ExpressionWarning {
-    /// Where it stands.
     pub field_ref: SmolStr,
-    /// What is wrong.
     pub warning: SmolStr,
 }
 

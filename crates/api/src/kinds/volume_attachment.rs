@@ -9,11 +9,9 @@ use crate::{Labels, ObjectMeta, RawJson, Timestamp, WithRaw, intern, resource, t
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachment {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Which volume to which node.
     pub spec: WithRaw<VolumeAttachmentSpec>,
-    /// Whether it is attached.
     pub status: VolumeAttachmentStatus,
 }
 
@@ -24,9 +22,7 @@ pub struct VolumeAttachmentSpec {
     /// The driver that attaches it.
     #[serde(deserialize_with = "intern::text")]
     pub attacher: SmolStr,
-    /// The volume.
     pub source: VolumeAttachmentSource,
-    /// The node.
     #[serde(deserialize_with = "intern::text")]
     pub node_name: SmolStr,
 }
@@ -35,9 +31,7 @@ pub struct VolumeAttachmentSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentSource {
-    /// By name.
     pub persistent_volume_name: Option<SmolStr>,
-    /// In place, as served.
     pub inline_volume_spec: Option<RawJson>,
 }
 
@@ -45,7 +39,6 @@ pub struct VolumeAttachmentSource {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentStatus {
-    /// Whether it is.
     pub attached: bool,
     /// What the driver says about it.
     #[serde(skip_serializing_if = "Labels::is_empty")]
@@ -58,17 +51,13 @@ pub struct VolumeAttachmentStatus {
     pub detach_error: Option<VolumeError>,
 }
 
-/// What went wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeError {
-    /// When.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
-    /// What.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
-    /// The driver's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<i32>,
 }

@@ -128,7 +128,6 @@ pub(super) fn pod_total(pod: &Value, field: &str) -> Amounts {
     total
 }
 
-/// Raises what is below.
 fn raise(total: &mut Amounts, to: Amounts) {
     for (name, value) in to {
         let entry = total.entry(name).or_insert(value);

@@ -18,14 +18,10 @@ use crate::life::Ops;
 use crate::meta;
 use crate::registry::Subresource;
 
-/// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// A new object.
     Create,
-    /// A change.
     Update,
-    /// A deletion.
     Delete,
 }
 

@@ -13,7 +13,6 @@ const CLASSES: &str = "scheduling.k8s.io";
 const TOLERATED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-/// DefaultTolerationSeconds.
 pub(super) fn tolerate(ops: &Ops<'_>, pod: &mut Value) {
     let seconds = ops.server.options.toleration.as_secs();
     let spec = meta::child(pod, "spec");

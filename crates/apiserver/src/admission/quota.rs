@@ -203,7 +203,6 @@ fn count(usage: &mut Amounts, name: impl Into<String>, n: usize) {
     }
 }
 
-/// What an object uses.
 fn usage(request: &Request<'_>, object: &Value) -> Amounts {
     let mut usage = Amounts::new();
     let spec = &object["spec"];

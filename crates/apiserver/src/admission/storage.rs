@@ -59,7 +59,6 @@ fn default_of(ops: &Ops<'_>, group: &str, plural: &str, keys: &[&str]) -> Option
     marked.first().map(|class| meta::text(class, "name").to_owned())
 }
 
-/// StorageObjectInUseProtection.
 fn protect(ops: &Ops<'_>, object: &mut Value, finalizer: &str) {
     if !enabled(ops, "StorageObjectInUseProtection") || meta::finalizers(object).contains(&finalizer) {
         return;

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::set::Set;
 
-/// One entry.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) manager: String,

@@ -18,9 +18,7 @@ use typed::Typed;
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// One server-side apply.
 pub(crate) struct Apply<'a> {
-    /// Who applies.
     pub(crate) manager: &'a str,
     /// Take fields over from others.
     pub(crate) force: bool,

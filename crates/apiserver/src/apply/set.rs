@@ -9,12 +9,10 @@ use serde_json::{Map, Value, json};
 pub(super) struct Set {
     /// The place itself belongs to the set.
     pub(super) here: bool,
-    /// What lies below it.
     pub(super) below: BTreeMap<String, Set>,
 }
 
 impl Set {
-    /// Only the place itself.
     pub(super) fn leaf() -> Self {
         Self { here: true, below: BTreeMap::new() }
     }

@@ -21,13 +21,11 @@ pub(super) enum Typed<'a> {
 
 /// How a value is divided among owners.
 enum Division<'a> {
-    /// Field by field.
     Fields,
     /// Item by item, by these keys.
     Keyed(Vec<&'a str>),
     /// Item by item, by value.
     Set,
-    /// Not at all.
     Whole,
 }
 
@@ -166,9 +164,7 @@ pub(super) fn fields_of(value: &Value, typed: Typed<'_>) -> Set {
 /// What differs between two states.
 #[derive(Debug, Default)]
 pub(super) struct Difference {
-    /// Added or modified.
     pub(super) changed: Set,
-    /// No longer there.
     pub(super) removed: Set,
 }
 
@@ -201,7 +197,6 @@ fn whole(value: &Value, typed: Typed<'_>) -> Set {
     set
 }
 
-/// Compares two states.
 pub(super) fn compare(old: Option<&Value>, new: Option<&Value>, typed: Typed<'_>) -> Difference {
     let (old, new) = match (old.filter(|v| !v.is_null()), new.filter(|v| !v.is_null())) {
         (None, None) => return Difference::default(),

@@ -16,7 +16,6 @@ pub(crate) use token::{Bound, Claims, KeyError, Keys};
 
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// Knows tokens.
 pub struct Authenticator {
     tokens: FxHashMap<String, User>,
     /// Signs and verifies service account tokens.
@@ -43,7 +42,6 @@ impl Authenticator {
     }
 }
 
-/// Who sends a request.
 pub(crate) fn who(server: &Inner, parts: &request::Parts) -> Result<User, ApiError> {
     let header = parts.headers.get(http::header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let bearer =

@@ -31,7 +31,6 @@ enum Signer {
     Ecdsa(EcdsaKeyPair),
 }
 
-/// The cluster's key.
 pub struct Keys {
     signer: Signer,
     random: SystemRandom,
@@ -144,37 +143,26 @@ impl Keys {
 pub(crate) struct Bound {
     /// `pod`, `secret` or `node`.
     pub what: &'static str,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
 }
 
-/// What a token says.
 #[derive(Debug, Clone)]
 pub(crate) struct Claims<'a> {
-    /// Who signs.
     pub issuer: &'a str,
-    /// For whom.
     pub audiences: Vec<String>,
     /// Seconds since 1970.
     pub issued: i64,
     /// Seconds since 1970.
     pub expires: i64,
-    /// The account's namespace.
     pub namespace: &'a str,
-    /// The account's name.
     pub account: &'a str,
-    /// The account's uid.
     pub uid: &'a str,
-    /// The token's own id.
     pub id: String,
-    /// What else must exist.
     pub bound: Option<Bound>,
 }
 
 impl Claims<'_> {
-    /// The claims as JSON.
     pub(crate) fn to_json(&self) -> Value {
         let mut kubernetes = json!({
             "namespace": self.namespace, "serviceaccount": {"name": self.account, "uid": self.uid},

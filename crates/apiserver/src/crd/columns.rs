@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::registry::human_duration;
 
-/// One column.
 pub(super) struct Column {
     definition: Value,
     kind: String,

@@ -19,7 +19,6 @@ use crate::store::ShelfId;
 pub(crate) struct Definition {
     /// Name of the definition, `things.example.com`.
     pub(crate) name: SmolStr,
-    /// The version's schema.
     pub(crate) schema: Value,
     columns: Vec<Column>,
     scale: Option<(String, String, String)>,

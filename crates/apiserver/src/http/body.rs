@@ -11,7 +11,6 @@ use crate::error::ApiError;
 /// The largest body that is accepted; upstream's limit.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// Collects a body.
 pub(crate) async fn collect<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: http_body::Body,

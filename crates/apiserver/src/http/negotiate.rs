@@ -5,7 +5,6 @@ use crate::error::ApiError;
 /// What an answer shows of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// All of it.
     Whole,
     /// `PartialObjectMetadata`.
     Metadata,
@@ -16,7 +15,6 @@ pub(crate) enum View {
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accept {
-    /// What is shown.
     pub view: View,
     /// As YAML instead of JSON.
     pub yaml: bool,
@@ -25,7 +23,6 @@ pub(crate) struct Accept {
 }
 
 impl Accept {
-    /// Plain JSON.
     pub(crate) const JSON: Accept = Accept { view: View::Whole, yaml: false, gzip: false };
 
     /// Reads the `Accept` and `Accept-Encoding` headers. The first type that can be served wins, as upstream.

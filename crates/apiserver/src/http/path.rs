@@ -10,21 +10,15 @@ pub struct RequestInfo {
     pub verb: &'static str,
     /// Whether it is about a resource.
     pub is_resource: bool,
-    /// The whole path.
     pub path: String,
-    /// API group.
     pub group: SmolStr,
-    /// Version.
     pub version: SmolStr,
     /// Namespace, if one is named.
     pub namespace: Option<SmolStr>,
-    /// Plural name.
     pub resource: SmolStr,
-    /// Subresource, or empty.
     pub subresource: SmolStr,
     /// What follows the subresource (`…/proxy/a/b`).
     pub rest: String,
-    /// Object name.
     pub name: Option<SmolStr>,
 }
 

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 
-/// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 const MAGIC: &[u8] = b"k8s\0";
 /// Messages nest no deeper than this; a hostile body cannot exhaust the stack.

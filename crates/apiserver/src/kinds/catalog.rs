@@ -15,7 +15,6 @@ use crate::registry::{Builtin, NameRule, ResourceInfo};
 const ALL: &[&str] = &["all"];
 const EXTENSIONS: &[&str] = &["api-extensions"];
 
-/// A namespaced resource.
 const fn ns(
     group: &'static str,
     version: &'static str,
@@ -25,7 +24,6 @@ const fn ns(
     ResourceInfo::namespaced(group, version, plural, kind)
 }
 
-/// A cluster-scoped resource.
 const fn cl(
     group: &'static str,
     version: &'static str,

@@ -26,7 +26,6 @@ pub(crate) trait Json {
         self.at(path).as_str().unwrap_or("")
     }
 
-    /// A whole number.
     fn int(&self, path: &str) -> Option<i64> {
         self.at(path).as_i64()
     }

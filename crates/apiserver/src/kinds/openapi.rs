@@ -22,11 +22,8 @@ pub enum Format {
 pub struct Served<'a> {
     /// API group; empty for core.
     pub group: &'a str,
-    /// Version.
     pub version: &'a str,
-    /// Name in paths.
     pub plural: &'a str,
-    /// Kind of the objects.
     pub kind: &'a str,
     /// Whether objects live in namespaces.
     pub namespaced: bool,

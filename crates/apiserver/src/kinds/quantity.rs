@@ -40,7 +40,6 @@ impl Quantity {
         Self(self.0 + other.0)
     }
 
-    /// The difference.
     pub(crate) fn minus(self, other: Self) -> Self {
         Self(self.0 - other.0)
     }

@@ -48,9 +48,7 @@ pub struct Type {
 /// One field of a type.
 #[derive(Debug)]
 pub struct Field {
-    /// JSON name.
     pub name: &'static str,
-    /// JSON type.
     pub shape: Shape,
     /// What happens to an empty value.
     pub presence: Presence,
@@ -73,7 +71,6 @@ pub struct Field {
 /// The JSON type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// A text.
     String,
     /// `true` or `false`.
     Bool,
@@ -81,7 +78,6 @@ pub enum Shape {
     Int32,
     /// A whole number of 64 bits.
     Int64,
-    /// A number.
     Float,
     /// Base64 text.
     Bytes,
@@ -95,11 +91,8 @@ pub enum Shape {
     MicroTime,
     /// A Go duration, as text.
     Duration,
-    /// Any JSON.
     Any,
-    /// A struct.
     Object(TypeId),
-    /// A list.
     List(Box<Shape>),
     /// A map with text keys.
     Map(Box<Shape>),
@@ -121,9 +114,7 @@ pub enum Presence {
 /// How server-side apply merges a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListKind {
-    /// As one unit.
     Atomic,
-    /// A set of scalars.
     Set,
     /// By the values of these keys.
     Map(Vec<&'static str>),
@@ -140,7 +131,6 @@ pub enum Patch {
     RetainKeys,
     /// Both of the above (volumes).
     MergeListRetainKeys(&'static str),
-    /// The value is replaced.
     Replace,
 }
 

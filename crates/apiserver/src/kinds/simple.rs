@@ -55,7 +55,6 @@ impl Simple {
         self
     }
 
-    /// Sets the validation.
     pub(super) const fn checks(mut self, validate: Validate) -> Self {
         self.validate = validate;
         self
@@ -67,7 +66,6 @@ impl Simple {
         self
     }
 
-    /// A PUT may create.
     pub(super) const fn create_on_update(mut self) -> Self {
         self.create_on_update = true;
         self

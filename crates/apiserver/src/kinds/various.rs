@@ -64,7 +64,6 @@ pub(super) fn default_subject(subject: &mut Value) {
     }
 }
 
-/// One device, exactly.
 pub(super) fn default_device_request(request: &mut Value) {
     request.or_put("allocationMode", "ExactCount");
     if request.text("allocationMode") == "ExactCount" {

@@ -19,13 +19,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// What a delete request asks for.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
-    /// Seconds to terminate.
     pub grace: Option<i64>,
-    /// Only this object.
     pub uid: Option<String>,
-    /// Only this state.
     pub resource_version: Option<String>,
-    /// What happens to dependents.
     pub propagation: Option<Propagation>,
     /// The old way to say the same.
     pub orphan_dependents: Option<bool>,
@@ -55,7 +51,6 @@ impl DeleteOptions {
     }
 }
 
-/// Reads a propagation policy.
 pub(super) fn propagation(text: &str) -> Result<Propagation, ApiError> {
     match text {
         "Background" => Ok(Propagation::Background),
@@ -79,7 +74,6 @@ enum Next {
     Wait,
     /// The object is marked and stays.
     Mark,
-    /// The object goes.
     Remove,
     /// The object is marked, then goes.
     MarkAndRemove,
@@ -92,7 +86,6 @@ fn scalar_time(at: jiff::Timestamp) -> String {
 /// The outcome of a deletion.
 #[derive(Debug)]
 pub struct Deleted {
-    /// The last state.
     pub entry: Arc<Entry>,
     /// Whether the object is gone already.
     pub gone: bool,

@@ -24,24 +24,17 @@ pub(crate) use update::{Target, Updated};
 /// How unknown fields in a request body are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FieldValidation {
-    /// Dropped silently.
     Ignore,
-    /// Dropped with a warning.
     #[default]
     Warn,
-    /// Refused.
     Strict,
 }
 
 /// Everything a write needs to know besides the object.
 pub struct Ops<'a> {
-    /// The server.
     pub server: &'a Inner,
-    /// What is written.
     pub resource: &'a Arc<Resource>,
-    /// Who writes.
     pub user: &'a User,
-    /// When.
     pub now: Timestamp,
     /// Go through everything, store nothing.
     pub dry_run: bool,
@@ -99,7 +92,6 @@ impl<'a> Ops<'a> {
         Cx { now: self.now, user: self.user }
     }
 
-    /// The object's present state.
     pub fn get(&self, key: &Key) -> Result<Arc<Entry>, ApiError> {
         self.server
             .store

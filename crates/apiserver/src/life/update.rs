@@ -26,9 +26,7 @@ pub struct Target {
 /// The outcome of an update.
 #[derive(Debug)]
 pub struct Updated {
-    /// The state after it.
     pub entry: Arc<Entry>,
-    /// The object was created.
     pub created: bool,
 }
 

@@ -30,12 +30,10 @@ pub(crate) fn child<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<Strin
     value.as_object_mut().expect("it has just been made an object")
 }
 
-/// Whether deletion has begun.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// The finalizers.
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }

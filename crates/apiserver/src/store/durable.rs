@@ -33,16 +33,10 @@ const VERSION_GAP: u64 = 100_000;
 pub enum OpenError {
     /// The directory cannot be made or read.
     #[error("cannot use the data directory {path}")]
-    Directory {
-        /// Which directory.
-        path: String,
-        /// What the system says.
-        source: Arc<std::io::Error>,
-    },
+    Directory { path: String, source: Arc<std::io::Error> },
     /// Another process has it open.
     #[error("the data directory {path} is in use by another process{}", pid.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     InUse {
-        /// Which directory.
         path: String,
         /// Which process, if it said so.
         pid: Option<u32>,
@@ -51,21 +45,14 @@ pub enum OpenError {
     #[error(
         "{path} was written by a newer version: it has format {found}, and this version knows {FORMAT} at most"
     )]
-    Newer {
-        /// Which file.
-        path: String,
-        /// Its format.
-        found: u64,
-    },
+    Newer { path: String, found: u64 },
     /// What is stored is not what this program wrote.
     #[error("{path} is damaged ({why}); restore it from a copy, or move it away to begin with nothing")]
     Damaged {
-        /// Which file.
         path: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The database refuses.
     #[error("the database refuses: {0}")]
     Database(Arc<redb::Error>),
     /// The writing thread has stopped; the reason is in the log.

@@ -12,9 +12,7 @@ use smol_str::SmolStr;
 /// Namespace (empty for cluster-scoped objects) and name, ordered as lists are.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Namespace, or empty.
     pub namespace: SmolStr,
-    /// Name.
     pub name: SmolStr,
 }
 
@@ -28,11 +26,8 @@ impl Key {
 /// What happened to an object, as watchers are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
-    /// It appeared.
     Added,
-    /// It changed.
     Modified,
-    /// It is gone.
     Deleted,
 }
 
@@ -51,7 +46,6 @@ const FRAME_END: &[u8] = b"}\n";
 /// What selectors look at: taken from the object when it is written.
 #[derive(Debug, Clone, Default)]
 pub struct Facets {
-    /// Labels, sorted by key.
     pub labels: Box<[(SmolStr, SmolStr)]>,
     /// Values of the kind's selectable fields, in the order of its `field_labels`.
     pub fields: Box<[SmolStr]>,
@@ -60,11 +54,8 @@ pub struct Facets {
 /// One state of an object.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its resourceVersion.
     pub version: u64,
-    /// Where it lives.
     pub key: Key,
-    /// What selectors look at.
     pub facets: Facets,
     happened: Happened,
     frame: Bytes,
@@ -94,7 +85,6 @@ impl Entry {
         self.frame.slice(self.kind_end..self.frame.len() - FRAME_END.len())
     }
 
-    /// The object, parsed anew.
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.json()).unwrap_or(Value::Null)
     }

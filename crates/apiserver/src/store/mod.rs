@@ -26,14 +26,11 @@ use shelf::{Shelf, Wakeup};
 /// Names a shelf: group and plural of the stored resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShelfId {
-    /// API group.
     pub group: SmolStr,
-    /// Plural name.
     pub plural: SmolStr,
 }
 
 impl ShelfId {
-    /// Names a shelf.
     pub fn new(group: impl Into<SmolStr>, plural: impl Into<SmolStr>) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
@@ -55,7 +52,6 @@ pub struct Compacted {
     pub oldest: u64,
 }
 
-/// What a write does.
 #[derive(Debug)]
 pub enum Write {
     /// Store this state; the store fills in `metadata.resourceVersion`.
@@ -75,10 +71,8 @@ pub struct Page {
     pub remaining: usize,
 }
 
-/// What to list.
 #[derive(Debug, Default, Clone)]
 pub struct Range<'a> {
-    /// Only this namespace.
     pub namespace: Option<&'a str>,
     /// Only keys after this one.
     pub after: Option<Key>,
@@ -141,7 +135,6 @@ impl Store {
         self.inner.lock().version
     }
 
-    /// The object's present state.
     pub fn get(&self, shelf: &ShelfId, key: &Key) -> Option<Arc<Entry>> {
         self.inner.lock().shelves.get(shelf)?.get(key)
     }

@@ -27,16 +27,12 @@ impl Default for Limits {
     }
 }
 
-/// One write.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Its version.
     pub version: u64,
-    /// What it did.
     pub happened: Happened,
     /// The new state; for a deletion the last one, under the deletion's version.
     pub entry: Arc<Entry>,
-    /// The state before.
     pub previous: Option<Arc<Entry>>,
 }
 

@@ -163,7 +163,6 @@ impl Call<'_> {
         })
     }
 
-    /// The body as JSON.
     pub(crate) fn json_body(&self, kind: &str) -> Result<Value, ApiError> {
         body::object(self.media, &self.body, kind).map(|(object, _)| object)
     }

@@ -9,7 +9,6 @@ use crate::registry::Column;
 use crate::resource::Resource;
 use crate::store::{Entry, Happened, frame};
 
-/// One object.
 pub(crate) fn object(call: &Call<'_>, entry: &Entry) -> Bytes {
     match call.accept.view {
         View::Whole => whole(&call.resource, entry),
@@ -38,7 +37,6 @@ pub(crate) fn line(call: &Call<'_>, happened: Happened, entry: &Entry) -> Bytes 
     }
 }
 
-/// A table around rows.
 pub(crate) fn table(call: &Call<'_>, rows: Vec<Value>, metadata: &Value) -> Value {
     let columns: Vec<Value> = match &call.resource.custom {
         Some(custom) => custom.columns(),

@@ -8,7 +8,6 @@ use tower::ServiceExt as _;
 
 use crate::real::Real;
 
-/// Where the cases run.
 pub(crate) enum Backend {
     Embedded(ApiServer),
     Real(Real),

@@ -14,11 +14,8 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 pub(crate) struct Real {
-    /// Where it listens.
     pub(crate) port: u16,
-    /// Who signed its certificate.
     pub(crate) ca: String,
-    /// Where the binaries are.
     pub(crate) assets: PathBuf,
     tls: tokio_rustls::TlsConnector,
     processes: Vec<Child>,

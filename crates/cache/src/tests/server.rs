@@ -196,7 +196,6 @@ impl Server {
         self.state.lock().watchers.clear();
     }
 
-    /// Breaks all connections.
     pub(super) fn cut(&self) {
         self.end_watches(Class::Passing, "connection reset");
     }

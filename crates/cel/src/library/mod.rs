@@ -17,7 +17,6 @@ pub(crate) struct Overload {
     pub(crate) is_member: bool,
     args: Vec<Type>,
     result: Type,
-    /// What it leaves open.
     params: Vec<SmolStr>,
 }
 

@@ -4,7 +4,6 @@
 //! A row names a function and how it may be called: `(arguments) -> result`, after a target and a dot if it is called on
 //! one. A capital letter stands for any type. Of several calls that fit, all are considered, in this order.
 
-/// All of them.
 #[rustfmt::skip]
 pub(super) const FUNCTIONS: &[(&str, &[&str])] = &[
     // Operators, and what macros expand to.

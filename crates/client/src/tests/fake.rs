@@ -45,7 +45,6 @@ impl Seen {
     }
 }
 
-/// All requests so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<Seen>>>);
 

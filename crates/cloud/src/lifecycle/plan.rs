@@ -11,7 +11,6 @@ const NO_SCHEDULE: &str = "NoSchedule";
 /// What is to be done without asking anybody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
-    /// Nothing: it is Ready.
     Well,
     /// It is Ready again: the taint goes.
     Recovered,
@@ -22,9 +21,7 @@ pub enum Look {
 /// What a cloud knows about the machine of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
-    /// There is none.
     Gone,
-    /// It is stopped.
     ShutDown,
     /// It is there, and is not said to be stopped.
     There,
@@ -33,11 +30,9 @@ pub enum Machine {
 /// What is to be done for a Node that is not Ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
     Leave,
     /// Pods are to be kept away.
     Taint,
-    /// The Node goes.
     Delete,
 }
 

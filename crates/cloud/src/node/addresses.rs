@@ -16,12 +16,7 @@ const HOSTNAME: &str = "Hostname";
 pub enum NodeIpProblem {
     /// An entry is no address.
     #[error("failed to parse node IP {text:?}: could not parse {entry:?}")]
-    NoAddress {
-        /// The annotation.
-        text: String,
-        /// The entry.
-        entry: String,
-    },
+    NoAddress { text: String, entry: String },
     /// There are too many, or two that do not go together.
     #[error("failed to parse node IP {0:?}: must contain either a single IP or a dual-stack pair of IPs")]
     NoPair(String),

@@ -27,7 +27,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::surroundings::{cloud, lacking, workers};
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let instances = cloud(&cx)?.instances.clone().ok_or_else(|| lacking("instances"))?;
     let config = &cx.config.cloud;

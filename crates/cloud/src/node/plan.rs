@@ -13,10 +13,8 @@ use crate::Metadata;
 /// The taint by which a kubelet asks for initialisation.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// What a Node needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Nothing.
     Nothing,
     /// What its cloud knows about its machine.
     Initialise,
@@ -49,9 +47,7 @@ pub enum Unfit {
     /// The kubelet wants an address that the machine does not have.
     #[error("provided node ip for node {node:?} is not valid")]
     NodeIp {
-        /// Which node.
         node: SmolStr,
-        /// What is wrong.
         #[source]
         source: NodeIpProblem,
     },

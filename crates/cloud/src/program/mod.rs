@@ -63,7 +63,6 @@ fn defaults() -> Options {
     options
 }
 
-/// Opens the cloud.
 fn equip(providers: &[Provider], prepared: &Prepared) -> Result<Equipment, Vec<String>> {
     let cloud = open(providers, &prepared.options.config).map_err(|problem| vec![problem])?;
     fits(&cloud, prepared).map_err(|problem| vec![problem])?;

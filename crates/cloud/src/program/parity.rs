@@ -4,7 +4,6 @@ use flyball_manager::parity;
 
 use super::table::CONTROLLERS;
 
-/// The page.
 pub fn page() -> String {
     format!(
         "# Cloud controllers: what is here\n\n\

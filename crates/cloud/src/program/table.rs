@@ -8,7 +8,6 @@ use crate::{lifecycle, node, route, service};
 /// The one that needs `--cluster-cidr`.
 pub(super) const ROUTES: &str = "node-route-controller";
 
-/// All of them.
 #[rustfmt::skip]
 pub const CONTROLLERS: &[Controller] = &[
     Controller { name: "cloud-node-controller", aliases: &["cloud-node"], identity: Some("node-controller"),

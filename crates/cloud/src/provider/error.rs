@@ -23,10 +23,8 @@ pub enum CloudError {
     RetryAfter {
         /// What is being waited for.
         message: String,
-        /// How long.
         after: Duration,
     },
-    /// It failed.
     #[error(transparent)]
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -80,7 +80,6 @@ impl Cloud {
         Self { name, is_tagged: true, begin: None, instances: None, load_balancers: None, routes: None }
     }
 
-    /// The same with machines.
     pub fn with_instances(self, instances: impl Instances) -> Self {
         Self { instances: Some(Arc::new(instances)), ..self }
     }
@@ -90,7 +89,6 @@ impl Cloud {
         Self { load_balancers: Some(Arc::new(load_balancers)), ..self }
     }
 
-    /// The same with routes.
     pub fn with_routes(self, routes: impl Routes) -> Self {
         Self { routes: Some(Arc::new(routes)), ..self }
     }
@@ -110,7 +108,6 @@ impl Cloud {
         Self { begin: Some(Arc::new(move |surroundings| begin(surroundings).boxed())), ..self }
     }
 
-    /// The provider's name.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -120,7 +117,6 @@ impl Cloud {
         self.is_tagged
     }
 
-    /// Whether it has machines.
     pub fn has_instances(&self) -> bool {
         self.instances.is_some()
     }
@@ -130,7 +126,6 @@ impl Cloud {
         self.load_balancers.is_some()
     }
 
-    /// Whether it has routes.
     pub fn has_routes(&self) -> bool {
         self.routes.is_some()
     }

@@ -44,7 +44,6 @@ static SYNCS: Family = Family::counter(
     "Rounds in which the routes of the cloud were compared with the nodes.",
 );
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.kube_cloud_shared;
     if !config.configure_cloud_routes {

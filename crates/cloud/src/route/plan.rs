@@ -14,7 +14,6 @@ use crate::Route;
 /// Everything the decision may look at.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// The Nodes.
     pub nodes: &'a [Arc<Node>],
     /// The routes of the cloud.
     pub routes: &'a [Route],
@@ -25,9 +24,7 @@ pub struct View<'a> {
 /// What is to be done, in this order.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan<'a> {
-    /// Routes that go.
     pub delete: Vec<&'a Route>,
-    /// Routes that come.
     pub create: Vec<NewRoute>,
 }
 
@@ -36,16 +33,13 @@ pub struct Plan<'a> {
 pub struct NewRoute {
     /// Something unique to the node, for the route's name.
     pub hint: String,
-    /// The route.
     pub route: Route,
 }
 
 /// What has to happen to a range of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// There is a route.
     Keep,
-    /// There is none.
     Add,
     /// There is one to addresses that the Node has not got any more.
     Replace,

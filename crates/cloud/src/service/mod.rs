@@ -39,7 +39,6 @@ const EVENT_SOURCE: &str = "service-controller";
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(5), max: Duration::from_secs(300), rate: 0.0, burst: 0.0 };
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let balancers = cloud(&cx)?.load_balancers.clone();
     let balancers = balancers.ok_or_else(|| lacking("external load balancers"))?;

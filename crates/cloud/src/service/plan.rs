@@ -22,7 +22,6 @@ pub struct Done {
 /// Everything the decision may look at.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// The Service.
     pub service: &'a Service,
     /// What was done for it, if anything.
     pub done: Option<&'a Done>,
@@ -33,7 +32,6 @@ pub struct View<'a> {
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing.
     Leave,
     /// The load balancer is made, or made to fit.
     Ensure,
@@ -43,7 +41,6 @@ pub enum Action {
     CleanUp,
 }
 
-/// What a Service needs.
 pub fn plan(view: &View<'_>) -> Action {
     let View { service, done, backends } = view;
     if !wants_balancer(service) || needs_cleanup(service) {

@@ -14,14 +14,10 @@ use super::pool::{choose, shown};
 use super::{Call, Simulated};
 use crate::provider::{CloudError, LoadBalancers, default_name};
 
-/// A load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Balancer {
-    /// Whose it is.
     pub service: Key,
-    /// Where it is reached.
     pub addresses: Vec<IpAddr>,
-    /// Where it leads.
     pub nodes: Vec<SmolStr>,
     /// Since when it is being made.
     pub since: Instant,

@@ -12,7 +12,6 @@ use smol_str::{SmolStr, format_smolstr};
 use super::Call;
 use crate::provider::Route;
 
-/// A simulated cloud.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
@@ -46,7 +45,6 @@ impl Default for Config {
     }
 }
 
-/// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Machine {
@@ -54,16 +52,11 @@ pub struct Machine {
     pub name: SmolStr,
     /// What the cloud calls it; the name if empty.
     pub id: SmolStr,
-    /// Its type.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// Its zone.
     pub zone: SmolStr,
-    /// Its region.
     pub region: SmolStr,
-    /// Whether it runs.
     pub state: MachineState,
-    /// Its addresses.
     pub addresses: Vec<NodeAddress>,
     /// Further labels of its Node.
     pub labels: BTreeMap<SmolStr, SmolStr>,
@@ -76,11 +69,9 @@ impl Machine {
     }
 }
 
-/// Whether a machine runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MachineState {
-    /// It does.
     #[default]
     Running,
     /// It is there, but does not.
@@ -117,7 +108,6 @@ pub struct SimulatedRoute {
     pub node: SmolStr,
     /// The range it is for.
     pub destination: SmolStr,
-    /// Whether it leads nowhere.
     pub blackhole: bool,
 }
 

@@ -8,32 +8,22 @@ use super::config::Config;
 /// Why a file says nothing about a cloud.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// What the system says.
         #[source]
         source: std::io::Error,
     },
     /// It is not of the form that it should have.
     #[error("{} does not describe a simulated cloud", path.display())]
     Malformed {
-        /// The file.
         path: PathBuf,
-        /// Where and why.
         #[source]
         source: serde_yaml::Error,
     },
     /// What it says makes no sense.
     #[error("{}: {problem}", path.display())]
-    Senseless {
-        /// The file.
-        path: PathBuf,
-        /// What, and what would.
-        problem: String,
-    },
+    Senseless { path: PathBuf, problem: String },
 }
 
 /// What tells one state of the file from another.

@@ -64,7 +64,6 @@ fn open(config: Option<&Path>) -> Result<Cloud, OpenError> {
 /// Something that the cloud is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "they are the methods of the capabilities")]
 pub enum Call {
     InstanceExists,
     InstanceIsShutDown,
@@ -160,7 +159,6 @@ impl Simulated {
         self.inner.state.lock().balancers.clone()
     }
 
-    /// The routes.
     pub fn routes(&self) -> Vec<Route> {
         self.inner.state.lock().routes.clone()
     }

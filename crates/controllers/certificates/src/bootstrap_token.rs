@@ -6,7 +6,6 @@ use flyball_api::secret::{BOOTSTRAP_TOKEN, Secret};
 use flyball_api::{Timestamp, time};
 use flyball_cache::Filter;
 
-/// Where the tokens are.
 pub const NAMESPACE: &str = "kube-system";
 
 const NAME_PREFIX: &str = "bootstrap-token-";
@@ -29,25 +28,19 @@ pub fn is_token(secret: &Secret) -> bool {
 /// What a token can sign with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningToken {
-    /// Its public half.
     pub id: String,
-    /// Its secret half.
     pub secret: String,
 }
 
-/// When a token ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// Never.
     Never,
-    /// At this moment.
     At(Timestamp),
     /// It says something that is no time, so it is over.
     Unreadable,
 }
 
 impl Expiry {
-    /// What the secret says.
     pub fn of(secret: &Secret) -> Self {
         let text = entry(secret, EXPIRATION);
         match time::parse_rfc3339(&text) {
@@ -57,7 +50,6 @@ impl Expiry {
         }
     }
 
-    /// Whether it is over.
     pub fn is_past(self, now: Timestamp) -> bool {
         match self {
             Self::Never => false,

@@ -8,7 +8,6 @@ use crate::x509::Request;
 /// A signer of Kubernetes' own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signer {
-    /// Serving certificates of kubelets.
     KubeletServing,
     /// Certificates by which kubelets are clients of the API server.
     KubeletClient,
@@ -19,7 +18,6 @@ pub enum Signer {
 }
 
 impl Signer {
-    /// All of them.
     pub const ALL: [Self; 4] =
         [Self::KubeletServing, Self::KubeletClient, Self::ApiServerClient, Self::LegacyUnknown];
 

@@ -35,7 +35,6 @@ pub fn owned_or_orphaned<T: Object>(store: &Store<T>, namespace: &str, owner: &U
     found
 }
 
-/// What the owner controls.
 pub fn owned<T: Object>(store: &Store<T>, owner: &Uid) -> Vec<Arc<T>> {
     store.by(&by_controller(), &owner.to_smol_str())
 }

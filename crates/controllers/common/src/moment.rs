@@ -10,7 +10,6 @@ use rustc_hash::FxHashSet;
 /// Long for a watch, and short for whoever waits to be told.
 pub const MOMENT: Duration = Duration::from_millis(100);
 
-/// How many are remembered.
 const MOST: usize = 10_000;
 
 /// Those who have missed something, until they are forgotten.

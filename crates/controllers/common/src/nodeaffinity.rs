@@ -12,7 +12,6 @@ const NAME: &str = "metadata.name";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
-    /// The terms.
     #[serde(deserialize_with = "null_default")]
     pub node_selector_terms: Vec<Term>,
 }
@@ -21,10 +20,8 @@ pub struct NodeSelector {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Term {
-    /// On labels.
     #[serde(deserialize_with = "null_default")]
     pub match_expressions: Vec<Requirement>,
-    /// On the name.
     #[serde(deserialize_with = "null_default")]
     pub match_fields: Vec<Requirement>,
 }
@@ -33,7 +30,6 @@ pub struct Term {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Requirement {
-    /// Which.
     pub key: SmolStr,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`; fields know only the first two.
     pub operator: SmolStr,

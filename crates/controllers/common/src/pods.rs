@@ -11,11 +11,9 @@ use smol_str::{SmolStr, ToSmolStr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A pod was created.
 pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
 /// A pod could not be created.
 pub const FAILED_CREATE: &str = "FailedCreate";
-/// A pod was deleted.
 pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
 /// A pod could not be deleted.
 pub const FAILED_DELETE: &str = "FailedDelete";

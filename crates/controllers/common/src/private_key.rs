@@ -18,7 +18,6 @@ const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// No key is found.
     #[error("it holds no private key in PEM form")]
     Pem(#[source] rustls_pki_types::pem::Error),
     /// An RSA key that is broken, or too small or too large.
@@ -99,7 +98,6 @@ impl PrivateKey {
         Ok(Self { pair, public })
     }
 
-    /// How it signs.
     pub fn algorithm(&self) -> Algorithm {
         match &self.pair {
             Pair::Rsa(_) => Algorithm::Rsa,
@@ -115,7 +113,6 @@ impl PrivateKey {
         &self.public
     }
 
-    /// Signs a message.
     pub fn sign(&self, message: &[u8], form: Form) -> Result<Vec<u8>, Refused> {
         /// One curve's signature in the form that is wanted.
         macro_rules! ecdsa {

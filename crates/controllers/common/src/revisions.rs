@@ -58,7 +58,6 @@ pub enum Place<'a> {
     Latest(&'a Arc<ControllerRevision>),
     /// It is an earlier revision: this is a rollback.
     Earlier(&'a Arc<ControllerRevision>),
-    /// It is new.
     Nowhere,
 }
 

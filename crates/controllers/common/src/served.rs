@@ -14,7 +14,6 @@ pub struct Served {
 }
 
 impl Served {
-    /// Nothing is asked yet.
     pub fn new(client: Client) -> Self {
         Self { client, known: Mutex::default() }
     }

@@ -8,7 +8,6 @@ use crate::gather::AT_ONCE;
 /// What came of a slow start.
 #[derive(Debug)]
 pub struct Progress<E> {
-    /// Calls that succeeded.
     pub done: usize,
     /// The first failure, after which no further batch was begun.
     pub failure: Option<E>,

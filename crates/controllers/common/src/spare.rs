@@ -44,7 +44,6 @@ pub struct Usefulness<'a> {
     pub neighbours: usize,
     /// Most restarts of a container, and of a sidecar.
     pub restarts: (i32, i32),
-    /// When it was made.
     pub created: Option<Timestamp>,
     /// Breaks ties between pods of about the same age, so that no node or zone is preferred by accident.
     pub uid: &'a flyball_api::Uid,

@@ -16,7 +16,6 @@ pub const BY_ACCOUNT: Index<Secret> = Index::new("account", |secret, emit| {
     }
 });
 
-/// Whether it is one.
 pub fn is_token(secret: &Secret) -> bool {
     secret.type_ == SERVICE_ACCOUNT_TOKEN
 }

@@ -2,7 +2,6 @@
 
 /// Which Service a slice belongs to.
 pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Who keeps a slice.
 pub(crate) const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Marks what belongs to a Service without an address of its own.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
@@ -10,7 +9,6 @@ pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 /// The zone of a node.
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
-/// Who keeps Endpoints.
 pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 /// Says that Endpoints hold only part of the addresses.
 pub(crate) const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 /// A kind whose objects are kept while in use.
 pub(crate) trait Kept: Resource + Serialize + Clone {
-    /// What keeps them.
     const FINALIZER: &'static str;
 
     /// The metadata, to be changed.
@@ -32,7 +31,6 @@ kept!(VolumeAttributesClass, "kubernetes.io/vac-protection");
 /// What is to be done about the finalizer of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
     Nothing,
     /// It must be added: whoever made the object left it out.
     Protect,
@@ -40,7 +38,6 @@ pub(crate) enum Need {
     Verdict,
 }
 
-/// What an object needs.
 pub(crate) fn need<T: Kept>(object: &T) -> Need {
     match (object.is_deleting(), object.meta().has_finalizer(T::FINALIZER)) {
         (true, true) => Need::Verdict,

@@ -9,7 +9,6 @@ use crate::{component::Component, options::Options, table::Controller};
 
 const WIDTH: usize = 100;
 
-/// The whole page.
 pub(crate) fn help(component: &Component) -> String {
     let Component { name, introduction, controllers, .. } = component;
     let mut page = format!("{introduction}\nUsage:\n  {name} [flags]\n");

@@ -20,11 +20,9 @@ use crate::options::Options;
 pub struct Section {
     /// Upstream's name of the section; a controller's name for a controller's flags.
     pub name: &'static str,
-    /// Its flags, by name.
     pub flags: &'static [Flag],
 }
 
-/// One flag.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
     /// The name after the two dashes.
@@ -35,18 +33,15 @@ pub struct Flag {
     pub field: Field,
     /// What it does, for people.
     pub help: &'static str,
-    /// What listens to it.
     pub effect: Effect,
     /// Why it should not be used any more. Such flags are not shown by `--help`.
     pub deprecated: Option<&'static str>,
 }
 
-/// What a flag steers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// The process itself, or, in a controller's section, that controller.
     Section,
-    /// These controllers.
     Controllers(&'static [&'static str]),
     /// Nothing, as upstream: it is there for old command lines.
     Nothing,
@@ -58,7 +53,6 @@ type Place<T> = fn(&mut Options) -> &mut T;
 
 /// A flag's type together with the place in [`Options`] that it reads and writes.
 #[derive(Debug, Clone, Copy)]
-#[allow(missing_docs, reason = "the variants are pflag's types")]
 pub enum Field {
     Bool(Place<bool>),
     Int(Place<i32>),

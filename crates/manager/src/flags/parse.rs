@@ -15,25 +15,20 @@ pub enum Invocation {
     Help,
     /// Print the version and end.
     Version(VersionForm),
-    /// Run.
     Run(Box<Parsed>),
 }
 
 /// How `--version` was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VersionForm {
-    /// One line.
     Plain,
-    /// With every detail.
     Raw,
 }
 
 /// The options, and what was said about them.
 #[derive(Debug)]
 pub struct Parsed {
-    /// Whose they are.
     pub component: &'static Component,
-    /// The values.
     pub options: Options,
     /// The flags that were given, by name.
     pub given: BTreeSet<&'static str>,
@@ -41,7 +36,6 @@ pub struct Parsed {
 
 /// Why a command line was refused. Each prints as one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum FlagError {
     #[error("unknown flag --{name}{}", .nearest.map(|n| format!("; did you mean --{n}?")).unwrap_or_default())]
     Unknown { name: String, nearest: Option<&'static str> },

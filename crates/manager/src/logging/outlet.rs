@@ -28,7 +28,6 @@ struct Shared {
     state: Mutex<State>,
     /// For the writer: there is something to write, or it is wanted at once.
     wanted: Condvar,
-    /// For those who flush.
     written: Condvar,
 }
 

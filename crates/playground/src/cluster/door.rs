@@ -13,7 +13,6 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// For one user.
     pub(super) fn new(server: ApiServer, user: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         let user = User { name: user.to_owned(), groups, ..User::default() };

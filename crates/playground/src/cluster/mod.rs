@@ -40,11 +40,9 @@ pub struct Options {
     pub port: Option<Port>,
     /// Which controllers run, as `--controllers` of kube-controller-manager says it.
     pub controllers: Vec<String>,
-    /// Further flags of kube-controller-manager.
     pub manager_flags: Vec<String>,
     /// How long pods stay on a node that is lost, unless they say so themselves.
     pub toleration: Duration,
-    /// The nodes.
     pub nodes: nodes::Options,
 }
 
@@ -64,18 +62,12 @@ impl Default for Options {
 /// Why a cluster cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The port is taken.
     #[error("port {port} is taken; choose another one with --port, or any free one with --port 0")]
-    PortTaken {
-        /// Which.
-        port: u16,
-    },
+    PortTaken { port: u16 },
     /// The port cannot be opened for another reason.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Where.
         address: SocketAddr,
-        /// What the system says.
         #[source]
         source: std::io::Error,
     },
@@ -86,7 +78,6 @@ pub enum StartError {
         pid.map(|pid| format!(" ({pid})")).unwrap_or_default()
     )]
     InUse {
-        /// Which.
         path: PathBuf,
         /// Which process, if it said so.
         pid: Option<u32>,
@@ -94,9 +85,7 @@ pub enum StartError {
     /// A file cannot be read or written.
     #[error("cannot use {path}")]
     File {
-        /// Which.
         path: String,
-        /// What the system says.
         #[source]
         source: std::io::Error,
     },
@@ -112,15 +101,12 @@ pub enum StartError {
     /// Flags of the controller manager make no sense.
     #[error("{0}")]
     Flags(String),
-    /// The nodes were refused.
     #[error("the simulated nodes cannot register")]
     Nodes(#[source] flyball_client::Error),
-    /// The driver was refused.
     #[error("the simulated disks cannot register")]
     Disks(#[source] flyball_client::Error),
 }
 
-/// A running cluster.
 pub struct Cluster {
     server: ApiServer,
     identity: identity::Identity,
@@ -133,10 +119,8 @@ pub struct Cluster {
     serving: Option<JoinHandle<()>>,
 }
 
-/// Which controllers there are.
 #[derive(Debug, Clone)]
 pub struct Controllers {
-    /// Those that run.
     pub running: Vec<&'static str>,
     /// What users should know about the flags that they gave.
     pub notices: Vec<String>,
@@ -209,7 +193,6 @@ impl Cluster {
         &self.decisions
     }
 
-    /// Which controllers there are.
     pub fn controllers(&self) -> &Controllers {
         &self.controllers
     }

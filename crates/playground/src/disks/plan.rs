@@ -16,7 +16,6 @@ const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 /// Who has made a volume.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
-/// The default class.
 pub(super) fn class() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::plan;
 use crate::hand::{Hand, Write};
 
-/// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Item {
     Claim(Key),

@@ -12,7 +12,6 @@ use crate::objects::Pod;
 /// The range of nodes that have none.
 const FALLBACK: [u8; 2] = [10, 243];
 
-/// Who has which address.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     inner: Mutex<Given>,

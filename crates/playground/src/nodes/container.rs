@@ -13,7 +13,6 @@ use crate::objects::{Container, ContainerState, ContainerStatus, Pod, Running, T
 
 /// A container that keeps failing waits this long, then twice as long, …
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
-/// … up to this.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// One look at a pod's containers.
@@ -46,7 +45,6 @@ fn is_past(spec: &Container, status: &ContainerStatus) -> bool {
     }
 }
 
-/// Why a container ended.
 pub(super) fn reason(code: i32) -> SmolStr {
     SmolStr::new_static(if code == 0 { "Completed" } else { "Error" })
 }

@@ -17,12 +17,9 @@ const STOPS_WITHIN: Duration = Duration::from_secs(1);
 /// What a process that a SIGTERM ended returns.
 const SIGTERM_CODE: i32 = 143;
 
-/// Where a pod is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Address of the node.
     pub host_ip: SmolStr,
-    /// Address of the pod.
     pub pod_ip: SmolStr,
     /// When the node took the pod, more exactly than its status says.
     pub since: Timestamp,

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 pub const SIMULATED: &str = "flyball.dev/simulated";
 /// A node with this annotation is switched off: no heartbeats, and its pods stay as they are.
 pub const STOPPED: &str = "flyball.dev/stopped";
-/// The namespace of heartbeats.
 pub const LEASES: &str = "kube-node-lease";
 /// How long a heartbeat is good for.
 const LEASE_SECONDS: u32 = 40;

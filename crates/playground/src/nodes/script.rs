@@ -11,16 +11,8 @@ const LONGEST: f64 = 366.0 * 24.0 * 3600.0;
 /// What is known of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
-    /// It ends.
-    Ends {
-        /// After this long.
-        after: Duration,
-        /// With this code.
-        code: i32,
-    },
-    /// It does not end.
+    Ends { after: Duration, code: i32 },
     Forever,
-    /// Nobody knows.
     Unknown,
 }
 
@@ -98,7 +90,6 @@ fn shell(text: &str) -> Script {
     if known { Script::Ends { after, code } } else { Script::Unknown }
 }
 
-/// One command.
 fn simple(words: &[&str]) -> Option<Script> {
     let program = words.first()?.rsplit('/').next()?;
     let ends = |after, code| Some(Script::Ends { after, code });

@@ -51,7 +51,6 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// Reads the annotations.
     pub fn read(annotations: &Labels) -> Self {
         let mut complaints = Vec::new();
         let mut duration = |key: &str| {

@@ -10,22 +10,16 @@ use smol_str::SmolStr;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
-    /// Towards nodes.
     pub node_affinity: Option<NodeAffinity>,
-    /// Towards pods.
     pub pod_affinity: Option<PodAffinity>,
-    /// Away from pods.
     pub pod_anti_affinity: Option<PodAffinity>,
 }
 
-/// Rules about nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
-    /// What must hold.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
-    /// What would be nice.
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
     pub preferred: Vec<PreferredNodeTerm>,
 }
@@ -36,18 +30,14 @@ pub struct NodeAffinity {
 pub struct PreferredNodeTerm {
     /// 1 to 100.
     pub weight: i64,
-    /// The term.
     pub preference: Term,
 }
 
-/// Rules about other pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PodAffinity {
-    /// What must hold.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
     pub required: Vec<PodTerm>,
-    /// What would be nice.
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
     pub preferred: Vec<WeightedPodTerm>,
 }
@@ -73,7 +63,6 @@ pub struct PodTerm {
 pub struct WeightedPodTerm {
     /// 1 to 100.
     pub weight: i64,
-    /// The term.
     pub pod_affinity_term: PodTerm,
 }
 
@@ -87,7 +76,6 @@ pub struct SpreadConstraint {
     pub topology_key: SmolStr,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: SmolStr,
-    /// Which pods count.
     pub label_selector: Option<LabelSelector>,
     /// With fewer domains, the emptiest counts as empty.
     pub min_domains: Option<i64>,

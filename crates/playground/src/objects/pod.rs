@@ -14,11 +14,8 @@ use super::status::PodStatus;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
-    /// What runs, and where.
     pub spec: PodSpec,
-    /// How it fares.
     pub status: PodStatus,
 }
 
@@ -30,9 +27,7 @@ resource!(Pod, "", "v1", "pods", "Pod", namespaced);
 pub struct PodSpec {
     /// Where it runs; empty until it is scheduled.
     pub node_name: SmolStr,
-    /// Who schedules it.
     pub scheduler_name: SmolStr,
-    /// Its containers.
     #[serde(deserialize_with = "null_default")]
     pub containers: Vec<Container>,
     /// Containers that run before the others, or beside them as sidecars.
@@ -49,16 +44,13 @@ pub struct PodSpec {
     /// Where it may and would like to run.
     #[serde(deserialize_with = "null_default")]
     pub affinity: Affinity,
-    /// Taints it bears.
     #[serde(deserialize_with = "null_default")]
     pub tolerations: Vec<Toleration>,
     /// How evenly its like should be spread.
     #[serde(deserialize_with = "null_default")]
     pub topology_spread_constraints: Vec<SpreadConstraint>,
-    /// Its volumes.
     #[serde(deserialize_with = "null_default")]
     pub volumes: Vec<Volume>,
-    /// Rank among pods.
     pub priority: Option<i32>,
     /// `Never` if it may not push others aside.
     pub preemption_policy: SmolStr,
@@ -79,11 +71,9 @@ pub struct PodSpec {
     pub active_deadline_seconds: Option<i64>,
 }
 
-/// Something with a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Named {
-    /// The name.
     pub name: SmolStr,
 }
 
@@ -91,28 +81,22 @@ pub struct Named {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReadinessGate {
-    /// Its type.
     pub condition_type: SmolStr,
 }
 
-/// A container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
     /// Its name in the pod.
     pub name: SmolStr,
-    /// What it runs.
     pub image: SmolStr,
     /// The program, if not the image's.
     #[serde(deserialize_with = "null_default")]
     pub command: Vec<String>,
-    /// Its arguments.
     #[serde(deserialize_with = "null_default")]
     pub args: Vec<String>,
-    /// Ports it names.
     #[serde(deserialize_with = "null_default")]
     pub ports: Vec<ContainerPort>,
-    /// What it asks for.
     #[serde(deserialize_with = "null_default")]
     pub resources: Resources,
     /// `Always` makes an init container a sidecar.
@@ -161,11 +145,9 @@ pub struct Volume {
     pub ephemeral: Option<EphemeralSource>,
 }
 
-/// A claim by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimSource {
-    /// The name.
     pub claim_name: SmolStr,
 }
 
@@ -179,7 +161,6 @@ impl Pod {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
 
-    /// Rank among pods.
     pub fn priority(&self) -> i32 {
         self.spec.priority.unwrap_or(0)
     }

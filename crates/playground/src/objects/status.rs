@@ -15,25 +15,21 @@ pub struct PodStatus {
     pub observed_generation: Option<i64>,
     /// `Pending`, `Running`, `Succeeded`, `Failed`.
     pub phase: SmolStr,
-    /// Conditions by type.
     #[serde(deserialize_with = "null_default")]
     pub conditions: Vec<Condition>,
     /// Why it is in its phase.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub reason: SmolStr,
-    /// The same for people.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
     /// The node on which others are being pushed aside for it.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub nominated_node_name: SmolStr,
-    /// Address of its node.
     #[serde(rename = "hostIP", skip_serializing_if = "SmolStr::is_empty")]
     pub host_ip: SmolStr,
     /// The same as a list.
     #[serde(rename = "hostIPs", deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub host_ips: Vec<HostIp>,
-    /// Its address.
     #[serde(rename = "podIP", skip_serializing_if = "SmolStr::is_empty")]
     pub pod_ip: SmolStr,
     /// The same as a list.
@@ -42,10 +38,8 @@ pub struct PodStatus {
     /// When its node took it.
     #[serde(with = "seconds_opt", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
-    /// Init containers.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub init_container_statuses: Vec<ContainerStatus>,
-    /// Containers.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub container_statuses: Vec<ContainerStatus>,
     /// Containers that were added to look around.
@@ -56,7 +50,6 @@ pub struct PodStatus {
 /// An address in a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostIp {
-    /// The address.
     pub ip: SmolStr,
 }
 
@@ -64,7 +57,6 @@ pub struct HostIp {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about.
     #[serde(rename = "type")]
     pub type_: SmolStr,
     /// The generation of the spec that this is about.
@@ -76,31 +68,23 @@ pub struct Condition {
     pub reason: Option<SmolStr>,
     /// The same for people; `null` removes an older one.
     pub message: Option<SmolStr>,
-    /// When the status changed.
     #[serde(with = "seconds_opt")]
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// How a container fares.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
-    /// Its name.
     pub name: SmolStr,
-    /// What it does.
     pub state: ContainerState,
     /// What it did before it was restarted.
     pub last_state: ContainerState,
-    /// Whether it serves.
     pub ready: bool,
     /// How often it was started again.
     pub restart_count: i32,
-    /// Its image.
     pub image: SmolStr,
-    /// The image's digest.
     #[serde(rename = "imageID")]
     pub image_id: SmolStr,
-    /// The running container.
     #[serde(rename = "containerID", skip_serializing_if = "SmolStr::is_empty")]
     pub container_id: SmolStr,
     /// Whether it has come up.
@@ -112,33 +96,26 @@ pub struct ContainerStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
-    /// It waits to run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// It runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<Running>,
-    /// It has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminated: Option<Terminated>,
 }
 
-/// A waiting container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waiting {
     /// `ContainerCreating`, `CrashLoopBackOff`, …
     pub reason: SmolStr,
-    /// For people.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
 }
 
-/// A running container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Running {
-    /// Since when.
     #[serde(with = "seconds_opt")]
     pub started_at: Option<Timestamp>,
 }
@@ -147,17 +124,13 @@ pub struct Running {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Terminated {
-    /// Zero is success.
     pub exit_code: i32,
     /// `Completed` or `Error`.
     pub reason: SmolStr,
-    /// When it began.
     #[serde(with = "seconds_opt")]
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     #[serde(with = "seconds_opt")]
     pub finished_at: Option<Timestamp>,
-    /// Which container it was.
     #[serde(rename = "containerID", skip_serializing_if = "SmolStr::is_empty")]
     pub container_id: SmolStr,
 }

@@ -14,23 +14,18 @@ use crate::objects::Pod;
 /// What the scheduler has found out.
 #[derive(Debug, Clone)]
 pub enum Verdict {
-    /// The pod goes there.
     Bind {
-        /// The node.
         node: SmolStr,
         /// How many nodes would have done.
         fitting: usize,
     },
     /// The pod goes there once its volumes are bound; these writes are still to be made.
     Prepare {
-        /// The node.
         node: SmolStr,
         /// What is to be written; empty if all that is left is to wait.
         preparations: Vec<Preparation>,
     },
-    /// The pod fits nowhere.
     Unschedulable {
-        /// Why, in kube-scheduler's words.
         message: String,
         /// How room could be made.
         preemption: Option<Preemption>,

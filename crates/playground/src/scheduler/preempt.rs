@@ -16,9 +16,7 @@ const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 /// Pods that go so that another can come.
 #[derive(Debug, Clone)]
 pub struct Preemption {
-    /// Where.
     pub node: SmolStr,
-    /// Who goes.
     pub victims: Vec<Arc<Pod>>,
 }
 

@@ -24,14 +24,10 @@ const BIND_CONFLICT: &str = "node(s) didn't find available persistent volumes to
 const NO_VOLUME: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-/// Claims, volumes and classes.
 #[derive(Debug, Clone, Default)]
 pub struct Volumes {
-    /// Claims by key.
     pub claims: BTreeMap<Key, Arc<PersistentVolumeClaim>>,
-    /// Volumes by name.
     pub volumes: BTreeMap<SmolStr, Arc<PersistentVolume>>,
-    /// Classes by name.
     pub classes: BTreeMap<SmolStr, Arc<StorageClass>>,
 }
 
@@ -39,17 +35,9 @@ pub struct Volumes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preparation {
     /// Promise a volume to a claim.
-    Promise {
-        /// The volume.
-        volume: SmolStr,
-        /// The claim.
-        claim: Key,
-    },
+    Promise { volume: SmolStr, claim: Key },
     /// Ask for a volume that can be reached from the node.
-    Provision {
-        /// The claim.
-        claim: Key,
-    },
+    Provision { claim: Key },
 }
 
 /// A claim as the scheduler sees it.

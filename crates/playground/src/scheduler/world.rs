@@ -15,11 +15,8 @@ use crate::objects::Pod;
 /// A snapshot of the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct World {
-    /// The nodes, by name.
     pub nodes: Vec<Seat>,
-    /// Claims, volumes and classes.
     pub volumes: Volumes,
-    /// Labels of the namespaces.
     pub namespaces: BTreeMap<SmolStr, Labels>,
     /// What may not be disrupted.
     pub budgets: Vec<Arc<PodDisruptionBudget>>,
@@ -28,7 +25,6 @@ pub struct World {
 /// A node and what is on it.
 #[derive(Debug, Clone)]
 pub struct Seat {
-    /// The node.
     pub node: Arc<Node>,
     /// Pods that are bound to it and have not finished.
     pub pods: Vec<Arc<Pod>>,
@@ -37,7 +33,6 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// An empty node.
     pub fn new(node: Arc<Node>) -> Self {
         Self { node, pods: Vec::new(), used: ResourceList::default() }
     }
@@ -55,7 +50,6 @@ impl Seat {
         seat
     }
 
-    /// Its name.
     pub fn name(&self) -> &SmolStr {
         &self.node.metadata.name
     }

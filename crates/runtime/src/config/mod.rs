@@ -16,7 +16,6 @@ pub use sections::*;
 /// The whole configuration. Field order and names are those of `/configz`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
-#[allow(missing_docs, reason = "each section's type says what it is for")]
 pub struct Config {
     pub generic: Generic,
     pub kube_cloud_shared: KubeCloudShared,

@@ -1,7 +1,5 @@
 //! The sections of the configuration, one type each, in the order of `/configz`, and their defaults.
 
-#![allow(missing_docs, reason = "the fields are upstream's settings; --help explains each under its flag")]
-
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};

@@ -25,7 +25,6 @@ const WATCH_SECONDS: u32 = 600;
 /// A watch that ends sooner is a failure: opening the next one at once would be a hot loop.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
-/// We no longer lead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// It could not be renewed in time.
@@ -33,7 +32,6 @@ pub enum Lost {
     Late {
         /// `namespace/name`.
         lease: String,
-        /// The time there was.
         deadline: Duration,
     },
     /// The process did not run, or had nobody who would let it renew, until it may have been another's.
@@ -47,12 +45,10 @@ pub enum Lost {
     /// Nobody tries to keep it any more.
     #[error("the lease was lost: the election broke off")]
     BrokenOff,
-    /// Somebody else has it.
     #[error("the lease {lease} was lost: {holder} holds it")]
     Taken {
         /// `namespace/name`.
         lease: String,
-        /// Who.
         holder: String,
     },
 }
@@ -70,13 +66,9 @@ enum Attempt {
 /// The lease as events refer to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaseRef {
-    /// Namespace.
     pub namespace: String,
-    /// Name.
     pub name: String,
-    /// UID.
     pub uid: String,
-    /// Version last seen.
     pub resource_version: String,
 }
 
@@ -168,7 +160,6 @@ impl Elector {
         self
     }
 
-    /// Who we are.
     pub fn identity(&self) -> &str {
         &self.settings.identity
     }
@@ -502,7 +493,6 @@ pub struct LeaseHealth {
 }
 
 impl LeaseHealth {
-    /// The check's name.
     pub const NAME: &str = "leaderElection";
 
     /// Fails on a leader whose lease ran out so long ago that it should have exited.

@@ -24,9 +24,7 @@ pub const JITTER_FACTOR: f64 = 1.2;
 /// Which lease, as whom, and how eagerly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Namespace of the lease.
     pub namespace: String,
-    /// Name of the lease.
     pub name: String,
     /// Who we are; unique for each process.
     pub identity: String,
@@ -34,7 +32,6 @@ pub struct Settings {
     pub lease_duration: Duration,
     /// How long the leader goes on trying to renew.
     pub renew_deadline: Duration,
-    /// Pause between two attempts.
     pub retry_period: Duration,
 }
 

@@ -11,7 +11,6 @@ use super::{Record, Settings, record::micros};
 /// written in the record come from another machine and are never compared with ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// What it said.
     pub record: Record,
     /// Since when we know it to say so.
     pub since: Instant,
@@ -47,7 +46,6 @@ pub enum Action {
     Renew(Record),
     /// It was somebody's, and has run out or been given back: take it.
     Take(Record),
-    /// It is somebody else's.
     Wait,
 }
 

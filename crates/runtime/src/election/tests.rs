@@ -132,7 +132,6 @@ struct OneLease {
     lease: Mutex<Option<Value>>,
     version: AtomicU64,
     unplugged: AtomicBool,
-    /// Watches are refused.
     unwatchable: AtomicBool,
     writes: AtomicU64,
     requests: AtomicU64,

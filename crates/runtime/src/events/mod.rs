@@ -23,7 +23,6 @@ const WAITING: usize = 1000;
 /// Whether an event tells of ordinary business or of something a user should look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum EventType {
-    /// Ordinary business.
     Normal,
     /// Something that may need a person.
     Warning,
@@ -33,17 +32,14 @@ pub enum EventType {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
-    /// Kind.
     pub kind: SmolStr,
     /// Namespace, empty for cluster-scoped objects.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub namespace: SmolStr,
-    /// Name.
     pub name: SmolStr,
     /// Uid; empty for an object that is only known by name.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub uid: SmolStr,
-    /// Group and version.
     pub api_version: SmolStr,
     /// Version that the controller looked at, empty when it is not known.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
@@ -126,7 +122,6 @@ impl Recorder {
         Self { source: source.into(), ..self.clone() }
     }
 
-    /// Tells of ordinary business.
     pub fn normal(&self, about: &ObjectRef, reason: &'static str, message: impl Into<String>) {
         self.record(about, EventType::Normal, reason, message.into(), vec![]);
     }

@@ -18,7 +18,6 @@ pub enum Stage {
     Beta,
     /// Generally available; the gate stays for a few releases.
     Ga,
-    /// On its way out.
     Deprecated,
 }
 
@@ -43,7 +42,6 @@ pub enum GateError {
     /// No gate of that name.
     #[error("there is no feature gate {name:?}{}", .nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     Unknown {
-        /// What was asked for.
         name: String,
         /// The known name that looks most like it.
         nearest: Option<&'static str>,
@@ -51,7 +49,6 @@ pub enum GateError {
     /// The gate's value is fixed.
     #[error("feature gate {name} is locked to {value}")]
     Locked {
-        /// The gate.
         name: &'static str,
         /// The only value it may have.
         value: bool,

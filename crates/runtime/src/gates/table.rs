@@ -7,7 +7,6 @@ use super::Stage::{self, Alpha, Beta, Deprecated, Ga};
 pub struct Gate {
     /// Its name, as `--feature-gates` takes it.
     pub name: &'static str,
-    /// How mature it is.
     pub stage: Stage,
     /// What holds when nobody sets it.
     pub default: bool,

@@ -47,9 +47,7 @@ const UNEXPECTED: &str = "unexpected";
 pub enum Stability {
     /// May change with any release.
     Alpha,
-    /// Changes slowly.
     Beta,
-    /// Does not change.
     Stable,
     /// Not Kubernetes' own, so nothing is said about it.
     Unstated,
@@ -69,11 +67,9 @@ impl fmt::Display for Stability {
 /// A metric's name and shape.
 #[derive(Debug)]
 pub struct Family {
-    /// Full name.
     pub name: &'static str,
     /// How much it may be relied upon; shown in front of the help text.
     pub stability: Stability,
-    /// Names of its labels.
     pub labels: &'static [&'static str],
     /// What it counts, for people.
     pub help: &'static str,
@@ -175,7 +171,6 @@ impl Metrics {
         metrics
     }
 
-    /// When the process began.
     pub fn start_time(&self) -> jiff::Timestamp {
         self.inner.started
     }

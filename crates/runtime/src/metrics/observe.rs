@@ -150,7 +150,6 @@ impl Metrics {
         probes.push(Box::new(probe));
     }
 
-    /// A controller panicked somewhere.
     pub fn controller_panicked(&self, name: &str, place: Place) {
         self.counter(&CONTROLLER_PANICS, &[name, place.as_str()]).inc();
     }

@@ -34,12 +34,10 @@ impl Series {
 pub struct Counter(Arc<AtomicU64>);
 
 impl Counter {
-    /// One more.
     pub fn inc(&self) {
         self.add(1);
     }
 
-    /// That many more.
     pub fn add(&self, n: u64) {
         add_float(&self.0, n as f64);
     }
@@ -50,7 +48,6 @@ impl Counter {
         self.0.fetch_max(n.max(0.0).to_bits(), Ordering::Relaxed);
     }
 
-    /// The count.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -61,7 +58,6 @@ impl Counter {
 pub struct Gauge(Arc<AtomicU64>);
 
 impl Gauge {
-    /// Sets it.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
@@ -71,7 +67,6 @@ impl Gauge {
         add_float(&self.0, delta);
     }
 
-    /// Its value.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -95,7 +90,6 @@ impl Histogram {
         Self(Arc::new(Buckets { bounds, counts, sum: AtomicU64::new(0) }))
     }
 
-    /// Counts one value.
     pub fn observe(&self, value: f64) {
         let at = self.0.bounds.partition_point(|bound| *bound < value);
         self.0.counts[at].fetch_add(1, Ordering::Relaxed);

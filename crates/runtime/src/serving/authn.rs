@@ -32,13 +32,9 @@ const AUTHENTICATED: &str = "system:authenticated";
 /// Somebody known, or nobody in particular.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct User {
-    /// Name.
     pub name: String,
-    /// UID, often empty.
     pub uid: String,
-    /// Groups.
     pub groups: Vec<String>,
-    /// Further attributes.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -70,7 +66,6 @@ enum Trust<T> {
     Cluster(ClusterCa),
 }
 
-/// Finds out who asks.
 pub struct Authenticator {
     clients: Trust<Authority>,
     proxies: Trust<Proxies>,

@@ -20,7 +20,6 @@ const ACCESS_REVIEWS: ResourceType =
     ResourceType::new("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", false);
 const MASTERS: &str = "system:masters";
 
-/// What the user may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,

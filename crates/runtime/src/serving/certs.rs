@@ -41,7 +41,6 @@ pub(super) fn certificates(pem: &[u8], name: &str) -> Result<Vec<CertificateDer<
     }
 }
 
-/// A bundle of authorities.
 pub(super) fn roots(pem: &[u8], name: &str) -> Result<RootCertStore, String> {
     let mut store = RootCertStore::empty();
     for certificate in certificates(pem, name)? {

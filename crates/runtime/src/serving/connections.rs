@@ -32,7 +32,6 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(30);
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// TLS is being negotiated.
     Handshake,
     /// Between requests, or while requests are answered.
     Open,
@@ -47,7 +46,6 @@ enum Phase {
 enum Overdue {
     /// Tell the client, and let answers under way finish.
     Retire,
-    /// Close it now.
     Abort,
 }
 
@@ -215,7 +213,6 @@ impl Place {
         is_taken.then(|| Served(self.clone()))
     }
 
-    /// Takes no more requests.
     pub(super) fn close(&self) {
         self.change(|seat| {
             let begins = seat.phase != Phase::Closing;
@@ -246,7 +243,6 @@ impl Drop for Place {
     }
 }
 
-/// A request being answered.
 #[derive(Debug)]
 pub(super) struct Served(Arc<Place>);
 

@@ -21,7 +21,6 @@ pub(super) struct Proxies {
 /// What a proxy may be called and which headers it writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ProxyHeaders {
-    /// Empty: any.
     pub(super) allowed_names: Vec<String>,
     pub(super) username: Vec<String>,
     pub(super) uid: Vec<String>,

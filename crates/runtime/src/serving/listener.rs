@@ -59,7 +59,6 @@ const LINGER: Duration = Duration::from_millis(500);
 /// A server that listens. Dropping it stops it.
 #[derive(Debug)]
 pub struct Listening {
-    /// Where.
     pub address: SocketAddr,
     _stop: oneshot::Sender<()>,
 }
@@ -117,7 +116,6 @@ fn bind(address: SocketAddr, options: &ServingOptions) -> io::Result<TcpListener
     socket.listen(BACKLOG)
 }
 
-/// Where connections come from.
 pub(super) trait Accept {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
@@ -136,7 +134,6 @@ impl Accept for TcpListener {
     }
 }
 
-/// What connections share.
 pub(super) struct Host {
     server: Server,
     acceptor: TlsAcceptor,

@@ -60,13 +60,9 @@ pub type Remarks = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 /// Which decisions are wanted; what is empty is not asked about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DecisionFilter {
-    /// Controller that decided.
     pub controller: String,
-    /// Kind of the object.
     pub kind: String,
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// At most that many, the latest.
     pub limit: usize,
@@ -89,19 +85,14 @@ pub struct Pages {
     pub statusz: bool,
     /// Whether `/debug` is there.
     pub debug: bool,
-    /// Numbers.
     pub metrics: Metrics,
-    /// Health checks.
     pub checks: Checks,
-    /// Remarks on them.
     pub remarks: Remarks,
-    /// Decisions.
     pub decisions: Option<Arc<dyn DecisionSource>>,
     /// What controllers show about themselves.
     pub controllers: DebugPages,
     /// Changes how much is logged.
     pub set_verbosity: Option<Arc<dyn Fn(u32) + Send + Sync>>,
-    /// What time it is.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 

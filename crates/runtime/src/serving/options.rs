@@ -10,7 +10,6 @@ use super::COMPONENT;
 /// Where and with which certificates to listen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServingOptions {
-    /// Address to listen on.
     pub bind_address: IpAddr,
     /// Port to listen on; 0 means: do not serve.
     pub port: i32,
@@ -82,7 +81,6 @@ pub struct AuthenticationOptions {
     pub requestheader_username_headers: Vec<String>,
     /// Headers with the user's UID.
     pub requestheader_uid_headers: Vec<String>,
-    /// Headers with groups.
     pub requestheader_group_headers: Vec<String>,
     /// Prefixes of headers with extra attributes.
     pub requestheader_extra_headers_prefix: Vec<String>,
@@ -109,7 +107,6 @@ impl Default for AuthenticationOptions {
     }
 }
 
-/// Who may see what.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthorizationOptions {
     /// Credentials for SubjectAccessReviews; empty: the pod's own, if any.

@@ -26,10 +26,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReviewError {
-    /// Too many wait already.
     #[error("too many reviews are waiting")]
     Busy,
-    /// No answer in time.
     #[error("the API server gave no answer within {PATIENCE:?}")]
     Late,
     /// The API server cannot be asked.
@@ -37,7 +35,6 @@ pub(super) enum ReviewError {
     Request(#[from] Error),
 }
 
-/// Sends TokenReviews or SubjectAccessReviews.
 #[derive(Debug)]
 pub(super) struct Reviewer {
     client: Client,

@@ -29,15 +29,9 @@ pub enum ServingError {
     Options(String),
     /// The address cannot be had.
     #[error("cannot listen on {address} (--bind-address, --secure-port)")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
+    Listen { address: SocketAddr, source: io::Error },
 }
 
-/// Answers requests.
 #[derive(Debug)]
 pub struct Server {
     pages: Pages,

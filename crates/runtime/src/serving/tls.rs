@@ -120,7 +120,6 @@ pub(super) fn server_config(options: &ServingOptions) -> Result<ServerConfig, St
     Ok(config)
 }
 
-/// The certificates there are.
 struct Certificates {
     main: Source,
     named: Vec<Named>,

@@ -88,7 +88,6 @@ impl Assets {
         })
     }
 
-    /// The folder itself.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

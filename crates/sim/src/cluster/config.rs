@@ -18,7 +18,6 @@ pub(super) struct Ports {
 /// How the cluster at hand differs from the usual one.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Further flags of kube-apiserver.
     pub apiserver_flags: Vec<String>,
     /// What the API server serves that it would not by default.
     pub features: Features,
@@ -142,13 +141,11 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
 /// How a controller manager is started beside the flags that every one needs.
 #[derive(Debug, Clone)]
 pub struct Manager<'a> {
-    /// The program.
     pub binary: &'a Path,
     /// The value of `--controllers`; empty leaves the flag out.
     pub controllers: &'a [String],
     /// Whether it takes part in the election.
     pub leader_elect: bool,
-    /// Further flags.
     pub flags: &'a [String],
 }
 

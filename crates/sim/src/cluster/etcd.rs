@@ -17,7 +17,6 @@ pub(super) async fn compact(port: u16) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes one key.
 pub(super) async fn delete(port: u16, key: &str) -> anyhow::Result<()> {
     let answer = call(port, "/v3/kv/deleterange", json!({"key": BASE64.encode(key)})).await?;
     match answer["deleted"].as_str() {

@@ -61,7 +61,6 @@ impl Process {
         &self.name
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.pid
     }

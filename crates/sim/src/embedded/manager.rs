@@ -94,7 +94,6 @@ impl Program {
         Self { component: &KUBE_CONTROLLER_MANAGER, arguments, cloud: None }
     }
 
-    /// A cloud-controller-manager.
     pub(super) fn cloud(cloud: Cloud, controllers: &[String], further: &[String]) -> Self {
         let mut arguments = vec![format!("--cloud-provider={}", cloud.name())];
         arguments.extend(general(controllers, further));

@@ -108,7 +108,6 @@ impl Embedded {
         self.clock
     }
 
-    /// The administrator's way in.
     pub fn door(&self) -> Arc<dyn Door> {
         let way = self.transport(Some("admin-token"));
         Arc::new(door::InProcess::new(way, self.server.clone(), Arc::clone(&self.answers)))

@@ -22,12 +22,10 @@ impl Hole {
         Arc::new(Self { plurals, open: watch::Sender::new(false) })
     }
 
-    /// Opens it.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
 
-    /// Closes it.
     pub fn close(&self) {
         self.open.send_replace(false);
     }

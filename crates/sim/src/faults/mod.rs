@@ -39,7 +39,6 @@ pub struct Mix {
     pub conflict: f64,
     /// The server asks to come back later.
     pub throttled: f64,
-    /// The server fails.
     pub server_error: f64,
     /// A watch ends after an event.
     pub watch_cut: f64,
@@ -63,24 +62,19 @@ pub enum Kind {
     Refused,
     /// Answers are lost, with or without the write being done.
     Lost,
-    /// Updates meet conflicts.
     Conflict,
     /// Watches end, and what they would have told is missed until the next.
     Dropped,
-    /// Events are told twice.
     Duplicated,
-    /// Events come late.
     Stale,
     /// The controller manager dies after a write.
     Crash,
-    /// A sync panics.
     Panic,
     /// The server goes back to an older state: what controllers wrote meanwhile is lost.
     Restore,
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Refused,
         Self::Lost,
@@ -120,7 +114,6 @@ impl std::str::FromStr for Kind {
 }
 
 impl Mix {
-    /// No faults.
     pub const NONE: Self = Self {
         not_sent: 0.0,
         lost_answer: 0.0,
@@ -283,7 +276,6 @@ impl Faults {
         self.on.store(false, Ordering::Relaxed);
     }
 
-    /// Whether everything works.
     pub fn have_ended(&self) -> bool {
         !self.on.load(Ordering::Relaxed)
     }
@@ -319,7 +311,6 @@ impl Faults {
         self.on.load(Ordering::Relaxed) && self.restored.lock().is_none_or(|at| at.elapsed() > READ_ONLY)
     }
 
-    /// Rolls the die.
     fn strikes(&self, chance: f64) -> bool {
         chance > 0.0 && self.are_on() && self.rng.lock().random_bool(chance.min(1.0))
     }

@@ -16,7 +16,6 @@ pub type ClusterObject = (String, String, String);
 
 /// A cluster and the controller manager under test. Used by one scenario at a time, from one task.
 pub trait Backend {
-    /// The administrator's view.
     fn api(&self) -> &Arc<Api>;
 
     /// The time in the cluster.

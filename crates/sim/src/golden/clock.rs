@@ -18,7 +18,6 @@ impl Clock {
         Self { start, since: Instant::now() }
     }
 
-    /// The present.
     pub fn now(&self) -> Timestamp {
         self.start.checked_add(self.since.elapsed()).unwrap_or(Timestamp::MAX)
     }

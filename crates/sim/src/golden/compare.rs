@@ -8,7 +8,6 @@ use super::expected::Snapshot;
 
 /// Stands for whatever differed between recordings: anything is accepted there.
 const UNSTABLE: &str = "<unstable>";
-/// Stands for any count.
 const SOME: &str = "some";
 
 /// One place where a run is not as recorded.
@@ -27,7 +26,6 @@ pub struct Difference {
 pub enum Counts {
     /// Only what must be exact is compared: how often something was created or deleted.
     Relaxed,
-    /// All counts must match.
     Strict,
 }
 

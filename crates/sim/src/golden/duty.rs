@@ -12,11 +12,8 @@ use super::steps::arguments::PodPhase;
 pub(crate) enum Duty {
     /// It is as it should be.
     Nothing,
-    /// It needs a node.
     Bind,
-    /// Its containers have stopped.
     ConfirmDelete,
-    /// Its containers do this.
     Report(PodPhase, Option<i64>),
 }
 

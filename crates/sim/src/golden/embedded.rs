@@ -50,7 +50,6 @@ struct Ordeal {
 }
 
 impl InProcess {
-    /// A new cluster.
     pub async fn start(features: &Features) -> anyhow::Result<Self> {
         let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED, features)?;
         let api = Arc::new(Api::discover(cluster.door()).await?);

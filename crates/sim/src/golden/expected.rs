@@ -12,7 +12,6 @@ use super::text::pretty;
 /// What was seen at one `snapshot` step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The step's label.
     pub label: String,
     /// Objects by `Kind/name`.
     pub objects: BTreeMap<String, Value>,
@@ -22,21 +21,17 @@ pub struct Snapshot {
     pub requests: BTreeMap<String, Value>,
 }
 
-/// A scenario's recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
-    /// The scenario's name.
     pub name: String,
     /// How long a run took.
     pub seconds: u64,
     /// What differed between the runs that made the recording.
     pub flaky: Vec<String>,
-    /// What they agreed on.
     pub snapshots: Vec<Snapshot>,
 }
 
 impl Recording {
-    /// Reads a recording's file.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("read {}", path.display()))
@@ -48,7 +43,6 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Writes a recording's file.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
         let mut packed = self.clone();
         pack(&mut packed.snapshots);

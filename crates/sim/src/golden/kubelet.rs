@@ -79,7 +79,6 @@ async fn tick(stage: &Stage, mode: &Mode) -> Result<bool, Error> {
     Ok(acted)
 }
 
-/// Keeps nodes alive.
 pub(super) struct Heart {
     nodes: Arc<Mutex<BTreeSet<String>>>,
     task: JoinHandle<()>,

@@ -47,7 +47,6 @@ impl Normaliser {
         Self { tokens, counters: BTreeMap::new(), known: BTreeSet::new() }
     }
 
-    /// A text with placeholders.
     pub fn text(&self, text: &str) -> String {
         self.tokens.replace(text)
     }

@@ -28,7 +28,6 @@ pub struct Outcome {
     pub stopped: Option<String>,
 }
 
-/// A run under way.
 pub struct Run<'a, B> {
     pub(super) backend: &'a mut B,
     pub(super) scenario: &'a Scenario,
@@ -52,7 +51,6 @@ pub struct Run<'a, B> {
 /// How a run is to be done.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Multiplies waiting times.
     pub patience: f64,
     /// Whether each step is announced.
     pub verbose: bool,

@@ -238,7 +238,6 @@ impl Stage {
         self.report_node(node).await
     }
 
-    /// Writes a node's conditions.
     pub(super) async fn report_node(&self, node: &str) -> Result<(), Error> {
         let path = format!("/api/v1/nodes/{node}");
         let now = self.clock.stamp(0);

@@ -87,25 +87,20 @@ pub enum Purpose {
     Check(Counts),
     /// Make a recording of what so many runs agree on.
     Record {
-        /// How many runs.
         runs: usize,
         /// Whether the recording that exists counts as a further run.
         add: bool,
     },
-    /// Print it.
     Show,
 }
 
 /// How a suite is to be run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where the recordings are.
     pub corpus: Corpus,
-    /// What to do.
     pub purpose: Purpose,
     /// The controller manager under test, on real clusters.
     pub program: PathBuf,
-    /// Clusters side by side.
     pub jobs: usize,
     /// Further tries for a scenario that fails.
     pub retries: usize,
@@ -116,13 +111,10 @@ pub struct Plan {
 /// What came out of one scenario.
 #[derive(Debug)]
 pub struct Verdict {
-    /// The scenario.
     pub name: String,
-    /// Whether it passed.
     pub passed: bool,
     /// What there is to say about it; lines end with a newline.
     pub detail: String,
-    /// How long it took.
     pub took: Duration,
 }
 

@@ -27,7 +27,6 @@ use std::fmt;
 pub use witness::{Tally, Witness};
 pub use world::{World, Write};
 
-/// One rule.
 pub struct Rule {
     /// The controller that has to keep it, as the table of controllers calls it.
     pub controller: &'static str,
@@ -71,9 +70,7 @@ pub const WITHOUT: &[(&str, &str)] = &[
 /// A rule that a write has broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Whose rule.
     pub controller: &'static str,
-    /// What should hold.
     pub rule: &'static str,
     /// The write, and what is wrong.
     pub what: String,

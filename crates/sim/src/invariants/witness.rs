@@ -33,7 +33,6 @@ pub struct Witness {
 /// What a witness has seen.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// The first violations.
     pub violations: Vec<Violation>,
     /// How many writes each controller has made. Controllers that share an account count together.
     pub writes: BTreeMap<&'static str, u64>,
@@ -75,7 +74,6 @@ impl Witness {
         tally
     }
 
-    /// The same transport, watched.
     pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         Arc::new(Watched { witness: Arc::clone(self), inner })
     }

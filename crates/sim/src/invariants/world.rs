@@ -18,7 +18,6 @@ pub struct Write {
     pub account: String,
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: &'static str,
-    /// API group.
     pub group: String,
     /// Plural name of the resource.
     pub resource: String,
@@ -28,7 +27,6 @@ pub struct Write {
     pub namespace: String,
     /// Name of the object; empty for many at once.
     pub name: String,
-    /// What was sent.
     pub body: Value,
     /// The object before; null if there was none.
     pub before: Arc<Value>,
@@ -94,7 +92,6 @@ impl World {
         Self { server, memory: Mutex::default() }
     }
 
-    /// The server.
     pub fn server(&self) -> &ApiServer {
         &self.server
     }

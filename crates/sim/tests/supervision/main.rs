@@ -20,7 +20,6 @@ use tokio::time::Instant;
 use lag::Lagging;
 use stage::{Diary, GRACE, Stage, until};
 
-/// Looks, and writes nothing.
 struct Looks;
 
 impl Reconcile for Looks {

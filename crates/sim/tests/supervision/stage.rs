@@ -94,7 +94,6 @@ impl Diary {
     }
 }
 
-/// Waits until something holds.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let wait = async {
         while !holds() {
@@ -104,7 +103,6 @@ pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(3600), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// Controllers at work.
 pub(crate) struct Stage {
     pub(crate) diary: Arc<Diary>,
     pub(crate) identities: Identities,
@@ -161,14 +159,12 @@ impl Stage {
         Ok(Self { diary, identities, health, metrics, stop, running })
     }
 
-    /// Makes a ConfigMap.
     pub(crate) async fn create(&self, name: &str) -> anyhow::Result<()> {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
         self.identities.main().create::<ConfigMap>("default", &body).await?;
         Ok(())
     }
 
-    /// Changes a ConfigMap.
     pub(crate) async fn touch(&self, name: &str, value: usize) -> anyhow::Result<()> {
         let patch = flyball_client::Patch::Merge(json!({"data": {"value": value.to_string()}}));
         self.identities.main().patch::<ConfigMap>(&Key::new("default", name), None, &patch).await?;

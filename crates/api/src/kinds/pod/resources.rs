@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use super::{Container, Pod, PodConditionType, RestartPolicy};
 use crate::resources::{ResourceList, Resources};
 
-/// Which sources count.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceOptions {
     /// Also look at what the node has given to containers: a resize may lie ahead of or behind the spec.

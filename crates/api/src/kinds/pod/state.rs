@@ -36,7 +36,6 @@ impl Pod {
         self.is_finished() || (self.metadata.deletion_timestamp.is_some() && is_idle())
     }
 
-    /// Whether it takes traffic.
     pub fn is_ready(&self) -> bool {
         self.ready_condition().is_some_and(|ready| ready.status == ConditionStatus::True)
     }

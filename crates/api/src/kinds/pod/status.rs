@@ -13,11 +13,9 @@ use crate::{ResourceList, Resources, intern};
 text_enum! {
     /// Where a pod is in its life.
     pub enum Phase else Unknown {
-        /// Accepted, not yet running.
         Pending = "Pending",
         /// At least one container runs or restarts.
         Running = "Running",
-        /// All containers ended well.
         Succeeded = "Succeeded",
         /// All containers ended, at least one badly.
         Failed = "Failed",
@@ -29,25 +27,19 @@ text_enum! {
 text_enum! {
     /// How a pod ranks when its node runs short.
     pub enum QosClass else Unset {
-        /// Not said.
         Unset = "",
         /// All it uses is asked for.
         Guaranteed = "Guaranteed",
         /// Some of what it uses is asked for.
         Burstable = "Burstable",
-        /// It asks for nothing.
         BestEffort = "BestEffort",
     }
 }
 
 text_enum! {
-    /// Whether a condition holds.
     pub enum ConditionStatus else Unknown {
-        /// Nobody can tell.
         Unknown = "Unknown",
-        /// It holds.
         True = "True",
-        /// It does not.
         False = "False",
     }
 }
@@ -65,7 +57,6 @@ pub struct PodStatus {
     pub host_ips: SmallVec<[SmolStr; 1]>,
     /// When its node took it up.
     pub start_time: Option<Timestamp>,
-    /// How its containers fare.
     pub container_statuses: Box<[ContainerStatus]>,
     /// How its init containers fare.
     pub init_container_statuses: Box<[ContainerStatus]>,
@@ -108,11 +99,8 @@ pub struct PodResourceClaimStatus {
 pub enum PodConditionType {
     /// All containers and readiness gates are.
     Ready,
-    /// All containers are.
     ContainersReady,
-    /// Init containers have finished.
     Initialized,
-    /// It has a node.
     PodScheduled,
     /// Sandbox and network are there.
     PodReadyToStartContainers,
@@ -120,7 +108,6 @@ pub enum PodConditionType {
     DisruptionTarget,
     /// The node cannot, or cannot yet, resize it.
     PodResizePending,
-    /// Any other.
     Other(Box<SmolStr>),
 }
 
@@ -158,9 +145,7 @@ impl From<&str> for PodConditionType {
 /// A condition of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodCondition {
-    /// What is said.
     pub type_: PodConditionType,
-    /// Whether it holds.
     pub status: ConditionStatus,
     /// The generation the statement is about.
     pub observed_generation: i64,
@@ -186,16 +171,13 @@ impl PodCondition {
     }
 }
 
-/// How a container fares.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerStatus {
-    /// The container.
     pub name: SmolStr,
     /// Whether it passes its readiness probe.
     pub ready: bool,
     /// How often it was started again.
     pub restart_count: i32,
-    /// What it does now.
     pub state: ContainerState,
     /// What the node has given it; absent while the node has not said.
     pub resources: Option<Arc<ReportedResources>>,
@@ -204,13 +186,10 @@ pub struct ContainerStatus {
 /// What a node has given to a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ReportedResources {
-    /// In force now.
     pub actual: Resources,
-    /// Set aside for it.
     pub allocated: ResourceList,
 }
 
-/// What a container does.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum ContainerState {
     /// Nothing is known, which reads as waiting.
@@ -218,33 +197,24 @@ pub enum ContainerState {
     Unset,
     /// It is not started yet.
     Waiting {
-        /// Why.
         reason: SmolStr,
     },
-    /// It runs.
     Running {
-        /// Since when.
         started_at: Option<Timestamp>,
     },
-    /// It has ended.
     Terminated(Box<Terminated>),
 }
 
-/// How a container ended.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Terminated {
-    /// Zero for success.
     pub exit_code: i32,
     /// The signal that ended it.
     pub signal: i32,
-    /// One word for programs.
     #[serde(deserialize_with = "intern::text")]
     pub reason: SmolStr,
-    /// When it began.
     #[serde(with = "time::seconds_opt")]
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     #[serde(with = "time::seconds_opt")]
     pub finished_at: Option<Timestamp>,
 }

@@ -18,9 +18,7 @@ use crate::registry::{Column, age, human_duration};
 
 /// The columns of a kind and where their cells come from, pairwise.
 pub(super) struct Printer {
-    /// Headings.
     pub(super) columns: &'static [Column],
-    /// Sources of the cells.
     pub(super) cells: &'static [Cell],
 }
 
@@ -29,9 +27,7 @@ pub(super) struct Printer {
 pub(super) enum Cell {
     /// `metadata.name`.
     Name,
-    /// Time since creation.
     Age,
-    /// The moment of creation.
     Created,
     /// Text at a path, or the empty text.
     Text(&'static str),
@@ -47,7 +43,6 @@ pub(super) enum Cell {
     Joined(&'static str),
     /// The names of the containers in the list at a path.
     Containers(&'static str),
-    /// Their images.
     Images(&'static str),
     /// A label selector in its textual form.
     Selector(&'static str),
@@ -57,7 +52,6 @@ pub(super) enum Cell {
     IntOr(&'static str, &'static str),
     /// A number that takes some counting.
     Number(fn(&Value) -> i64),
-    /// Any other text.
     With(fn(&Value, Timestamp) -> String),
 }
 
@@ -95,12 +89,9 @@ impl Cell {
     }
 }
 
-/// The name column.
 pub(super) const NAME: Column = Column { format: "name", ..Column::new("Name", "string") };
-/// The age column.
 pub(super) const AGE: Column = text("Age");
 
-/// A text column.
 pub(super) const fn text(name: &'static str) -> Column {
     Column::new(name, "string")
 }

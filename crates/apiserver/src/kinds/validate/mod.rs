@@ -41,7 +41,6 @@ pub(super) struct At<'v> {
 }
 
 impl<'v> At<'v> {
-    /// The object itself.
     pub(super) fn root(value: &'v Value) -> Self {
         Self { value, path: String::new() }
     }
@@ -74,7 +73,6 @@ impl<'v> At<'v> {
         }
     }
 
-    /// Text in a field.
     pub(super) fn text(&self, field: &str) -> &'v str {
         self.value.text(field)
     }

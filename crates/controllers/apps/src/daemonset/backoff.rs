@@ -8,9 +8,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
-/// The first wait.
 pub const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 /// A node that was fine for this long starts anew.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 60);

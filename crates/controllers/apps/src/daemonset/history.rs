@@ -39,7 +39,6 @@ pub fn labelled(revision: &ControllerRevision) -> Option<ControllerRevision> {
 /// The revision of the set's template among those of its history.
 #[derive(Debug)]
 pub struct Template {
-    /// The revision.
     pub revision: Arc<ControllerRevision>,
     /// Whether it has to be created.
     pub is_new: bool,

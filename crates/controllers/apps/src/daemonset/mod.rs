@@ -34,7 +34,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs and records events.
 pub const NAME: &str = "daemonset-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue::<Key>("daemonset");
     let node_queue = tasks.queue::<Key>("daemonset-node-updates");

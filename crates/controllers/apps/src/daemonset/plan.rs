@@ -60,21 +60,16 @@ impl Why {
 pub enum Step<'a> {
     /// Creates a pod for a node.
     Create {
-        /// The node.
         node: &'a str,
     },
-    /// Deletes a pod.
     Delete(Deletion<'a>),
 }
 
-/// A pod that goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deletion<'a> {
-    /// The pod.
     pub pod: &'a Pod,
     /// The node that it is on or for.
     pub node: &'a str,
-    /// Why.
     pub why: Why,
 }
 
@@ -83,7 +78,6 @@ pub struct Deletion<'a> {
 pub struct Changes<'a> {
     /// Nodes that get a pod.
     pub create: Vec<&'a str>,
-    /// Pods that go.
     pub delete: Vec<Deletion<'a>>,
     /// When the backoff of a failed pod is over.
     pub retry_after: Option<Duration>,
@@ -121,7 +115,6 @@ impl<'a> Changes<'a> {
         self.create.is_empty() && self.delete.is_empty()
     }
 
-    /// Lets a pod go.
     pub fn delete(&mut self, pod: &'a Pod, node: &'a str, why: Why) {
         self.delete.push(Deletion { pod, node, why });
     }

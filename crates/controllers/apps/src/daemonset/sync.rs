@@ -22,7 +22,6 @@ use super::status::{self, status};
 use super::triggers;
 use super::view::View;
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

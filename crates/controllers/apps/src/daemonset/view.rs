@@ -15,7 +15,6 @@ use super::placement::{Fit, Placement};
 /// One node, or what is left of one.
 #[derive(Debug)]
 pub struct Spot<'a> {
-    /// Whether the node exists.
     pub exists: bool,
     /// What it is to the set; nothing once it is gone.
     pub fit: Fit,
@@ -25,7 +24,6 @@ pub struct Spot<'a> {
 
 /// Everything the decisions may look at.
 pub struct View<'a> {
-    /// The set.
     pub set: &'a DaemonSet,
     /// All nodes, and those that are gone and have pods left, by name.
     pub spots: BTreeMap<SmolStr, Spot<'a>>,
@@ -35,7 +33,6 @@ pub struct View<'a> {
     pub hash: &'a str,
     /// Nodes on which pods keep failing, and how long the next one is left there.
     pub backoff: BTreeMap<SmolStr, Duration>,
-    /// What time it is.
     pub now: Timestamp,
     generation: Option<i64>,
 }

@@ -20,7 +20,6 @@ pub struct After {
     pub statement: Option<(Statement, String)>,
     /// Whether the sync failed and is to be tried again.
     pub is_failure: bool,
-    /// When to look again.
     pub requeue: Option<Duration>,
 }
 

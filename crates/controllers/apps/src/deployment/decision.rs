@@ -15,28 +15,22 @@ use super::{history, progress, proportional, recreate, rollback, rollout};
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
-    /// The Deployment.
     pub deployment: &'a Deployment,
-    /// Its strategy, in numbers.
     pub limits: Limits,
-    /// Its ReplicaSets.
     pub sets: &'a [Arc<ReplicaSet>],
     /// Their pods; only looked at when all old ones must have stopped before new ones start.
     pub pods: &'a [Arc<Pod>],
     /// Whether the status counts pods that are being deleted.
     pub counts_terminating: bool,
-    /// What time it is.
     pub now: Timestamp,
 }
 
-/// One write.
 #[derive(Debug, PartialEq)]
 pub enum Action<'a> {
     /// Make the ReplicaSet of the present template.
     Create(NewReplicaSet),
     /// Bring the ReplicaSet of the present template up to date.
     Revise {
-        /// Which one it is.
         set: &'a ReplicaSet,
         /// What its annotations are to be.
         annotations: Labels,
@@ -46,18 +40,13 @@ pub enum Action<'a> {
     /// Give a ReplicaSet another size and note the Deployment's sizes in it; `from` and `to` are equal when only
     /// the notes are wrong.
     Scale {
-        /// Which one.
         set: &'a ReplicaSet,
         /// The size it has by then.
         from: i64,
-        /// The size it gets.
         to: i64,
     },
     /// Delete a ReplicaSet that is beyond the history limit.
-    Delete {
-        /// Which one.
-        set: &'a ReplicaSet,
-    },
+    Delete { set: &'a ReplicaSet },
     /// Answer a request to go back to an earlier revision.
     RollBack(Rollback<'a>),
 }
@@ -77,20 +66,16 @@ impl Action<'_> {
 pub enum Report {
     /// Nothing: the Deployment itself was written and will come by again.
     Nothing,
-    /// Numbers and availability.
     Counts,
     /// These, and how the rollout goes.
     Rollout,
 }
 
-/// What was decided.
 #[derive(Debug)]
 pub struct Decision<'a> {
-    /// The sets by role.
     pub fleet: Fleet<'a>,
     /// What to write, in order.
     pub actions: Vec<Action<'a>>,
-    /// What the status covers.
     pub report: Report,
 }
 

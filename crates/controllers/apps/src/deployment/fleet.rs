@@ -10,7 +10,6 @@ use flyball_api::{Deployment, Object, ReplicaSet};
 pub struct Fleet<'a> {
     /// The one that makes pods of the present template; it need not exist yet.
     pub new: Option<&'a ReplicaSet>,
-    /// The others, oldest first.
     pub old: Vec<&'a ReplicaSet>,
 }
 

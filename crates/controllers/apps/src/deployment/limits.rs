@@ -8,7 +8,6 @@ use smol_str::SmolStr;
 /// How old pods are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// Step by step.
     RollingUpdate,
     /// All old ones go before any new one comes.
     Recreate,
@@ -17,15 +16,12 @@ pub enum Strategy {
 /// Why a strategy cannot be followed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidStrategy {
-    /// There are two.
     #[error("the strategy is {0:?}; RollingUpdate and Recreate are known")]
     Unknown(SmolStr),
     /// A bound makes no sense.
     #[error("{field}")]
     Bound {
-        /// Which one.
         field: &'static str,
-        /// Why.
         #[source]
         source: InvalidPercentage,
     },

@@ -42,7 +42,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs and tells events.
 pub const NAME: &str = "deployment-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("deployment");
     let deployments = cx.informer::<Deployment>();

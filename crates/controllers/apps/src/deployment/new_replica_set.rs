@@ -25,7 +25,6 @@ pub struct NewReplicaSet {
     pub hash: String,
     /// How many pods it begins with.
     pub replicas: i64,
-    /// Its annotations.
     pub annotations: Labels,
 }
 
@@ -53,7 +52,6 @@ impl NewReplicaSet {
         serde_json::from_value(self.manifest(deployment)).unwrap_or_default()
     }
 
-    /// The object to create.
     pub fn manifest(&self, deployment: &Deployment) -> Value {
         let kind = ReplicaSet::TYPE;
         let spec = &deployment.spec;

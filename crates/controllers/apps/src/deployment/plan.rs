@@ -21,7 +21,6 @@ const SELECTING_ALL: &str = "SelectingAll";
 pub enum Step {
     /// The creation of the ReplicaSet of the present template.
     Create,
-    /// Anything else.
     Other,
 }
 

@@ -16,21 +16,17 @@ const NO_DEADLINE: i32 = i32::MAX;
 
 /// What the rollout was last seen doing; the words are what users' tools wait for.
 pub mod reason {
-    /// Its ReplicaSet was made.
     pub const CREATED: &str = "NewReplicaSetCreated";
     /// A ReplicaSet with its template was found.
     pub const FOUND: &str = "FoundNewReplicaSet";
     /// Its ReplicaSet could not be made.
     pub const CREATE_FAILED: &str = "ReplicaSetCreateError";
-    /// Pods come and go.
     pub const ADVANCED: &str = "ReplicaSetUpdated";
     /// All pods are new and available.
     pub const COMPLETE: &str = "NewReplicaSetAvailable";
     /// Nothing happened for too long.
     pub const TIMED_OUT: &str = "ProgressDeadlineExceeded";
-    /// It is paused.
     pub const PAUSED: &str = "DeploymentPaused";
-    /// It goes on.
     pub const RESUMED: &str = "DeploymentResumed";
 }
 

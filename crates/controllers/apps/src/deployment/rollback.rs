@@ -16,12 +16,7 @@ use super::new_replica_set::ensure;
 #[derive(Debug, PartialEq)]
 pub enum Rollback<'a> {
     /// The template of this set is taken.
-    To {
-        /// Whose template.
-        set: &'a ReplicaSet,
-        /// Its revision.
-        revision: i64,
-    },
+    To { set: &'a ReplicaSet, revision: i64 },
     /// That revision has the present template already.
     Unchanged,
     /// There is no earlier revision.
@@ -82,7 +77,6 @@ impl Rollback<'_> {
         Ok(body)
     }
 
-    /// The event about it.
     pub fn event(&self, deployment: &str) -> Event {
         const NOT_FOUND: &str = "DeploymentRollbackRevisionNotFound";
         match self {

@@ -31,9 +31,7 @@ pub enum Outcome<'a> {
 /// What is to be written by a PUT on the status: it carries the revision along.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
-    /// The status.
     pub status: DeploymentStatus,
-    /// The Deployment's annotations.
     pub annotations: Labels,
 }
 

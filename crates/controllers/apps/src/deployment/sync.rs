@@ -17,7 +17,6 @@ use super::limits::Limits;
 use super::plan::{plan, refusal};
 use super::status::{self, Outcome, statement};
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

@@ -37,9 +37,7 @@ pub trait Replicated: Resource {
     /// Whether its status has room for the number of pods that are being deleted.
     const COUNTS_TERMINATING: bool;
 
-    /// Which pods.
     fn selector(&self) -> Result<Selector, InvalidSelector>;
-    /// How many of them.
     fn replicas(&self) -> usize;
     /// How long a pod must be ready to count as available.
     fn min_ready_seconds(&self) -> i32;
@@ -74,7 +72,6 @@ impl Replicated for ReplicaSet {
     }
 }
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let workers = cx.config.replica_set_controller.concurrent_rs_syncs;
     start_for::<ReplicaSet>(cx, tasks, "replicaset", workers)

@@ -20,13 +20,11 @@ pub const BURST: usize = 500;
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a, T> {
-    /// The set.
     pub set: &'a T,
     /// The active pods that are the set's own.
     pub pods: &'a [Arc<Pod>],
     /// The pods of all sets with the same controller, for which sharing a node is a waste; empty without one.
     pub family: &'a [Arc<Pod>],
-    /// What time it is.
     pub now: Timestamp,
 }
 

@@ -45,7 +45,6 @@ impl Replicated for ReplicationController {
     }
 }
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let workers = cx.config.replication_controller.concurrent_rc_syncs;
     replicaset::start_for::<ReplicationController>(cx, tasks, "replicationmanager", workers)

@@ -69,7 +69,6 @@ pub enum Template<'a> {
     Known(&'a Arc<ControllerRevision>),
     /// It was an earlier revision, and gets the next number.
     Renumbered(ControllerRevision),
-    /// It is new.
     New(ControllerRevision),
 }
 

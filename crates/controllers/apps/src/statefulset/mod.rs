@@ -39,7 +39,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs and records events.
 pub const NAME: &str = "statefulset-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("statefulset");
     let (sets, pods) = (cx.informer::<StatefulSet>(), cx.informer::<Pod>());

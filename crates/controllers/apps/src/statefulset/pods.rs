@@ -23,7 +23,6 @@ pub fn create(view: &View<'_>, ordinal: i32) -> Step {
     with_events(set, "Create", &name, [claims::create(view, ordinal, &name).into(), create.into()])
 }
 
-/// Deletes a pod.
 pub fn delete(set: &StatefulSet, pod: &Pod, why: Why) -> Step {
     let delete = Write::delete(pod).why(why.text()).tag(Some(why));
     with_events(set, "Delete", &pod.metadata.name, [delete.into()])

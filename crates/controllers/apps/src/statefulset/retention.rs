@@ -17,7 +17,6 @@ const DELETE: &str = "Delete";
 /// The pod that a claim belongs to, as far as ownership is concerned.
 #[derive(Debug, Clone)]
 pub struct Holder {
-    /// Its name.
     pub name: SmolStr,
     /// Its identity; empty for a pod that is yet to be made.
     pub uid: Uid,

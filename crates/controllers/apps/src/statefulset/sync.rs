@@ -19,7 +19,6 @@ use super::plan::{BURST, outdated, plan};
 use super::status::{self, status};
 use super::view::{Claims, View, ordinals_in_play};
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

@@ -19,7 +19,6 @@ pub type Claims = BTreeMap<SmolStr, Arc<PersistentVolumeClaim>>;
 
 /// Everything the decisions may look at.
 pub struct View<'a> {
-    /// The set.
     pub set: &'a StatefulSet,
     /// Its pods, whatever their number and state.
     pub pods: &'a [Arc<Pod>],
@@ -29,7 +28,6 @@ pub struct View<'a> {
     pub revisions: &'a Revisions,
     /// Whether `maxUnavailable` is in force (the gate `MaxUnavailableStatefulSet`).
     pub obeys_max_unavailable: bool,
-    /// What time it is.
     pub now: Timestamp,
 }
 
@@ -171,7 +169,6 @@ pub struct Roster<'a> {
 }
 
 impl<'a> Roster<'a> {
-    /// Lays the pods out.
     pub fn of(view: &View<'a>) -> Self {
         let mut roster = Self { replicas: BTreeMap::new(), condemned: BTreeMap::new() };
         for pod in view.pods {

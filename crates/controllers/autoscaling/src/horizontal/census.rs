@@ -21,7 +21,6 @@ pub struct Scope<'a> {
     pub tolerances: Tolerances,
     /// What young pods are given; only when CPU is measured.
     pub warm_up: Option<WarmUp>,
-    /// The present.
     pub now: Timestamp,
 }
 
@@ -37,7 +36,6 @@ pub struct WarmUp {
 /// Pods by what their measures are worth.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// How many count.
     pub ready: usize,
     /// They have not started in earnest: what they use is left out.
     pub unready: Vec<SmolStr>,

@@ -8,9 +8,7 @@ use jiff::SignedDuration;
 pub struct History {
     /// Replicas as the measures would have them.
     pub(super) recommended: Vec<Past>,
-    /// Replicas that were added.
     pub(super) added: Vec<Past>,
-    /// Replicas that were removed.
     pub(super) removed: Vec<Past>,
 }
 

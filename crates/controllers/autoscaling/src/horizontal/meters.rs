@@ -22,7 +22,6 @@ const RESOURCE_PODS: ResourceType =
 /// The versions of the custom metrics API that can be read. They differ in names that are read either way.
 const KNOWN_CUSTOM: [&str; 2] = ["custom.metrics.k8s.io/v1beta2", "custom.metrics.k8s.io/v1beta1"];
 
-/// Asks the metrics APIs.
 pub(super) struct Meters {
     client: Client,
     /// For how long the version of the custom metrics API is remembered.

@@ -9,34 +9,26 @@ use flyball_common::go_text;
 pub enum Metric<'a> {
     /// A measure of one object.
     Object {
-        /// The measure.
         metric: &'a MetricIdentifier,
-        /// The object.
         of: &'a ScaleTarget,
-        /// What it should be.
         aim: Shared,
     },
     /// A measure of each pod.
     Pods {
-        /// The measure.
         metric: &'a MetricIdentifier,
         /// What it should be on average.
         aim: i64,
     },
     /// What pods use of a resource.
     Resource {
-        /// The resource.
         name: &'a str,
         /// Only what this container uses.
         container: Option<&'a str>,
         /// How much it should be.
         aim: Used,
     },
-    /// A measure from outside.
     External {
-        /// The measure.
         metric: &'a MetricIdentifier,
-        /// What it should be.
         aim: Shared,
     },
 }
@@ -44,9 +36,7 @@ pub enum Metric<'a> {
 /// What a measure should be in which all pods have a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shared {
-    /// In all.
     Whole(i64),
-    /// For each pod.
     Each(i64),
 }
 
@@ -55,7 +45,6 @@ pub enum Shared {
 pub enum Used {
     /// So many percent of what they ask for.
     Percent(i32),
-    /// So much on average.
     Average(i64),
 }
 

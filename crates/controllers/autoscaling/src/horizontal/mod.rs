@@ -47,7 +47,6 @@ use self::selections::Selections;
 /// Where its events come from.
 pub const EVENT_SOURCE: &str = "horizontal-pod-autoscaler";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.hpa_controller;
     let (period, workers) = (config.sync_period, config.concurrent_horizontal_pod_autoscaler_syncs);

@@ -48,7 +48,6 @@ static DESIRED: Family = Family::gauge(
     "How many replicas an autoscaler wants.",
 );
 
-/// Which way replicas go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     Up,
@@ -93,7 +92,6 @@ impl Fault {
     }
 }
 
-/// Where the numbers go.
 pub(super) struct Numbers(pub(super) Metrics);
 
 impl Numbers {

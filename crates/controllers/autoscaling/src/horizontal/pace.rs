@@ -13,26 +13,21 @@ use super::history::{History, Past, before, remember};
 /// Between which numbers of replicas, and at what pace.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace<'a> {
-    /// At least so many.
     pub min: i32,
-    /// At most so many.
     pub max: i32,
     /// What the user says about pace.
     pub behavior: Option<&'a Behavior>,
     /// How long what was recommended holds back a step down, unless the behaviour says otherwise.
     pub downscale_window: SignedDuration,
-    /// The present.
     pub now: Timestamp,
 }
 
 /// The replicas to aim at, and what has a part in that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Paced {
-    /// So many.
     pub replicas: i32,
     /// Whether recent recommendations hold it back.
     pub held_back: HeldBack,
-    /// What limits it.
     pub limit: Limit,
     /// Whether that limit is what made it other than it would be.
     pub is_limited: bool,
@@ -41,22 +36,15 @@ pub struct Paced {
 /// Whether recent recommendations hold a step back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeldBack {
-    /// No.
     Not,
-    /// On the way up.
     Up,
-    /// On the way down.
     Down,
 }
 
-/// What limits a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing.
     Nothing,
-    /// The pace upwards.
     UpRate,
-    /// The pace downwards.
     DownRate,
     /// The most replicas there may be.
     Max,

@@ -50,13 +50,10 @@ impl Settings {
 /// One look at an autoscaler.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The autoscaler.
     pub hpa: &'a HorizontalPodAutoscaler,
     /// How many replicas its workload asks for.
     pub current: i32,
-    /// What holds for all.
     pub settings: &'a Settings,
-    /// The present.
     pub now: Timestamp,
 }
 
@@ -89,7 +86,6 @@ pub enum Course {
     Off,
     /// Back into the bounds, whatever is measured.
     Into(i32, &'static str),
-    /// To be measured.
     Measure,
 }
 
@@ -164,7 +160,6 @@ pub fn weigh(view: &View<'_>, proposals: Vec<Result<Proposal, Unusable>>, report
 /// A number of replicas to be set, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// So many.
     pub replicas: i32,
     /// As the event says it.
     pub reason: String,

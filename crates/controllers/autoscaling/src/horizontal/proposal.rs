@@ -14,7 +14,6 @@ use super::replicas::{Samples, by_average, by_share, by_utilization, by_value};
 /// What a metrics API answered, in thousandths.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
-    /// Of each pod.
     Samples(Samples),
     /// Of one object, or of all series of a measure together.
     Total(i64),
@@ -23,7 +22,6 @@ pub enum Measured {
 /// What follows from one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// So many replicas.
     pub replicas: i32,
     /// What the metric is called in conditions and events.
     pub name: String,

@@ -15,9 +15,7 @@ use flyball_api::Timestamp;
 /// One measured value of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// In thousandths.
     pub value: i64,
-    /// When it was measured.
     pub at: Option<Timestamp>,
     /// The time over which it is an average.
     pub window: SignedDuration,
@@ -35,9 +33,7 @@ pub type Samples = BTreeMap<SmolStr, Sample>;
 /// How far a measure may be off its aim before anything is done, as parts of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerances {
-    /// Below.
     pub down: f64,
-    /// Above.
     pub up: f64,
 }
 
@@ -53,7 +49,6 @@ impl Tolerances {
 pub struct Utilization {
     /// In percent of the requests.
     pub percent: i32,
-    /// On average, in thousandths.
     pub average: i64,
 }
 

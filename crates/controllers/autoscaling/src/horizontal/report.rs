@@ -29,11 +29,8 @@ pub struct Report {
 /// An event to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Whether somebody should look.
     pub type_: EventType,
-    /// In one word.
     pub reason: &'static str,
-    /// In a sentence.
     pub message: String,
 }
 
@@ -144,7 +141,6 @@ impl Report {
         self.events.push(Event { type_: EventType::Normal, reason: "SuccessfulRescale", message });
     }
 
-    /// A step was refused.
     pub fn not_rescaled(&mut self, step: &Step, error: &str) {
         let Step { replicas, reason } = step;
         self.warn("FailedRescale", format!("New size: {replicas}; reason: {reason}; error: {error}"));
@@ -204,9 +200,7 @@ impl Report {
 pub enum Desired {
     /// It could not be told.
     Unknown,
-    /// It stays.
     AsIs,
-    /// It was set.
     Set(i32),
 }
 

@@ -20,7 +20,6 @@ const ASKED_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Finds and changes scales.
 pub(super) struct Scales {
     client: Client,
     served: Served,
@@ -29,15 +28,12 @@ pub(super) struct Scales {
 /// A scale as it was read.
 #[derive(Debug, Clone)]
 pub(super) struct Scaled {
-    /// Whose it is.
     pub(super) resource: ResourceType,
     /// How many replicas are asked for.
     pub(super) replicas: i32,
-    /// How many there are.
     pub(super) present: i32,
     /// Which pods are its own.
     pub(super) selector: String,
-    /// All of it.
     whole: Value,
 }
 

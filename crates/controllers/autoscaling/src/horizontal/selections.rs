@@ -14,7 +14,6 @@ use smol_str::SmolStr;
 pub struct Selections(FxHashMap<SmolStr, BTreeMap<SmolStr, Option<Selector>>>);
 
 impl Selections {
-    /// There is an autoscaler.
     pub fn add(&mut self, key: &Key) {
         self.0.entry(key.namespace.clone()).or_default().entry(key.name.clone()).or_default();
     }

@@ -22,7 +22,6 @@ pub struct NeverFires;
 pub enum Missed {
     /// None, or the one that is due now.
     None,
-    /// Some.
     Few,
     /// So many that a person should look.
     Many,
@@ -44,7 +43,6 @@ pub fn due(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Result<Due, N
     latest(cron, schedule, now, cron.spec.starting_deadline_seconds)
 }
 
-/// The next start.
 pub fn next_start(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Option<Timestamp> {
     let from = match latest(cron, schedule, now, None) {
         Ok(Due { start: Some(start), .. }) => start,

@@ -38,7 +38,6 @@ use zone::Zone;
 /// The name under which the controller runs and records events.
 pub const NAME: &str = "cronjob-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("cronjob");
     let (crons, jobs) = (cx.informer::<CronJob>(), cx.informer::<Job>());

@@ -58,7 +58,6 @@ impl<'a> Hand<'a> {
         self.wall.first_of_month().checked_add(1.month()).ok()?.checked_add(days.days()).ok()
     }
 
-    /// When the day began.
     fn day(&self) -> DateTime {
         self.wall.date().to_datetime(jiff::civil::Time::midnight())
     }

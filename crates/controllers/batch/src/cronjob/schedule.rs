@@ -10,7 +10,6 @@ use super::zone::{UnknownZone, Zone};
 /// Says that a field was written as `*` and not as the same set of numbers.
 pub(super) const STAR: u64 = 1 << 63;
 
-/// A schedule.
 #[derive(Debug, Clone)]
 pub enum Schedule {
     /// Every so many seconds, counted from the last time.
@@ -32,7 +31,6 @@ pub struct Clock {
 
 /// Why a text is no schedule. The sentences are those that users know from upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)]
 pub enum InvalidSchedule {
     #[error("empty spec string")]
     Empty,

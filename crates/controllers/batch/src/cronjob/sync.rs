@@ -28,7 +28,6 @@ pub(super) const SKEW: Family = Family::histogram(
 /// When Jobs beyond the history limits that could not be deleted are tried again.
 const HISTORY_AGAIN: Duration = Duration::from_secs(60);
 
-/// The controller of CronJobs.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) crons: Arc<Informer<CronJob>>,

@@ -14,7 +14,6 @@ use super::zone::Zone;
 /// When to look at a CronJob that has changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum When {
-    /// At once.
     Now,
     /// At its next start: only the schedule has changed.
     After(Duration),

@@ -9,7 +9,6 @@ use flyball_api::time::SignedDuration;
 
 /// How long to wait after one failure.
 pub const FIRST: Duration = Duration::from_secs(10);
-/// Longest time to wait.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
 /// The failures of a Job since its last success. Kept in memory only: a restart begins anew, as upstream.

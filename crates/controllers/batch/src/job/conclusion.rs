@@ -13,7 +13,6 @@ use super::view::{View, number};
 /// The last status of a sync.
 #[derive(Debug)]
 pub struct Conclusion<'a> {
-    /// The status.
     pub status: JobStatus,
     /// The end, if the status says that the Job is over.
     pub end: Option<&'a End>,

@@ -3,17 +3,13 @@
 use flyball_api::job::{OnExitCodes, OnPodCondition, PodFailurePolicy};
 use flyball_api::pod::{ContainerState, ContainerStatus, Pod, PodCondition};
 
-/// What a failure means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
     /// It counts towards the limits. `by_rule` when a rule says so, and not only the absence of one.
     Counts {
-        /// Whether a rule matched.
         by_rule: bool,
     },
-    /// It does not count.
     Ignored,
-    /// Its index is lost.
     FailsIndex,
     /// The Job is lost, and this is what to tell.
     FailsJob(String),

@@ -44,12 +44,10 @@ impl Indexes {
         Self::from_intervals(self.0.iter().chain(&other.0).copied().collect())
     }
 
-    /// How many there are.
     pub fn total(&self) -> usize {
         self.0.iter().map(|interval| (interval.last - interval.first) as usize + 1).sum()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

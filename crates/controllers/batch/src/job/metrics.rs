@@ -72,7 +72,6 @@ const PODS_MADE: Family = Family::counter(
     "Attempts to make pods, by what made them necessary.",
 );
 
-/// A sync has ended.
 pub(super) fn synced(metrics: &Metrics, job: &Job, action: &str, took: Duration, failed: bool) {
     let labels = [mode(job), if failed { "error" } else { "success" }, action];
     metrics.histogram(&SYNC_DURATION, &labels).observe(took.as_secs_f64());
@@ -91,7 +90,6 @@ pub(super) fn tracked(metrics: &Metrics, was: bool, is: bool) {
     }
 }
 
-/// A Job has ended.
 pub(super) fn finished(metrics: &Metrics, job: &Job, end: &End) {
     let result = if end.verdict == Verdict::Succeeded { "succeeded" } else { "failed" };
     metrics.counter(&FINISHED, &[mode(job), result, &end.reason]).inc();

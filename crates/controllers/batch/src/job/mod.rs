@@ -58,7 +58,6 @@ fn managed_elsewhere(job: &Job) -> Option<&str> {
     job.spec.managed_by.as_deref().filter(|name| *name != OURS)
 }
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     if cx.gates.enabled("WorkloadWithJob") {
         tracing::warn!("the gate WorkloadWithJob is on, but Jobs get no Workload or PodGroup here");

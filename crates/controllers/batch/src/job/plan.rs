@@ -27,18 +27,14 @@ pub const BURST: usize = 500;
 /// What a write of a plan does.
 #[derive(Debug, Clone, Copy)]
 pub enum PodWrite<'a> {
-    /// Creates a pod.
     Create(NewPod),
     /// Removes the tracking finalizer of a pod that is not to count.
     Release(&'a Pod),
-    /// Deletes a pod.
     Delete(&'a Pod),
 }
 
-/// A pod to create.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NewPod {
-    /// Its index.
     pub index: Option<u32>,
     /// The failures of its index so far, counted and ignored, where indexes have limits of their own.
     pub failures: Option<(i32, i32)>,

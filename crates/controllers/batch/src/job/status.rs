@@ -26,7 +26,6 @@ pub const MOST_UNCOUNTED: usize = 500;
 /// What to write before pods may go, and which.
 #[derive(Debug)]
 pub struct Report<'a> {
-    /// The status.
     pub status: JobStatus,
     /// The pods that may lose their finalizer once it is written.
     pub release: Vec<&'a Pod>,

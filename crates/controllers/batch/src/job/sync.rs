@@ -23,7 +23,6 @@ use super::verdict::verdict;
 use super::view::{TRACKING_FINALIZER, View, in_order};
 use super::{managed_elsewhere, metrics};
 
-/// The controller of Jobs.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) jobs: Arc<Informer<Job>>,
@@ -83,7 +82,6 @@ impl Controller {
         outcome.result().map(|()| if report.end.is_some() { Next::Settled } else { next })
     }
 
-    /// The Job's own pods.
     async fn claimed(&self, job: &Job) -> Result<Vec<Arc<Pod>>, SyncError> {
         let key = job.metadata.key();
         let selector = Selector::from_object(job.spec.selector.as_ref())
@@ -144,8 +142,6 @@ impl Controller {
 
 /// What came of the write of a status.
 enum Written {
-    /// It was made.
     Done,
-    /// The Job is gone.
     Gone,
 }

@@ -22,7 +22,6 @@ pub struct Tally<'a> {
     pub terminating: i32,
     /// Successes: of pods, or of indexes where there are some.
     pub succeeded: i32,
-    /// Failures that count.
     pub failed: i32,
     /// Failures in a row, the new ones included.
     pub backoff: Backoff,
@@ -35,7 +34,6 @@ pub struct Tally<'a> {
 pub struct IndexTally<'a> {
     /// Indexes that have succeeded as far as the status knows.
     pub recorded: Indexes,
-    /// Indexes that have succeeded.
     pub succeeded: Indexes,
     /// Indexes that are lost, where indexes have limits of their own.
     pub failed: Option<Indexes>,
@@ -44,7 +42,6 @@ pub struct IndexTally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    /// Counts.
     pub fn of(view: &View<'a>) -> Self {
         let status = &view.job.status;
         let uncounted = status.uncounted_terminated_pods.as_ref();

@@ -13,7 +13,6 @@ use super::view::has_finalizer;
 /// Pods that may have a tracking finalizer which no Job will remove any more.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Orphans {
-    /// One pod.
     Pod(Key),
     /// The pods of a Job that has ended or is gone.
     OfJob(Key, Uid),
@@ -39,7 +38,6 @@ impl fmt::Display for Orphans {
 /// What a change of a pod asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Woken {
-    /// Jobs to look at.
     pub jobs: Vec<Key>,
     /// The pod itself, if nobody else will free it.
     pub orphan: Option<Orphans>,

@@ -23,16 +23,13 @@ const COMPLETIONS_REACHED: &str = "CompletionsReached";
 /// Whether a Job that has ended succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did.
     Succeeded,
-    /// It did not.
     Failed,
 }
 
 /// The end of a Job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Whether it succeeded.
     pub verdict: Verdict,
     /// The reason of its conditions.
     pub reason: SmolStr,

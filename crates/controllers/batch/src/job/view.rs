@@ -20,7 +20,6 @@ pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-
 /// Everything the decisions may look at, borrowed from one snapshot.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// The Job.
     pub job: &'a Job,
     /// Its own pods in the order of [`in_order`], with those that were adopted just now.
     pub pods: &'a [Arc<Pod>],
@@ -29,7 +28,6 @@ pub struct View<'a> {
     /// Whether suspending forgets when it began, so that its scheduling directives can be changed
     /// (`MutableSchedulingDirectivesForSuspendedJobs`).
     pub suspension_clears_start: bool,
-    /// What time it is.
     pub now: Timestamp,
 }
 
@@ -60,7 +58,6 @@ impl<'a> View<'a> {
         failure_policy::meaning(self.job.spec.pod_failure_policy.as_ref(), pod)
     }
 
-    /// Whether pods have indexes.
     pub fn is_indexed(&self) -> bool {
         self.job.spec.is_indexed()
     }

@@ -18,7 +18,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "ttl-after-finished-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ttl_jobs_to_delete");
     let jobs = cx.informer::<Job>();

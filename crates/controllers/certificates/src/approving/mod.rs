@@ -22,7 +22,6 @@ pub const NAME: &str = "certificatesigningrequest-approving-controller";
 
 const WORKERS: usize = 5;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue_with("certificate", RETRIES);
     let requests = cx.informer::<CertificateSigningRequest>();

@@ -26,7 +26,6 @@ impl Right {
         }
     }
 
-    /// What the condition says.
     pub fn message(self) -> &'static str {
         match self {
             Self::SelfNodeClient => {

@@ -26,7 +26,6 @@ pub const NAME: &str = "bootstrap-signer-controller";
 const NAMESPACE: &str = "kube-public";
 const CONFIG_MAP: &str = "cluster-info";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("bootstrap_signer_queue");
     let only = Filter {

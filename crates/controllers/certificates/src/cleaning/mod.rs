@@ -19,7 +19,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "certificatesigningrequest-cleaner-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let requests = cx.informer::<CertificateSigningRequest>();
     tasks.needs(&requests);

@@ -14,7 +14,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "podcertificaterequest-cleaner-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let requests = cx.informers.dynamic(&sync::REQUESTS);
     tasks.needs(&requests);

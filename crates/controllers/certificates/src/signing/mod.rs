@@ -34,7 +34,6 @@ pub(crate) const RETRIES: Backoff =
 
 const WORKERS_PER_SIGNER: usize = 5;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let authorities = authorities::load(&cx.config.csr_signing_controller)?;
     let queue = tasks.queue_with("certificate", RETRIES);

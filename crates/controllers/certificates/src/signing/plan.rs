@@ -20,7 +20,6 @@ const LEAST: Duration = Duration::from_secs(10 * 60);
 /// What to do with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sign it.
     Sign(Box<Request>),
     /// It breaks the signer's rules, as the text says.
     Fail(String),

@@ -48,7 +48,6 @@ impl Reconcile for Controller {
 type Unsigned = Box<dyn std::error::Error + Send + Sync>;
 
 impl Controller {
-    /// The certificate in PEM.
     fn sign(
         &self,
         csr: &CertificateSigningRequest,

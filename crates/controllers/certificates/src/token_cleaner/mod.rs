@@ -19,7 +19,6 @@ use crate::bootstrap_token;
 /// The name under which the controller runs.
 pub const NAME: &str = "token-cleaner-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("token_cleaner");
     let tokens = cx.informers.filtered::<Secret>(bootstrap_token::filter());

@@ -19,7 +19,6 @@ use x509_parser::pem::Pem;
 /// The name under which the controller runs.
 pub const NAME: &str = "kube-apiserver-serving-clustertrustbundle-publisher-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let bundle = bundle(&cx)?;
     let queue = tasks.queue("ca_cert_publisher_cluster_trust_bundles");

@@ -6,10 +6,8 @@ use flyball_api::{ClusterTrustBundle, Object, ResourceType};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-/// Whose bundle it is.
 pub const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
 
-/// What to do.
 #[derive(Debug, PartialEq)]
 pub enum Action<'a> {
     /// There is none of that name: make it.

@@ -64,7 +64,6 @@ fn ecdsa(
     let parameters = info.subject_pki.algorithm.parameters.as_ref();
     let curve = parameters.and_then(|curve| curve.as_oid().ok()).ok_or(UNKNOWN)?;
     let curve: Vec<u64> = curve.iter().map(Iterator::collect).unwrap_or_default();
-    /// One curve's verification.
     macro_rules! verify {
         ($curve:ident) => {{
             let key = $curve::ecdsa::VerifyingKey::from_sec1_bytes(point).map_err(|_| WRONG)?;

@@ -11,10 +11,8 @@ use super::{Subject, proof};
 /// Why a request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Not the right envelope.
     #[error("it must be a PEM block of type CERTIFICATE REQUEST")]
     Pem,
-    /// Not a request.
     #[error("it is not a PKCS #10 certificate request")]
     Malformed,
     /// A name in a form that nobody can read.
@@ -31,18 +29,13 @@ pub enum RequestError {
 /// The names that go beside the subject.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AlternativeNames {
-    /// Host names.
     pub dns: Vec<String>,
-    /// Mail addresses.
     pub emails: Vec<String>,
-    /// IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// URIs.
     pub uris: Vec<String>,
 }
 
 impl AlternativeNames {
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -51,9 +44,7 @@ impl AlternativeNames {
 /// A request whose signature has been verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// For whom.
     pub subject: Subject,
-    /// By which other names.
     pub names: AlternativeNames,
     /// The key: a SubjectPublicKeyInfo in DER.
     pub public_key: Vec<u8>,

@@ -13,19 +13,12 @@ use super::RequestError;
 /// A name's parts; most may occur more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// Country.
     pub country: Vec<String>,
-    /// Organization: Kubernetes' groups.
     pub organization: Vec<String>,
-    /// Part of the organization.
     pub organizational_unit: Vec<String>,
-    /// Town.
     pub locality: Vec<String>,
-    /// State or province.
     pub province: Vec<String>,
-    /// Street.
     pub street_address: Vec<String>,
-    /// Postal code.
     pub postal_code: Vec<String>,
     /// Kubernetes' user name. The last one counts.
     pub common_name: String,
@@ -63,7 +56,6 @@ impl Subject {
         Ok(subject)
     }
 
-    /// The name in DER.
     pub fn der(&self) -> Vec<u8> {
         let one = |value: &String| if value.is_empty() { vec![] } else { vec![value.clone()] };
         let (common_name, serial_number) = (one(&self.common_name), one(&self.serial_number));

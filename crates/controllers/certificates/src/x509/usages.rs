@@ -11,14 +11,12 @@ pub struct Usages {
     pub purposes: BTreeSet<Purpose>,
 }
 
-/// Words that mean nothing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unrecognized usage values: {0:?}")]
 pub struct UnknownUsages(pub Vec<String>);
 
 /// A purpose of an extended key usage; the order is that of Go's constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are RFC 5280's")]
 pub enum Purpose {
     Any,
     ServerAuth,
@@ -35,7 +33,6 @@ pub enum Purpose {
 }
 
 impl Usages {
-    /// Reads Kubernetes' words.
     pub fn parse(words: &[impl AsRef<str>]) -> Result<Self, UnknownUsages> {
         let mut usages = Self::default();
         let mut unknown = vec![];
@@ -84,7 +81,6 @@ fn purpose(word: &str) -> Option<Purpose> {
 }
 
 impl Purpose {
-    /// Its object identifier.
     pub fn oid(self) -> &'static [u64] {
         match self {
             Self::Any => &[2, 5, 29, 37, 0],

@@ -31,7 +31,6 @@ pub(crate) const AGGREGATED: Index<ClusterRole> = Index::new("aggregated", |role
     }
 });
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ClusterRoleAggregator");
     let roles = cx.informer::<ClusterRole>();

@@ -24,7 +24,6 @@ use crate::token_secret::BY_ACCOUNT;
 /// The name under which the controller runs.
 pub const NAME: &str = "legacy-serviceaccount-token-cleaner-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let period = cx.config.legacy_sa_token_cleaner.clean_up_period;
     if period.is_zero() {

@@ -20,11 +20,9 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 pub enum Action {
     /// Mark it as invalid from this day on.
     Invalidate(String),
-    /// Nobody has missed it.
     Delete,
 }
 
-/// The days that decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Days {
     today: String,

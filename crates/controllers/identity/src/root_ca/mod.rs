@@ -17,7 +17,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "root-ca-certificate-publisher-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let bundle = bundle(&cx)?;
     let queue = tasks.queue("root_ca_cert_publisher");

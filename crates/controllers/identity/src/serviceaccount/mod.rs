@@ -16,7 +16,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "serviceaccount-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("serviceaccount");
     let (namespaces, accounts) = (cx.informer::<Namespace>(), cx.informer::<ServiceAccount>());

@@ -10,9 +10,7 @@ use crate::token_secret::Claimed;
 /// One incarnation of an account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountKey {
-    /// Its name.
     pub key: Key,
-    /// Which one.
     pub uid: Uid,
 }
 
@@ -26,11 +24,8 @@ impl AccountKey {
 /// One incarnation of a token secret, and the account that it names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretKey {
-    /// Its name.
     pub key: Key,
-    /// Which one.
     pub uid: Uid,
-    /// The account's name.
     pub account: Key,
     /// Which incarnation of the account, if the secret says so.
     pub account_uid: Option<Uid>,

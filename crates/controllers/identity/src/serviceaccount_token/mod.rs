@@ -35,7 +35,6 @@ use signer::Signer;
 /// The name under which the controller runs.
 pub const NAME: &str = "serviceaccount-token-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.sa_controller;
     let file = config.service_account_key_file.as_str();

@@ -20,9 +20,7 @@ const ISSUER: &str = "kubernetes/serviceaccount";
 pub struct Lacks {
     /// The CA, or it has another one.
     pub authority: bool,
-    /// The namespace.
     pub namespace: bool,
-    /// The token.
     pub token: bool,
 }
 

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// It cannot be read.
     #[error(transparent)]
     Key(#[from] private_key::KeyError),
     /// The API server knows no such tokens.

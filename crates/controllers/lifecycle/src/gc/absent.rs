@@ -91,7 +91,6 @@ impl Turns {
         taken
     }
 
-    /// Whether nobody asks.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.owners.lock().is_empty()

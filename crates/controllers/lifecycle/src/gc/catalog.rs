@@ -10,7 +10,6 @@ use smol_str::SmolStr;
 /// The verbs without which a resource cannot be followed or collected.
 const NEEDED: [&str; 3] = ["delete", "list", "watch"];
 
-/// One look at discovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Catalog {
     by_kind: BTreeMap<(SmolStr, SmolStr), ResourceType>,
@@ -57,11 +56,9 @@ pub fn deletable(
 /// What is to be done so that the wanted resources are followed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Follow these.
     pub start: Vec<ResourceType>,
     /// Follow the first one in the place of the others, which are other versions of it.
     pub succeed: Vec<(ResourceType, Vec<ResourceType>)>,
-    /// Follow these no more.
     pub stop: Vec<ResourceType>,
 }
 

@@ -26,12 +26,7 @@ pub enum Effect {
     /// Free the dependents of this object, then let it go.
     Orphan(Item),
     /// Tell the user that an object refers to an owner that is in another namespace.
-    Misplaced {
-        /// The object.
-        dependent: Identity,
-        /// Its reference.
-        reference: OwnerReference,
-    },
+    Misplaced { dependent: Identity, reference: OwnerReference },
 }
 
 /// What is known of an object's existence.
@@ -39,7 +34,6 @@ pub enum Effect {
 pub enum Presence {
     /// Somebody refers to it, and no cache has shown it.
     Virtual,
-    /// A cache shows it.
     Observed,
     /// A cache has shown its end, or the server has said that it does not exist.
     Vanished,
@@ -52,7 +46,6 @@ pub struct Node {
     pub identity: Identity,
     /// Its owners. Equal lists of siblings are one.
     pub owners: Arc<[OwnerReference]>,
-    /// Who refers to it.
     pub dependents: BTreeSet<Uid>,
     /// What is known of its existence.
     pub presence: Presence,
@@ -451,7 +444,6 @@ fn points_the_same_way(one: &OwnerReference, other: &OwnerReference) -> bool {
 /// Why a reference may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
-    /// The owner is gone.
     Vanished,
     /// The owner is in another namespace.
     OtherNamespace,

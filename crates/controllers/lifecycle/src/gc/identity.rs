@@ -11,24 +11,18 @@ use smol_str::SmolStr;
 /// identities of an unknown owner are tried.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
-    /// Kind.
     pub kind: SmolStr,
-    /// Group and version.
     pub api_version: SmolStr,
     /// Empty for cluster-scoped objects, and for owners of unknown scope whose dependent is cluster-scoped.
     pub namespace: SmolStr,
-    /// Name.
     pub name: SmolStr,
-    /// This incarnation of it.
     pub uid: Uid,
 }
 
 /// The kind of the objects that an informer shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
-    /// Group and version.
     pub api_version: SmolStr,
-    /// Kind.
     pub kind: SmolStr,
 }
 
@@ -68,7 +62,6 @@ impl Identity {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// Namespace and name.
     pub fn key(&self) -> Key {
         Key::new(self.namespace.clone(), self.name.clone())
     }
@@ -90,11 +83,8 @@ impl fmt::Display for Identity {
 /// An object in a queue: its uid says which one, the rest is for the log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Item {
-    /// Which one.
     pub uid: Uid,
-    /// Its kind.
     pub kind: SmolStr,
-    /// Its name.
     pub key: Key,
 }
 

@@ -14,7 +14,6 @@ use super::catalog::Catalog;
 use super::identity::Identity;
 use super::server::Server;
 
-/// The real server.
 pub(super) struct Live {
     cx: Arc<Context>,
     catalog: Arc<RwLock<Catalog>>,

@@ -52,7 +52,6 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// On an owner whose dependents are to outlive it.
 pub const ORPHAN: &str = "orphan";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.garbage_collector_controller;
     if !config.enable_garbage_collector {

@@ -10,7 +10,6 @@ use super::{FOREGROUND, ORPHAN};
 pub enum Standing {
     /// There, and not waiting for its dependents to go.
     Solid,
-    /// Gone, or never there.
     Absent,
     /// Being deleted, after its dependents.
     Waiting,
@@ -31,11 +30,9 @@ impl Standing {
 /// What is to be done with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Leave it.
     Keep,
     /// It lives on, without these owners.
     Release(Vec<Uid>),
-    /// Delete it.
     Delete {
         /// What becomes of its own dependents.
         propagation: Propagation,
@@ -48,7 +45,6 @@ pub enum Verdict {
 /// What the graph knows about the dependents of an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dependents {
-    /// There are some.
     pub any: bool,
     /// One of them waits for its own dependents.
     pub any_waiting: bool,

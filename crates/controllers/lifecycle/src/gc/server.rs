@@ -21,7 +21,6 @@ pub trait Server: Send + Sync + 'static {
         resource: &ResourceType,
         object: &Identity,
     ) -> impl Future<Output = Result<ObjectMeta, Error>> + Send;
-    /// Deletes it.
     fn delete(
         &self,
         resource: &ResourceType,
@@ -29,7 +28,6 @@ pub trait Server: Send + Sync + 'static {
         options: DeleteOptions,
         why: &str,
     ) -> impl Future<Output = Result<(), Error>> + Send;
-    /// Patches it.
     fn patch(
         &self,
         resource: &ResourceType,
@@ -50,7 +48,6 @@ pub(super) enum Problem {
     NamespacedOwner,
     /// Others change it faster than a change of ours gets through.
     KeepsChanging,
-    /// The server failed.
     Api(String, Error),
 }
 

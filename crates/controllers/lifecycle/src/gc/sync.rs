@@ -20,7 +20,6 @@ use super::{FOREGROUND, ORPHAN};
 
 /// How often a write is tried anew on an object that changes meanwhile, before it has to wait.
 pub(super) const TRIES: u32 = 5;
-/// Dependents freed at once.
 const AT_ONCE: usize = 50;
 
 /// Graph, queues and server: what all workers share.
@@ -75,7 +74,6 @@ impl<S: Server> Collector<S> {
         }
     }
 
-    /// Reads the graph.
     pub fn look<R>(&self, look: impl FnOnce(&Graph) -> R) -> R {
         look(&self.graph.lock())
     }

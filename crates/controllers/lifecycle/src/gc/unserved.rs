@@ -11,14 +11,12 @@ use super::identity::Item;
 use super::server::{Problem, Server};
 use super::sync::Collector;
 
-/// Those who wait.
 #[derive(Debug, Default)]
 pub struct Unserved {
     items: FxHashSet<Item>,
 }
 
 impl Unserved {
-    /// Lets an object wait.
     pub fn add(&mut self, item: Item) {
         self.items.insert(item);
     }
@@ -35,12 +33,10 @@ impl Unserved {
         items
     }
 
-    /// How many wait.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

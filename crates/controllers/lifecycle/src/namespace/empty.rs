@@ -10,7 +10,6 @@ use serde::de::DeserializeOwned;
 
 use super::plan::{Collection, Remains, grace};
 
-/// Objects in one answer.
 const PAGE: u32 = 500;
 /// Between attempts at one collection; each pause is four times the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -30,7 +30,6 @@ pub const FINALIZER: &str = "kubernetes";
 /// A namespace that cannot be emptied is tried again at least this often.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue_with("namespace", Backoff { max: LONGEST_WAIT, ..Backoff::default() });
     let namespaces = cx.informer::<Namespace>();

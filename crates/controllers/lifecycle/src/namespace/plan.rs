@@ -14,7 +14,6 @@ const FINALIZERS_TAKE: Duration = Duration::from_secs(15);
 /// A resource that may have objects in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
-    /// Which.
     pub resource: ResourceType,
     /// Whether its objects can be listed.
     pub can_list: bool,
@@ -50,11 +49,9 @@ pub fn collections(discovery: &Discovery) -> Vec<Collection> {
 pub struct Remains {
     /// How long it may take until that is gone; zero when nobody can say.
     pub wait: Duration,
-    /// How many objects.
     pub objects: usize,
     /// How many of them each finalizer holds.
     pub finalizers: BTreeMap<SmolStr, usize>,
-    /// What went wrong.
     pub error: Option<String>,
 }
 
@@ -64,7 +61,6 @@ impl Remains {
         Self { wait, error: Some(error.to_string()), ..Self::default() }
     }
 
-    /// Counts one more object.
     pub fn add(&mut self, object: &ObjectMeta) {
         self.objects += 1;
         for finalizer in &object.finalizers {

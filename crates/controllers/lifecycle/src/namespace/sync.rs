@@ -18,7 +18,6 @@ use super::empty::Doomed;
 use super::plan::{Remains, collections, look_again_after};
 use super::status::Findings;
 
-/// Collections emptied at once.
 const AT_ONCE: usize = 8;
 /// How often the finalizer is removed anew from a namespace that changes meanwhile.
 const TRIES: u32 = 5;

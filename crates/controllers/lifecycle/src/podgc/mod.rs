@@ -22,7 +22,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "pod-garbage-collector-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let missing = tasks.queue("orphaned_pods_nodes");
     let (pods, nodes) = (cx.informer::<Pod>(), cx.informer::<Node>());

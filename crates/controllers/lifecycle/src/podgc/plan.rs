@@ -17,7 +17,6 @@ pub enum Reason {
     Terminated,
     /// It is to go, and its node is out of service.
     OutOfService,
-    /// Its node is gone.
     Orphaned,
     /// It is to go, and was never bound to a node.
     Unscheduled,
@@ -34,7 +33,6 @@ impl Reason {
         }
     }
 
-    /// For the decision log.
     pub fn why(self) -> &'static str {
         match self {
             Self::Terminated => {
@@ -57,11 +55,9 @@ pub fn missing_nodes(pods: &[Arc<Pod>], has: impl Fn(&str) -> bool) -> BTreeSet<
 
 /// Everything the decision may look at.
 pub struct View<'a> {
-    /// All pods.
     pub pods: &'a [Arc<Pod>],
     /// How many finished pods may stay; zero or less: all of them.
     pub threshold: i32,
-    /// Looks a node up.
     pub node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
     /// Nodes that are known to be gone.
     pub gone: &'a BTreeSet<SmolStr>,

@@ -19,7 +19,6 @@ use super::plan::{Reason, View, ending, missing_nodes, plan};
 const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node must be missing before the server is asked whether it is gone.
 const QUARANTINE: Duration = Duration::from_secs(40);
-/// Pods deleted at once.
 const AT_ONCE: usize = 20;
 
 static DELETED: Family = Family::counter(

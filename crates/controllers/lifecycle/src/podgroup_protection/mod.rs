@@ -20,7 +20,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "podgroup-protection-controller";
 
-/// The finalizer.
 pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 const POD_GROUPS: ResourceType =
@@ -33,7 +32,6 @@ const AT_WORK: Index<Pod> = Index::new("pod group", |pod, emit| {
     }
 });
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("podgroupprotection");
     let (groups, pods) = (cx.informers.dynamic(&POD_GROUPS), cx.informer::<Pod>());

@@ -17,7 +17,6 @@ pub fn waits(group: &PartialObject) -> bool {
     group.meta().is_deleting() && group.meta().has_finalizer(FINALIZER)
 }
 
-/// A group that waits.
 pub fn group_changed(change: &Change<'_, PartialObject>) -> Option<Key> {
     change.new.filter(|group| waits(group)).map(|_| change.key())
 }

@@ -25,7 +25,6 @@ const NAMESPACE: &str = "kube-system";
 const IDENTITY: &str = "apiserver.kubernetes.io/identity";
 const SERVER: &str = "kube-apiserver";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (gone, versions) = (
         tasks.queue("storage_version_garbage_collector_leases"),

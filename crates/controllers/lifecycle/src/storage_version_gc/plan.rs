@@ -9,11 +9,8 @@ const CONDITION: &str = "AllEncodingVersionsEqual";
 /// What is left of a StorageVersion.
 #[derive(Debug, PartialEq)]
 pub enum Left {
-    /// All of it.
     Everything,
-    /// What others say.
     Some(Value),
-    /// Nothing: it goes.
     Nothing,
 }
 

@@ -41,7 +41,6 @@ fn resource_of(migration: &StorageVersionMigration) -> Key {
     Key::new(resource.group.as_str(), resource.resource.as_str())
 }
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     // Upstream gives two of the queues the same name.
     let (running, checked, migrated) = (

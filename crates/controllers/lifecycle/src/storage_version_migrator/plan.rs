@@ -18,7 +18,6 @@ pub fn is_running(migration: &StorageVersionMigration) -> bool {
     condition::is_true(&migration.status.conditions, RUNNING)
 }
 
-/// Whether it has succeeded.
 pub fn has_succeeded(migration: &StorageVersionMigration) -> bool {
     condition::is_true(&migration.status.conditions, SUCCEEDED)
 }
@@ -47,7 +46,6 @@ pub fn turn(migrations: &[Arc<StorageVersionMigration>]) -> Turn<'_> {
     Turn { over, next }
 }
 
-/// It runs.
 pub fn begun(migration: &StorageVersionMigration, now: Timestamp) -> StorageVersionMigration {
     with(migration, RUNNING, "MigrationRunning", "The migration is running", now)
 }

@@ -30,7 +30,6 @@ use crate::names::LEADER;
 /// How the controller signs its Endpoints; also where its events come from.
 pub const MANAGER: &str = "endpoint-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.endpoint_controller;
     let (workers, batch_period) = (config.concurrent_endpoint_syncs, config.endpoint_updates_batch_period);

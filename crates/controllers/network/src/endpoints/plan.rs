@@ -14,11 +14,8 @@ use crate::{members, ports};
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
-    /// The Service.
     pub service: &'a Service,
-    /// The pods it selects.
     pub pods: &'a [Arc<Pod>],
-    /// What is published now.
     pub current: Option<&'a Endpoints>,
     /// When the change happened that this answers.
     pub trigger: Option<Timestamp>,
@@ -27,11 +24,8 @@ pub struct View<'a> {
 /// The one write that is needed.
 #[derive(Debug, PartialEq)]
 pub enum Action {
-    /// Nothing has changed.
     Nothing,
-    /// There are none yet.
     Create(Endpoints),
-    /// They say something else.
     Update(Endpoints),
 }
 

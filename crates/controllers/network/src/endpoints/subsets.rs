@@ -13,11 +13,8 @@ pub const CAPACITY: usize = 1000;
 /// One address, whether it is ready, and one port of it; no port for a Service without ports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
-    /// The address.
     pub address: EndpointAddress,
-    /// Whether it is ready.
     pub ready: bool,
-    /// The port.
     pub port: Option<EndpointPort>,
 }
 

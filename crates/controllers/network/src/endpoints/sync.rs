@@ -15,7 +15,6 @@ use super::plan::{Action, View, plan};
 use crate::members::selector;
 use crate::trigger_time::TriggerTimes;
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

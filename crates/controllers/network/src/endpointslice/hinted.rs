@@ -35,7 +35,6 @@ impl Default for Hinted {
 }
 
 impl Hinted {
-    /// The nodes have changed.
     pub(super) fn nodes_changed(&self) {
         self.stale.store(true, Ordering::Release);
     }

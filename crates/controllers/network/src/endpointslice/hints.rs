@@ -47,7 +47,6 @@ pub(super) fn for_zone(zone: &SmolStr) -> Option<EndpointHints> {
     Some(EndpointHints { for_zones: vec![ForZone { name: zone.clone() }], ..EndpointHints::default() })
 }
 
-/// Takes all hints away.
 pub fn clear(changes: &mut Changes<'_>) {
     changes.disturb(|slice| slice.endpoints.iter().any(|endpoint| endpoint.hints.is_some()));
     for slice in changes.written() {

@@ -70,7 +70,6 @@ static BY_DISTRIBUTION: Family = Family::gauge(
     "Number of Services using some specific trafficDistribution.",
 );
 
-/// What one Service has.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Tally {
     pub(super) endpoints: usize,

@@ -42,7 +42,6 @@ const EVENT_SOURCE: &str = "endpoint-slice-controller";
 /// Failed syncs are rather expensive to repeat.
 const RETRIES: Duration = Duration::from_secs(1);
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.endpoint_slice_controller;
     let (workers, batch_period) =

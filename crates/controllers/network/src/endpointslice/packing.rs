@@ -17,13 +17,11 @@ pub struct Changes<'a> {
     pub create: Vec<EndpointSlice>,
     /// To be replaced under their names.
     pub update: Vec<EndpointSlice>,
-    /// To go.
     pub delete: Vec<&'a EndpointSlice>,
     /// To stay as they are.
     pub unchanged: Vec<&'a EndpointSlice>,
     /// How many endpoints are new.
     pub added: usize,
-    /// How many endpoints go.
     pub removed: usize,
 }
 

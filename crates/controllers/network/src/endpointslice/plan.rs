@@ -23,9 +23,7 @@ pub type Zones = FxHashMap<SmolStr, Option<SmolStr>>;
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
-    /// The Service.
     pub service: &'a Service,
-    /// The pods it selects.
     pub pods: &'a [Arc<Pod>],
     /// The zones of the pods' nodes.
     pub zones: &'a Zones,
@@ -49,9 +47,7 @@ pub struct Plan<'a> {
 /// A pod that is not published because its node does not exist (any more, or in our cache).
 #[derive(Debug, PartialEq)]
 pub struct LeftOut<'a> {
-    /// The Service.
     pub service: &'a ObjectMeta,
-    /// The pod.
     pub pod: &'a Pod,
 }
 

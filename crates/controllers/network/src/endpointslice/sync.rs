@@ -31,7 +31,6 @@ use crate::trigger_time::TriggerTimes;
 
 const HINTS_DISABLED: &str = "TopologyAwareHintsDisabled";
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

@@ -31,15 +31,12 @@ pub enum Disabled {
     ByUser,
     /// A node says nothing about its CPUs or its zone, or there is only one zone.
     NodeInfo,
-    /// No node was seen.
     NoNodes,
-    /// Fewer endpoints than zones.
     FewEndpoints(usize, usize),
     /// Not enough endpoints to give each zone its part.
     Overload(usize, usize),
     /// An endpoint without a zone.
     NoZone,
-    /// Nothing to hint.
     NoHints,
 }
 

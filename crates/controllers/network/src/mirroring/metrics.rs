@@ -95,7 +95,6 @@ impl Numbers {
         self.note(key, Some((plan.endpoints, plan.slices)));
     }
 
-    /// A mirror is gone.
     pub(super) fn forget(&self, key: &Key) {
         self.note(key, None);
     }

@@ -34,7 +34,6 @@ const EVENT_SOURCE: &str = "endpoint-slice-mirroring-controller";
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_secs(100), rate: 10.0, burst: 100.0 };
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.endpoint_slice_mirroring_controller;
     let workers = config.mirroring_concurrent_service_endpoint_syncs;

@@ -16,7 +16,6 @@ use crate::slices::{Identity, generate_name, says_the_same, sorted};
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
-    /// What is mirrored.
     pub endpoints: &'a Endpoints,
     /// The mirror as it is.
     pub slices: &'a [Arc<EndpointSlice>],
@@ -31,7 +30,6 @@ pub struct Plan<'a> {
     pub create: Vec<EndpointSlice>,
     /// To be replaced under their names.
     pub update: Vec<EndpointSlice>,
-    /// To go.
     pub delete: Vec<&'a EndpointSlice>,
     /// Endpoints in the mirror afterwards.
     pub endpoints: usize,
@@ -39,20 +37,16 @@ pub struct Plan<'a> {
     pub slices: usize,
     /// How many endpoints are new, said differently, and gone.
     pub totals: Totals,
-    /// Addresses that are none.
     pub invalid: usize,
     /// Addresses that are not mirrored, for whatever reason.
     pub skipped: usize,
 }
 
-/// How many endpoints change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// New ones.
     pub added: usize,
     /// Ones that say something else.
     pub updated: usize,
-    /// Ones that go.
     pub removed: usize,
 }
 

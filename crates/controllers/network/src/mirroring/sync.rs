@@ -16,7 +16,6 @@ use super::plan::{Plan, View, is_mirrored, plan};
 use crate::ledger::Ledger;
 use crate::slices::slices_of;
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

@@ -24,7 +24,6 @@ pub const NAME: &str = "service-cidr-controller";
 /// As upstream; no flag changes it.
 const WORKERS: usize = 5;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ipaddresses");
     let (cidrs, addresses) = (cx.informer::<ServiceCIDR>(), cx.informer::<IPAddress>());

@@ -21,9 +21,7 @@ const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 pub struct Verdict {
     /// `True` or `False`.
     pub status: &'static str,
-    /// One word for programs.
     pub reason: &'static str,
-    /// A sentence for people.
     pub message: &'static str,
 }
 
@@ -39,24 +37,18 @@ pub const TERMINATING: Verdict = Verdict {
 
 /// Everything the decision may look at.
 pub struct View<'a> {
-    /// The ServiceCIDR.
     pub cidr: &'a ServiceCIDR,
     /// All of them, this one included.
     pub all: &'a [Arc<ServiceCIDR>],
     /// All addresses in use; only needed while the ServiceCIDR is being deleted.
     pub addresses: &'a [Arc<IPAddress>],
-    /// What time it is.
     pub now: Timestamp,
 }
 
-/// One thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Put the finalizer on.
     Protect,
-    /// Take the finalizer off.
     Release,
-    /// Say how it stands.
     Say(Verdict),
     /// Look again after this long.
     Wait(Duration),

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::plan::{Action, FINALIZER, READY, Verdict, View, plan};
 use super::{NAME, invariants};
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,

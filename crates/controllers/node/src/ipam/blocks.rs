@@ -12,7 +12,6 @@ pub type Span = RangeInclusive<u64>;
 /// A block that was given away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
-    /// Its number.
     pub block: u64,
     /// How many held ones were passed over.
     pub tries: u64,
@@ -105,7 +104,6 @@ impl Blocks {
         Some(block(range.network())?..=block(range.broadcast())?)
     }
 
-    /// Notes one more holder.
     pub fn occupy(&mut self, span: &Span) {
         let new = self.free_in(span);
         match is_wide(span) {

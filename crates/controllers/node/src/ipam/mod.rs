@@ -36,7 +36,6 @@ const EVENT_SOURCE: &str = "cidrAllocator";
 /// As upstream; no flag changes it.
 const WORKERS: usize = 30;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     if !cx.config.kube_cloud_shared.allocate_node_cidrs {
         return Err(StartError::NotNeeded("--allocate-node-cidrs is off".to_owned()));

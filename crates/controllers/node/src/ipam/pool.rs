@@ -29,7 +29,6 @@ enum State {
     Closed,
     /// Some nodes do not fit, so the flags are probably wrong.
     Refusing,
-    /// Blocks are given away.
     Open,
 }
 
@@ -41,9 +40,7 @@ type Holding = Vec<(usize, Span)>;
 pub enum Wake {
     /// Nobody who was not before.
     Nobody,
-    /// These nodes, by name.
     These(Vec<SmolStr>),
-    /// All nodes.
     Everybody,
 }
 
@@ -59,38 +56,22 @@ pub enum Refusal {
 /// Why the range of a node does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
-    /// No range at all.
     #[error("node {node} has the pod range {range:?}, which is none")]
-    Unreadable {
-        /// The node.
-        node: SmolStr,
-        /// What it has.
-        range: SmolStr,
-    },
+    Unreadable { node: SmolStr, range: SmolStr },
     /// More ranges than the cluster has.
     #[error(
         "node {node} has the pod range {range}, its number {number}, but --cluster-cidr has only {clusters}"
     )]
     Surplus {
-        /// The node.
         node: SmolStr,
-        /// What it has.
         range: SmolStr,
         /// Where in its list, from one.
         number: usize,
-        /// How many there are.
         clusters: usize,
     },
     /// Not in the cluster's range.
     #[error("node {node} has the pod range {range}, which is not in {cluster} of --cluster-cidr")]
-    Elsewhere {
-        /// The node.
-        node: SmolStr,
-        /// What it has.
-        range: SmolStr,
-        /// Where it should be.
-        cluster: IpNet,
-    },
+    Elsewhere { node: SmolStr, range: SmolStr, cluster: IpNet },
 }
 
 impl Pool {
@@ -112,7 +93,6 @@ impl Pool {
         }
     }
 
-    /// The cluster ranges.
     pub fn clusters(&self) -> &[Blocks] {
         &self.clusters
     }

@@ -8,9 +8,7 @@ use tokio::time::Instant;
 /// Now, on both clocks: calendars are set back and forth, so durations are measured on the other one.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// On the wall.
     pub wall: Timestamp,
-    /// Since the machine started.
     pub ticks: Instant,
 }
 
@@ -19,7 +17,6 @@ pub struct Moment {
 pub struct Graces {
     /// Until it has first reported.
     pub startup: Duration,
-    /// Afterwards.
     pub monitor: Duration,
 }
 

@@ -48,7 +48,6 @@ const EVENT_SOURCE: &str = "node-controller";
 const NODE_WORKERS: usize = 8;
 const POD_WORKERS: usize = 4;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let node_queue = tasks.queue::<Key>("node_lifecycle_controller");
     let pod_queue = tasks.queue::<Key>("node_lifecycle_controller_pods");

@@ -10,14 +10,10 @@ use tokio::time::Instant;
 /// What the one who taints has to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
-    /// Taint this node.
     Node {
-        /// Its zone.
         zone: SmolStr,
-        /// Its name.
         node: SmolStr,
     },
-    /// Come back then.
     At(Instant),
     /// Come back when something has changed.
     Idle,
@@ -72,7 +68,6 @@ impl Pacing {
         }
     }
 
-    /// Whether a node waits.
     pub fn waits(&self, node: &str) -> bool {
         self.places.contains_key(node)
     }

@@ -8,7 +8,6 @@ use super::taints::{NO_EXECUTE, NOT_READY, UNREACHABLE, has, is_evicted};
 /// Everything the decision may look at.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The node.
     pub node: &'a Node,
     /// Whether it was ready when we looked; one that never reported is unknown.
     pub observed: Ready,
@@ -37,7 +36,6 @@ pub enum Action {
     MarkPods,
 }
 
-/// The actions, in order.
 pub fn plan(view: &View<'_>) -> Vec<Action> {
     // Of a node that never reported there is nothing to say yet.
     let Some(current) = view.current else { return vec![] };

@@ -11,11 +11,9 @@ const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPres
 /// Whether a node is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
-    /// It says so.
     True,
     /// It says that it is not.
     False,
-    /// Nobody can tell.
     Unknown,
 }
 

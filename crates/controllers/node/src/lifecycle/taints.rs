@@ -12,9 +12,7 @@ pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Evicts.
 pub const NO_EXECUTE: &str = "NoExecute";
-/// Keeps new pods away.
 pub const NO_SCHEDULE: &str = "NoSchedule";
 
 /// Conditions, the status in which each speaks against a node, and the taint that says so.
@@ -30,11 +28,8 @@ const CONDITIONS: [(&str, &str, &str); 6] = [
 /// Taints of one effect that come and go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swap {
-    /// Their effect.
     pub effect: &'static str,
-    /// Keys that come.
     pub add: Vec<&'static str>,
-    /// Keys that go.
     pub remove: Vec<&'static str>,
 }
 

@@ -34,27 +34,21 @@ pub fn counts(node: &Node) -> bool {
 /// How many nodes of a zone are ready.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Nodes that are.
     pub ready: usize,
     /// Nodes that are not, or never said so.
     pub unready: usize,
 }
 
 impl Tally {
-    /// All nodes.
     pub fn size(self) -> usize {
         self.ready + self.unready
     }
 }
 
-/// How a zone fares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZoneState {
-    /// Most nodes are ready.
     Normal,
-    /// Many are not.
     PartialDisruption,
-    /// None is.
     FullDisruption,
 }
 

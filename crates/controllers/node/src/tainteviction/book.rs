@@ -16,7 +16,6 @@ pub(super) struct Booking {
     pub(super) told: bool,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     bookings: Mutex<FxHashMap<Key, Booking>>,

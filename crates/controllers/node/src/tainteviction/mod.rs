@@ -29,7 +29,6 @@ const NODE_WORKERS: usize = 8;
 /// Each may have to wait for a deletion; upstream starts a goroutine for every single one.
 const POD_WORKERS: usize = 32;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let node_queue = tasks.queue::<Key>("noexec_taint_node");
     let pod_queue = tasks.queue::<Key>("noexec_taint_pod");

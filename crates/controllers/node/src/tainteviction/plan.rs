@@ -12,12 +12,10 @@ use tokio::time::Instant;
 const REASON: &str = "DeletionByTaintManager";
 const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 
-/// The taints that evict.
 pub fn no_execute(taints: &[Taint]) -> impl Iterator<Item = &Taint> {
     taints.iter().filter(|taint| taint.effect == "NoExecute")
 }
 
-/// Whether any taint evicts.
 pub fn repels(taints: &[Taint]) -> bool {
     no_execute(taints).next().is_some()
 }
@@ -59,13 +57,11 @@ pub fn stay(taints: &[Taint], tolerations: &[Toleration], comparisons: bool) -> 
 /// What is to be done about a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
     Leave,
     /// It stays after all: the eviction that was booked is called off.
     CallOff,
     /// It goes at this time.
     EvictAt(Instant),
-    /// It goes now.
     EvictNow,
 }
 

@@ -57,7 +57,6 @@ impl Reconcile for Nodes {
     }
 }
 
-/// Looks after single pods.
 pub(super) struct Pods {
     cx: Arc<Context>,
     nodes: Arc<Informer<Node>>,

@@ -21,7 +21,6 @@ use self::plan::ClusterSize;
 /// As upstream; no flag changes it.
 const WORKERS: usize = 5;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ttlcontroller");
     let nodes = cx.informer::<Node>();

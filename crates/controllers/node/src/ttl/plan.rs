@@ -50,7 +50,6 @@ impl ClusterSize {
         }
     }
 
-    /// The time that fits.
     pub fn seconds(&self) -> u32 {
         STEPS.get(self.step).map_or(0, |step| step.seconds)
     }

@@ -28,7 +28,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name of the queue, and the one under which the controller owns what it applies.
 pub const NAME: &str = "validatingadmissionpolicy-status";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue(NAME);
     let policies = cx.informer::<ValidatingAdmissionPolicy>();

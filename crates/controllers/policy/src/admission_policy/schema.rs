@@ -77,7 +77,6 @@ pub(crate) enum SchemaError {
     /// It refers to what is not there.
     #[error("{0} is referred to and not published")]
     Dangling(SmolStr),
-    /// It is too large.
     #[error("it has more than {MOST_TYPES} types")]
     TooLarge,
 }

@@ -19,11 +19,9 @@ pub(crate) struct ObjectType {
 /// The parameters of a policy, as far as they are known.
 #[derive(Debug, Clone)]
 pub(crate) enum Params {
-    /// It takes none.
     None,
     /// Of a kind that no one describes.
     Unknown,
-    /// Of a known type.
     Known(ObjectType),
 }
 

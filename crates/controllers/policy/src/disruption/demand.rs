@@ -10,7 +10,6 @@ use flyball_api::{IntOrString, OwnerReference};
 /// What a budget asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand<'a> {
-    /// Neither bound is given.
     Nothing,
     /// This many healthy pods, however many there are.
     Healthy(i32),

@@ -44,7 +44,6 @@ use self::selection::BUDGETS_BY_SELECTOR;
 /// Where its events come from: upstream's name for it is as old as that.
 pub const EVENT_SOURCE: &str = "controllermanager";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (queue, recheck) = (tasks.queue("disruption"), tasks.queue("disruption_recheck"));
     let noted = tasks.queue("stale_pod_disruption");

@@ -47,7 +47,6 @@ impl Scaled for ReplicationController {
 pub(super) struct Scale {
     /// Whose: two owners that a third one scales together are counted once.
     pub(super) uid: Uid,
-    /// How many.
     pub(super) replicas: i32,
 }
 

@@ -14,15 +14,12 @@ const DELETION_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Everything the decision may look at.
 pub struct View<'a> {
-    /// The budget.
     pub budget: &'a PodDisruptionBudget,
     /// The pods it selects, by name.
     pub pods: &'a [Arc<Pod>],
-    /// What time it is.
     pub now: Timestamp,
 }
 
-/// How the pods fare.
 #[derive(Debug, Default, PartialEq)]
 pub struct Census<'a> {
     /// How many are ready and not about to go.
@@ -35,7 +32,6 @@ pub struct Census<'a> {
     pub recheck: Option<Timestamp>,
 }
 
-/// Counts.
 pub fn count<'a>(view: &View<'a>) -> Census<'a> {
     let mut census = Census::default();
     for pod in view.pods.iter().filter(|pod| !pod.metadata.is_deleting()) {

@@ -17,12 +17,7 @@ const ASKED_AT_MOST_EVERY: Duration = Duration::from_secs(5);
 pub(super) enum Unknown {
     /// The server has no such kind.
     #[error("no matches for kind {kind:?} in version {version:?}")]
-    NoKind {
-        /// The kind.
-        kind: String,
-        /// Its group and version.
-        version: String,
-    },
+    NoKind { kind: String, version: String },
     /// Objects of that kind have no scale.
     #[error("{resource} does not implement the scale subresource")]
     NoScale {

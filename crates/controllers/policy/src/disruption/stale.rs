@@ -16,11 +16,9 @@ const TARGET: &str = "DisruptionTarget";
 /// What to do about the condition of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing.
     Leave,
     /// Look again after this long.
     Wait(Duration),
-    /// Take it back.
     Clear,
 }
 
@@ -32,7 +30,6 @@ pub fn is_condemned(pod: &Pod) -> bool {
         && target.is_some_and(|said| said.status == ConditionStatus::True && said.reason() != BY_KUBELET)
 }
 
-/// Decides about one pod.
 pub fn verdict(pod: &Pod, now: Timestamp) -> Verdict {
     let target = pod.status.condition(&PodConditionType::DisruptionTarget);
     let Some(said) = target.filter(|_| is_condemned(pod)) else { return Verdict::Leave };

@@ -7,7 +7,6 @@ use flyball_api::{PodDisruptionBudget, Timestamp};
 use super::demand::Quota;
 use super::plan::{Census, View};
 
-/// Whether pods may go.
 const ALLOWED: &str = "DisruptionAllowed";
 const SUFFICIENT: &str = "SufficientPods";
 const INSUFFICIENT: &str = "InsufficientPods";

@@ -39,7 +39,6 @@ use usage::Features;
 /// The name under which the controller runs.
 pub const NAME: &str = "resourcequota-controller";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.resource_quota_controller;
     let workers = usize::try_from(config.concurrent_resource_quota_syncs).unwrap_or(1);

@@ -68,7 +68,6 @@ fn is_extended(resource: &str) -> bool {
 /// What a word measures of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfServices {
-    /// How many there are.
     Objects,
     /// How many ports they take on every node.
     NodePorts,
@@ -116,7 +115,6 @@ impl<'a> OfVolumeClaims<'a> {
 /// What a word measures of ResourceClaims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OfDeviceClaims<'a> {
-    /// How many there are.
     Objects,
     /// How many devices of a class they ask for.
     Devices(&'a str),

@@ -5,17 +5,13 @@ use flyball_api::resource_claim::ConsumerReference;
 use flyball_api::{Object, ObjectMeta, OwnerReference, PodGroup, ResourceClaim};
 use smol_str::SmolStr;
 
-/// The group of PodGroups.
 const SCHEDULING: &str = "scheduling.k8s.io";
 
-/// Whoever asks for devices.
 #[derive(Debug, Clone, Copy)]
 pub struct Consumer<'a> {
     /// A pod or a group of pods.
     pub kind: Kind,
-    /// Its metadata.
     pub meta: &'a ObjectMeta,
-    /// What it asks for.
     pub entries: &'a [PodResourceClaim],
     /// What was made for it.
     pub recorded: &'a [PodResourceClaimStatus],
@@ -24,9 +20,7 @@ pub struct Consumer<'a> {
 /// What can ask for devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A pod.
     Pod,
-    /// A group of pods.
     Group,
 }
 
@@ -93,12 +87,7 @@ pub enum Stands<'a> {
     /// One that somebody else makes.
     Given(&'a SmolStr),
     /// One that was made from the template.
-    Made {
-        /// Its name.
-        name: &'a SmolStr,
-        /// Where it came from.
-        template: &'a SmolStr,
-    },
+    Made { name: &'a SmolStr, template: &'a SmolStr },
     /// It was found that none is needed.
     NotNeeded,
     /// One that is to be made from this template.

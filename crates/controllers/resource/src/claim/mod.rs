@@ -37,7 +37,6 @@ pub const EVENT_SOURCE: &str = "resource_claim";
 /// Who writes the status of pods.
 const FIELD_MANAGER: &str = "ResourceClaimController";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("resource_claim");
     let gates = Gates {

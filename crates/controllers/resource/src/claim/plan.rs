@@ -12,7 +12,6 @@ use super::consumer::{Consumer, Kind, Stands, binds_to, is_done, is_for_pod, is_
 /// Ties a claim to the entry that it was made for.
 pub const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
 
-/// What the gates allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gates {
     /// Claims may ask for access as an administrator.
@@ -33,10 +32,8 @@ pub trait Known {
     fn template(&self, namespace: &str, name: &str) -> Option<Arc<ResourceClaimTemplate>>;
 }
 
-/// What an entry needs.
 #[derive(Debug, PartialEq)]
 pub enum Need {
-    /// Nothing.
     Nothing,
     /// This claim is to be recorded.
     Record(SmolStr),

@@ -10,7 +10,6 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::consumer::{Consumer, is_done};
 
-/// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// A claim that users may have left.
@@ -77,7 +76,6 @@ pub const GROUPS_BY_TEMPLATE: Index<PodGroup> =
 /// The pods, and the groups if they count, that are known.
 #[derive(Clone)]
 pub struct Consumers {
-    /// All pods.
     pub pods: Store<Pod>,
     /// All groups, if the gate is on.
     pub groups: Option<Store<PodGroup>>,

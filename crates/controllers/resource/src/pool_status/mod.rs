@@ -28,7 +28,6 @@ const PENDING: Index<ResourcePoolStatusRequest> = Index::new("pending driver", |
         emit(&request.spec.driver);
     }
 });
-/// Slices by driver.
 const BY_DRIVER: Index<ResourceSlice> = Index::new("driver", |slice, emit| emit(&slice.spec.driver));
 /// Claims by the drivers of the devices that they have.
 const HOLDERS: Index<ResourceClaim> = Index::new("driver", |claim, emit| {
@@ -39,7 +38,6 @@ const HOLDERS: Index<ResourceClaim> = Index::new("driver", |claim, emit| {
     drivers.into_iter().for_each(emit);
 });
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("resourcepoolstatusrequest");
     let requests = cx.informer::<ResourcePoolStatusRequest>();

@@ -27,7 +27,6 @@ use self::devices::{CLAIMS_BY_DEVICE, Devices, SLICES_BY_POOL};
 use self::triggers::World;
 use crate::claim::triggers::PODS_BY_GROUP;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("device-taint-eviction-controller");
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());

@@ -17,7 +17,6 @@ pub const NO_EXECUTE: &str = "NoExecute";
 /// That a pod has to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
-    /// When.
     pub due: Timestamp,
     /// The rules that have a part in it.
     pub rules: BTreeSet<SmolStr>,

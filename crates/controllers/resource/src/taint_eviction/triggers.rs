@@ -14,7 +14,6 @@ use super::plan::NO_EXECUTE;
 use crate::claim::consumer::{Kind, reserved_for};
 use crate::claim::triggers::PODS_BY_GROUP;
 
-/// Something to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
     /// A pod that may have to go.

@@ -79,7 +79,6 @@ impl Ledger {
         }
     }
 
-    /// A node is there.
     pub(super) fn came(&mut self, node: &str) {
         self.departed.remove(node);
     }
@@ -101,7 +100,6 @@ impl Note {
         self.unwanted_since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
-    /// Somebody wants the disk.
     pub(super) fn wanted(&mut self) {
         self.unwanted_since = None;
     }

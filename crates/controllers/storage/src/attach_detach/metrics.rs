@@ -38,10 +38,8 @@ static TAKEN: Family = Family::histogram(
     "How long it takes to attach or detach a disk.",
 );
 
-/// How the numbers stand.
 pub(super) type Counts = BTreeMap<[SmolStr; 2], usize>;
 
-/// The controller's numbers.
 pub(super) struct Numbers {
     metrics: Metrics,
     /// What was said at the last scrape, so that what has gone can be unsaid.

@@ -46,7 +46,6 @@ const EVENT_SOURCE: &str = "attachdetach-controller";
 /// Each waits for a request now and then; upstream starts a goroutine for every disk.
 const WORKERS: usize = 10;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let disks = tasks.queue::<Key>("pvcs");
     let nodes = tasks.queue::<Key>("attachdetach_nodes");

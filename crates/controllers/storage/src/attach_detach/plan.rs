@@ -14,7 +14,6 @@ pub const DRIVER_PATIENCE: Duration = Duration::from_secs(2 * 60);
 /// One disk on one node.
 #[derive(Debug, Clone, Default)]
 pub struct Place<'a> {
-    /// The node.
     pub node: &'a str,
     /// Who wants the disk there.
     pub want: Option<&'a Want>,
@@ -45,7 +44,6 @@ pub struct Place<'a> {
 pub struct Stand {
     /// The node says that the disk is mounted, or does not say anything any more.
     pub is_mounted: bool,
-    /// The node is ready.
     pub is_healthy: bool,
     /// An operator has said that the node is down for good.
     pub is_out_of_service: bool,

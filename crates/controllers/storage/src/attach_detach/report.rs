@@ -7,7 +7,6 @@ use crate::disk::{Attacher, DriverVolume};
 
 /// A disk that the node's status names, or is to name.
 pub struct Entry<'a> {
-    /// The disk.
     pub disk: &'a str,
     /// The disk on this node.
     pub place: Place<'a>,

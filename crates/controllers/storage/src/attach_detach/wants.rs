@@ -28,7 +28,6 @@ pub(super) const BY_INLINE_DISK: Index<Pod> = Index::new("inline-disk", |pod, em
         }
     }
 });
-/// Volumes by their disk.
 pub(super) const BY_DISK: Index<PersistentVolume> = Index::new("disk", |volume, emit| {
     if let Some(disk) = Disk::of_volume(volume) {
         emit(&disk.name);
@@ -49,14 +48,12 @@ pub(super) const BY_SOURCE: Index<VolumeAttachment> = Index::new("source", |atta
     }
 });
 
-/// VolumeAttachments by node.
 pub(super) const BY_TARGET: Index<VolumeAttachment> =
     Index::new("target-node", |attachment, emit| emit(&attachment.spec.node_name));
 
 /// Pods of one node that want one disk there.
 #[derive(Debug, Clone)]
 pub struct Want {
-    /// The disk.
     pub disk: Disk,
     /// The pods, in the order of their names.
     pub pods: Vec<Arc<Pod>>,

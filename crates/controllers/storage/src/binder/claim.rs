@@ -13,7 +13,6 @@ use crate::names::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOST, SELECTED_NODE};
 
 /// Everything the decision may look at.
 pub(crate) struct View<'a> {
-    /// The claim.
     pub(crate) claim: &'a PersistentVolumeClaim,
     /// The volume that it names.
     pub(crate) named: Option<&'a Arc<PersistentVolume>>,

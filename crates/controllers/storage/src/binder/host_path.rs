@@ -16,7 +16,6 @@ pub(super) fn path_for(claim: &PersistentVolumeClaim) -> String {
     format!("{ROOT}hostpath_pv/{}", parts.join("-"))
 }
 
-/// Makes a directory.
 pub(super) async fn make(path: String) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt;
     blocking(move || std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)).await

@@ -141,7 +141,6 @@ impl Operations {
         self.begun.lock().entry(key.clone()).or_insert_with(begin);
     }
 
-    /// An attempt has failed.
     pub(super) fn failed(&self, key: &Key) {
         if let Some(Begun { plugin, operation, .. }) = self.begun.lock().get(key) {
             for family in [&ERRORS, &OLD_ERRORS] {
@@ -168,7 +167,6 @@ impl Operations {
         begun.get_mut(key).is_some_and(|begun| std::mem::replace(&mut begun.is_asked, true))
     }
 
-    /// The operation is done.
     pub(super) fn done(&self, key: &Key) {
         if let Some(Begun { plugin, operation, at, .. }) = self.begun.lock().remove(key) {
             self.metrics.histogram(&LATENCY, &[&plugin, operation]).observe(at.elapsed().as_secs_f64());

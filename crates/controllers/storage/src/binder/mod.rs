@@ -51,7 +51,6 @@ const SOURCE: &str = "persistentvolume-controller";
 /// No flag can make the looking again a busy loop.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (claim_queue, volume_queue) = (tasks.queue("claims"), tasks.queue("volumes"));
     let (claims, volumes) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<PersistentVolume>());

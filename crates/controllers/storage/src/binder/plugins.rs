@@ -10,7 +10,6 @@ use crate::names::{MIGRATED_TO, PROVISIONED_BY};
 
 /// Directories of the machine that the controller manager runs on, for trying things out on a single node.
 pub(crate) const HOST_PATH: &str = "kubernetes.io/host-path";
-/// NFS shares.
 pub(crate) const NFS: &str = "kubernetes.io/nfs";
 /// What metrics say where no plugin is known.
 pub(crate) const UNKNOWN: &str = "N/A";
@@ -23,7 +22,6 @@ const IN_TREE: &str = "kubernetes.io/";
 pub(crate) enum Maker {
     /// A provisioner outside, by name.
     External(SmolStr),
-    /// We do: a directory.
     HostPath,
 }
 
@@ -46,7 +44,6 @@ pub(crate) fn maker(class: &StorageClass) -> Result<Maker, String> {
 /// Who removes what is behind a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remover {
-    /// A provisioner outside.
     External,
     /// We do; the directory, if the volume is one.
     HostPath(Option<String>),

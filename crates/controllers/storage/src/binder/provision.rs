@@ -42,7 +42,6 @@ impl Binder {
         }
     }
 
-    /// Asks an external provisioner.
     async fn ask(&self, claim: Arc<PersistentVolumeClaim>, provisioner: &SmolStr) -> Result<(), SyncError> {
         let claim = self.put_asked(claim, provisioner).await?;
         let message = format!(

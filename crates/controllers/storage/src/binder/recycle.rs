@@ -18,14 +18,14 @@ const FAILED: &str = "VolumeFailedRecycle";
 
 /// How the pod that empties a volume fares.
 enum Progress {
-    /// There is none yet.
     None,
-    /// It works.
     Working,
-    /// It has ended well.
     Done(Arc<Pod>),
     /// It has failed, or is not ours.
-    Failed { pod: Option<Arc<Pod>>, why: String },
+    Failed {
+        pod: Option<Arc<Pod>>,
+        why: String,
+    },
 }
 
 impl Binder {

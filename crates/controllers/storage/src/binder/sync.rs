@@ -23,7 +23,6 @@ use crate::names::{AVAILABLE, BIND_COMPLETED, BOUND, LOST, PENDING, RELEASED};
 use crate::usage::pods_of;
 use crate::{class, migration};
 
-/// What both workers share.
 pub(super) struct Binder {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,
@@ -41,10 +40,8 @@ pub(super) struct Binder {
     pub(super) moments: Moments<Key>,
 }
 
-/// Looks after claims.
 pub(super) struct Claims(pub(super) Arc<Binder>);
 
-/// Looks after volumes.
 pub(super) struct Volumes(pub(super) Arc<Binder>);
 
 impl Reconcile for Claims {

@@ -66,7 +66,6 @@ impl Binder {
         Ok(())
     }
 
-    /// Replaces a claim.
     pub(super) async fn put_claim(
         &self,
         claim: &PersistentVolumeClaim,

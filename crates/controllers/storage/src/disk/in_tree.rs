@@ -92,11 +92,8 @@ struct FibreChannel {
 
 /// Where a source is written.
 pub(super) enum Origin<'a> {
-    /// In a PersistentVolume.
     Volume(&'a PersistentVolume),
-    /// In a pod.
     Pod {
-        /// The pod's namespace.
         namespace: &'a str,
         /// The volume's name in the pod.
         volume: &'a str,

@@ -26,16 +26,13 @@ pub struct Disk {
     pub title: SmolStr,
     /// Whether it may be on one node only.
     pub is_exclusive: bool,
-    /// Who attaches it.
     pub by: Attacher,
 }
 
-/// Who attaches a disk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attacher {
     /// A driver, asked by a VolumeAttachment.
     Driver {
-        /// The driver's volume.
         volume: DriverVolume,
         /// What the VolumeAttachment refers to.
         source: Source,
@@ -49,7 +46,6 @@ pub enum Attacher {
 /// What a VolumeAttachment refers to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// A PersistentVolume.
     Volume(SmolStr),
     /// A volume of a pod, written out as the spec of a PersistentVolume.
     Inline(Value),
@@ -58,7 +54,6 @@ pub enum Source {
 /// A volume in the words of its driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriverVolume {
-    /// The driver.
     pub driver: SmolStr,
     /// What the driver calls the volume.
     pub handle: SmolStr,

@@ -23,7 +23,6 @@ use crate::usage::BY_CLAIM;
 /// The component that tells pods.
 const SOURCE: &str = "ephemeral_volume";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ephemeral_volume");
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<PersistentVolumeClaim>());

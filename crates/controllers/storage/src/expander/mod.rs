@@ -24,7 +24,6 @@ const SOURCE: &str = "volume_expand";
 /// As upstream; no flag changes it.
 const WORKERS: usize = 10;
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("volume_expand");
     let (claims, volumes) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<PersistentVolume>());

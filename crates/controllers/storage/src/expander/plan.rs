@@ -14,18 +14,13 @@ pub enum Action {
     Nothing,
     /// A driver that took over from a plugin makes it grow.
     Hand {
-        /// The plugin.
         plugin: &'static str,
-        /// The driver.
         driver: &'static str,
     },
     /// Somebody outside makes it grow.
     Leave,
-    /// It is a FlexVolume.
     Flex {
-        /// Its driver.
         driver: String,
-        /// What comes next.
         step: Step,
     },
 }

@@ -13,7 +13,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::finalizer::{Need, need};
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("pvprotection");
     let volumes = cx.informer::<PersistentVolume>();

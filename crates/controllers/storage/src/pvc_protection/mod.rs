@@ -26,7 +26,6 @@ use crate::usage::BY_CLAIM;
 /// Whether claims say since when nobody uses them.
 const UNUSED_SINCE: &str = "PersistentVolumeClaimUnusedSinceTime";
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("pvcprotection");
     let (claims, pods) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<Pod>());

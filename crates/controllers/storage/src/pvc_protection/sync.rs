@@ -17,7 +17,6 @@ use crate::usage::{Uses, pods_of};
 
 const REASONS: Reasons = Reasons { protect: "pods may come to use it", release: "no pod uses it" };
 
-/// The controller.
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) claims: Arc<Informer<PersistentVolumeClaim>>,

@@ -31,15 +31,12 @@ impl Usage {
 /// A pod that is in another one's way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
-    /// What they disagree on.
     pub about: Property,
     /// The pod that is to hear of it.
     pub pod: Key,
-    /// What it has.
     pub value: SmolStr,
     /// The pod that is in its way.
     pub other: Key,
-    /// What that one has.
     pub other_value: SmolStr,
 }
 
@@ -48,12 +45,10 @@ pub struct Conflict {
 pub enum Property {
     /// How labels are brought about.
     ChangePolicy,
-    /// The labels themselves.
     Label,
 }
 
 impl Property {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ChangePolicy => "SELinuxChangePolicy",
@@ -119,7 +114,6 @@ impl Book {
         others.flat_map(|(other, its)| conflicts((pod, &usage), (other, its))).collect()
     }
 
-    /// A pod has gone.
     pub fn forget(&mut self, pod: &Key) {
         for disk in self.of_pod.remove(pod).unwrap_or_default() {
             if let Some(used) = self.disks.get_mut(&disk) {

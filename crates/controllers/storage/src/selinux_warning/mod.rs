@@ -41,7 +41,6 @@ const BY_CLAIM: Index<MountingPod> = Index::new("claim", |pod, emit| {
     }
 });
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue::<Key>("selinux_warning");
     let pods =

@@ -17,7 +17,6 @@ pub const MOUNT_OPTION: &str = "MountOption";
 /// A v1 Pod, as far as its volumes and labels go.
 #[derive(Debug, Clone, Default)]
 pub struct MountingPod {
-    /// Standard metadata.
     pub metadata: ObjectMeta,
     /// Volumes whose source some controller acts on.
     pub volumes: Box<[Volume]>,
@@ -32,7 +31,6 @@ pub struct MountingPod {
 pub enum Mount {
     /// All under one label; empty if none of them has one.
     Label(SmolStr),
-    /// Under several.
     Several,
 }
 

@@ -18,7 +18,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::finalizer::{Need, need};
 
-/// Volumes by their class.
 const VOLUMES: Index<PersistentVolume> = Index::new("attributes class", |volume, emit| {
     triggers::of_volume(volume).for_each(emit);
 });
@@ -28,7 +27,6 @@ const CLAIMS: Index<PersistentVolumeClaim> = Index::new("attributes class", |cla
     triggers::of_claim(claim).for_each(emit);
 });
 
-/// Sets the controller up.
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("vacprotection");
     let classes = cx.informer::<VolumeAttributesClass>();

@@ -7,6 +7,5 @@ mod serving;
 
 use super::Section;
 
-/// All flags of kube-controller-manager.
 pub const KUBE_FLAGS: &[&[Section]] =
     &[process::SECTIONS, serving::SECTIONS, controllers::SECTIONS, observation::SECTIONS];

@@ -32,7 +32,6 @@ pub struct Patch {
     pub(in crate::golden) body: Value,
 }
 
-/// The three patch formats.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PatchKind {
@@ -41,7 +40,6 @@ pub enum PatchKind {
     Merge,
     /// RFC 6902.
     Json,
-    /// Kubernetes' own.
     Strategic,
 }
 
@@ -109,9 +107,7 @@ pub enum Terminating {
     /// Only pods that are not being deleted.
     #[default]
     No,
-    /// Only pods that are.
     Only,
-    /// All.
     Any,
 }
 
@@ -129,12 +125,9 @@ impl<'de> Deserialize<'de> for Terminating {
 /// `pick: all | N | [indexes]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Which {
-    /// Every pod that matches.
     #[default]
     All,
-    /// The first so many.
     First(usize),
-    /// Those at these places.
     At(Vec<usize>),
 }
 
@@ -190,17 +183,11 @@ impl PodState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PodPhase {
-    /// Running and ready.
     Ready,
-    /// Running, not ready.
     Running,
-    /// Running, no longer ready.
     NotReady,
-    /// Not started.
     Pending,
-    /// Ended well.
     Succeeded,
-    /// Ended badly.
     Failed,
 }
 
@@ -399,23 +386,18 @@ pub struct Wait {
     pub(in crate::golden) shown: String,
 }
 
-/// What is waited for.
 #[derive(Debug, Clone)]
 pub enum Awaited {
     /// The object does not exist.
     Gone(String),
-    /// So many objects exist.
     Count(Count),
     /// So many events were seen.
     Event {
-        /// Their reason.
         reason: String,
-        /// How many.
         at_least: usize,
     },
     /// An object has a condition.
     Condition {
-        /// The object.
         target: String,
         /// `Type=Status`.
         condition: String,
@@ -424,11 +406,8 @@ pub enum Awaited {
     },
     /// A value in an object.
     Path {
-        /// The object.
         target: String,
-        /// Where in it.
         path: Option<String>,
-        /// What it must be.
         value: Wanted,
         /// Whether the status must be of the object's generation.
         generation: bool,
@@ -438,9 +417,7 @@ pub enum Awaited {
 /// What a value must be.
 #[derive(Debug, Clone)]
 pub enum Wanted {
-    /// This.
     Is(Value),
-    /// Anything but this.
     Not(Value),
 }
 
@@ -577,11 +554,9 @@ pub struct Raw {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ManagerStep {
-    /// Stop it.
     Stop,
     /// Start it; a running one is stopped first.
     Start,
-    /// The same.
     Restart,
 }
 

@@ -12,7 +12,6 @@ use super::backend::Backend;
 use super::run::Run;
 use super::scenario::{ManagerStep, Step};
 
-/// Performs one step.
 pub(super) async fn perform<B: Backend>(run: &mut Run<'_, B>, step: &Step) -> Result<(), StepError> {
     match step {
         Step::Apply(manifests) => objects::apply(run, manifests).await,

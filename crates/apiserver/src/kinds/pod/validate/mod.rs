@@ -11,7 +11,6 @@ use crate::kinds::json::Json;
 use crate::kinds::validate::{At, Faults, ip, names, status};
 use crate::registry::Subresource;
 
-/// A new pod.
 pub(super) fn create(pod: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     let spec = At::root(pod).child("spec");

@@ -22,7 +22,6 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Pods of all sorts.
 fn crowd() -> impl Strategy<Value = Vec<Arc<Pod>>> {
     let words = proptest::collection::vec(proptest::collection::vec(word(), 0..5), 0..40);
     words.prop_map(|words| {

@@ -2,7 +2,6 @@ use serde_json::{Value, json};
 
 use crate::statefulset::sameness::is_same;
 
-/// What a revision holds.
 pub(super) fn data(template: &Value) -> Value {
     json!({"spec": {"template": template}})
 }

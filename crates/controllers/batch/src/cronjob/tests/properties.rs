@@ -36,7 +36,6 @@ enum Event {
     Sync(usize),
 }
 
-/// Enough for any sync.
 const ALL: usize = 1_000;
 
 fn event(crashes: bool) -> impl Strategy<Value = Event> {

@@ -27,7 +27,6 @@ enum Event {
     Deleted(usize),
     /// A sync that gets this far: writes it makes before it crashes.
     Sync(usize),
-    /// The parallelism changes.
     Parallelism(i32),
 }
 

@@ -114,7 +114,6 @@ pub(super) fn job(spec: Value) -> Job {
     serde_json::from_value(object).unwrap()
 }
 
-/// An Indexed one.
 pub(super) fn indexed(spec: Value) -> Job {
     let mut with_mode = json!({"completionMode": "Indexed"});
     for (field, value) in spec.as_object().unwrap() {

@@ -149,7 +149,6 @@ impl State {
         all.map(|(kind, meta)| Item { uid: meta.uid.clone(), kind: kind.into(), key: meta.key() }).collect()
     }
 
-    /// Somebody else does something.
     pub(super) fn meddle(&mut self) {
         let all: Vec<(usize, Key)> = self.objects.keys().cloned().collect();
         match self.rng.random_range(0..12) {

@@ -11,14 +11,20 @@ use crate::ipam::settings::Settings;
 #[derive(Debug, Clone)]
 enum Step {
     /// A node comes, perhaps with ranges that somebody chose for it.
-    Join { node: usize, block: Option<u64> },
-    /// A node goes.
-    Leave { node: usize },
+    Join {
+        node: usize,
+        block: Option<u64>,
+    },
+    Leave {
+        node: usize,
+    },
     /// A node is given ranges; the write may be lost, and the answer to it.
-    Assign { node: usize, arrives: bool },
+    Assign {
+        node: usize,
+        arrives: bool,
+    },
     /// The cache sees what the server has.
     Watch,
-    /// Another process takes over.
     TakeOver,
 }
 

@@ -29,7 +29,6 @@ const BY_EXTENDED: Index<DeviceClass> = Index::new("extended-resource", |class, 
 /// What has to be looked at.
 #[derive(Clone)]
 pub struct Claims {
-    /// The claims.
     pub claims: Store<ResourceClaim>,
     /// The pods some of them were made for, and the classes; only if extended resources may stand for classes.
     pub extended: Option<(Store<Pod>, Store<DeviceClass>)>,

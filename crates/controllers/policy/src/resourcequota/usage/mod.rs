@@ -25,7 +25,6 @@ pub struct Features {
     pub pod_level_resources: bool,
     /// What the node has given to a pod counts, not only what it asks for.
     pub resize: bool,
-    /// Devices are counted.
     pub devices: bool,
     /// Extended resources may stand for devices.
     pub extended_devices: bool,
@@ -36,7 +35,6 @@ pub struct Features {
 }
 
 impl Features {
-    /// As the gates say.
     pub fn of(gates: &Gates) -> Self {
         Self {
             pod_level_resources: gates.enabled("PodLevelResources"),
@@ -73,7 +71,6 @@ pub enum Objects {
     Services(Store<Service>),
     /// PersistentVolumeClaims, by bytes and class.
     VolumeClaims(Store<PersistentVolumeClaim>),
-    /// ResourceClaims, by devices.
     DeviceClaims(Claims),
     /// Anything else: how many a namespace has.
     Others(Box<dyn Fn(&str) -> usize + Send + Sync>),
