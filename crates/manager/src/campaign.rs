@@ -4,10 +4,8 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use flyball_runtime::{
-    Chain, Signal,
-    election::{Elector, Lost},
-};
+use flyball_election::{Elector, Lost};
+use flyball_runtime::{Chain, Signal};
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;

@@ -6,9 +6,9 @@ use flyball_client::{
     Client, ClientOptions, ConnectOptions, Connection, Fence, Identities, connect, connect_to_lead,
     user_agent_of,
 };
+use flyball_election::{Elector, Settings};
 use flyball_runtime::{
     Chain, Clock, Metrics,
-    election::{Elector, Settings},
     events::{ObjectRef, Recorder},
     metrics::ClientMetrics,
     version,

@@ -3,10 +3,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use flyball_runtime::{
-    config::Config,
-    serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions},
-};
+use flyball_runtime::config::Config;
+use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
 /// The raw meaning of the flags; `complete` makes names canonical and reads the files they point to.
 #[derive(Debug, Clone, PartialEq)]

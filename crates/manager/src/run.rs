@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{ConfigError, Fence, FenceClock, Identities};
+use flyball_election::{Elector, Lost, Settings};
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal,
-    config::Generic,
-    decisions::DecisionLog,
-    election::{self, Elector, Lost, Settings},
-    metrics::LOG_DROPPED,
-    serving::{LookupError, ServingError},
-    version,
+    Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal, config::Generic,
+    decisions::DecisionLog, metrics::LOG_DROPPED, version,
 };
+use flyball_serving::{LookupError, ServingError};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -162,7 +159,7 @@ pub async fn run(
     let informers = shared.informers.clone();
     let engine = Engine::new(shared, identities);
     let elector = fence.map(|fence| {
-        let settings = Settings::new(&config.generic.leader_election, election::identity());
+        let settings = Settings::new(&config.generic.leader_election, flyball_election::identity());
         clients.elector(settings, clock, &metrics, fence)
     });
     let set_verbosity = logging.map(|logging| logging.set_verbosity);

@@ -3,14 +3,11 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
-use flyball_runtime::{
-    Chain, Clock, DebugPages, Health, Metrics,
-    decisions::DecisionLog,
-    election::{Elector, LeaseHealth},
-    serving::{
-        AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
-        ServingError,
-    },
+use flyball_election::{Elector, LeaseHealth};
+use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog};
+use flyball_serving::{
+    AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
+    ServingError,
 };
 
 use crate::{clients::agent, component::Component, logging::SetVerbosity, prepare::Prepared, run::RunError};

@@ -3,10 +3,9 @@
 use flyball_node::ipam::settings::Settings;
 use flyball_runtime::{
     config::{Config, SignerFiles},
-    election,
     gates::Gates,
-    serving::tls_problems,
 };
+use flyball_serving::tls_problems;
 
 use crate::component::Component;
 use crate::options::Options;
@@ -27,7 +26,7 @@ pub(crate) fn problems(component: &Component, options: &Options, gates: &Gates) 
 /// What can be wrong in any controller manager: election, connection, serving, logging, node ranges.
 pub fn shared(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
     let config = &options.config;
-    let mut found = election::problems(&config.generic.leader_election);
+    let mut found = flyball_election::problems(&config.generic.leader_election);
     found.extend(general(options));
     found.extend(tls_problems(&options.serving));
     if !(0..=65535).contains(&options.serving.port) {

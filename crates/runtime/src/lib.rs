@@ -1,5 +1,5 @@
 //! What every controller stands on: context, executor with write barrier, decision log, event recorder,
-//! supervisor, election, serving, metrics and settings.
+//! supervisor, metrics and settings.
 //!
 //! In reading order: a controller is set up by a [`Start`] function, which declares triggers and workers in
 //! [`Tasks`]; a worker calls [`Reconcile::sync`] with a key; the sync reads caches through its [`Context`], and
@@ -14,7 +14,6 @@ mod context;
 mod debug;
 pub mod decisions;
 mod descriptor;
-pub mod election;
 mod error;
 pub mod events;
 mod extensions;
@@ -29,7 +28,6 @@ pub mod plan;
 mod quarantine;
 #[cfg(test)]
 mod scripted;
-pub mod serving;
 mod signal;
 mod supervisor;
 mod tasks;

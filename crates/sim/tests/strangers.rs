@@ -1,7 +1,7 @@
 //! The serving port while a stranger tries made-up tokens on one connection: how fast `/healthz` answers, and what the
 //! API server is asked, for our program and for upstream's. A measurement, so it is run by name:
 //! `cargo test -p flyball-sim --test strangers -- --ignored --nocapture`. What must hold on any machine is tested in
-//! `crates/runtime/src/serving/tests/reviewing.rs`, in virtual time.
+//! `crates/serving/src/tests/reviewing.rs`, in virtual time.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -14,8 +14,8 @@ use flyball_manager::options::Options;
 use flyball_manager::program::main_of;
 use flyball_manager::{Component, Equipment, Prepared};
 use flyball_runtime::config::Config;
-use flyball_runtime::serving::ServingOptions;
 use flyball_runtime::{Chain, Extensions};
+use flyball_serving::ServingOptions;
 
 use crate::{Cloud, Provider, route};
 

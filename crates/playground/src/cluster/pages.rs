@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flyball_apiserver::Page;
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::serving::{DecisionFilter, DecisionSource};
+use flyball_serving::{DecisionFilter, DecisionSource};
 use serde_json::json;
 
 const SHOWN: usize = 100;

@@ -14,11 +14,11 @@ use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{
     Body, Client, ClientOptions, DeleteOptions, Identities, ListParams, Transport, TransportError,
 };
+use flyball_election::{Elector, Settings};
 use flyball_manager::engine::Engine;
 use flyball_manager::table::CONTROLLERS;
 use flyball_runtime::config::LeaderElection;
 use flyball_runtime::decisions::DecisionLog;
-use flyball_runtime::election::{Elector, Settings};
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal};
 use flyball_sim::embedded::Embedded;

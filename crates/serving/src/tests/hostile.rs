@@ -290,7 +290,7 @@ struct Exhausted {
     connection: Mutex<Option<DuplexStream>>,
 }
 
-impl super::super::listener::Accept for Exhausted {
+impl crate::listener::Accept for Exhausted {
     type Stream = DuplexStream;
 
     async fn accept(&self) -> std::io::Result<(DuplexStream, IpAddr)> {

@@ -10,7 +10,7 @@ use rustls::{
 };
 use x509_parser::{der_parser::oid::Oid, oid_registry, x509::AttributeTypeAndValue};
 
-use super::{Peer, User, authn::Rejected, certs};
+use crate::{Peer, User, authn::Rejected, certs};
 
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// The attribute of a subject that holds a user's UID, 1.3.6.1.4.1.57683.2.

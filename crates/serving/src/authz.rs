@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use flyball_api::ResourceType;
 use flyball_client::Client;
+use flyball_runtime::metrics::{
+    AUTHORIZATION_ATTEMPTS, AUTHORIZATION_DURATION, AUTHZ_DURATION, AUTHZ_REQUESTS, Metrics,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{
+use crate::{
     AuthorizationOptions, User, certs,
     reviews::{ReviewError, Reviewer},
     ttl::TtlCache,
-};
-use crate::metrics::{
-    AUTHORIZATION_ATTEMPTS, AUTHORIZATION_DURATION, AUTHZ_DURATION, AUTHZ_REQUESTS, Metrics,
 };
 
 const ACCESS_REVIEWS: ResourceType =

@@ -9,6 +9,7 @@ use std::{
 use bytes::Bytes;
 use flyball_api::Timestamp;
 use flyball_client::{Body, Client, ClientOptions, Fence, FenceClock, Transport, TransportError};
+use flyball_runtime::metrics::Metrics;
 use futures::future::BoxFuture;
 use futures::stream;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::*;
-use crate::metrics::Metrics;
 
 fn settings(identity: &str) -> Settings {
     Settings::new(&LeaderElection::default(), identity.to_owned())

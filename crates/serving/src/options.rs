@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::COMPONENT;
+use crate::COMPONENT;
 
 /// Where and with which certificates to listen.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use flyball_runtime::Fresh;
 use rustls::{
     DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme, SupportedCipherSuite,
     client::danger::HandshakeSignatureValid,
@@ -16,8 +17,7 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use super::{ServingOptions, certs};
-use crate::fresh::Fresh;
+use crate::{ServingOptions, certs};
 
 /// Every suite that upstream's flag takes. Those without forward secrecy or authenticated encryption are known,
 /// so that old command lines work, and never used.

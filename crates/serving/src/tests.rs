@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use flyball_client::{Body, Client, ClientOptions, Transport, TransportError};
+use flyball_runtime::DebugPage;
 use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -20,7 +21,6 @@ use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 
 use super::{answer::Answer, *};
-use crate::debug::DebugPage;
 
 mod cluster;
 mod hostile;
@@ -453,7 +453,7 @@ fn options_that_cannot_work_name_the_culprit() {
     let missing =
         ServingOptions { cert_file: "none.crt".into(), key_file: "none.key".into(), ..Default::default() };
     assert!(tls::server_config(&missing).unwrap_err().contains("none.crt"));
-    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/src/serving/tests/keys");
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/keys");
     for name in ["p521", "rsa"] {
         let file = |end: &str| format!("{keys}/{name}.{end}");
         let options =

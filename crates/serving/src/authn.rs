@@ -4,23 +4,23 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use flyball_api::ResourceType;
 use flyball_client::Client;
+use flyball_runtime::Fresh;
+use flyball_runtime::metrics::{
+    AUTHENTICATED_REQUESTS, AUTHENTICATION_ATTEMPTS, AUTHENTICATION_DURATION, AUTHN_DURATION, AUTHN_REQUESTS,
+    CERTIFICATE_EXPIRATION, Metrics, TOKEN_CACHE_ACTIVE, TOKEN_CACHE_DURATION, TOKEN_CACHE_FETCHES,
+    TOKEN_CACHE_REQUESTS,
+};
 use http::{HeaderMap, header};
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{
+use crate::{
     AuthenticationOptions, ClusterCa, certs,
     front_proxy::{Proxies, ProxyHeaders},
     reviews::Reviewer,
     subject::{self, Authority, authority},
     ttl::TtlCache,
-};
-use crate::fresh::Fresh;
-use crate::metrics::{
-    AUTHENTICATED_REQUESTS, AUTHENTICATION_ATTEMPTS, AUTHENTICATION_DURATION, AUTHN_DURATION, AUTHN_REQUESTS,
-    CERTIFICATE_EXPIRATION, Metrics, TOKEN_CACHE_ACTIVE, TOKEN_CACHE_DURATION, TOKEN_CACHE_FETCHES,
-    TOKEN_CACHE_REQUESTS,
 };
 
 const TOKEN_REVIEWS: ResourceType =

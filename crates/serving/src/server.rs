@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Body;
 use tokio::time::timeout;
 
-use super::{
+use crate::{
     Authenticator, Authorizer, Pages, Peer,
     answer::{self, Answer},
     authn::Rejected,

@@ -12,11 +12,11 @@ mod tests;
 
 use std::time::Duration;
 
+use flyball_runtime::config::LeaderElection;
+
 pub use elector::{Elector, LeaseHealth, LeaseRef, Lost};
 pub use record::Record;
 pub use step::{Action, Observation, step};
-
-use crate::config::LeaderElection;
 
 /// Attempts to take the lease are spread over 1 to 1 + this times the retry period.
 pub const JITTER_FACTOR: f64 = 1.2;

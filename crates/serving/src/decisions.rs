@@ -1,9 +1,9 @@
 //! The decision log as `/debug/decisions` shows it.
 
+use flyball_runtime::decisions::{Decision, DecisionLog};
 use serde_json::Value;
 
-use super::{DecisionFilter, DecisionSource};
-use crate::decisions::{Decision, DecisionLog};
+use crate::{DecisionFilter, DecisionSource};
 
 impl DecisionSource for DecisionLog {
     fn recent(&self, filter: &DecisionFilter) -> Vec<Value> {

@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{
+use crate::{
     Peer, Server, ServingError, ServingOptions, answer,
     connections::{Connections, Place},
     seldom::Seldom,

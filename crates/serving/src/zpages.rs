@@ -3,15 +3,15 @@
 use std::{collections::BTreeMap, fmt::Write};
 
 use flyball_api::time;
+use flyball_runtime::version;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-use super::{
+use crate::{
     COMPONENT, Pages,
     answer::{Answer, PLAIN, answer, not_acceptable},
     negotiate::{Form, Version, negotiate},
 };
-use crate::version;
 
 const ACCEPTED: &str = "application/json, application/yaml, text/plain";
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting \

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use flyball_api::ResourceType;
 use flyball_client::{Client, ClientOptions, Error};
+use flyball_runtime::metrics::{Family, Metrics};
 use serde_json::Value;
 use tokio::{
     sync::Semaphore,
     time::{Instant, sleep, timeout},
 };
-
-use crate::metrics::{Family, Metrics};
 
 /// Upstream asks 200 times a second, after 400 at once. Here the API server sees no more than 200 in any second: the
 /// burst, what is added to it in that second, and some that were late.

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use flyball_api::{Key, ResourceType, Timestamp};
 use flyball_client::{Client, Error, EventKind, Fence, FenceClock, WatchEvent, WatchParams};
+use flyball_runtime::metrics::{LEADER_SLOWPATH, LEADER_STATUS, Metrics, WRITES_REFUSED};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
@@ -11,8 +12,7 @@ use serde_json::Value;
 use smol_str::format_smolstr;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use super::{Action, JITTER_FACTOR, Observation, Record, Settings, step::step};
-use crate::metrics::{LEADER_SLOWPATH, LEADER_STATUS, Metrics, WRITES_REFUSED};
+use crate::{Action, JITTER_FACTOR, Observation, Record, Settings, step::step};
 
 const LEASES: ResourceType = ResourceType::new("coordination.k8s.io", "v1", "leases", "Lease", true);
 /// How much later than the lease's end a leader that cannot renew still counts as healthy: it should have
@@ -313,7 +313,7 @@ impl Elector {
             Some(lease) if Record::of_lease(&lease).holder == self.settings.identity => lease,
             _ => return Ok(()),
         };
-        let now = super::record::micros((self.time)());
+        let now = crate::record::micros((self.time)());
         let free = Record {
             holder: String::new(),
             duration_seconds: 1,

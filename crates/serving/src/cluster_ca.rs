@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{
+use crate::{
     certs,
     front_proxy::{Proxies, ProxyHeaders},
     subject::{Authority, authority},

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{Method, StatusCode, request::Parts};
 
-use super::{
+use crate::{
     DecisionFilter, Pages,
     answer::{Answer, PLAIN, answer, nosniff, not_found, text},
     health::health,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
-use super::{
+use crate::{
     Peer, User,
     authn::Rejected,
     percent,

@@ -34,6 +34,8 @@ mod zpages;
 use std::{collections::BTreeMap, sync::Arc};
 
 use flyball_api::Timestamp;
+use flyball_runtime::DebugPages;
+use flyball_runtime::metrics::Metrics;
 use serde_json::Value;
 
 pub use authn::{Authenticator, Peer, User};
@@ -44,9 +46,6 @@ pub use listener::Listening;
 pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub use server::{Server, ServingError};
 pub use tls::{CIPHER_SUITES, tls_problems};
-
-use crate::debug::DebugPages;
-use crate::metrics::Metrics;
 
 /// The name that pages carry, and certificates unless another is given.
 pub const COMPONENT: &str = "kube-controller-manager";

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
+use flyball_runtime::metrics::{HEALTHCHECK, HEALTHCHECKS};
 use http::StatusCode;
 
-use super::{
+use crate::{
     Pages,
     answer::{Answer, text},
     routes::Query,
 };
-use crate::metrics::{HEALTHCHECK, HEALTHCHECKS};
 
 /// Runs all checks but those excluded and says how it went; `page` is `healthz`, `livez` or `readyz`.
 pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer {

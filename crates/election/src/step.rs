@@ -5,7 +5,7 @@ use std::time::Duration;
 use flyball_api::Timestamp;
 use tokio::time::Instant;
 
-use super::{Record, Settings, record::micros};
+use crate::{Record, Settings, record::micros};
 
 /// The lease as last seen, and the moment, by our own clock, at which it was first seen like that. The times
 /// written in the record come from another machine and are never compared with ours.
