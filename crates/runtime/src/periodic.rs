@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::error::{Chain, SyncError};
+use crate::events::Recorder;
 use crate::plan::{Executor, Outcome, Plan};
 use crate::tasks::Tasks;
 
@@ -32,6 +33,14 @@ pub trait Periodic: Send + Sync + 'static {
     /// Decides. Pure: the same memory and observations give the same plan. `Plan::requeue` overrides the pause before the
     /// next round. A round concerns many objects, so a status is written by an effect, not by `Plan::status`.
     fn round(memory: Self::Memory, observations: &Self::Observations) -> (Self::Memory, Plan<Self::Tag>);
+
+    /// Passes on what the round has decided besides writes, before they are made: metrics, queues of other tasks.
+    fn publish(&self, _memory: &mut Self::Memory) {}
+
+    /// Where the events of its plans come from.
+    fn events<'a>(&'a self, cx: &'a Context) -> &'a Recorder {
+        &cx.events
+    }
 
     /// Updates the memory, and metrics, with what came of the plan. Returns a shorter pause before the next round, where
     /// the outcome asks for one.
@@ -82,7 +91,8 @@ async fn run<P: Periodic>(cx: Arc<Context>, name: &'static str, schedule: Schedu
                 let (remembered, plan) = P::round(memory, &observations);
                 memory = remembered;
                 let pause = plan.requeue.unwrap_or(schedule.pause);
-                let executor = Executor::for_round(&cx);
+                controller.publish(&mut memory);
+                let executor = Executor::for_round(&cx).events(controller.events(&cx));
                 let outcome = executor.perform(plan.effects).await;
                 for failure in &outcome.failures {
                     tracing::warn!(task = name, doing = %failure.doing, error = %failure.message, "a write failed; the next round tries again");

@@ -1,7 +1,9 @@
 //! Carries plans out, for all controllers: writes, events, the order of effects, and what came of them.
 
+use std::time::Duration;
+
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion};
-use flyball_client::{Accept, DeleteOptions, Error, Request, Verb};
+use flyball_client::{Accept, DeleteOptions, Error, Patch, Request, Verb};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
@@ -10,7 +12,7 @@ use serde_json::Value;
 
 use super::event::Event;
 use super::outcome::{Answer, Failure, Outcome};
-use super::write::{Body, Operation, Write};
+use super::write::{Body, Operation, Recompute, Refusals, Write};
 use super::{Effect, Group, Order, Plan, Waiting};
 use crate::context::Context;
 use crate::error::{Retry, SyncError};
@@ -19,6 +21,9 @@ use crate::tasks::Next;
 
 /// How many requests one key has under way. An API server works on 200 writes at once, for everybody together.
 const AT_ONCE: usize = 50;
+/// How often a patch is computed again after a conflict, and the pause once a fresh read was not fresh enough.
+const CONFLICTS: usize = 4;
+const AFTER_CONFLICT: Duration = Duration::from_millis(100);
 
 /// Carries out what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
@@ -87,7 +92,7 @@ impl<'a> Executor<'a> {
         &self,
         effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
     ) -> Outcome<T> {
-        self.in_order(effects.into_iter().map(Into::into).collect(), |_| true).await
+        self.in_order(effects.into_iter().map(Into::into).collect(), Order::Sequence, Refusals::NONE).await
     }
 
     fn one<'b, T: Send + 'b>(&'b self, effect: Effect<T>) -> BoxFuture<'b, Outcome<T>> {
@@ -114,8 +119,7 @@ impl<'a> Executor<'a> {
     async fn group<T: Send>(&self, group: Group<T>) -> Outcome<T> {
         let Group { order, effects, on_success, on_failure, quiet, ends_at } = group;
         let outcome = match order {
-            Order::Sequence => self.in_order(effects, |_| true).await,
-            Order::Each => self.in_order(effects, |failure| failure.is_one_of(ends_at)).await,
+            Order::Sequence | Order::Each => self.in_order(effects, order, ends_at).await,
             Order::Concurrent => self.side_by_side(effects).await,
             Order::SlowStart => self.slow_start(effects).await,
         };
@@ -127,16 +131,20 @@ impl<'a> Executor<'a> {
         outcome
     }
 
-    /// One after the other, up to a failure that is an end.
+    /// One after the other, up to a refusal that ends the group, or in a sequence to any failure.
     async fn in_order<T: Send>(
         &self,
         effects: Vec<Effect<T>>,
-        is_end: impl Fn(&Failure<T>) -> bool + Send,
+        order: Order,
+        ends_at: Refusals,
     ) -> Outcome<T> {
         let mut outcome = Outcome::default();
         for effect in effects {
             outcome.append(self.one(effect).await);
-            if outcome.failures.iter().any(&is_end) {
+            let is_end = |failure: &Failure<T>| order == Order::Sequence || failure.is_one_of(ends_at);
+            if outcome.failures.iter().any(is_end)
+                || outcome.refusals().any(|(_, error)| ends_at.contain(error))
+            {
                 break;
             }
         }
@@ -165,7 +173,7 @@ impl<'a> Executor<'a> {
 
     async fn write<T: Send>(&self, write: Write<T>) -> Outcome<T> {
         let verb = write.verb();
-        let Write { resource, key, subresource, operation, why, accept, quiet, .. } = write;
+        let Write { resource, key, subresource, operation, attempts, why, accept, quiet, .. } = write;
         let Write { on_success, mut on_failure, failure_prefix, tag, .. } = write;
         let target = Target { resource: &resource, key: &key, subresource };
         let sent = match operation {
@@ -176,6 +184,11 @@ impl<'a> Executor<'a> {
                     Err(error)
                 }
             },
+            Operation::Patch(patch) => {
+                let is_final = |error: &Error| (accept | Refusals::OUTCOME_UNKNOWN).contain(error);
+                self.patch(target, patch, attempts, is_final, &why).await
+            }
+            Operation::PatchLatest { patch, again } => self.patch_latest(target, patch, again, &why).await,
             operation => self.send(target, operation, &why).await,
         };
         match sent {
@@ -220,6 +233,51 @@ impl<'a> Executor<'a> {
         self.send(target, Operation::Delete(options), why).await.map(|_| Some(Box::new(found)))
     }
 
+    /// Sends a patch until it is taken, or refused for good, or there were so many attempts.
+    async fn patch(
+        &self,
+        target: Target<'_>,
+        patch: Patch,
+        attempts: usize,
+        is_final: impl Fn(&Error) -> bool + Send,
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        for _ in 1..attempts {
+            match self.send(target, Operation::Patch(patch.clone()), why).await {
+                Err(error) if !is_final(&error) => {}
+                answer => return answer,
+            }
+        }
+        self.send(target, Operation::Patch(patch), why).await
+    }
+
+    /// Sends a patch. After a conflict, reads the object and computes the patch again: an object that others write often
+    /// is always a little newer than the cache.
+    async fn patch_latest(
+        &self,
+        target: Target<'_>,
+        mut patch: Patch,
+        again: Recompute,
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        for conflict in 0..CONFLICTS {
+            match self.send(target, Operation::Patch(patch), why).await {
+                Err(error) if error.is_conflict() => {}
+                answer => return answer,
+            }
+            if conflict > 0 {
+                tokio::time::sleep(AFTER_CONFLICT).await;
+            }
+            let live = self.cx.client.get_dynamic(target.resource, target.key).await?;
+            let what = || target.doing(Verb::Patch).into();
+            match again(&live).map_err(|source| Error::Decode { what: what(), source })? {
+                Some(computed) => patch = computed,
+                None => return Ok(None),
+            }
+        }
+        self.send(target, Operation::Patch(patch), why).await
+    }
+
     async fn send(
         &self,
         target: Target<'_>,
@@ -236,7 +294,7 @@ impl<'a> Executor<'a> {
             Operation::Delete(options) | Operation::DeleteLive { options, .. } => {
                 return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
             }
-            Operation::Patch(patch) => {
+            Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => {
                 return writer.patch_dynamic(resource, key, subresource, patch, why).await.map(metadata);
             }
             Operation::Update(body) => body,

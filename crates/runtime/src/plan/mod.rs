@@ -19,7 +19,7 @@ pub use event::{Event, Message};
 pub use executor::Executor;
 pub use outcome::{Answer, Done, Failure, Outcome};
 pub use waiting::Waiting;
-pub use write::{Body, Operation, Refusals, Write};
+pub use write::{Body, Operation, Recompute, Refusals, Write};
 
 use crate::tasks::Next;
 
@@ -63,7 +63,7 @@ pub struct Group<T = ()> {
     pub on_failure: Option<Event>,
     /// Refusals that are not worth an event.
     pub quiet: Refusals,
-    /// Refusals after which nothing more of the group is tried, also where failures are no reason to stop.
+    /// Refusals, accepted or not, after which nothing more of the group is tried, where effects follow each other.
     pub ends_at: Refusals,
 }
 

@@ -1,6 +1,7 @@
 //! Plans carried out against a server that answers by a script.
 
 use flyball_api::{Key, PartialObject, ResourceType};
+use flyball_client::Patch;
 use serde_json::{Value, json};
 
 use super::*;
@@ -77,6 +78,64 @@ async fn a_group_of_which_each_is_tried_ends_at_some_refusals() {
         let (_, seen, _) = perform(refuse_b, [group]).await;
         assert_eq!(seen.join(", "), want, "{ends_at:?}");
     }
+}
+
+#[tokio::test]
+async fn an_accepted_refusal_may_end_a_sequence() {
+    let refuse_a = |line: &str| (line == "POST a").then_some((404, "NotFound"));
+    for (ends_at, want) in [(Refusals::NONE, "POST a, POST b"), (Refusals::GONE, "POST a")] {
+        let creations = ["a", "b"].map(|name| create(name).accept(Refusals::GONE));
+        let (outcome, seen, _) =
+            perform(refuse_a, [Effect::<()>::sequence(creations).ends_at(ends_at)]).await;
+        assert_eq!((seen.join(", ").as_str(), outcome.is_ok()), (want, true));
+    }
+}
+
+#[tokio::test]
+async fn a_patch_is_sent_again_unless_its_outcome_is_unknown() {
+    let patch = || {
+        write("a", Operation::Patch(Patch::Merge(json!({}))))
+            .attempts(3)
+            .accept(Refusals::GONE)
+            .quiet(Refusals::OUTCOME_UNKNOWN)
+            .on_failure(Event::warning("No", "not patched"))
+    };
+    #[rustfmt::skip]
+    let table: [(&str, Refuse, &str); 4] = [
+        ("done",            never,                            "PATCH a"),
+        ("refused",         |_| Some((403, "Forbidden")),     "PATCH a, PATCH a, PATCH a, event No not patched"),
+        ("accepted",        |_| Some((404, "NotFound")),      "PATCH a"),
+        ("outcome unknown", |_| Some((504, "Timeout")),       "PATCH a"),
+    ];
+    for (case, refuse, want) in table {
+        let (_, seen, _) = perform(refuse, [patch()]).await;
+        assert_eq!(seen.join(", "), want, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_the_latest_object_is_computed_again_after_a_conflict() {
+    let conflict = |line: &str| line.starts_with("PATCH").then_some((409, "Conflict"));
+    let patch = |from: u64, to: u64| {
+        let version = move |thing: &PartialObject| thing.metadata.resource_version.0;
+        let change = move |found: u64| (found < to).then(|| Patch::Merge(json!({"found": found})));
+        let again =
+            move |live: &Value| serde_json::from_value(live.clone()).map(|live| change(version(&live)));
+        write(
+            "a",
+            Operation::PatchLatest { patch: Patch::Merge(json!({"found": from})), again: Box::new(again) },
+        )
+    };
+    // The server counts its versions from 11.
+    let (outcome, seen, bodies) = perform(conflict, [patch(1, 13)]).await;
+    assert_eq!(seen.join(", "), "PATCH a, GET a, PATCH a, GET a, PATCH a, GET a");
+    assert_eq!([&bodies[0]["found"], &bodies[2]["found"], &bodies[4]["found"]], [1, 11, 12]);
+    assert!(
+        outcome.is_ok() && outcome.written().all(|done| done.answer.written().is_none()),
+        "nothing to change"
+    );
+    let (outcome, seen, _) = perform(conflict, [patch(1, 99)]).await;
+    assert_eq!((seen.len(), outcome.is_ok()), (9, false), "five attempts");
 }
 
 #[tokio::test]

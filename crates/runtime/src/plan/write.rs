@@ -25,6 +25,9 @@ pub struct Write<T = ()> {
     /// The subresource, such as `status`.
     pub subresource: Option<&'static str>,
     pub operation: Operation,
+    /// How often a patch that the server refuses is sent, at once. Not after a refusal that is as good as success, nor
+    /// when the outcome is unknown.
+    pub attempts: usize,
     /// Why, for the decision log.
     pub why: SmolStr,
     /// Refusals that are as good as success.
@@ -39,6 +42,9 @@ pub struct Write<T = ()> {
     /// For the controller, to find the write again in the outcome.
     pub tag: T,
 }
+
+/// Computes a patch from the object; `None` if nothing is left to change.
+pub type Recompute = Box<dyn Fn(&Value) -> serde_json::Result<Option<Patch>> + Send + Sync>;
 
 pub enum Operation {
     Create(Body),
@@ -56,6 +62,12 @@ pub enum Operation {
     },
     /// Changes parts of the object.
     Patch(Patch),
+    /// The same with a patch that depends on the rest of the object. After a conflict, the object is read and the patch
+    /// computed again.
+    PatchLatest {
+        patch: Patch,
+        again: Recompute,
+    },
     Delete(DeleteOptions),
     /// Reads the object and deletes exactly what was read, whatever has its name by then. The answer is what was read.
     DeleteLive {
@@ -150,6 +162,16 @@ impl Write {
         Self::new::<R>(key, Operation::Patch(patch))
     }
 
+    /// Changes parts of an object as `change` says, which looks at the whole object; `None` if there is nothing to change.
+    pub fn patch_latest<R: Resource>(
+        object: &R,
+        change: impl Fn(&R) -> Option<Patch> + Send + Sync + 'static,
+    ) -> Option<Self> {
+        let patch = change(object)?;
+        let again = Box::new(move |live: &Value| R::deserialize(live).map(|live| change(&live)));
+        Some(Self::new::<R>(object.key(), Operation::PatchLatest { patch, again }))
+    }
+
     /// Deletes exactly this object. It may be gone, or another may have its name by now.
     pub fn delete<R: Resource>(object: &R) -> Self {
         Self::delete_with::<R>(object.key(), DeleteOptions::uid(&object.meta().uid))
@@ -195,6 +217,7 @@ impl Write {
             key,
             subresource: None,
             operation,
+            attempts: 1,
             why: SmolStr::default(),
             accept: Refusals::NONE,
             quiet: Refusals::NONE,
@@ -207,15 +230,14 @@ impl Write {
 
     /// The same write with something to find it again by.
     pub fn tag<T>(self, tag: T) -> Write<T> {
-        let Self {
-            resource, key, subresource, operation, why, accept, quiet, on_success, on_failure, ..
-        } = self;
-        let failure_prefix = self.failure_prefix;
+        let Self { resource, key, subresource, operation, attempts, why, accept, quiet, .. } = self;
+        let Self { on_success, on_failure, failure_prefix, .. } = self;
         Write {
             resource,
             key,
             subresource,
             operation,
+            attempts,
             why,
             accept,
             quiet,
@@ -234,6 +256,11 @@ impl<T> Write<T> {
 
     pub fn subresource(self, name: &'static str) -> Self {
         Self { subresource: Some(name), ..self }
+    }
+
+    /// Sends a patch that is refused again at once, up to so many times in all.
+    pub fn attempts(self, attempts: usize) -> Self {
+        Self { attempts, ..self }
     }
 
     /// Takes these refusals as success, besides those it takes already.
@@ -272,7 +299,7 @@ impl<T> Write<T> {
         match self.operation {
             Operation::Create(_) => Verb::Create,
             Operation::Update(_) | Operation::UpdateAgain(_) | Operation::Edit { .. } => Verb::Update,
-            Operation::Patch(_) => Verb::Patch,
+            Operation::Patch(_) | Operation::PatchLatest { .. } => Verb::Patch,
             Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
         }
     }
@@ -282,7 +309,7 @@ impl<T> Write<T> {
         match &self.operation {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
             Operation::UpdateAgain(body) => Some(body.clone()),
-            Operation::Patch(patch) => Some(patch.document().clone()),
+            Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
             Operation::Edit { .. } | Operation::Delete(_) | Operation::DeleteLive { .. } => None,
         }
     }
@@ -307,7 +334,7 @@ impl fmt::Debug for Operation {
             Self::Update(body) => write!(f, "Update({body:?})"),
             Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
-            Self::Patch(patch) => write!(f, "{patch:?}"),
+            Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
             Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
         }
@@ -329,6 +356,8 @@ impl Refusals {
     pub const NAMESPACE_TERMINATING: Self = Self(8);
     /// The server finds the object invalid.
     pub const INVALID: Self = Self(16);
+    /// No refusal: the answer was lost, and the write may have been made.
+    pub const OUTCOME_UNKNOWN: Self = Self(32);
 
     fn has(self, one: Self) -> bool {
         self.0 & one.0 != 0
@@ -341,6 +370,7 @@ impl Refusals {
             || (self.has(Self::CONFLICT) && error.is_conflict())
             || (self.has(Self::NAMESPACE_TERMINATING) && error.has_cause("NamespaceTerminating"))
             || (self.has(Self::INVALID) && error.is_invalid())
+            || (self.has(Self::OUTCOME_UNKNOWN) && error.outcome_unknown())
     }
 }
 
