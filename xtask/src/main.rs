@@ -3,6 +3,7 @@
 mod assets;
 mod bench;
 mod golden;
+mod hashes;
 #[cfg(test)]
 mod never;
 mod sim;
@@ -24,6 +25,8 @@ enum Task {
     Golden(golden::Options),
     /// Run golden scenarios under faults, in virtual time: they must end as they do without
     Sim(sim::Options),
+    /// Compare our hashes of random pod templates with upstream's
+    Hashes(hashes::Options),
     /// Measure our controller manager beside upstream's under the same load
     Bench(bench::Options),
     /// Kill our controller manager, the API server and etcd again and again under load: nothing may be lost or left
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Assets(options) => assets::run(&options),
         Task::Golden(options) => golden::run(&options),
         Task::Sim(options) => sim::run(&options),
+        Task::Hashes(options) => hashes::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Soak(options) => soak::run(&options),
     };

@@ -7,7 +7,28 @@ pub fn fnv32(bytes: &[u8]) -> u32 {
 
 /// 32-bit FNV-1a, as Go's `fnv.New32a`.
 pub fn fnv32a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(OFFSET_32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME_32))
+    let mut hash = Fnv32a::default();
+    hash.write(bytes);
+    hash.finish()
+}
+
+/// 32-bit FNV-1a of bytes that come piece by piece.
+pub struct Fnv32a(u32);
+
+impl Default for Fnv32a {
+    fn default() -> Self {
+        Self(OFFSET_32)
+    }
+}
+
+impl Fnv32a {
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME_32));
+    }
+
+    pub fn finish(&self) -> u32 {
+        self.0
+    }
 }
 
 /// 128-bit FNV-1a: digests that never leave the process.

@@ -1,5 +1,6 @@
 //! Pod templates: raw JSON to copy, beside the few fields that controllers read from it.
 
+mod hash;
 mod revision;
 
 use std::sync::OnceLock;
@@ -41,6 +42,12 @@ impl PodTemplate {
     /// Stands for the template without its [`POD_TEMPLATE_HASH`]: equal for templates of one revision.
     pub fn revision_digest(&self) -> u128 {
         *self.revision.get_or_init(|| revision::digest(self.raw()))
+    }
+
+    /// Upstream's hash of the template, for names and labels. After a collision of names, the count of collisions gives
+    /// another one.
+    pub fn hash(&self, collisions: Option<i32>) -> String {
+        hash::compute_hash(&self.raw().to_value(), collisions)
     }
 }
 

@@ -14,7 +14,7 @@ use super::manifests::HASH;
 
 /// The revision that holds `data`, the set's template.
 pub fn revision(set: &DaemonSet, data: RawJson, number: i64) -> ControllerRevision {
-    let hash = revisions::hash_of(&data, set.status.collision_count.unwrap_or(0));
+    let hash = set.spec.template.hash(set.status.collision_count);
     ControllerRevision {
         metadata: ObjectMeta {
             name: revisions::name(&set.metadata.name, &hash).as_str().into(),

@@ -6,8 +6,7 @@
 //!   scheduler. An update never takes away more than `maxUnavailable`, or creates more than `maxSurge` at a time.
 //! - **Watches** DaemonSets, Pods, Nodes and ControllerRevisions. **Writes** pods, revisions, and the whole
 //!   `status` of its sets but for `conditions`, which it leaves to others.
-//! - Upstream: `pkg/controller/daemon`. What differs: the write barrier stands for expectations; hashes of
-//!   revisions are our own, as revisions are found by what they hold.
+//! - Upstream: `pkg/controller/daemon`. What differs: the write barrier replaces expectations.
 
 pub mod backoff;
 pub mod history;

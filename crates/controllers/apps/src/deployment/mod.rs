@@ -9,8 +9,7 @@
 //!   annotation of its Deployments; a Deployment's template only when a rollback is asked for.
 //! - Upstream: `pkg/controller/deployment`. What differs: the status is written at most once per sync; a rollout
 //!   that was complete is not looked at again and again while one of its pods is not available; a ReplicaSet of
-//!   the right size with a wrong note of it gets the right one, and so does not hold up later rollouts; the
-//!   template hash has other letters (sets are found by template).
+//!   the right size with a wrong annotation of it gets the right one, and so does not hold up later rollouts.
 
 pub mod after;
 pub mod annotations;

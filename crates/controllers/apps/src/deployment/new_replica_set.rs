@@ -1,9 +1,8 @@
 //! The ReplicaSet of the present template: its name, its hash, what it starts with, and what an existing one
 //! is brought up to date with.
 
-use flyball_api::hash::{fnv32a, safe_encode};
 use flyball_api::pod_template::POD_TEMPLATE_HASH;
-use flyball_api::{Deployment, Labels, PodTemplate, ReplicaSet, Resource};
+use flyball_api::{Deployment, Labels, ReplicaSet, Resource};
 use flyball_common::claim::controller_reference;
 use serde_json::{Value, json};
 
@@ -32,7 +31,7 @@ impl NewReplicaSet {
     /// What the ReplicaSet of the present template will be.
     pub fn of(view: &View<'_>, fleet: &Fleet<'_>) -> Self {
         let (deployment, limits) = (view.deployment, &view.limits);
-        let hash = template_hash(&deployment.spec.template, deployment.status.collision_count);
+        let hash = deployment.spec.template.hash(deployment.status.collision_count);
         let annotations = revised(deployment, &Labels::EMPTY, next_revision(fleet));
         let replicas = match limits.is_rolling() {
             true => rollout::size_of_new(limits, fleet.replicas(), 0),
@@ -102,14 +101,6 @@ pub fn revise<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Option<Action<'a>> {
     })
 }
 
-/// A few letters that stand for the template. After a collision with somebody else's name, counting up gives
-/// another hash for the same template.
-pub fn template_hash(template: &PodTemplate, collisions: Option<i32>) -> String {
-    let mut bytes = template.revision_digest().to_le_bytes().to_vec();
-    bytes.extend(collisions.map(i32::to_le_bytes).into_iter().flatten());
-    safe_encode(&fnv32a(&bytes).to_string())
-}
-
 /// The name of a ReplicaSet, the Deployment's part cut so that the whole is a valid one.
 fn name(deployment: &str, hash: &str) -> String {
     let room = LONGEST_NAME.saturating_sub(hash.len() + 1);
@@ -129,29 +120,5 @@ mod tests {
         let long = name(&"d".repeat(253), hash);
         assert_eq!(long.len(), 253);
         assert!(long.ends_with("d-7d4f8b9c6x"));
-    }
-
-    #[test]
-    fn a_collision_gives_another_hash_of_safe_letters() {
-        let template = |image: &str| -> PodTemplate {
-            serde_json::from_value(
-                json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"image": image}]}}),
-            )
-            .unwrap()
-        };
-        let hashes = [
-            template_hash(&template("a"), None),
-            template_hash(&template("a"), Some(0)),
-            template_hash(&template("a"), Some(1)),
-            template_hash(&template("b"), None),
-        ];
-        for (n, hash) in hashes.iter().enumerate() {
-            assert!(
-                hash.len() <= 10 && hash.bytes().all(|byte| flyball_api::hash::SAFE_ALPHABET.contains(&byte)),
-                "{hash}"
-            );
-            assert!(!hashes[..n].contains(hash), "{hashes:?}");
-        }
-        assert_eq!(template_hash(&template("a"), None), hashes[0]);
     }
 }

@@ -24,9 +24,9 @@ fn a_template_has_one_revision_which_is_the_latest() {
     #[rustfmt::skip]
     let table = [
         // case            history                                                   revision, old ones, effects
-        ("no history",     vec![],                                                   "new 1 of agent-79d8b4659f; ; "),
+        ("no history",     vec![],                                                   "new 1 of agent-7b7668b77; ; "),
         ("the latest",     vec![with("a", 1, false), with("new", 2, true)],          "2 of new; a; "),
-        ("new",            vec![with("a", 1, false), with("b", 5, false)],           "new 6 of agent-79d8b4659f; a b; "),
+        ("new",            vec![with("a", 1, false), with("b", 5, false)],           "new 6 of agent-7b7668b77; a b; "),
         ("a rollback",     vec![with("new", 1, true), with("a", 2, false)],          "1 of new; a; \
             update ControllerRevision ns/new: the template is again what it was in this revision"),
         ("two equal ones", vec![with("old", 1, true), with("a", 2, false), with("new", 3, true)], "3 of new; a; \
