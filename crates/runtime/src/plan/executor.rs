@@ -104,16 +104,17 @@ impl<'a> Executor<'a> {
                     self.record(event, "", "");
                     Outcome::default()
                 }
-                Effect::Fail(message) => self.fail(message, Retry::Backoff),
-                Effect::Invalid(message) => self.fail(message, Retry::Never),
+                Effect::Fail(message) => self.fail(message, Retry::Backoff, false),
+                Effect::NotYet(message) => self.fail(message, Retry::Backoff, true),
+                Effect::Invalid(message) => self.fail(message, Retry::Never, false),
             }
         })
     }
 
-    fn fail<T>(&self, message: String, retry: Retry) -> Outcome<T> {
+    fn fail<T>(&self, message: String, retry: Retry, expected: bool) -> Outcome<T> {
         let doing =
             self.owner.map_or_else(|| "a periodic round".to_owned(), |owner| format!("reconciling {owner}"));
-        Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None, retry })
+        Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None, retry, expected })
     }
 
     async fn group<T: Send>(&self, group: Group<T>) -> Outcome<T> {
@@ -211,6 +212,7 @@ impl<'a> Executor<'a> {
                     message,
                     error: Some(error),
                     retry: Retry::Backoff,
+                    expected: false,
                 })
             }
         }
@@ -294,6 +296,10 @@ impl<'a> Executor<'a> {
             Operation::Delete(options) | Operation::DeleteLive { options, .. } => {
                 return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
             }
+            Operation::DeleteCollection(options) => {
+                let deleted = writer.delete_collection(resource, &key.namespace, options, why);
+                return deleted.await.map(|()| None);
+            }
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => {
                 return writer.patch_dynamic(resource, key, subresource, patch, why).await.map(metadata);
             }
@@ -348,7 +354,7 @@ impl Target<'_> {
         let doing = match verb {
             Verb::Create => "creating",
             Verb::Patch => "patching",
-            Verb::Delete => "deleting",
+            Verb::Delete | Verb::DeleteCollection => "deleting",
             _ => "updating",
         };
         match subresource {

@@ -139,6 +139,37 @@ async fn a_patch_of_the_latest_object_is_computed_again_after_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_write_that_only_informs_accepts_every_failure() {
+    for code in [404, 405, 409, 422, 403, 500] {
+        let refuse: Refuse = match code {
+            404 => |_| Some((404, "NotFound")),
+            405 => |_| Some((405, "MethodNotAllowed")),
+            409 => |_| Some((409, "Conflict")),
+            422 => |_| Some((422, "Invalid")),
+            403 => |_| Some((403, "Forbidden")),
+            _ => |_| Some((500, "InternalError")),
+        };
+        let (outcome, ..) = perform(refuse, [create("a").accept(Refusals::ANY)]).await;
+        assert_eq!((outcome.is_ok(), outcome.refusals().count()), (true, 1), "{code}");
+        let (outcome, ..) = perform(refuse, [create("a").accept(Refusals::METHOD_NOT_SUPPORTED)]).await;
+        assert_eq!(outcome.is_ok(), code == 405, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_with_one_request() {
+    let options = flyball_client::DeleteOptions::default();
+    let delete = || Write::delete_collection(THING, "ns", options.clone()).why("a test");
+    assert_eq!(delete().to_string(), "deletecollection Thing ns/*: a test");
+    let (outcome, seen, bodies) = perform(never, [delete()]).await;
+    assert_eq!((seen.join(", ").as_str(), outcome.is_ok()), ("DELETE things", true));
+    assert_eq!(bodies[0]["kind"], "DeleteOptions");
+    let refuse = |_: &str| Some((403, "Forbidden"));
+    let (outcome, ..) = perform(refuse, [delete()]).await;
+    assert_eq!(outcome.result().unwrap_err().to_string(), "deleting Thing ns/*");
+}
+
+#[tokio::test]
 async fn the_answer_to_one_write_is_its_metadata_a_refusal_or_an_error() {
     let exists = |_: &str| Some((409, "AlreadyExists"));
     let (outcome, ..) = perform(never, [create("a")]).await;
@@ -279,6 +310,17 @@ async fn an_invalid_object_is_not_tried_again() {
     let (outcome, ..) = perform::<()>(never, [Effect::Invalid("it has no end".into())]).await;
     let error = outcome.result().unwrap_err();
     assert_eq!((error.to_string().as_str(), error.retry()), ("it has no end", Retry::Never));
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_is_tried_again_without_a_warning() {
+    for (effect, is_expected) in
+        [(Effect::NotYet("not served".into()), true), (Effect::Fail("broken".into()), false)]
+    {
+        let (outcome, ..) = perform::<()>(never, [effect]).await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!((error.retry(), error.is_expected()), (Retry::Backoff, is_expected), "{error}");
+    }
 }
 
 #[test]

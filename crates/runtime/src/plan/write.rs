@@ -69,6 +69,8 @@ pub enum Operation {
         again: Recompute,
     },
     Delete(DeleteOptions),
+    /// Deletes all objects of the resource in the namespace of the key, whose name is a `*`.
+    DeleteCollection(DeleteOptions),
     /// Reads the object and deletes exactly what was read, whatever has its name by then. The answer is what was read.
     DeleteLive {
         /// The options, which get the uid.
@@ -183,6 +185,11 @@ impl Write {
         let is_by_uid = options.uid.is_some() && options.resource_version.is_none();
         let accept = if is_by_uid { Refusals::GONE | Refusals::CONFLICT } else { Refusals::GONE };
         Self::new::<R>(key, Operation::Delete(options)).accept(accept)
+    }
+
+    /// Deletes all objects of a resource in a namespace.
+    pub fn delete_collection(resource: ResourceType, namespace: &str, options: DeleteOptions) -> Self {
+        Self::of(resource, Key::new(namespace, "*"), Operation::DeleteCollection(options))
     }
 
     /// Reads the object and deletes what was read. When it cannot be read, or is gone, `unreadable` is recorded.
@@ -301,6 +308,7 @@ impl<T> Write<T> {
             Operation::Update(_) | Operation::UpdateAgain(_) | Operation::Edit { .. } => Verb::Update,
             Operation::Patch(_) | Operation::PatchLatest { .. } => Verb::Patch,
             Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
+            Operation::DeleteCollection(_) => Verb::DeleteCollection,
         }
     }
 
@@ -310,7 +318,10 @@ impl<T> Write<T> {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
             Operation::UpdateAgain(body) => Some(body.clone()),
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
-            Operation::Edit { .. } | Operation::Delete(_) | Operation::DeleteLive { .. } => None,
+            Operation::Edit { .. }
+            | Operation::Delete(_)
+            | Operation::DeleteCollection(_)
+            | Operation::DeleteLive { .. } => None,
         }
     }
 }
@@ -336,6 +347,7 @@ impl fmt::Debug for Operation {
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
             Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
+            Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),
             Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
         }
     }
@@ -358,6 +370,10 @@ impl Refusals {
     pub const INVALID: Self = Self(16);
     /// No refusal: the answer was lost, and the write may have been made.
     pub const OUTCOME_UNKNOWN: Self = Self(32);
+    /// The resource does not have this verb.
+    pub const METHOD_NOT_SUPPORTED: Self = Self(64);
+    /// Every failure, also one without an answer. For writes that only inform.
+    pub const ANY: Self = Self(u8::MAX);
 
     fn has(self, one: Self) -> bool {
         self.0 & one.0 != 0
@@ -365,12 +381,14 @@ impl Refusals {
 
     /// Whether an answer is one of these refusals.
     pub fn contain(self, error: &Error) -> bool {
-        (self.has(Self::GONE) && error.is_not_found())
+        self == Self::ANY
+            || (self.has(Self::GONE) && error.is_not_found())
             || (self.has(Self::EXISTS) && error.is_already_exists())
             || (self.has(Self::CONFLICT) && error.is_conflict())
             || (self.has(Self::NAMESPACE_TERMINATING) && error.has_cause("NamespaceTerminating"))
             || (self.has(Self::INVALID) && error.is_invalid())
             || (self.has(Self::OUTCOME_UNKNOWN) && error.outcome_unknown())
+            || (self.has(Self::METHOD_NOT_SUPPORTED) && error.is_method_not_supported())
     }
 }
 

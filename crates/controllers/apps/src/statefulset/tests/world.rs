@@ -181,7 +181,9 @@ fn words(effect: &Step) -> Vec<String> {
     match effect {
         Step::Write(write) => vec![write_words(write)],
         Step::Event(event) => vec![format!("warn {}", event.reason)],
-        Step::Fail(message) | Step::Invalid(message) => vec![format!("fail {message}")],
+        Step::Fail(message) | Step::NotYet(message) | Step::Invalid(message) => {
+            vec![format!("fail {message}")]
+        }
         Step::Group(group) => group.effects.iter().flat_map(words).collect(),
     }
 }
