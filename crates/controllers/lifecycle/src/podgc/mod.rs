@@ -1,10 +1,10 @@
-//! Deletes pods that nobody else will: finished ones over a threshold, those of nodes that are gone, those that
-//! were never bound and are to go, and terminating ones on nodes that are out of service.
+//! Deletes pods that no other component deletes: finished ones over a threshold, those of nodes that are gone, those
+//! that were deleted before they were bound to a node, and terminating ones on nodes that are out of service.
 //!
 //! - **Promise**: such a pod is marked `Failed` (with a `DisruptionTarget` condition if its node is gone) and
-//!   deleted without grace. A node counts as gone when it has been missing for 40 seconds and the server
+//!   deleted without a grace period. A node counts as gone when it has been missing for 40 seconds and the server
 //!   confirms it.
-//! - **Watches** Pods and Nodes, and looks at all of them every 20 seconds. **Writes**: deletes pods, and patches
+//! - **Watches** Pods and Nodes, and checks all of them every 20 seconds. **Writes**: deletes pods, and patches
 //!   phase and conditions of those that it deletes.
 //! - Upstream: `pkg/controller/podgc`.
 
@@ -14,20 +14,22 @@ mod sync;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::Node;
 use flyball_api::pod::Pod;
-use flyball_runtime::{Context, StartError, Tasks};
+use flyball_runtime::{Context, Schedule, StartError, Tasks};
 
 /// The name under which the controller runs.
 pub const NAME: &str = "pod-garbage-collector-controller";
+
+const PERIOD: Duration = Duration::from_secs(20);
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let missing = tasks.queue("orphaned_pods_nodes");
     let (pods, nodes) = (cx.informer::<Pod>(), cx.informer::<Node>());
     tasks.needs(&pods);
     tasks.needs(&nodes);
-    let controller = sync::Controller { cx, pods, nodes, missing };
-    tasks.spawn("rounds", async move { controller.run().await });
+    tasks.periodic("rounds", Schedule::every(PERIOD), sync::Controller { cx, pods, nodes, missing });
     Ok(())
 }

@@ -1,29 +1,32 @@
 //! Which pods are to be deleted, and why. Pure.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
-use flyball_api::{Node, Timestamp, Uid};
+use flyball_api::{Node, Object, Timestamp, Uid};
+use flyball_client::{DeleteOptions, Patch};
 use flyball_common::disruption::target;
+use flyball_runtime::plan::Group;
+use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 /// Why a pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// It has ended, and there are too many such pods.
+    /// It has finished, and there are too many such pods.
     Terminated,
-    /// It is to go, and its node is out of service.
+    /// It is terminating, and its node is out of service.
     OutOfService,
     Orphaned,
-    /// It is to go, and was never bound to a node.
+    /// It is terminating, and was never bound to a node.
     Unscheduled,
 }
 
 impl Reason {
-    /// The word for it in metrics.
+    /// The label in metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
@@ -33,71 +36,85 @@ impl Reason {
         }
     }
 
-    pub fn why(self) -> &'static str {
+    fn why(self) -> &'static str {
         match self {
             Self::Terminated => {
-                "it has ended, and more such pods are kept than --terminated-pod-gc-threshold allows"
+                "it has finished, and there are more such pods than --terminated-pod-gc-threshold allows"
             }
-            Self::OutOfService => "it is to go, and its node is out of service",
+            Self::OutOfService => "it is terminating, and its node is out of service",
             Self::Orphaned => "its node no longer exists",
-            Self::Unscheduled => "it is to go, and was never bound to a node",
+            Self::Unscheduled => "it is terminating, and was never bound to a node",
         }
     }
 }
 
-/// The nodes that pods are bound to and the cache does not have.
-pub fn missing_nodes(pods: &[Arc<Pod>], has: impl Fn(&str) -> bool) -> BTreeSet<SmolStr> {
-    let named = pods.iter().map(|pod| &pod.spec.node_name).filter(|node| !node.is_empty());
-    // Many pods share a node, so each node is looked up once.
-    let nodes: BTreeSet<&SmolStr> = named.collect();
-    nodes.into_iter().filter(|node| !has(node)).cloned().collect()
+/// What identifies a write in metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    pub namespace: SmolStr,
+    pub reason: Reason,
+    pub step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The pod is marked `Failed`.
+    Mark,
+    Delete,
 }
 
 /// Everything the decision may look at.
-pub struct View<'a> {
-    pub pods: &'a [Arc<Pod>],
-    /// How many finished pods may stay; zero or less: all of them.
+pub struct View {
+    pub pods: Vec<Arc<Pod>>,
+    /// How many finished pods are kept; zero or less: all of them.
     pub threshold: i32,
-    pub node: &'a dyn Fn(&str) -> Option<Arc<Node>>,
+    /// The nodes that pods are bound to.
+    pub nodes: BTreeMap<SmolStr, Arc<Node>>,
     /// Nodes that are known to be gone.
-    pub gone: &'a BTreeSet<SmolStr>,
+    pub gone: BTreeSet<SmolStr>,
+    pub now: Timestamp,
 }
 
-/// The pods to delete; each once, for the first reason that applies.
-pub fn plan<'a>(view: &View<'a>) -> Vec<(&'a Arc<Pod>, Reason)> {
-    let of = |reason: Reason, applies: &dyn Fn(&Pod) -> bool| -> Vec<(&'a Arc<Pod>, Reason)> {
-        view.pods.iter().filter(|pod| applies(pod)).map(|pod| (pod, reason)).collect()
+/// Marks and deletes pods; each once, for the first reason that applies.
+pub fn plan(view: &View) -> Plan<Tag> {
+    let all = doomed(view).into_iter().map(|(pod, reason)| end(pod, reason, view.now));
+    Plan::of([Effect::concurrent(all)])
+}
+
+fn doomed(view: &View) -> Vec<(&Pod, Reason)> {
+    let of = |reason: Reason, applies: &dyn Fn(&Pod) -> bool| -> Vec<(&Pod, Reason)> {
+        view.pods.iter().filter(|pod| applies(pod)).map(|pod| (&**pod, reason)).collect()
     };
     let out_of_service = of(Reason::OutOfService, &|pod| {
         pod.metadata.is_deleting()
-            && !pod.spec.node_name.is_empty()
-            && (view.node)(&pod.spec.node_name).is_some_and(|node| is_out_of_service(&node))
+            && view.nodes.get(&pod.spec.node_name).is_some_and(|node| is_out_of_service(node))
     });
     let orphaned = of(Reason::Orphaned, &|pod| view.gone.contains(&pod.spec.node_name));
     let unscheduled =
         of(Reason::Unscheduled, &|pod| pod.metadata.is_deleting() && pod.spec.node_name.is_empty());
-    let mut planned: BTreeSet<&Uid> = BTreeSet::new();
+    let mut chosen: BTreeSet<&Uid> = BTreeSet::new();
     let all = surplus(view).into_iter().chain(out_of_service).chain(orphaned).chain(unscheduled);
-    all.filter(|(pod, _)| planned.insert(&pod.metadata.uid)).collect()
+    all.filter(|(pod, _)| chosen.insert(&pod.metadata.uid)).collect()
 }
 
 /// Finished pods over the threshold: evicted ones first, then the oldest.
-fn surplus<'a>(view: &View<'a>) -> Vec<(&'a Arc<Pod>, Reason)> {
+fn surplus(view: &View) -> Vec<(&Pod, Reason)> {
     let Some(threshold) = usize::try_from(view.threshold).ok().filter(|threshold| *threshold > 0) else {
         return vec![];
     };
-    let mut ended: Vec<&Arc<Pod>> = view.pods.iter().filter(|pod| has_ended(pod)).collect();
-    if ended.len() <= threshold {
+    let mut finished: Vec<&Pod> =
+        view.pods.iter().map(|pod| &**pod).filter(|pod| has_finished(pod)).collect();
+    if finished.len() <= threshold {
         return vec![];
     }
-    ended.sort_by_cached_key(|pod| {
+    finished.sort_by_cached_key(|pod| {
         (Reverse(is_evicted(pod)), pod.metadata.creation_timestamp, pod.metadata.name.clone())
     });
-    ended.truncate(ended.len() - threshold);
-    ended.into_iter().map(|pod| (pod, Reason::Terminated)).collect()
+    finished.truncate(finished.len() - threshold);
+    finished.into_iter().map(|pod| (pod, Reason::Terminated)).collect()
 }
 
-fn has_ended(pod: &Pod) -> bool {
+fn has_finished(pod: &Pod) -> bool {
     matches!(pod.status.phase, Phase::Succeeded | Phase::Failed)
 }
 
@@ -109,14 +126,28 @@ fn is_out_of_service(node: &Node) -> bool {
     !node.is_ready() && node.is_declared_out_of_service()
 }
 
-/// The patch of the status by which a pod ends before it is deleted, so that whoever owns it sees how it ended;
-/// `None` if it has ended already.
-pub fn ending(pod: &Pod, reason: Reason, now: Timestamp) -> Option<Value> {
-    if has_ended(pod) {
+/// The writes that end one pod. A pod that is gone by the time it is marked is not deleted.
+fn end(pod: &Pod, reason: Reason, now: Timestamp) -> Group<Tag> {
+    let tag = |step| Tag { namespace: pod.metadata.namespace.clone(), reason, step };
+    let mark = failure(pod, reason, now).map(|patch| {
+        let mark = Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).subresource("status");
+        mark.why(reason.why()).accept(Refusals::GONE).tag(tag(Step::Mark))
+    });
+    let options = DeleteOptions { grace_period: Some(0), ..exactly(&pod.metadata) };
+    let delete = Write::delete_with::<Pod>(pod.key(), options)
+        .why(reason.why())
+        .accept_only(Refusals::GONE)
+        .tag(tag(Step::Delete));
+    Effect::sequence(mark.into_iter().chain([delete])).ends_at(Refusals::GONE)
+}
+
+/// The status patch that marks a pod as failed before it is deleted, so that its owner sees how it ended; `None` if it
+/// has finished already.
+fn failure(pod: &Pod, reason: Reason, now: Timestamp) -> Option<Value> {
+    if has_finished(pod) {
         return None;
     }
-    let generation = pod.metadata.generation;
-    let mut status = json!({"phase": "Failed", "observedGeneration": generation});
+    let mut status = json!({"phase": "Failed", "observedGeneration": pod.metadata.generation});
     if reason == Reason::Orphaned {
         status["conditions"] = json!([target(pod, "DeletionByPodGC", "PodGC: node no longer exists", now)]);
     }

@@ -1,25 +1,23 @@
-//! The shell: one round every 20 seconds over all pods.
+//! The shell: every 20 seconds, observe all pods and their nodes, and count what came of the plan. Whether a node is gone
+//! is a live read; until it is made, the node waits in a work queue, as the metrics of upstream's queue show it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Node, Object};
+use flyball_api::{Key, Node};
 use flyball_cache::Informer;
-use flyball_client::{Error, Patch};
 use flyball_queue::Queue;
 use flyball_runtime::metrics::{Family, Stability};
-use flyball_runtime::{Chain, Context, exactly};
-use futures::{FutureExt, StreamExt, stream};
+use flyball_runtime::{Chain, Context, Outcome, Periodic, Plan, SyncError};
+use futures::FutureExt;
 use smol_str::SmolStr;
 
-use super::plan::{Reason, View, ending, missing_nodes, plan};
+use super::plan::{Step, Tag, View, plan};
 
-const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node must be missing before the server is asked whether it is gone.
 const QUARANTINE: Duration = Duration::from_secs(40);
-const AT_ONCE: usize = 20;
 
 static DELETED: Family = Family::counter(
     "pod_gc_collector_force_delete_pods_total",
@@ -42,31 +40,54 @@ pub(super) struct Controller {
     pub(super) missing: Queue<Key>,
 }
 
-impl Controller {
-    pub(super) async fn run(&self) {
-        loop {
-            self.round().await;
-            tokio::time::sleep(PERIOD).await;
-        }
-    }
+impl Periodic for Controller {
+    type Memory = ();
+    type Observations = View;
+    type Tag = Tag;
 
-    async fn round(&self) {
+    async fn observe(&self, (): &()) -> Result<View, SyncError> {
         let pods = self.pods.store().list();
-        let node = |name: &str| self.nodes.store().get(&Key::cluster(name));
-        for name in missing_nodes(&pods, |name| node(name).is_some()) {
-            self.missing.add_after(Key::cluster(name), QUARANTINE);
-        }
+        let nodes = self.nodes_of(&pods);
         let gone = self.gone_nodes().await;
         let threshold = self.cx.config.pod_gc_controller.terminated_pod_gc_threshold;
-        let planned = plan(&View { pods: &pods, threshold, node: &node, gone: &gone });
-        let planned: Vec<(Arc<Pod>, Reason)> =
-            planned.into_iter().map(|(pod, reason)| (pod.clone(), reason)).collect();
-        stream::iter(planned)
-            .for_each_concurrent(AT_ONCE, |(pod, reason)| async move { self.end(&pod, reason).await })
-            .await;
+        Ok(View { pods, threshold, nodes, gone, now: self.cx.clock.now() })
     }
 
-    /// The nodes that have been missing for long enough and, says the server, do not exist.
+    fn round((): (), view: &View) -> ((), Plan<Tag>) {
+        ((), plan(view))
+    }
+
+    /// Counts each pod once: as an attempt, and as a failure unless it was gone already.
+    fn finish(&self, (): &mut (), outcome: &Outcome<Tag>) -> Option<Duration> {
+        let count = |family, Tag { namespace, reason, .. }: &Tag| {
+            self.cx.metrics.counter(family, &[namespace, reason.label()]).inc();
+        };
+        let deletions = outcome.done.iter().map(|done| &done.tag).filter(|tag| tag.step == Step::Delete);
+        let unmarked = outcome.refusals().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
+        let failed = || outcome.failures.iter().filter_map(|failure| failure.tag.as_ref());
+        deletions.chain(unmarked).chain(failed()).for_each(|tag| count(&DELETED, tag));
+        failed().for_each(|tag| count(&FAILED, tag));
+        None
+    }
+}
+
+impl Controller {
+    /// The nodes that pods are bound to. Those that the cache does not have go into quarantine.
+    fn nodes_of(&self, pods: &[Arc<Pod>]) -> BTreeMap<SmolStr, Arc<Node>> {
+        // Many pods share a node, so each node is looked up once.
+        let names: BTreeSet<&SmolStr> =
+            pods.iter().map(|pod| &pod.spec.node_name).filter(|node| !node.is_empty()).collect();
+        let mut nodes = BTreeMap::new();
+        for name in names {
+            match self.nodes.store().get(&Key::cluster(name.as_str())) {
+                Some(node) => drop(nodes.insert(name.clone(), node)),
+                None => self.missing.add_after(Key::cluster(name.as_str()), QUARANTINE),
+            }
+        }
+        nodes
+    }
+
+    /// The nodes whose quarantine is over and that do not exist on the server.
     async fn gone_nodes(&self) -> BTreeSet<SmolStr> {
         let mut gone = BTreeSet::new();
         while let Some(Some(key)) = self.missing.next().now_or_never() {
@@ -75,39 +96,13 @@ impl Controller {
             }
             match self.cx.client.get::<Node>(&key).await {
                 Ok(_) => {}
-                Err(error) if error.is_not_found() => {
-                    gone.insert(key.name.clone());
-                }
+                Err(error) if error.is_not_found() => drop(gone.insert(key.name.clone())),
+                // The next round finds it missing again.
                 Err(error) => {
-                    // Missed again in the next round, it comes back.
-                    tracing::warn!(node = %*key, error = %Chain(&error), "cannot learn whether a node is gone");
+                    tracing::warn!(node = %*key, error = %Chain(&error), "cannot check whether a node is gone");
                 }
             }
         }
         gone
-    }
-
-    async fn end(&self, pod: &Pod, reason: Reason) {
-        let labels = [pod.metadata.namespace.as_str(), reason.label()];
-        self.cx.metrics.counter(&DELETED, &labels).inc();
-        match self.delete(pod, reason).await {
-            Err(error) if !error.is_not_found() => {
-                let (pod, reason) = (pod.key(), reason.label());
-                tracing::warn!(%pod, reason, error = %Chain(&error), "cannot delete a pod");
-                self.cx.metrics.counter(&FAILED, &labels).inc();
-            }
-            _ => {}
-        }
-    }
-
-    async fn delete(&self, pod: &Pod, reason: Reason) -> Result<(), Error> {
-        let key = pod.key();
-        let writer = self.cx.writer(&key).unawaited();
-        if let Some(patch) = ending(pod, reason, self.cx.clock.now()) {
-            writer.patch::<Pod>(&key, Some("status"), Patch::Strategic(patch), reason.why()).await?;
-        }
-        let mut options = exactly(&pod.metadata);
-        options.grace_period = Some(0);
-        writer.delete::<Pod>(&key, options, reason.why()).await
     }
 }

@@ -1,15 +1,16 @@
-//! Which pods go, in which order, and how they end.
+//! Which pods are deleted, in which order, and how they are marked before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Node, Timestamp};
+use flyball_runtime::plan::Operation;
+use flyball_runtime::{Plan, Write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use smol_str::SmolStr;
 
-use super::plan::{Reason, View, ending, missing_nodes, plan};
+use super::plan::{Step, Tag, View, plan};
 
 /// A pod from `name:word,word`. Words: a phase, `evicted`, `deleting`, `on=NODE`, `age=SECONDS`.
 fn pod(text: &str) -> Arc<Pod> {
@@ -41,97 +42,109 @@ fn now() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
 
-/// The nodes of this world: `up`, `down` (not ready), `out` (not ready, out of service), `back` (ready, still tainted).
-fn node(name: &str) -> Option<Arc<Node>> {
-    let (ready, tainted) = match name {
-        "up" => ("True", false),
-        "down" => ("Unknown", false),
-        "out" => ("False", true),
-        "back" => ("True", true),
-        _ => return None,
-    };
-    let taints = if tainted {
-        json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}])
-    } else {
-        json!([])
-    };
+fn node(name: &str, ready: &str, is_tainted: bool) -> Arc<Node> {
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"});
+    let taints: Vec<Value> = is_tainted.then_some(taint).into_iter().collect();
     let node = json!({"metadata": {"name": name}, "spec": {"taints": taints},
         "status": {"conditions": [{"type": "Ready", "status": ready}]}});
-    Some(Arc::new(serde_json::from_value(node).unwrap()))
+    Arc::new(serde_json::from_value(node).unwrap())
 }
 
-fn planned(pods: &[Arc<Pod>], threshold: i32, gone: &str) -> String {
-    let gone: BTreeSet<SmolStr> = gone.split_whitespace().map(Into::into).collect();
-    let planned = plan(&View { pods, threshold, node: &node, gone: &gone });
-    let told: Vec<String> =
-        planned.iter().map(|(pod, reason)| format!("{} {}", pod.metadata.name, reason.label())).collect();
-    told.join(", ")
+/// The plan for these pods on four nodes: `up`, `down` (not ready), `out` (not ready, out of service), `back` (ready,
+/// still tainted).
+fn planned(pods: Vec<Arc<Pod>>, threshold: i32, gone: &str) -> Plan<Tag> {
+    let nodes =
+        [("up", "True", false), ("down", "Unknown", false), ("out", "False", true), ("back", "True", true)];
+    let nodes: BTreeMap<_, _> =
+        nodes.map(|(name, ready, is_tainted)| (name.into(), node(name, ready, is_tainted))).into();
+    let gone = gone.split_whitespace().map(Into::into).collect();
+    plan(&View { pods, threshold, nodes, gone, now: now() })
+}
+
+fn pods(text: &str) -> Vec<Arc<Pod>> {
+    text.split_whitespace().map(pod).collect()
+}
+
+/// The writes, as `mark NAME` and `delete NAME REASON`.
+fn shown(plan: &Plan<Tag>) -> String {
+    let show = |write: &&Write<Tag>| match write.tag.step {
+        Step::Mark => format!("mark {}", write.key.name),
+        Step::Delete => format!("delete {} {}", write.key.name, write.tag.reason.label()),
+    };
+    plan.writes().iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
-fn pods_that_nobody_else_deletes_go() {
+fn pods_that_no_other_component_deletes_are_deleted() {
     #[rustfmt::skip]
     let table = [
-        // case                                    threshold  pods                                             gone   planned
+        // case                                    threshold  pods                                             gone   plan
         ("all is well",                                 100,  "a:on=up b",                                     "",    ""),
         ("finished ones stay under the threshold",        2,  "a:Succeeded b:Failed",                          "",    ""),
-        ("over it the oldest go",                         1,  "a:Succeeded,age=1 b:Failed,age=3 c:Failed,age=2", "",  "b terminated, c terminated"),
-        ("evicted ones before them",                      2,  "a:Failed,age=9 b:evicted,age=1 c:Succeeded",    "",    "b terminated"),
-        ("by name if equally old",                        1,  "b:Failed a:Failed",                             "",    "a terminated"),
+        ("over it the oldest go",                         1,  "a:Succeeded,age=1 b:Failed,age=3 c:Failed,age=2", "",  "delete b terminated, delete c terminated"),
+        ("evicted ones before them",                      2,  "a:Failed,age=9 b:evicted,age=1 c:Succeeded",    "",    "delete b terminated"),
+        ("by name if equally old",                        1,  "b:Failed a:Failed",                             "",    "delete a terminated"),
         ("running and unknown ones never",                1,  "a:Running b:Unknown c:Pending d:Failed",        "",    ""),
         ("no threshold, no limit",                        0,  "a:Failed b:Failed",                             "",    ""),
         ("a negative one neither",                       -1,  "a:Failed b:Failed",                             "",    ""),
-        ("going on a node out of service",              100,  "a:on=out,deleting",                             "",    "a out-of-service"),
-        ("not going on it",                             100,  "a:on=out",                                      "",    ""),
+        ("terminating on a node out of service",        100,  "a:on=out,deleting",                             "",    "mark a, delete a out-of-service"),
+        ("not terminating on it",                       100,  "a:on=out",                                      "",    ""),
         ("a node that is only down",                    100,  "a:on=down,deleting",                            "",    ""),
         ("a node that is ready again",                  100,  "a:on=back,deleting",                            "",    ""),
-        ("the node is gone",                            100,  "a:on=x b:on=up",                                "x",   "a orphaned"),
+        ("the node is gone",                            100,  "a:on=x b:on=up",                                "x",   "mark a, delete a orphaned"),
+        ("a finished pod is not marked",                100,  "a:on=x,Succeeded",                              "x",   "delete a orphaned"),
         ("the node is missing, not known to be gone",   100,  "a:on=x,deleting",                               "",    ""),
-        ("never bound and going",                       100,  "a:Pending,deleting b:Pending",                  "",    "a unscheduled"),
-        ("one reason each",                               1,  "a:Failed,on=x,age=5 b:Failed,on=x c:Failed",    "x",   "a terminated, b terminated"),
+        ("never bound and terminating",                 100,  "a:Pending,deleting b:Pending",                  "",    "mark a, delete a unscheduled"),
+        ("one reason each",                               1,  "a:Failed,on=x,age=5 b:Failed,on=x c:Failed",    "x",   "delete a terminated, delete b terminated"),
     ];
-    for (case, threshold, pods, gone, want) in table {
-        let pods: Vec<_> = pods.split_whitespace().map(pod).collect();
-        assert_eq!(planned(&pods, threshold, gone), want, "{case}");
+    for (case, threshold, text, gone, want) in table {
+        assert_eq!(shown(&planned(pods(text), threshold, gone)), want, "{case}");
     }
 }
 
 #[test]
-fn nodes_that_pods_name_and_nobody_knows_are_missing() {
-    let pods: Vec<_> = ["a:on=x", "b:on=up", "c", "d:on=y", "e:on=x"].map(pod).into();
-    let missing = missing_nodes(&pods, |name| node(name).is_some());
-    assert_eq!(missing.iter().map(SmolStr::as_str).collect::<Vec<_>>(), ["x", "y"]);
+fn each_pod_is_marked_before_it_is_deleted_and_all_at_once() {
+    let plan = planned(pods("a:on=x b:Pending,deleting"), 100, "x");
+    let want = "concurrently
+  in sequence
+    patch Pod/status n/a: its node no longer exists
+    delete Pod n/a: its node no longer exists
+  in sequence
+    patch Pod/status n/b: it is terminating, and was never bound to a node
+    delete Pod n/b: it is terminating, and was never bound to a node";
+    assert_eq!(plan.to_string(), want);
+    for write in plan.writes().into_iter().filter(|write| write.tag.step == Step::Delete) {
+        let Operation::Delete(options) = &write.operation else { panic!("{write}") };
+        assert_eq!((options.grace_period, options.uid.is_some()), (Some(0), true), "{write}");
+    }
 }
 
 #[test]
-fn a_pod_ends_before_it_goes_and_says_why_if_its_node_is_gone() {
-    let status = |text: &str, reason| ending(&pod(text), reason, now()).map(|patch| patch["status"].clone());
+fn a_pod_is_marked_as_failed_with_a_condition_if_its_node_is_gone() {
+    let patch = |text: &str| planned(pods(text), 100, "x").writes()[0].body().unwrap();
     let failed = json!({"phase": "Failed", "observedGeneration": 3});
-    assert_eq!(status("a:Pending", Reason::Unscheduled), Some(failed));
-    assert_eq!(status("a:Succeeded,on=x", Reason::Orphaned), None);
-    let orphaned = status("a:on=x", Reason::Orphaned).unwrap();
+    assert_eq!(patch("a:Pending,deleting")["status"], failed);
+    let orphaned = patch("a:on=x");
     assert_eq!(
-        orphaned["conditions"],
+        orphaned["status"]["conditions"],
         json!([{"type": "DisruptionTarget", "status": "True", "observedGeneration": 3,
             "reason": "DeletionByPodGC", "message": "PodGC: node no longer exists",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}])
     );
-    let patch: Value = ending(&pod("a:on=x"), Reason::Orphaned, now()).unwrap();
-    assert_eq!(patch["metadata"], json!({"uid": "a"}), "and no other pod of its name");
+    assert_eq!(orphaned["metadata"], json!({"uid": "a"}), "and no other pod of its name");
 }
 
 proptest! {
     #[test]
-    fn exactly_the_surplus_goes_and_nobody_twice(ended in 0..40usize, running in 0..10usize, threshold in -5..40i32) {
+    fn exactly_the_surplus_is_deleted_and_no_pod_twice(ended in 0..40usize, running in 0..10usize, threshold in -5..40i32) {
         let pods: Vec<_> = (0..ended).map(|n| pod(&format!("e{n}:Failed,age={}", n * 7 % 11)))
             .chain((0..running).map(|n| pod(&format!("r{n}:on=up"))))
             .collect();
-        let gone = BTreeSet::new();
-        let planned = plan(&View { pods: &pods, threshold, node: &node, gone: &gone });
+        let plan = planned(pods, threshold, "");
+        let deleted: Vec<_> = plan.writes().iter().map(|write| write.key.name.clone()).collect();
         let kept = usize::try_from(threshold).ok().filter(|t| *t > 0).unwrap_or(usize::MAX);
-        prop_assert_eq!(planned.len(), ended.saturating_sub(kept));
-        let names: BTreeSet<_> = planned.iter().map(|(pod, _)| pod.metadata.name.clone()).collect();
-        prop_assert_eq!(names.len(), planned.len());
-        prop_assert!(planned.iter().all(|(pod, _)| pod.metadata.name.starts_with('e')));
+        prop_assert_eq!(deleted.len(), ended.saturating_sub(kept));
+        prop_assert_eq!(deleted.iter().collect::<BTreeSet<_>>().len(), deleted.len());
+        prop_assert!(deleted.iter().all(|name| name.starts_with('e')));
     }
 }
