@@ -1,10 +1,11 @@
-//! Lets go of pod groups that are being deleted once no pod of theirs is at work.
+//! Keeps a PodGroup that is being deleted until none of its pods is active.
 //!
 //! - **Promise**: a PodGroup that is being deleted loses the finalizer `scheduling.k8s.io/podgroup-protection` as soon as
-//!   no pod that names it is still to run or running. (The finalizer is set by the API server when the group is made.)
-//! - **Watches** PodGroups, of which it needs no more than the metadata, and Pods. **Writes** that finalizer.
+//!   every pod that names it has finished. (The API server sets the finalizer when the group is created.)
+//! - **Watches** the metadata of PodGroups, and Pods. **Writes** that finalizer.
 //! - Upstream: `pkg/controller/scheduling/podgroupprotection`.
 
+pub mod plan;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -25,8 +26,8 @@ pub const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 const POD_GROUPS: ResourceType =
     ResourceType::new("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", true);
 
-/// Pods that are not over, by the namespace and name of their group.
-const AT_WORK: Index<Pod> = Index::new("pod group", |pod, emit| {
+/// Pods that have not finished, by the namespace and name of their group.
+const ACTIVE: Index<Pod> = Index::new("pod group", |pod, emit| {
     if let Some(group) = triggers::group_of(pod).filter(|_| !pod.is_finished()) {
         emit(&group.to_string());
     }
@@ -35,7 +36,7 @@ const AT_WORK: Index<Pod> = Index::new("pod group", |pod, emit| {
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("podgroupprotection");
     let (groups, pods) = (cx.informers.dynamic(&POD_GROUPS), cx.informer::<Pod>());
-    pods.index(&AT_WORK);
+    pods.index(&ACTIVE);
     tasks.feed(&groups, &queue, triggers::group_changed);
     tasks.feed(&pods, &queue, triggers::pod_changed);
     tasks.workers(&queue, 1, Arc::new(sync::Controller { cx, groups, pods }));

@@ -1,4 +1,4 @@
-//! The shell: look up, count, let go.
+//! The shell: look up, plan, execute. The group is read live before it is written, as the cache holds only its metadata.
 
 use std::sync::Arc;
 
@@ -6,10 +6,9 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, PartialObject};
 use flyball_cache::Informer;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
-use serde_json::Value;
 
-use super::triggers::waits;
-use super::{AT_WORK, FINALIZER, POD_GROUPS};
+use super::plan::{View, is_releasable, plan};
+use super::{ACTIVE, POD_GROUPS};
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -19,29 +18,13 @@ pub(super) struct Controller {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let is_waiting = self.groups.store().get(key).is_some_and(|group| waits(&group));
-        if !is_waiting || self.pods.store().count_by(&AT_WORK, &key.to_string()) > 0 {
-            return Ok(Next::Settled);
-        }
-        let doing = || format!("letting go of pod group {key}");
-        let whole = self.cx.whole_dynamic(&POD_GROUPS, key).await;
-        let Some(body) = whole.map_err(|error| SyncError::api(doing())(error))?.and_then(released) else {
-            return Ok(Next::Settled);
+        let Some(group) = self.groups.store().get(key) else { return Ok(Next::Settled) };
+        let active = self.pods.store().by(&ACTIVE, &key.to_string());
+        let whole = match is_releasable(&group, &active) {
+            true => self.cx.whole_dynamic(&POD_GROUPS, key).await,
+            false => Ok(None),
         };
-        let why = "no pod of the group is at work any more";
-        let (writer, kind) = (self.cx.writer(key), POD_GROUPS);
-        match writer.update_dynamic::<PartialObject>(&kind, key, None, &body, why).await {
-            Err(error) if error.is_not_found() => Ok(Next::Settled),
-            written => written.map(|_| Next::Settled).map_err(|error| SyncError::api(doing())(error)),
-        }
+        let whole = whole.map_err(SyncError::api(format!("reading PodGroup {key}")))?;
+        self.cx.executor(key).execute(plan(View { group: &group, active: &active, whole })).await
     }
-}
-
-/// The group without our finalizer; none if it has none, or is not being deleted.
-pub(super) fn released(mut group: Value) -> Option<Value> {
-    group.pointer("/metadata/deletionTimestamp")?;
-    let finalizers = group.pointer_mut("/metadata/finalizers")?.as_array_mut()?;
-    let before = finalizers.len();
-    finalizers.retain(|finalizer| finalizer != FINALIZER);
-    (finalizers.len() < before).then_some(group)
 }
