@@ -1,11 +1,11 @@
-//! Forgets what API servers that are gone said about the version in which they store a resource.
+//! Removes the entries of API servers that are gone from StorageVersions.
 //!
-//! - **Promise**: a StorageVersion has entries of living API servers only: those that have a lease in `kube-system` with
-//!   the label `apiserver.kubernetes.io/identity=kube-apiserver`. One without entries is deleted.
-//! - **Watches** StorageVersions and those leases. **Writes** the status of StorageVersions, and deletes them; whether a
-//!   server is gone, the API server confirms.
+//! - **Promise**: a StorageVersion has entries of running API servers only: those that have a lease in `kube-system` with
+//!   the label `apiserver.kubernetes.io/identity=kube-apiserver`. A StorageVersion without entries is deleted.
+//! - **Watches** StorageVersions and those leases. **Writes** the status of StorageVersions, and deletes them. Whether an
+//!   API server is gone is confirmed by a live read of its lease.
 //! - Upstream: `pkg/controller/storageversiongc`. What differs: a lease that cannot be read for another reason than that it
-//!   is missing does not count as missing.
+//!   is missing does not count as missing, and only the version of a StorageVersion that was read is deleted.
 
 pub mod plan;
 mod sync;

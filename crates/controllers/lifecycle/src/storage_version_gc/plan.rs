@@ -1,47 +1,68 @@
-//! A StorageVersion without what some servers said. Pure; on the object as served, so that nothing of it is lost.
+//! What is left of a StorageVersion when API servers are gone. Pure; on the objects as served, so that no field of them
+//! is lost.
 
-use flyball_api::Timestamp;
+use std::collections::BTreeSet;
+
 use flyball_api::time::format_seconds;
+use flyball_api::{Key, StorageVersion, Timestamp};
+use flyball_client::DeleteOptions;
+use flyball_runtime::{Effect, Plan, Write};
 use serde_json::{Value, json};
 
 const CONDITION: &str = "AllEncodingVersionsEqual";
 
-/// What is left of a StorageVersion.
-#[derive(Debug, PartialEq)]
-pub enum Left {
-    Everything,
-    Some(Value),
-    Nothing,
+/// Everything the decision may look at.
+pub struct View<'a> {
+    /// StorageVersions as the server has them.
+    pub versions: &'a [Value],
+    /// The API servers that are gone.
+    pub gone: &'a BTreeSet<String>,
+    pub now: Timestamp,
 }
 
-/// The servers that have said something.
-pub fn servers(version: &Value) -> Vec<String> {
-    let entries = version.pointer("/status/storageVersions").and_then(Value::as_array);
-    entries.into_iter().flatten().map(|entry| server(entry).to_owned()).collect()
+/// Removes the entries of API servers that are gone, and StorageVersions without entries.
+pub fn plan(view: &View<'_>) -> Plan {
+    Plan::of([Effect::each(view.versions.iter().filter_map(|version| cleanup(version, view)))])
 }
 
-/// What is left without those that are gone.
-pub fn without(mut version: Value, is_gone: impl Fn(&str) -> bool, now: Timestamp) -> Left {
-    let entries = version.pointer_mut("/status/storageVersions").and_then(Value::as_array_mut);
-    let Some(entries) = entries else { return Left::Everything };
-    let before = entries.len();
-    entries.retain(|entry| !is_gone(server(entry)));
-    match entries.len() {
-        left if left == before => Left::Everything,
-        0 => Left::Nothing,
-        _ => {
-            agree(&mut version, now);
-            Left::Some(version)
-        }
+fn cleanup(version: &Value, view: &View<'_>) -> Option<Write> {
+    let key = Key::cluster(version["metadata"]["name"].as_str().unwrap_or_default());
+    let entries = entries(version);
+    let left: Vec<&Value> = entries.iter().filter(|entry| !view.gone.contains(server(entry))).collect();
+    if left.len() == entries.len() {
+        return None;
     }
+    if left.is_empty() {
+        // Upstream deletes any version of the object. If another API server has added its entry since, it would add it
+        // again only after ten minutes.
+        let as_read =
+            version["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        let options = DeleteOptions { resource_version: as_read, ..DeleteOptions::default() };
+        let delete = Write::delete_with::<StorageVersion>(key, options);
+        return Some(delete.why("every API server that it has an entry of is gone"));
+    }
+    let mut updated = version.clone();
+    updated["status"]["storageVersions"] = json!(left);
+    set_common_version(&mut updated, view.now);
+    let update = Write::status_of::<StorageVersion>(key, updated);
+    Some(update.why("an API server that it has an entry of is gone"))
+}
+
+/// The API servers that a StorageVersion has entries of.
+pub fn servers(version: &Value) -> Vec<String> {
+    entries(version).iter().map(|entry| server(entry).to_owned()).collect()
+}
+
+fn entries(version: &Value) -> &[Value] {
+    version.pointer("/status/storageVersions").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn server(entry: &Value) -> &str {
     entry["apiServerID"].as_str().unwrap_or_default()
 }
 
-/// The version that all servers encode in, if they agree, and the condition that says whether they do.
-fn agree(version: &mut Value, now: Timestamp) {
+/// Sets the encoding version that all API servers have in common, if there is one, and the condition about it.
+fn set_common_version(version: &mut Value, now: Timestamp) {
     let generation = version.pointer("/metadata/generation").cloned();
     let status = &mut version["status"];
     let mut encodings =
@@ -49,7 +70,7 @@ fn agree(version: &mut Value, now: Timestamp) {
     let first = encodings.next().cloned().unwrap_or_default();
     let common = encodings.all(|other| *other == first).then_some(first);
     let earlier = status.get("commonEncodingVersion").filter(|earlier| !earlier.is_null()).cloned();
-    let has_moved = earlier.is_some() && common.is_some() && earlier != common;
+    let has_changed = earlier.is_some() && common.is_some() && earlier != common;
     let (is, reason, message) = match common {
         Some(_) => ("True", "CommonEncodingVersionSet", "Common encoding version set"),
         None => ("False", "CommonEncodingVersionUnset", "Common encoding version unset"),
@@ -72,7 +93,7 @@ fn agree(version: &mut Value, now: Timestamp) {
     match conditions.iter_mut().find(|known| known["type"] == CONDITION) {
         None => conditions.push(condition),
         Some(known) => {
-            if known["status"] == condition["status"] && !has_moved {
+            if known["status"] == condition["status"] && !has_changed {
                 condition["lastTransitionTime"] = known["lastTransitionTime"].clone();
             }
             *known = condition;

@@ -1,4 +1,5 @@
-//! The shell: suspect by the cache, confirm with the server, write.
+//! The shell: check the cache, confirm with the server, plan, execute. Live reads decide: whether an API server is gone,
+//! and what the entries are, the caches may show too late.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,14 +7,14 @@ use std::sync::Arc;
 
 use flyball_api::{Key, Lease, Resource, StorageVersion};
 use flyball_cache::Informer;
-use flyball_client::{DeleteOptions, ListParams};
+use flyball_client::ListParams;
 use flyball_runtime::{Context, Next, Reconcile, SyncError, WorkKey};
 use serde_json::Value;
 
-use super::plan::{Left, servers, without};
+use super::plan::{View, plan, servers};
 use super::{IDENTITY, NAMESPACE, SERVER};
 
-/// The lease of a server that is gone.
+/// The lease of an API server, which is gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct GoneServer(pub(super) Key);
 
@@ -35,25 +36,21 @@ pub(super) struct Controller {
     pub(super) versions: Arc<Informer<StorageVersion>>,
 }
 
-/// A server is gone: nothing that it said counts any more.
+/// An API server is gone: its entries in all StorageVersions are removed.
 impl Reconcile<GoneServer> for Controller {
-    async fn sync(&self, gone: &GoneServer) -> Result<Next, SyncError> {
-        let name = gone.0.name.as_str();
-        if self.is_living(name).await? {
+    async fn sync(&self, GoneServer(lease): &GoneServer) -> Result<Next, SyncError> {
+        let gone = self.gone(vec![lease.name.to_string()]).await?;
+        if gone.is_empty() {
             return Ok(Next::Settled);
         }
         let all = self.cx.client.list_as::<Value>(&StorageVersion::TYPE, None, &ListParams::default()).await;
-        let mut failure = None;
-        for version in all.map_err(SyncError::api("listing storage versions"))?.items {
-            if let Err(error) = self.clean(version, |server| server == name).await {
-                failure = Some(error);
-            }
-        }
-        failure.map_or(Ok(Next::Settled), Err)
+        let versions = all.map_err(SyncError::api("listing storage versions"))?.items;
+        let plan = plan(&View { versions: &versions, gone: &gone, now: self.cx.clock.now() });
+        self.cx.executor(lease).unawaited().execute(plan).await
     }
 }
 
-/// A StorageVersion came or changed: does it speak of servers that are not there?
+/// A StorageVersion was created or has changed: entries of API servers that do not exist are removed.
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(known) = self.versions.store().get(key) else { return Ok(Next::Settled) };
@@ -65,48 +62,29 @@ impl Reconcile for Controller {
             Err(error) if error.is_not_found() => return Ok(Next::Settled),
             read => read.map_err(SyncError::api(format!("reading storage version {key}")))?,
         };
-        let mut gone = BTreeSet::new();
-        for server in servers(&live) {
-            if !self.is_living(&server).await? {
-                gone.insert(server);
-            }
-        }
-        self.clean(live, |server| gone.contains(server)).await?;
-        Ok(Next::Settled)
+        let gone = self.gone(servers(&live)).await?;
+        let plan = plan(&View { versions: &[live], gone: &gone, now: self.cx.clock.now() });
+        self.cx.executor(key).execute(plan).await
     }
 }
 
 impl Controller {
-    async fn is_living(&self, server: &str) -> Result<bool, SyncError> {
+    /// Those of the API servers that have no lease.
+    async fn gone(&self, servers: Vec<String>) -> Result<BTreeSet<String>, SyncError> {
+        let mut gone = BTreeSet::new();
+        for server in servers {
+            if !self.has_lease(&server).await? {
+                gone.insert(server);
+            }
+        }
+        Ok(gone)
+    }
+
+    async fn has_lease(&self, server: &str) -> Result<bool, SyncError> {
         match self.cx.client.get::<Lease>(&Key::new(NAMESPACE, server)).await {
             Ok(lease) => Ok(lease.metadata.labels.get(IDENTITY) == Some(SERVER)),
             Err(error) if error.is_not_found() || server.is_empty() => Ok(false),
             Err(error) => Err(SyncError::api(format!("reading the lease of API server {server}"))(error)),
-        }
-    }
-
-    async fn clean(&self, version: Value, is_gone: impl Fn(&str) -> bool) -> Result<(), SyncError> {
-        let key = Key::cluster(version["metadata"]["name"].as_str().unwrap_or_default());
-        // Not if another server has spoken of it since, which upstream does not rule out: that one would say it again
-        // only after ten minutes.
-        let as_read =
-            version["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
-        let writer = self.cx.writer(&key);
-        let written = match without(version, is_gone, self.cx.clock.now()) {
-            Left::Everything => return Ok(()),
-            Left::Some(body) => {
-                let why = "a server that spoke of it is gone";
-                writer.update_status::<StorageVersion>(&key, &body, why).await.map(drop)
-            }
-            Left::Nothing => {
-                let why = "every server that spoke of it is gone";
-                let options = DeleteOptions { resource_version: as_read, ..DeleteOptions::default() };
-                writer.delete::<StorageVersion>(&key, options, why).await
-            }
-        };
-        match written {
-            Err(error) if error.is_not_found() => Ok(()),
-            written => written.map_err(SyncError::api(format!("cleaning storage version {key}"))),
         }
     }
 }

@@ -1,9 +1,12 @@
-//! What is left when servers go.
+//! What is left of StorageVersions when API servers are gone.
 
-use flyball_api::Timestamp;
+use std::collections::BTreeSet;
+
+use flyball_api::ResourceVersion;
+use flyball_runtime::plan::Operation;
 use serde_json::{Value, json};
 
-use super::plan::{Left, without};
+use super::plan::{View, plan, servers};
 
 const NOW: &str = "2026-03-10T12:00:00Z";
 const THEN: &str = "2026-01-01T00:00:00Z";
@@ -22,30 +25,36 @@ fn version(entries: &str, common: Option<&str>, agreed: &str) -> Value {
     if let Some(common) = common {
         status["commonEncodingVersion"] = json!(common);
     }
-    json!({"metadata": {"name": "apps.deployments", "generation": 3}, "spec": {}, "status": status})
+    json!({"metadata": {"name": "apps.deployments", "generation": 3, "resourceVersion": "7"}, "spec": {}, "status": status})
 }
 
 #[test]
-fn what_gone_servers_said_is_forgotten() {
+fn entries_of_api_servers_that_are_gone_are_removed() {
     #[rustfmt::skip]
     let table = [
         // case                    before                                       gone   left            common      agreed    since
-        ("nobody is gone",         version("a=v1 b=v1", Some("v1"), "True"),    "x",   "everything",   "",         "",       ""),
+        ("no server is gone",      version("a=v1 b=v1", Some("v1"), "True"),    "x",   "everything",   "",         "",       ""),
         ("one of two",             version("a=v1 b=v1", Some("v1"), "True"),    "a",   "b",            "v1",       "True",   THEN),
         ("now they agree",         version("a=v1 b=v2", None, "False"),         "a",   "b",            "v2",       "True",   NOW),
         ("they still do not",      version("a=v1 b=v2 c=v3", None, "False"),    "a",   "b c",          "",         "False",  THEN),
         ("on another version",     version("a=v1 b=v2", Some("v1"), "True"),    "a",   "b",            "v2",       "True",   NOW),
         ("the last one",           version("a=v1", Some("v1"), "True"),         "a",   "nothing",      "",         "",       ""),
-        ("nobody ever said a word", version("", None, "False"),                 "a",   "everything",   "",         "",       ""),
+        ("without entries",        version("", None, "False"),                  "a",   "everything",   "",         "",       ""),
     ];
-    let now: Timestamp = NOW.parse().unwrap();
     for (case, before, gone, left, common, agreed, since) in table {
-        match without(before, |server| server == gone, now) {
-            Left::Everything => assert_eq!(left, "everything", "{case}"),
-            Left::Nothing => assert_eq!(left, "nothing", "{case}"),
-            Left::Some(version) => {
+        let gone = BTreeSet::from([gone.to_owned()]);
+        let plan = plan(&View { versions: &[before], gone: &gone, now: NOW.parse().unwrap() });
+        let want = match left {
+            "everything" => "each".to_owned(),
+            "nothing" => "each\n  delete StorageVersion apps.deployments: every API server that it has an entry of is gone".to_owned(),
+            _ => "each\n  update StorageVersion/status apps.deployments: an API server that it has an entry of is gone".to_owned(),
+        };
+        assert_eq!(plan.to_string(), want, "{case}");
+        match plan.writes().first().map(|write| &write.operation) {
+            Some(Operation::Update(body)) => {
+                let version = body.value();
                 let status = &version["status"];
-                assert_eq!(super::plan::servers(&version).join(" "), left, "{case}");
+                assert_eq!(servers(&version).join(" "), left, "{case}");
                 assert_eq!(status["commonEncodingVersion"].as_str().unwrap_or_default(), common, "{case}");
                 let condition = &status["conditions"][0];
                 assert_eq!(condition["status"], agreed, "{case}");
@@ -54,9 +63,17 @@ fn what_gone_servers_said_is_forgotten() {
                 assert_eq!(
                     status["storageVersions"][0]["decodableVersions"].as_array().unwrap().len(),
                     1,
-                    "{case}: nothing is lost"
+                    "{case}: no field is lost"
                 );
             }
+            Some(Operation::Delete(options)) => {
+                assert_eq!(
+                    options.resource_version,
+                    Some(ResourceVersion(7)),
+                    "{case}: the version that was read"
+                );
+            }
+            _ => assert_eq!(left, "everything", "{case}"),
         }
     }
 }
