@@ -1,21 +1,20 @@
-//! Writes every object of a resource anew, so that all are stored in the version that the API server writes today.
+//! Rewrites every object of a resource, so that all are stored in the version in which the API server stores new ones.
 //!
 //! - **Promise**: of the migrations of a resource one runs at a time, oldest first. Every object that was last written
-//!   before it began is written once more, unchanged; then it has succeeded. If the resource is a custom one, its
-//!   definition says that it is being migrated, and afterwards which version alone is stored.
-//! - **Watches** StorageVersionMigrations and, while it runs, the metadata of the resource. **Writes** their status, the
-//!   condition `StorageMigrating` and the stored versions of CustomResourceDefinitions, and empty patches of the objects.
+//!   before it started is written again, unchanged; then it has succeeded. If the resource is a custom one, the status of
+//!   its definition shows the migration, and afterwards lists only the version that is stored.
+//! - **Watches** StorageVersionMigrations and, while one runs, the metadata of the resource. **Writes** their status, the
+//!   condition `StorageMigrating` and the stored versions of CustomResourceDefinitions, and empty applies of the objects.
 //! - Upstream: `pkg/controller/storageversionmigrator`. What differs: it needs no garbage collector beside it, and after a
 //!   migration that failed a definition's stored versions stay as they are.
 //!
-//! In reading order: `runner` says which migration runs, `checkpoint` up to which version objects are old, `migrate`
-//! writes them anew. Each writes one thing, and the change of the status hands over to the next.
+//! Three shells share the work, as upstream's three controllers do: `Runner` starts and stops migrations, `Checkpoints`
+//! finds the version up to which objects are old, `Migrator` rewrites them. Each writes the status, which triggers the next.
 
-mod checkpoint;
-mod crd;
-mod migrate;
+pub mod definition;
 pub mod plan;
-mod runner;
+pub mod status;
+mod sync;
 #[cfg(test)]
 mod tests;
 
@@ -26,16 +25,18 @@ use flyball_cache::{Change, Index};
 use flyball_common::served::Served;
 use flyball_runtime::{Context, StartError, Tasks};
 
+use sync::{Checkpoints, Migrator, Runner};
+
 /// The name under which the controller runs.
 pub const NAME: &str = "storage-version-migrator-controller";
 
 const WORKERS: usize = 5;
 
-/// Migrations by what they migrate.
+/// Migrations by the resource that they migrate.
 const BY_RESOURCE: Index<StorageVersionMigration> =
     Index::new("resource", |migration, emit| emit(&resource_of(migration).to_string()));
 
-/// What is migrated, as a key: the group and the name of the resource.
+/// The resource of a migration, as a key: its group and its plural name.
 fn resource_of(migration: &StorageVersionMigration) -> Key {
     let resource = &migration.spec.resource;
     Key::new(resource.group.as_str(), resource.resource.as_str())
@@ -55,10 +56,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.feed(&migrations, &checked, present);
     tasks.feed(&migrations, &migrated, present);
     let served = Arc::new(Served::new(cx.client.clone()));
-    tasks.workers(&running, 1, Arc::new(runner::Runner { cx: cx.clone(), migrations: migrations.clone() }));
-    let checkpoints =
-        checkpoint::Checkpoints { cx: cx.clone(), migrations: migrations.clone(), served: served.clone() };
+    tasks.workers(&running, 1, Arc::new(Runner { cx: cx.clone(), migrations: migrations.clone() }));
+    let checkpoints = Checkpoints { cx: cx.clone(), migrations: migrations.clone(), served: served.clone() };
     tasks.workers(&checked, 1, Arc::new(checkpoints));
-    tasks.workers(&migrated, WORKERS, Arc::new(migrate::Migrator { cx, migrations, served }));
+    tasks.workers(&migrated, WORKERS, Arc::new(Migrator { cx, migrations, served }));
     Ok(())
 }

@@ -1,155 +1,174 @@
-//! Which migration runs, and what migrations and definitions say of it. Pure.
+//! Which migration runs, up to which version its objects are rewritten, and how it ends. Pure: a plan for each of the
+//! three shells.
 
 use std::sync::Arc;
 
-use flyball_api::condition::{self, Condition, FALSE, TRUE};
-use flyball_api::time::format_seconds;
-use flyball_api::{Object, StorageVersionMigration, Timestamp};
+use flyball_api::time::SignedDuration;
+use flyball_api::{Object, PartialObject, ResourceType, ResourceVersion, StorageVersionMigration, Timestamp};
+use flyball_client::{DiscoveredResource, Error, Patch};
+use flyball_runtime::plan::Operation;
+use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write};
 use serde_json::{Value, json};
 
-/// The condition of the one that runs.
-pub const RUNNING: &str = "Running";
-const SUCCEEDED: &str = "Succeeded";
-const FAILED: &str = "Failed";
-const MIGRATING: &str = "StorageMigrating";
+use super::definition;
+use super::status::{begun, ended, failed, has_succeeded, is_over, is_running, succeeded};
 
-/// Whether it is its turn.
-pub fn is_running(migration: &StorageVersionMigration) -> bool {
-    condition::is_true(&migration.status.conditions, RUNNING)
-}
+const NEEDED: [&str; 3] = ["update", "patch", "list"];
+/// For how long after the creation of a migration its resource may still come to be served.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
-pub fn has_succeeded(migration: &StorageVersionMigration) -> bool {
-    condition::is_true(&migration.status.conditions, SUCCEEDED)
-}
-
-/// Whether it has come to an end.
-pub fn is_over(migration: &StorageVersionMigration) -> bool {
-    has_succeeded(migration) || condition::is_true(&migration.status.conditions, FAILED)
-}
-
-/// What to do about the migrations of one resource.
-#[derive(Debug, Default, PartialEq)]
+/// A migration that is to start or to stop running.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Turn<'a> {
-    /// Those that are over and still said to run.
-    pub over: Vec<&'a StorageVersionMigration>,
-    /// The one whose turn it is.
-    pub next: Option<&'a StorageVersionMigration>,
+    pub migration: &'a StorageVersionMigration,
+    /// Whether it stops, because it has succeeded or failed.
+    pub is_over: bool,
 }
 
-/// Whose turn it is among the migrations of a resource: the oldest, if none runs.
-pub fn turn(migrations: &[Arc<StorageVersionMigration>]) -> Turn<'_> {
-    let over = migrations.iter().filter(|m| is_running(m) && is_over(m)).map(Arc::as_ref).collect();
-    let is_taken = migrations.iter().any(|m| is_running(m) && !is_over(m));
-    let waiting = migrations.iter().filter(|m| !is_running(m) && !is_over(m) && !is_taken);
-    let age = |m: &StorageVersionMigration| (m.meta().creation_timestamp, m.meta().name.clone());
-    let next = waiting.map(Arc::as_ref).min_by_key(|m| age(m));
-    Turn { over, next }
-}
-
-pub fn begun(migration: &StorageVersionMigration, now: Timestamp) -> StorageVersionMigration {
-    with(migration, RUNNING, "MigrationRunning", "The migration is running", now)
-}
-
-/// It is over, and does not run any more.
-pub fn ended(migration: &StorageVersionMigration, now: Timestamp) -> StorageVersionMigration {
-    let mut ended = migration.clone();
-    let stopped = Condition {
-        type_: RUNNING.into(),
-        status: FALSE.into(),
-        reason: "MigrationCompleted".into(),
-        message: "Migration completed".into(),
-        observed_generation: migration.metadata.generation,
-        last_transition_time: Some(now),
-        ..Condition::default()
-    };
-    condition::set(&mut ended.status.conditions, stopped);
-    ended
-}
-
-/// Every object has been written anew.
-pub fn succeeded(migration: &StorageVersionMigration, now: Timestamp) -> StorageVersionMigration {
-    with(migration, SUCCEEDED, "StorageVersionMigrationSucceeded", "", now)
-}
-
-/// It cannot be done, as the text says.
-pub fn failed(migration: &StorageVersionMigration, why: &str, now: Timestamp) -> StorageVersionMigration {
-    with(migration, FAILED, "StorageVersionMigrationFailed", why, now)
-}
-
-/// A condition is set once, and then stays.
-fn with(
-    migration: &StorageVersionMigration,
-    kind: &str,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) -> StorageVersionMigration {
-    let mut changed = migration.clone();
-    if condition::find(&changed.status.conditions, kind).is_none_or(|c| !c.is_true() && !c.is_false()) {
-        changed.status.conditions.push(Condition {
-            type_: kind.into(),
-            status: TRUE.into(),
-            reason: reason.into(),
-            message: message.into(),
-            last_transition_time: Some(now),
-            ..Condition::default()
-        });
+/// The next turn among the migrations of one resource. Those that are over stop first; then the oldest starts, if none
+/// runs.
+pub fn turn(migrations: &[Arc<StorageVersionMigration>]) -> Option<Turn<'_>> {
+    let age = |m: &&Arc<StorageVersionMigration>| (m.meta().creation_timestamp, m.meta().name.clone());
+    if let Some(migration) = migrations.iter().filter(|m| is_running(m) && is_over(m)).min_by_key(age) {
+        return Some(Turn { migration, is_over: true });
     }
-    changed
+    if migrations.iter().any(|m| is_running(m)) {
+        return None;
+    }
+    let migration = migrations.iter().filter(|m| !is_over(m)).min_by_key(age)?;
+    Some(Turn { migration, is_over: false })
 }
 
-/// What the definition of a custom resource says while it is migrated.
-pub fn definition_begun(definition: &Value, migration: &str, now: Timestamp) -> Value {
-    let message = format!("Migration {migration} is running");
-    applied(
-        definition,
-        json!({"conditions": [condition(definition, TRUE, "MigrationRunning", &message, now)]}),
-    )
+/// Starts or stops a migration. If it is one of custom resources, their `definition` is updated first.
+pub fn plan_turn(turn: Turn<'_>, definition: Option<&Value>, now: Timestamp) -> Plan {
+    let Turn { migration, is_over } = turn;
+    let (status, why, why_definition) = match is_over {
+        true => (ended(migration, now), "it is over", "the migration of its objects is over"),
+        false => (begun(migration, now), "it is the oldest", "the migration of its objects starts"),
+    };
+    let of_definition = |found: &Value| match is_over {
+        true => definition::ended(found, has_succeeded(migration), now),
+        false => definition::begun(found, &migration.metadata.name, now),
+    };
+    let define = definition.map(|found| definition::apply(found, of_definition(found), why_definition));
+    Plan::of(define.into_iter().chain([write(&status, why)]))
 }
 
-/// What it says afterwards: if nothing changed it meanwhile, only the version of today is stored any more.
-pub fn definition_ended(definition: &Value, is_success: bool, now: Timestamp) -> Value {
-    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-    let said = conditions.into_iter().flatten().find(|condition| condition["type"] == MIGRATING);
-    let is_unchanged = said.is_some_and(|said| {
-        let seen = said["observedGeneration"].as_i64().unwrap_or(0);
-        seen == definition["metadata"]["generation"].as_i64().unwrap_or(0)
-    });
-    let (reason, message) = match (is_success, is_unchanged) {
-        (true, true) => {
-            ("MigrationSucceeded", "The migration has succeeded and the stored versions have been updated")
+/// Whether the version up to which objects are rewritten is still to be found.
+pub fn needs_checkpoint(migration: &StorageVersionMigration) -> bool {
+    is_running(migration) && !is_over(migration) && migration.status.resource_version.is_empty()
+}
+
+pub fn can_migrate(found: &DiscoveredResource) -> bool {
+    NEEDED.iter().all(|verb| found.has_verb(verb))
+}
+
+/// Everything that decides about the checkpoint of a migration.
+pub struct Checkpoint<'a> {
+    pub migration: &'a StorageVersionMigration,
+    /// The resource, if the server serves it.
+    pub found: Option<&'a DiscoveredResource>,
+    /// The present version of the resource, if it can be migrated.
+    pub version: Option<ResourceVersion>,
+    pub now: Timestamp,
+}
+
+/// Sets the checkpoint: the version of the resource at the start of its migration.
+pub fn plan_checkpoint(view: &Checkpoint<'_>) -> Plan {
+    let Checkpoint { migration, found, version, now } = view;
+    let fail = |message: &str| Plan::of([write(&failed(migration, message, *now), message)]);
+    match (found, version) {
+        _ if !needs_checkpoint(migration) => Plan::default(),
+        (None, _) => {
+            not_served_yet(migration, *now).unwrap_or_else(|| fail("resource does not exist in discovery"))
         }
-        (true, false) => (
-            "MigrationSucceeded",
-            "The migration has succeeded but the stored versions have not been updated due to a generation mismatch",
-        ),
-        (false, _) => ("MigrationFailed", "The migration has failed"),
-    };
-    let mut status = json!({"conditions": [condition(definition, FALSE, reason, message, now)]});
-    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-    let stored = versions.into_iter().flatten().find(|version| version["storage"] == true);
-    // Upstream: migrationrunner.go, finishCRDMigration: also after a failure, so that objects in old versions could be lost
-    // with the version that nothing says they are stored in.
-    if let Some(stored) = stored.filter(|_| is_success && is_unchanged) {
-        status["storedVersions"] = json!([stored["name"]]);
+        (Some(found), Some(version)) if can_migrate(found) => {
+            let mut checked = StorageVersionMigration::clone(migration);
+            checked.status.resource_version = version.to_string().into();
+            Plan::of([write(&checked, "objects up to this version are to be rewritten")])
+        }
+        (Some(found), _) => {
+            let named = format!("{}, Resource={}", found.resource.api_version(), found.resource.plural);
+            fail(&format!("resource {named:?} does not support discovery operations: [{}]", NEEDED.join(" ")))
+        }
     }
-    applied(definition, status)
 }
 
-fn condition(definition: &Value, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
-    json!({
-        "type": MIGRATING, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": format_seconds(now),
-        "observedGeneration": definition["metadata"]["generation"],
+/// Whether the objects of a migration are to be rewritten.
+pub fn needs_rewrite(migration: &StorageVersionMigration) -> bool {
+    !is_over(migration) && !migration.status.resource_version.is_empty()
+}
+
+/// What is done instead of rewriting objects, if the checkpoint cannot be read or the resource is not served.
+pub fn plan_impossible(
+    migration: &StorageVersionMigration,
+    checkpoint: Option<ResourceVersion>,
+    now: Timestamp,
+) -> Plan {
+    let fail = |problem: &str| Plan::of([failure(migration, problem, now)]);
+    match checkpoint {
+        None => fail(&format!("{:?} is no resource version", migration.status.resource_version)),
+        Some(_) => {
+            not_served_yet(migration, now).unwrap_or_else(|| fail("unable to obtain GVR from discovery"))
+        }
+    }
+}
+
+/// The objects that may be stored in an old version, in order.
+pub fn old(mut objects: Vec<Arc<PartialObject>>, checkpoint: ResourceVersion) -> Vec<Arc<PartialObject>> {
+    objects.retain(|object| object.meta().resource_version <= checkpoint);
+    objects.sort_unstable_by_key(|object| object.key());
+    objects
+}
+
+/// Rewrites objects by patches that change nothing.
+pub fn plan_rewrite(resource: &ResourceType, objects: &[Arc<PartialObject>]) -> Plan {
+    Plan::of(objects.iter().map(|object| rewrite(resource, object)))
+}
+
+fn rewrite(resource: &ResourceType, object: &PartialObject) -> Write {
+    let meta = object.meta();
+    // Without the uid, an object that was deleted would be created by an apply; without the version, one that was
+    // recreated would be an invalid change of the uid. With both, it is a conflict.
+    let unchanged = json!({
+        "apiVersion": resource.api_version(), "kind": resource.kind,
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version.to_string()},
+    });
+    let patch = Patch::Apply { manager: super::NAME.into(), force: false, object: unchanged };
+    Write::of(resource.clone(), object.key(), Operation::Patch(patch))
+        .why("it may be stored in an old version")
+        // Changed, deleted or recreated since: it is not stored in an old version.
+        .accept(Refusals::CONFLICT)
+}
+
+/// The end of a migration of which every object was rewritten.
+pub fn success(migration: &StorageVersionMigration, now: Timestamp) -> Write {
+    write(&succeeded(migration, now), "every object was rewritten")
+}
+
+/// The end of a migration after the server refused a write; `None` if the error may pass.
+pub fn refusal(migration: &StorageVersionMigration, error: &Error, now: Timestamp) -> Option<Write> {
+    let code = error.code();
+    let may_pass = code.is_none() || matches!(code, Some(429 | 500 | 503 | 504)) || error.outcome_unknown();
+    let message = || error.status().map_or_else(|| error.to_string(), |status| status.message.to_string());
+    (!may_pass).then(|| failure(migration, &message(), now))
+}
+
+fn failure(migration: &StorageVersionMigration, problem: &str, now: Timestamp) -> Write {
+    let message = format!("migration encountered unhandled error: {problem}");
+    write(&failed(migration, &message, now), &message)
+}
+
+/// Nothing but to try again, while a migration is so new that its resource may come to be served.
+fn not_served_yet(migration: &StorageVersionMigration, now: Timestamp) -> Option<Plan> {
+    let until = migration.metadata.creation_timestamp?.checked_add(PATIENCE).ok()?;
+    let resource = super::resource_of(migration);
+    let plan = Plan::of([Effect::NotYet(format!("{resource} is not served yet"))]);
+    (now < until).then(|| {
+        plan.waiting_for([Waiting::until(until, "when the migration fails if its resource is not served")])
     })
 }
 
-/// To be applied to the definition as it was read, and to no other.
-fn applied(definition: &Value, status: Value) -> Value {
-    let meta = &definition["metadata"];
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": meta["name"], "resourceVersion": meta["resourceVersion"]},
-        "status": status,
-    })
+fn write(migration: &StorageVersionMigration, why: &str) -> Write {
+    Write::replace(migration).subresource("status").why(why).accept(Refusals::GONE)
 }
