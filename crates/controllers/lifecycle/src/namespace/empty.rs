@@ -1,32 +1,33 @@
-//! Empties one collection of a namespace and reports what is left.
+//! Deletes the objects of one collection of a namespace and counts what is left.
 
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, ObjectMeta, PartialObject, Resource, ResourceType, Timestamp};
-use flyball_client::{DeleteOptions, Error, ListParams, Propagation};
-use flyball_runtime::{Chain, Context};
+use flyball_client::{Error, ListParams};
+use flyball_runtime::{Chain, Context, Executor, Outcome};
 use serde::de::DeserializeOwned;
 
-use super::plan::{Collection, Remains, grace};
+use super::content::{Collection, Remains, grace};
+use super::plan;
 
 const PAGE: u32 = 500;
 /// Between attempts at one collection; each pause is four times the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
-const WHY: &str = "its namespace is being deleted";
 
-/// One namespace that is being deleted.
-pub(super) struct Doomed<'a> {
+/// A namespace whose content is deleted.
+pub(super) struct Emptying<'a> {
     pub(super) cx: &'a Context,
+    pub(super) executor: Executor<'a>,
     pub(super) key: &'a Key,
     pub(super) deleted_at: Timestamp,
 }
 
-impl Doomed<'_> {
-    /// Deletes everything in a collection, and counts what does not vanish at once.
+impl Emptying<'_> {
+    /// Deletes everything in a collection, and counts what is not gone at once.
     ///
-    /// All collections must be found empty in one round. So that one stumble in a hundred requests does not cost
+    /// All collections must be found empty in one round. So that one failure in a hundred requests does not cost
     /// the whole round, it is tried again here.
     pub(super) async fn empty(&self, collection: &Collection) -> Remains {
         let mut pause = FIRST_PAUSE;
@@ -53,7 +54,7 @@ impl Doomed<'_> {
         })
     }
 
-    /// How long the objects may take to end. Only pods take their time.
+    /// How long the objects may take to terminate. Only pods have a grace period.
     async fn grace(&self, collection: &Collection) -> Result<Duration, Error> {
         if !collection.is_pods() {
             return Ok(Duration::ZERO);
@@ -64,30 +65,18 @@ impl Doomed<'_> {
     }
 
     async fn delete_all(&self, collection: &Collection) -> Result<(), Error> {
-        // Nothing in here shall outlive the namespace, whatever the resource's default is.
-        let options = DeleteOptions::default().propagation(Propagation::Background);
-        if collection.can_clear {
-            let writer = self.cx.writer(self.key).unawaited();
-            match writer.delete_collection(&collection.resource, &self.key.name, options, WHY).await {
-                Err(error) if is_not_served(&error) => {}
-                done => return done,
+        if let Some(delete) = plan::delete_collection(collection, &self.key.name) {
+            let outcome = self.executor.perform([delete]).await;
+            if outcome.refusals().next().is_none() {
+                return checked(outcome);
             }
         }
         let mut found = vec![];
-        self.each(collection, |meta| found.push((meta.key(), meta.uid.clone()))).await?;
-        for (key, uid) in found {
-            let options = DeleteOptions::uid(&uid).propagation(Propagation::Background);
-            let writer = self.cx.writer(self.key).unawaited();
-            match writer.delete_dynamic(&collection.resource, &key, options, WHY).await {
-                // Gone, or another one of its name, which the next round will find.
-                Err(error) if is_not_served(&error) || error.is_conflict() => {}
-                done => done?,
-            }
-        }
-        Ok(())
+        self.each(collection, |meta| found.push(plan::delete(&collection.resource, meta))).await?;
+        checked(self.executor.perform(found).await)
     }
 
-    /// Shows the metadata of every object; `false` if they cannot be listed.
+    /// Calls `look` with the metadata of every object; `false` if they cannot be listed.
     async fn each(
         &self,
         collection: &Collection,
@@ -123,18 +112,22 @@ impl Doomed<'_> {
     }
 }
 
+fn checked(outcome: Outcome) -> Result<(), Error> {
+    outcome.failures.into_iter().find_map(|failure| failure.error).map_or(Ok(()), Err)
+}
+
 /// The pages of such a list would never end.
 fn repeated(resource: &ResourceType, token: &str) -> Error {
     let problem = format!("the server gave the continue token {token:?} a second time");
     Error::Decode { what: format!("list {resource}").into(), source: serde::de::Error::custom(problem) }
 }
 
-/// Whether trying again soon may help: the server is in trouble, or the way to it.
+/// Whether trying again soon may help: the server or the connection has a problem.
 fn may_pass(error: &Error) -> bool {
     error.code().is_none_or(|code| code == 429 || code >= 500)
 }
 
-/// Discovery may promise what the server then does not serve.
+/// Discovery may list what the server then does not serve.
 fn is_not_served(error: &Error) -> bool {
     error.is_not_found() || error.is_method_not_supported()
 }

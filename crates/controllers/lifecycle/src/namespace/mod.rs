@@ -1,11 +1,12 @@
-//! Empties namespaces that are being deleted, then lets them go.
+//! Deletes the content of namespaces that are being deleted, then finalizes them.
 //!
-//! - **Promise**: a namespace that is being deleted loses all its objects, its pods before everything else, and
-//!   then the finalizer `kubernetes`; until then its conditions say what is left and what holds it.
-//! - **Watches** Namespaces; what is in them it learns from discovery, live. **Writes**: deletes objects of every
+//! - **Promise**: in a namespace that is being deleted, all objects are deleted, pods before everything else; then its
+//!   finalizer `kubernetes` is removed. Until then its conditions report what is left and which finalizers remain.
+//! - **Watches** Namespaces; their content is discovered and listed live. **Writes**: deletes objects of every
 //!   namespaced resource, and writes the status and `spec.finalizers` of namespaces that are being deleted.
-//! - Upstream: `pkg/controller/namespace`. What differs: several resources are emptied at once.
+//! - Upstream: `pkg/controller/namespace`. What differs: several resources are deleted at once.
 
+pub mod content;
 mod empty;
 pub mod plan;
 pub mod status;
@@ -24,14 +25,14 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs.
 pub const NAME: &str = "namespace-controller";
 
-/// The entry of `spec.finalizers` that is ours.
+/// The entry of `spec.finalizers` that this controller removes.
 pub const FINALIZER: &str = "kubernetes";
 
-/// A namespace that cannot be emptied is tried again at least this often.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// The longest backoff of a namespace whose content cannot be deleted.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
-    let queue = tasks.queue_with("namespace", Backoff { max: LONGEST_WAIT, ..Backoff::default() });
+    let queue = tasks.queue_with("namespace", Backoff { max: LONGEST_BACKOFF, ..Backoff::default() });
     let namespaces = cx.informer::<Namespace>();
     tasks.on(&namespaces, {
         let queue = queue.clone();

@@ -1,102 +1,128 @@
-//! What is in a namespace and has to go, and what is left of it. Pure.
+//! The writes that delete the content of a namespace, report what is left, and finalize it. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flyball_api::pod::{Phase, Pod};
-use flyball_api::{ObjectMeta, Resource, ResourceType, Timestamp};
-use flyball_client::Discovery;
-use smol_str::SmolStr;
+use flyball_api::namespace::NamespaceStatus;
+use flyball_api::{Key, Namespace, Object, ObjectMeta, Resource, ResourceType, Timestamp};
+use flyball_client::{DeleteOptions, Propagation};
+use flyball_runtime::decisions::Subject;
+use flyball_runtime::plan::Operation;
+use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write};
+use serde_json::{Value, json};
 
-/// How long finalizers of others are supposed to take.
-const FINALIZERS_TAKE: Duration = Duration::from_secs(15);
+use super::FINALIZER;
+use super::content::{Collection, Remains};
+use super::status::Findings;
 
-/// A resource that may have objects in a namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collection {
-    pub resource: ResourceType,
-    /// Whether its objects can be listed.
-    pub can_list: bool,
-    /// Whether all its objects can be deleted with one request.
-    pub can_clear: bool,
+const TERMINATING: &str = "Terminating";
+const WHY_CONTENT: &str = "its namespace is being deleted";
+
+/// Sets the phase of a namespace that is being deleted, unless it is set.
+pub fn mark_terminating(namespace: &Namespace) -> Option<Write> {
+    let status = NamespaceStatus { phase: TERMINATING.into(), ..namespace.status.clone() };
+    let is_due = namespace.is_deleting() && !namespace.is_terminating();
+    is_due.then(|| {
+        Write::status(namespace, &status).why("its deletion was requested").accept_only(Refusals::NONE)
+    })
 }
 
-impl Collection {
-    /// Whether it is that of the pods.
-    pub fn is_pods(&self) -> bool {
-        self.resource == Pod::TYPE
-    }
+/// Whether the content of a namespace is to be deleted.
+pub fn is_to_be_emptied(namespace: &Namespace) -> bool {
+    namespace.is_deleting() && !namespace.spec.finalizers.is_empty()
 }
 
-/// All collections that a namespace can have, in the version that the server prefers; the pods come first.
-pub fn collections(discovery: &Discovery) -> Vec<Collection> {
-    let found = discovery.resources.iter();
-    let found =
-        found.filter(|found| found.preferred && found.resource.namespaced && found.has_verb("delete"));
-    let mut all: Vec<Collection> = found
-        .map(|found| Collection {
-            resource: found.resource.clone(),
-            can_list: found.has_verb("list"),
-            can_clear: found.has_verb("deletecollection"),
-        })
-        .collect();
-    all.sort_by_key(|collection| (!collection.is_pods(), collection.resource.clone()));
-    all
+/// Deletes all objects of a collection with one request, if the resource has that verb.
+pub fn delete_collection(collection: &Collection, namespace: &str) -> Option<Write> {
+    collection.can_delete_collection.then(|| {
+        Write::delete_collection(
+            collection.resource.clone(),
+            namespace,
+            in_background(DeleteOptions::default()),
+        )
+        .why(WHY_CONTENT)
+        // Discovery may list what the server then does not serve.
+        .accept(Refusals::GONE | Refusals::METHOD_NOT_SUPPORTED)
+    })
 }
 
-/// What is left of one collection after everything in it was deleted.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Remains {
-    /// How long it may take until that is gone; zero when nobody can say.
-    pub wait: Duration,
-    pub objects: usize,
-    /// How many of them each finalizer holds.
-    pub finalizers: BTreeMap<SmolStr, usize>,
-    pub error: Option<String>,
+/// Deletes one object of a collection.
+pub fn delete(resource: &ResourceType, object: &ObjectMeta) -> Write {
+    let options = in_background(DeleteOptions::uid(&object.uid));
+    Write::of(resource.clone(), object.key(), Operation::Delete(options))
+        .why(WHY_CONTENT)
+        // Another object that has the name by now is found in the next round.
+        .accept(Refusals::GONE | Refusals::METHOD_NOT_SUPPORTED | Refusals::CONFLICT)
 }
 
-impl Remains {
-    /// Nothing is known about what is left, because of this.
-    pub fn unknown(wait: Duration, error: impl ToString) -> Self {
-        Self { wait, error: Some(error.to_string()), ..Self::default() }
-    }
-
-    pub fn add(&mut self, object: &ObjectMeta) {
-        self.objects += 1;
-        for finalizer in &object.finalizers {
-            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
-        }
-    }
-
-    /// What the counted objects mean, when pods may take `grace` to end: to wait, or that something is wrong.
-    pub fn judged(mut self, grace: Duration, namespace: &str, resource: &ResourceType) -> Self {
-        if self.objects == 0 {
-            return Self::default();
-        }
-        self.wait = match grace.is_zero() && !self.finalizers.is_empty() {
-            true => FINALIZERS_TAKE,
-            false => grace,
-        };
-        if self.wait.is_zero() {
-            let ResourceType { group, version, plural, .. } = resource;
-            self.error = Some(format!(
-                "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={plural}"
-            ));
-        }
-        self
-    }
+/// Dependents are deleted, too, whatever the default of the resource is.
+fn in_background(options: DeleteOptions) -> DeleteOptions {
+    options.propagation(Propagation::Background)
 }
 
-/// How long the pods of a namespace may still take to end. Past that time their end is overdue, and zero.
-pub fn grace<'a>(pods: impl Iterator<Item = &'a Pod>, deleted_at: Timestamp, now: Timestamp) -> Duration {
-    let running = pods.filter(|pod| !matches!(pod.status.phase, Phase::Succeeded | Phase::Failed));
-    let seconds = running.filter_map(|pod| pod.spec.termination_grace_period_seconds).max().unwrap_or(0);
-    let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-    let passed = Duration::try_from(now.duration_since(deleted_at)).unwrap_or(Duration::ZERO);
-    if passed >= grace { Duration::ZERO } else { grace }
+/// Everything that decides what follows once all content was deleted.
+pub struct View<'a> {
+    pub namespace: &'a Namespace,
+    pub findings: &'a Findings,
+    /// What is left of each collection that was deleted.
+    pub remains: &'a [(Collection, Remains)],
+    pub now: Timestamp,
 }
 
-/// When to look again at a namespace in which something needs `wait` to go.
-pub fn look_again_after(wait: Duration) -> Duration {
+/// Reports what is left. If something went wrong, that is an error; if something needs time, the namespace is checked
+/// again later; if nothing is left, it is finalized.
+pub fn plan(view: &View<'_>) -> Plan {
+    let View { namespace, findings, remains, now } = view;
+    let conditions = findings.update(&namespace.status.conditions, *now);
+    let report = conditions.map(|conditions| {
+        let status = NamespaceStatus { phase: TERMINATING.into(), conditions };
+        let body = flyball_api::manifest_with_status(*namespace, &status);
+        let report = Write::update_again::<Namespace>(namespace.key(), body).subresource("status");
+        // The conditions only inform: without them the deletion goes on, and the next round writes them again.
+        Effect::from(report.why("what is left in it has changed").accept(Refusals::ANY))
+    });
+    let wait = remains.iter().map(|(_, remains)| remains.wait).max().unwrap_or_default();
+    let end = match findings.failure() {
+        Some(failure) => Some(Effect::Fail(failure)),
+        None if wait.is_zero() => Some(finalize(namespace).into()),
+        None => None,
+    };
+    let waiting = remains.iter().filter(|(_, remains)| remains.objects > 0);
+    let waiting = waiting.map(|(collection, remains)| waiting_for(namespace, &collection.resource, remains));
+    let requeue = end.is_none().then(|| check_again_after(wait));
+    Plan::of(report.into_iter().chain(end)).again_after(requeue).waiting_for(waiting)
+}
+
+/// Removes our finalizer.
+pub fn finalize(namespace: &Namespace) -> Write {
+    let others: BTreeSet<_> = namespace.spec.finalizers.iter().filter(|f| *f != FINALIZER).collect();
+    let body: Value = json!({
+        "apiVersion": Namespace::TYPE.api_version(),
+        "kind": Namespace::TYPE.kind,
+        "metadata": namespace.metadata,
+        "spec": {"finalizers": others},
+    });
+    Write::update_again::<Namespace>(namespace.key(), body)
+        .subresource("finalize")
+        .why("it is empty")
+        .accept(Refusals::GONE)
+}
+
+/// When to check a namespace again whose content needs `wait` to be gone.
+pub fn check_again_after(wait: Duration) -> Duration {
     Duration::from_secs(wait.as_secs() / 2 + 1)
+}
+
+fn waiting_for(namespace: &Namespace, resource: &ResourceType, remains: &Remains) -> Waiting {
+    let Remains { objects, finalizers, .. } = remains;
+    let all = Key::new(namespace.metadata.name.as_str(), "*");
+    let held = match finalizers.is_empty() {
+        true => String::new(),
+        false => {
+            let names: Vec<&str> = finalizers.keys().map(|finalizer| finalizer.as_str()).collect();
+            format!(", with finalizers {}", names.join(", "))
+        }
+    };
+    let until = format!("to be deleted: {objects} left{held}");
+    Waiting::Object { object: Subject::new(resource.kind.clone(), &all), until: until.into() }
 }

@@ -1,4 +1,4 @@
-//! The conditions that say how far the deletion of a namespace is. Pure.
+//! The conditions that report how far the deletion of a namespace is. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use flyball_api::{ResourceType, Timestamp};
 use flyball_client::Discovery;
 use smol_str::SmolStr;
 
-use super::plan::Remains;
+use super::content::{Collection, Remains};
 
-/// What a round through a namespace has found.
+/// What the deletion of all content has found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     discovery_failure: Option<String>,
@@ -19,6 +19,23 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Sums up what is left of each collection, and what could not be discovered.
+    pub fn of(discovery: Result<&Discovery, &String>, remains: &[(Collection, Remains)]) -> Self {
+        let mut findings = Self::default();
+        match discovery {
+            Ok(discovery) => findings.discovered(discovery),
+            Err(error) => findings.discovery_failure = Some(error.clone()),
+        }
+        for (collection, remains) in remains {
+            findings.failed(remains);
+            // Upstream reports what remains only once it has looked at everything, and pods that remain end that.
+            if !collection.is_pods() {
+                findings.remain(&collection.resource, remains);
+            }
+        }
+        findings
+    }
+
     /// Notes which groups could not be discovered.
     pub fn discovered(&mut self, discovery: &Discovery) {
         if discovery.failures.is_empty() {
@@ -35,11 +52,6 @@ impl Findings {
             groups.len(),
             groups.join(", ")
         ));
-    }
-
-    /// Notes that discovery failed altogether.
-    pub fn undiscovered(&mut self, error: impl ToString) {
-        self.discovery_failure = Some(error.to_string());
     }
 
     /// Notes what went wrong with one resource.
@@ -66,27 +78,27 @@ impl Findings {
 
     /// All five conditions, in upstream's order, whether they hold or not.
     fn conditions(&self, now: Timestamp) -> [Condition; 5] {
-        let told = |lines: Vec<String>, say: &dyn Fn(String) -> String| match lines.is_empty() {
+        let message = |lines: Vec<String>, with: &dyn Fn(String) -> String| match lines.is_empty() {
             true => None,
             false => {
                 let mut lines = lines;
                 lines.sort_unstable();
-                Some(say(lines.join(", ")))
+                Some(with(lines.join(", ")))
             }
         };
         let failures = self.content_failures.len();
-        let content_failure = told(self.content_failures.clone(), &|all| {
+        let content_failure = message(self.content_failures.clone(), &|all| {
             format!("Failed to delete all resource types, {failures} remaining: {all}")
         });
         let of_resource = |(resource, objects): (&ResourceType, &usize)| {
             format!("{}.{} has {objects} resource instances", resource.plural, resource.group)
         };
-        let remaining = told(self.remaining.iter().map(of_resource).collect(), &|all| {
+        let remaining = message(self.remaining.iter().map(of_resource).collect(), &|all| {
             format!("Some resources are remaining: {all}")
         });
         let of_finalizer =
             |(finalizer, objects): (&SmolStr, &usize)| format!("{finalizer} in {objects} resource instances");
-        let finalizers = told(self.finalizers.iter().map(of_finalizer).collect(), &|all| {
+        let finalizers = message(self.finalizers.iter().map(of_finalizer).collect(), &|all| {
             format!("Some content in the namespace has finalizers remaining: {all}")
         });
         [
@@ -96,7 +108,7 @@ impl Findings {
                 self.discovery_failure.clone().map(|message| ("DiscoveryFailed", message)),
                 now,
             ),
-            // Upstream can also fail to parse what discovery says; we read it into types at once.
+            // Upstream parses group versions after discovery; here that is a part of discovery.
             condition(
                 "NamespaceDeletionGroupVersionParsingFailure",
                 ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -124,7 +136,7 @@ impl Findings {
         ]
     }
 
-    /// The conditions after this round; `None` if they say nothing new.
+    /// The conditions with these findings; `None` if nothing changes.
     pub fn update(&self, conditions: &[Condition], now: Timestamp) -> Option<Vec<Condition>> {
         let mut updated = conditions.to_vec();
         for new in self.conditions(now) {

@@ -1,117 +1,120 @@
 use std::time::Duration;
 
-use flyball_api::pod::Pod;
-use flyball_api::{ObjectMeta, ResourceType, Timestamp};
-use flyball_client::{DiscoveredResource, Discovery};
-use serde_json::json;
+use flyball_api::{Namespace, ObjectMeta, ResourceType, ResourceVersion, Timestamp};
+use flyball_client::{Discovery, Propagation};
+use flyball_runtime::Refusals;
+use flyball_runtime::plan::Operation;
+use serde_json::{Value, json};
 
-use crate::namespace::plan::{Remains, collections, grace, look_again_after};
+use crate::namespace::content::{Collection, Remains};
+use crate::namespace::plan::{
+    View, check_again_after, delete, delete_collection, finalize, mark_terminating, plan,
+};
+use crate::namespace::status::Findings;
 
-fn found(group: &str, plural: &str, namespaced: bool, verbs: &str, preferred: bool) -> DiscoveredResource {
-    let kind = plural[..1].to_uppercase() + plural[1..].trim_end_matches('s');
-    DiscoveredResource {
-        resource: ResourceType {
-            group: group.into(),
-            version: "v1".into(),
-            plural: plural.into(),
-            kind: kind.into(),
-            namespaced,
-        },
-        verbs: verbs.split(',').map(Into::into).collect(),
-        subresources: vec![],
-        preferred,
-        short_names: vec![],
-        categories: vec![],
+const THINGS: ResourceType = ResourceType::new("x.io", "v1", "things", "Thing", true);
+
+fn namespace(metadata: Value, phase: &str) -> Namespace {
+    let mut namespace = json!({
+        "metadata": {"name": "n", "uid": "u", "resourceVersion": "7"},
+        "spec": {"finalizers": ["kubernetes", "x/hold"]},
+        "status": {"phase": phase},
+    });
+    for (field, value) in metadata.as_object().unwrap() {
+        namespace["metadata"][field] = value.clone();
     }
+    serde_json::from_value(namespace).unwrap()
+}
+
+fn deleted(phase: &str) -> Namespace {
+    namespace(json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), phase)
+}
+
+fn things(can_delete_collection: bool) -> Collection {
+    Collection { resource: THINGS, can_list: true, can_delete_collection }
 }
 
 #[test]
-fn all_that_can_be_deleted_in_a_namespace_is_found_and_pods_come_first() {
-    let all = "delete,deletecollection,list";
-    let discovery = Discovery {
-        resources: vec![
-            found("", "configmaps", true, all, true),
-            found("", "pods", true, all, true),
-            found("", "nodes", false, all, true),
-            found("", "bindings", true, "create", true),
-            found("apps", "old", true, all, false),
-            found("x.io", "singles", true, "delete,list", true),
-            found("x.io", "blinds", true, "delete,deletecollection", true),
-        ],
-        failures: vec![],
-    };
-    let told: Vec<String> = collections(&discovery)
-        .iter()
-        .map(|c| {
-            let (list, clear) =
-                (if c.can_list { " list" } else { "" }, if c.can_clear { " clear" } else { "" });
-            format!("{}{list}{clear}", c.resource)
-        })
-        .collect();
-    assert_eq!(told, ["pods list clear", "configmaps list clear", "blinds.x.io clear", "singles.x.io list"]);
-}
-
-fn pods(text: &str) -> Vec<Pod> {
-    text.split_whitespace()
-        .map(|word| {
-            let (phase, seconds) = word.split_once('=').unwrap_or((word, ""));
-            let seconds: Option<i64> = seconds.parse().ok();
-            let pod = json!({"spec": {"terminationGracePeriodSeconds": seconds}, "status": {"phase": phase}});
-            serde_json::from_value(pod).unwrap()
-        })
-        .collect()
-}
-
-#[test]
-fn pods_get_their_time_and_not_more() {
+fn a_namespace_that_is_being_deleted_is_marked_once() {
+    let marked = "update Namespace/status n: its deletion was requested";
     #[rustfmt::skip]
     let table = [
-        // case                              pods                          seconds passed   grace
-        ("no pods",                          "",                                       0,       0),
-        ("the slowest counts",               "Running=30 Running=60",                 10,      60),
-        ("finished ones do not",             "Running=5 Succeeded=60 Failed=90",       1,       5),
-        ("those that wait for a node do",    "Pending=30",                             1,      30),
-        ("overdue",                          "Running=30",                            30,       0),
-        ("no grace at all",                  "Running=0 Running",                      0,       0),
-        ("nonsense is no grace",             "Running=-5",                             0,       0),
-        ("clocks that disagree",             "Running=30",                           -10,      30),
+        ("active",      namespace(json!({}), "Active"), ""),
+        ("deleted",     deleted("Active"),              marked),
+        ("terminating", deleted("Terminating"),         ""),
     ];
-    for (case, text, passed, want) in table {
-        let deleted_at = Timestamp::from_second(1_000_000).unwrap();
-        let now = Timestamp::from_second(1_000_000 + passed).unwrap();
-        assert_eq!(grace(pods(text).iter(), deleted_at, now), Duration::from_secs(want), "{case}");
-    }
-}
-
-#[test]
-fn what_is_left_is_waited_for_if_somebody_will_remove_it() {
-    let things = found("x.io", "things", true, "delete", true).resource;
-    let unexpected = "unexpected items still remain in namespace: n for gvr: x.io/v1, Resource=things";
-    #[rustfmt::skip]
-    let table = [
-        // case                    objects (their finalizers)  grace   wait  error
-        ("nothing",                vec![],                        30,     0,  None),
-        ("pods that end",          vec![""],                      30,    30,  None),
-        ("finalizers",             vec!["a", ""],                  0,    15,  None),
-        ("pods with finalizers",   vec!["a b", "a"],              30,    30,  None),
-        ("no reason to be there",  vec!["", ""],                   0,     0,  Some(unexpected)),
-    ];
-    for (case, objects, grace, wait, error) in table {
-        let mut remains = Remains::default();
-        for finalizers in &objects {
-            let finalizers = finalizers.split_whitespace().map(Into::into).collect();
-            remains.add(&ObjectMeta { finalizers, ..ObjectMeta::default() });
+    for (case, namespace, want) in table {
+        let write = mark_terminating(&namespace);
+        assert_eq!(write.as_ref().map(ToString::to_string).unwrap_or_default(), want, "{case}");
+        if let Some(write) = write {
+            let body = write.body().unwrap();
+            assert_eq!(body["status"]["phase"], "Terminating", "{case}");
+            assert_eq!(body["metadata"]["resourceVersion"], "7", "{case}");
+            assert_eq!(write.accept, Refusals::NONE, "{case}");
         }
-        let judged = remains.judged(Duration::from_secs(grace), "n", &things);
-        assert_eq!(judged.wait, Duration::from_secs(wait), "{case}");
-        assert_eq!(judged.error.as_deref(), error, "{case}");
-        assert_eq!(judged.objects, objects.len(), "{case}");
     }
 }
 
 #[test]
-fn the_next_look_is_half_way() {
+fn content_is_deleted_with_one_request_if_the_resource_has_the_verb() {
+    assert!(delete_collection(&things(false), "n").is_none());
+    let all = delete_collection(&things(true), "n").unwrap();
+    assert_eq!(all.to_string(), "deletecollection Thing n/*: its namespace is being deleted");
+    let Operation::DeleteCollection(options) = &all.operation else { panic!("{all}") };
+    assert_eq!((options.propagation, &options.uid), (Some(Propagation::Background), &None));
+    let meta =
+        ObjectMeta { namespace: "n".into(), name: "t".into(), uid: "u".into(), ..ObjectMeta::default() };
+    let one = delete(&THINGS, &meta);
+    assert_eq!(one.to_string(), "delete Thing n/t: its namespace is being deleted");
+    let Operation::Delete(options) = &one.operation else { panic!("{one}") };
+    assert_eq!((options.propagation, &options.uid), (Some(Propagation::Background), &Some("u".into())));
+}
+
+#[test]
+fn a_namespace_is_finalized_once_nothing_is_left() {
+    let report = "update Namespace/status n: what is left in it has changed";
+    let left = |seconds, objects, finalizer: Option<&str>, error: Option<&str>| Remains {
+        wait: Duration::from_secs(seconds),
+        objects,
+        finalizers: finalizer.map(|finalizer| (finalizer.into(), objects)).into_iter().collect(),
+        error: error.map(str::to_owned),
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                remains                                    plan after the report
+        ("empty",              left(0, 0, None, None),                    "update Namespace/finalize n: it is empty"),
+        ("terminating pods",   left(30, 2, None, None),                   "again after 16s\nwaiting for Thing/n/* to be deleted: 2 left"),
+        ("finalizers",         left(15, 1, Some("x/hold"), None),         "again after 8s\nwaiting for Thing/n/* to be deleted: 1 left, with finalizers x/hold"),
+        ("something is wrong", left(0, 1, None, Some("it remains")),      "fail: it remains\nwaiting for Thing/n/* to be deleted: 1 left"),
+    ];
+    let now = "2026-01-01T00:00:10Z".parse::<Timestamp>().unwrap();
+    for (case, left, want) in table {
+        let remains = [(things(true), left)];
+        let findings = Findings::of(Ok(&Discovery { resources: vec![], failures: vec![] }), &remains);
+        let mut namespace = deleted("Active");
+        let first = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
+        assert_eq!(first.to_string(), format!("{report}\n{want}"), "{case}");
+        assert_eq!(first.writes()[0].accept, Refusals::ANY, "{case}");
+        let body = first.writes()[0].body().unwrap();
+        assert_eq!(body["status"]["phase"], "Terminating", "{case}");
+        namespace.status.conditions = serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
+        let again = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
+        assert_eq!(again.to_string(), want, "{case}: nothing new to report");
+    }
+}
+
+#[test]
+fn finalizing_removes_one_finalizer_from_the_version_that_was_read() {
+    let write = finalize(&deleted("Terminating"));
+    let body = write.body().unwrap();
+    assert_eq!(body["spec"], json!({"finalizers": ["x/hold"]}));
+    assert_eq!(body["metadata"]["resourceVersion"], ResourceVersion(7).to_string());
+    assert_eq!(write.accept, Refusals::GONE);
+}
+
+#[test]
+fn a_namespace_is_checked_again_after_half_the_time() {
     for (wait, want) in [(1, 1), (2, 2), (15, 8), (30, 16)] {
-        assert_eq!(look_again_after(Duration::from_secs(wait)), Duration::from_secs(want));
+        assert_eq!(check_again_after(Duration::from_secs(wait)), Duration::from_secs(want));
     }
 }

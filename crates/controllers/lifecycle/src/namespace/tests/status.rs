@@ -1,8 +1,8 @@
 use flyball_api::condition::Condition;
-use flyball_api::{ResourceType, Timestamp};
+use flyball_api::{Resource, ResourceType, Timestamp};
 use flyball_client::{Discovery, DiscoveryFailure};
 
-use crate::namespace::plan::Remains;
+use crate::namespace::content::{Collection, Remains};
 use crate::namespace::status::Findings;
 
 fn at(second: i64) -> Timestamp {
@@ -21,6 +21,10 @@ fn remains(objects: usize, finalizers: &[(&str, usize)], error: Option<&str>) ->
 const CONFIG_MAPS: ResourceType = ResourceType::new("", "v1", "configmaps", "ConfigMap", true);
 const DEPLOYMENTS: ResourceType = ResourceType::new("apps", "v1", "deployments", "Deployment", true);
 
+fn collection(resource: ResourceType) -> Collection {
+    Collection { resource, can_list: true, can_delete_collection: true }
+}
+
 fn shown(conditions: &[Condition]) -> Vec<String> {
     conditions.iter().map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message)).collect()
 }
@@ -34,7 +38,7 @@ const FINE: [&str; 5] = [
 ];
 
 #[test]
-fn an_empty_namespace_has_all_conditions_and_none_holds() {
+fn an_empty_namespace_has_all_conditions_and_none_is_true() {
     let findings = Findings::default();
     let conditions = findings.update(&[], at(5)).unwrap();
     assert_eq!(shown(&conditions), FINE);
@@ -43,19 +47,18 @@ fn an_empty_namespace_has_all_conditions_and_none_holds() {
 }
 
 #[test]
-fn each_thing_that_is_found_is_said_in_its_own_condition() {
-    let mut findings = Findings::default();
+fn each_finding_is_reported_by_its_own_condition() {
     let failures = ["b.io/v1", "a.io/v1"].map(|group| DiscoveryFailure {
         group_version: group.to_owned(),
         problem: format!("stale GroupVersion discovery: {group}"),
     });
-    findings.discovered(&Discovery { resources: vec![], failures: failures.into() });
+    let discovery = Discovery { resources: vec![], failures: failures.into() };
     let maps = remains(1, &[("x/hold", 1)], Some("z is wrong"));
     let deployments = remains(2, &[("x/hold", 2), ("w/hold", 1)], Some("a is wrong"));
-    for (resource, remains) in [(&CONFIG_MAPS, &maps), (&DEPLOYMENTS, &deployments)] {
-        findings.failed(remains);
-        findings.remain(resource, remains);
-    }
+    let findings = Findings::of(
+        Ok(&discovery),
+        &[(collection(CONFIG_MAPS), maps), (collection(DEPLOYMENTS), deployments)],
+    );
     let conditions = findings.update(&[], at(5)).unwrap();
     let mut want = FINE;
     want[0] = "NamespaceDeletionDiscoveryFailure=True DiscoveryFailed: Discovery failed for some groups, 2 failing: \
@@ -76,7 +79,7 @@ fn each_thing_that_is_found_is_said_in_its_own_condition() {
 }
 
 #[test]
-fn a_condition_keeps_its_time_until_its_status_changes_and_strangers_are_kept() {
+fn a_condition_keeps_its_time_until_its_status_changes_and_other_conditions_stay() {
     let stranger = Condition { type_: "Other".into(), status: "True".into(), ..Condition::default() };
     let mut held = Findings::default();
     held.remain(&CONFIG_MAPS, &remains(2, &[], None));
@@ -93,4 +96,14 @@ fn a_condition_keeps_its_time_until_its_status_changes_and_strangers_are_kept() 
     assert_eq!(time(&third, "NamespaceFinalizersRemaining"), Some(at(10)));
     assert_eq!(third[0].type_, "Other");
     assert_eq!(third.len(), 6);
+}
+
+#[test]
+fn pods_that_remain_are_not_reported_and_failed_discovery_is() {
+    let pods = collection(flyball_api::pod::Pod::TYPE);
+    let findings = Findings::of(Err(&"no answer".to_owned()), &[(pods, remains(2, &[("x/hold", 2)], None))]);
+    let mut want = FINE;
+    want[0] = "NamespaceDeletionDiscoveryFailure=True DiscoveryFailed: no answer";
+    assert_eq!(shown(&findings.update(&[], at(5)).unwrap()), want);
+    assert_eq!(findings.failure().as_deref(), Some("no answer"));
 }

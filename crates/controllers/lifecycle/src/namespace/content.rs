@@ -1,0 +1,97 @@
+//! What is in a namespace, and what is left of it after everything was deleted. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flyball_api::pod::{Phase, Pod};
+use flyball_api::{ObjectMeta, Resource, ResourceType, Timestamp};
+use flyball_client::Discovery;
+use smol_str::SmolStr;
+
+/// How long other controllers are expected to take to remove their finalizers.
+const FINALIZERS_TAKE: Duration = Duration::from_secs(15);
+
+/// The objects of one resource in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    pub resource: ResourceType,
+    /// Whether its objects can be listed.
+    pub can_list: bool,
+    /// Whether all its objects can be deleted with one request.
+    pub can_delete_collection: bool,
+}
+
+impl Collection {
+    pub fn is_pods(&self) -> bool {
+        self.resource == Pod::TYPE
+    }
+}
+
+/// All collections that a namespace can have, in the version that the server prefers; pods first.
+pub fn collections(discovery: &Discovery) -> Vec<Collection> {
+    let found = discovery.resources.iter();
+    let found =
+        found.filter(|found| found.preferred && found.resource.namespaced && found.has_verb("delete"));
+    let mut all: Vec<Collection> = found
+        .map(|found| Collection {
+            resource: found.resource.clone(),
+            can_list: found.has_verb("list"),
+            can_delete_collection: found.has_verb("deletecollection"),
+        })
+        .collect();
+    all.sort_by_key(|collection| (!collection.is_pods(), collection.resource.clone()));
+    all
+}
+
+/// What is left of one collection after everything in it was deleted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// How long it may take until they are gone; zero if that is unknown.
+    pub wait: Duration,
+    pub objects: usize,
+    /// How many of them have each finalizer.
+    pub finalizers: BTreeMap<SmolStr, usize>,
+    pub error: Option<String>,
+}
+
+impl Remains {
+    /// What is left is unknown, because of an error.
+    pub fn unknown(wait: Duration, error: impl ToString) -> Self {
+        Self { wait, error: Some(error.to_string()), ..Self::default() }
+    }
+
+    pub fn add(&mut self, object: &ObjectMeta) {
+        self.objects += 1;
+        for finalizer in &object.finalizers {
+            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
+        }
+    }
+
+    /// How long to wait for the counted objects, if pods have a grace period of `grace`. Objects without a reason to
+    /// remain are an error.
+    pub fn judged(mut self, grace: Duration, namespace: &str, resource: &ResourceType) -> Self {
+        if self.objects == 0 {
+            return Self::default();
+        }
+        self.wait = match grace.is_zero() && !self.finalizers.is_empty() {
+            true => FINALIZERS_TAKE,
+            false => grace,
+        };
+        if self.wait.is_zero() {
+            let ResourceType { group, version, plural, .. } = resource;
+            self.error = Some(format!(
+                "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={plural}"
+            ));
+        }
+        self
+    }
+}
+
+/// The longest grace period of the pods of a namespace that was deleted at `deleted_at`. Zero once it has passed.
+pub fn grace<'a>(pods: impl Iterator<Item = &'a Pod>, deleted_at: Timestamp, now: Timestamp) -> Duration {
+    let running = pods.filter(|pod| !matches!(pod.status.phase, Phase::Succeeded | Phase::Failed));
+    let seconds = running.filter_map(|pod| pod.spec.termination_grace_period_seconds).max().unwrap_or(0);
+    let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let passed = Duration::try_from(now.duration_since(deleted_at)).unwrap_or(Duration::ZERO);
+    if passed >= grace { Duration::ZERO } else { grace }
+}
