@@ -1,6 +1,5 @@
-//! Controllers that end things: what nobody owns any more, what a namespace takes with it, pods that are left over,
-//! groups of pods that are done, what servers said that are gone, old versions in
-//! storage.
+//! Controllers for the end of an object's life: garbage collection by owner references, the content of namespaces, pods
+//! that no other component deletes, PodGroups, entries of API servers that are gone, and objects in old storage versions.
 
 pub mod gc;
 pub mod namespace;

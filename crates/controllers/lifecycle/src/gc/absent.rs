@@ -1,4 +1,4 @@
-//! Owners that the server has said do not exist, so that a thousand dependents of one ask once.
+//! Owners that do not exist, so that a thousand dependents of one owner cost one read.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::identity::Identity;
 
-/// Upstream remembers 500, and asks again about owners beyond that. The dependents of owners that were deleted together
-/// come in no particular order, so all of these must be remembered until the last dependent has been looked at.
+/// Upstream remembers 500, and reads owners beyond that again. The dependents of owners that were deleted together
+/// come in no particular order, so all of these must be remembered until the last dependent was examined.
 const REMEMBERED: usize = 10_000;
 
-/// An owner that is forgotten may cost somebody an object.
+/// If an owner is forgotten, a dependent that should be orphaned may be deleted.
 const OUTLIVED: usize = 10_000;
 
-/// The latest absent owners. A uid never comes back, so what is in here stays true.
+/// The latest absent owners. A uid is never used again, so entries stay true.
 #[derive(Debug)]
 pub struct Absent {
     absent: LruCache<Identity, ()>,
@@ -33,7 +33,7 @@ impl Default for Absent {
 }
 
 impl Absent {
-    /// Remembers that the server does not know this object.
+    /// Remembers that this object does not exist.
     pub fn add(&mut self, identity: Identity) {
         self.absent.put(identity, ());
         if self.absent.len() > REMEMBERED {
@@ -41,10 +41,11 @@ impl Absent {
         }
     }
 
-    /// Remembers that this owner goes and its dependents are to outlive it.
+    /// Remembers that the dependents of this owner are orphaned.
     ///
-    /// Upstream frees the dependents that its caches have shown, and collects those that they show afterwards:
-    /// it cannot tell them from what has merely lost its owner. This memory can, while the process lives.
+    /// Upstream orphans the dependents that its caches have shown, and deletes those that they show afterwards:
+    /// it cannot distinguish them from objects that have lost their owner. With this memory that is possible, until
+    /// the process ends.
     pub fn add_outlived(&mut self, uid: Uid) {
         self.outlived.put(uid, ());
         if self.outlived.len() > OUTLIVED {
@@ -52,7 +53,7 @@ impl Absent {
         }
     }
 
-    /// Whether the dependents of this owner were to outlive it.
+    /// Whether the dependents of this owner were to be orphaned.
     pub fn is_outlived(&mut self, uid: &Uid) -> bool {
         self.outlived.get(uid).is_some()
     }
@@ -69,13 +70,13 @@ impl Absent {
     }
 }
 
-/// Lets those who ask about the same owner ask one after the other, so that the others can use the first one's answer.
+/// Workers that read the same owner take turns, so that the others can use the answer of the first.
 #[derive(Debug, Default)]
 pub struct Turns {
     owners: Mutex<FxHashMap<Identity, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The right to ask about one owner.
+/// The turn of one worker.
 pub struct Turn<'a> {
     turns: &'a Turns,
     owner: Identity,
@@ -83,7 +84,7 @@ pub struct Turn<'a> {
 }
 
 impl Turns {
-    /// Waits until nobody else asks about `owner`.
+    /// Waits until no other worker reads `owner`.
     pub async fn take(&self, owner: &Identity) -> Turn<'_> {
         let turn = self.owners.lock().entry(owner.clone()).or_default().clone();
         let mut taken = Turn { turns: self, owner: owner.clone(), guard: None };
@@ -101,7 +102,7 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.guard = None;
         let mut owners = self.turns.owners.lock();
-        // Nobody waits: those who do hold it, too.
+        // Workers that wait hold a reference, too.
         if owners.get(&self.owner).is_some_and(|turn| Arc::strong_count(turn) == 1) {
             owners.remove(&self.owner);
         }

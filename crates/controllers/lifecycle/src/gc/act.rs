@@ -1,26 +1,50 @@
-//! What the collector does to single objects: read them anew, take references and finalizers from them.
+//! The parts of the shell that read and write single objects, and try again when an object has changed.
 
 use flyball_api::{ObjectMeta, ResourceType, Uid};
-use flyball_client::{Error, Patch};
 use flyball_queue::Priority;
-use serde_json::Value;
+use flyball_runtime::Plan;
 use smol_str::SmolStr;
 
 use super::identity::Identity;
-use super::patches;
+use super::plan::{self, Finalizer, Target};
 use super::server::{Problem, Server, is_object_missing};
 use super::sync::{Collector, TRIES};
 
-/// How a server says that it does not take this kind of patch.
+/// The code for a kind of patch that a resource does not take.
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 
+/// What came of a plan for one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Done,
+    /// The object does not exist any more.
+    Missing,
+    /// It has changed since it was read.
+    Conflict,
+    /// The resource takes no strategic merge patches.
+    Unsupported,
+}
+
 impl<S: Server> Collector<S> {
-    /// The object as it is now; if there is none, the graph learns of it.
-    pub(super) async fn read(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-    ) -> Result<Option<ObjectMeta>, Problem> {
+    /// Executes a plan for one object. If the object does not exist, the graph is updated.
+    pub(super) async fn perform(&self, object: &Identity, plan: Plan) -> Result<Answer, Problem> {
+        let outcome = self.server.perform(&object.key(), plan).await;
+        let failure = outcome.failures.into_iter().find_map(|failure| Some((failure.doing, failure.error?)));
+        match failure {
+            None => Ok(Answer::Done),
+            Some((_, error)) if error.is_conflict() => Ok(Answer::Conflict),
+            Some((_, error)) if error.code() == Some(UNSUPPORTED_MEDIA_TYPE) => Ok(Answer::Unsupported),
+            Some((_, error)) if is_object_missing(&error, &object.name) => {
+                self.is_absent(object);
+                Ok(Answer::Missing)
+            }
+            Some((doing, error)) => Err(Problem::Api(doing, error)),
+        }
+    }
+
+    /// The object as it is now. If it does not exist, the graph is updated.
+    async fn read(&self, target: Target<'_>) -> Result<Option<ObjectMeta>, Problem> {
+        let Target { resource, object } = target;
         match self.server.read(resource, object).await {
             Ok(meta) if meta.uid == object.uid => Ok(Some(meta)),
             Err(error) if !is_object_missing(&error, &object.name) => {
@@ -30,103 +54,70 @@ impl<S: Server> Collector<S> {
                 let namespace =
                     if resource.namespaced { object.namespace.clone() } else { SmolStr::default() };
                 self.absent.lock().add(Identity { namespace, ..object.clone() });
-                self.is_absent(object.clone());
+                self.is_absent(object);
                 Ok(None)
             }
         }
     }
 
-    /// What to go by: what the cache has, at the first try, and after that the object as it is now.
+    /// The object as the cache has it, at the first try, and after that as it is now.
     pub(super) async fn view(
         &self,
-        resource: &ResourceType,
-        object: &Identity,
+        target: Target<'_>,
         cached: &mut Option<ObjectMeta>,
     ) -> Result<Option<ObjectMeta>, Problem> {
         match cached.take() {
             Some(meta) => Ok(Some(meta)),
-            None => self.read(resource, object).await,
+            None => self.read(target).await,
         }
     }
 
-    pub(super) fn is_absent(&self, object: Identity) {
-        self.change(Priority::Change, |graph| graph.absent(&object));
+    fn is_absent(&self, object: &Identity) {
+        self.change(Priority::Change, |graph| graph.absent(object));
     }
 
-    /// Removes references to `owners` from an object.
-    pub(super) async fn release(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        owners: &[Uid],
-    ) -> Result<(), Problem> {
-        let (strategic, why) =
-            (patches::release(&object.uid, owners), "these owners are gone or go without it");
-        self.patch(resource, object, strategic, |meta| patches::release_plainly(meta, owners), why).await
-    }
-
-    pub(super) async fn unblock(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        meta: &ObjectMeta,
-    ) -> Result<(), Problem> {
-        let why = "it and its owners may wait for each other in a circle";
-        self.patch(resource, object, patches::unblock(meta), patches::unblock_plainly, why).await
-    }
-
-    /// Tries a strategic merge patch and, where that is not served, a plain one. An object that is gone is fine.
-    pub(super) async fn patch(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        strategic: Value,
-        plain: impl Fn(&ObjectMeta) -> Value + Send + Sync,
-        why: &str,
-    ) -> Result<(), Problem> {
-        let failed = |error| Problem::Api("patching its owner references".to_owned(), error);
-        let mut patched = self.server.patch(resource, object, Patch::Strategic(strategic), why).await;
-        if patched.as_ref().is_err_and(|error| error.code() == Some(UNSUPPORTED_MEDIA_TYPE)) {
-            let mut cached = self.server.cached(resource, object);
-            for _ in 0..TRIES {
-                let Some(seen) = self.view(resource, object, &mut cached).await? else { return Ok(()) };
-                patched = self.server.patch(resource, object, Patch::Merge(plain(&seen)), why).await;
-                if !patched.as_ref().is_err_and(Error::is_conflict) {
-                    break;
-                }
+    /// Removes the references of one object to `owners`.
+    pub(super) async fn release(&self, object: &Identity, owners: &[Uid]) -> Result<(), Problem> {
+        let resource = self.resource(&object.api_version, &object.kind)?;
+        let target = Target { resource: &resource, object };
+        let release = |over: Option<&ObjectMeta>| Plan::of([plan::release(target, owners, over)]);
+        match self.perform(object, release(None)).await? {
+            Answer::Done | Answer::Missing => return Ok(()),
+            Answer::Conflict => return Err(Problem::KeepsChanging),
+            Answer::Unsupported => {}
+        }
+        let mut cached = self.server.cached(&resource, object);
+        for _ in 0..TRIES {
+            let Some(seen) = self.view(target, &mut cached).await? else { return Ok(()) };
+            match self.perform(object, release(Some(&seen))).await? {
+                Answer::Done | Answer::Missing => return Ok(()),
+                Answer::Conflict | Answer::Unsupported => {}
             }
         }
-        match patched {
-            Err(error) if !is_object_missing(&error, &object.name) => Err(failed(error)),
-            _ => Ok(()),
-        }
+        Err(Problem::KeepsChanging)
     }
 
     pub(super) async fn remove_finalizer(
         &self,
         object: &Identity,
-        finalizer: &str,
-        why: &str,
+        finalizer: Finalizer,
     ) -> Result<(), Problem> {
         let resource = self.resource(&object.api_version, &object.kind)?;
+        let target = Target { resource: &resource, object };
         let mut cached = self.server.cached(&resource, object);
         for _ in 0..TRIES {
-            let Some(seen) = self.view(&resource, object, &mut cached).await? else { return Ok(()) };
-            let removed = match patches::without_finalizer(&seen, finalizer) {
-                Some(patch) => self.server.patch(&resource, object, Patch::Merge(patch), why).await,
-                None => Ok(()),
-            };
-            match removed {
-                Ok(()) => {
+            let Some(seen) = self.view(target, &mut cached).await? else { return Ok(()) };
+            let plan = Plan::of(plan::remove_finalizer(target, &seen, finalizer));
+            match self.perform(object, plan).await? {
+                Answer::Done => {
                     self.change(Priority::Change, |graph| {
-                        graph.let_go(&object.uid);
+                        graph.finished(&object.uid);
                         vec![]
                     });
                     return Ok(());
                 }
-                Err(error) if error.is_conflict() => {}
-                Err(error) if is_object_missing(&error, &object.name) => return Ok(()),
-                Err(error) => return Err(Problem::Api(format!("removing its finalizer {finalizer}"), error)),
+                Answer::Missing => return Ok(()),
+                Answer::Conflict | Answer::Unsupported => {}
             }
         }
         Err(Problem::KeepsChanging)

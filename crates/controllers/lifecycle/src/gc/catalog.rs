@@ -1,5 +1,4 @@
-//! What the server serves, as the collector needs it: which resources to follow, and where the objects of a
-//! kind are found. Pure.
+//! What the server serves: the resource of each kind, and which resources to watch. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +6,7 @@ use flyball_api::ResourceType;
 use flyball_client::Discovery;
 use smol_str::SmolStr;
 
-/// The verbs without which a resource cannot be followed or collected.
+/// The verbs without which a resource cannot be watched or collected.
 const NEEDED: [&str; 3] = ["delete", "list", "watch"];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Every version of every kind.
+    /// All versions of all kinds.
     pub fn new(discovery: &Discovery) -> Self {
         let mut by_kind = BTreeMap::new();
         for found in &discovery.resources {
@@ -28,12 +27,12 @@ impl Catalog {
         Self { by_kind }
     }
 
-    /// Where the objects of a kind are served, if they are.
+    /// The resource of a kind, if it is served.
     pub fn resource(&self, api_version: &str, kind: &str) -> Option<&ResourceType> {
         self.by_kind.get(&(SmolStr::new(api_version), SmolStr::new(kind)))
     }
 
-    /// Keeps what was known about group versions that could not be discovered this time.
+    /// Keeps the resources of group versions that could not be discovered this time.
     pub fn keep_failed(&mut self, before: &Self, discovery: &Discovery) {
         for (key, resource) in &before.by_kind {
             if discovery.has_failed(&key.0) {
@@ -43,8 +42,8 @@ impl Catalog {
     }
 }
 
-/// The resources to follow: all that can be listed, watched and deleted, in the version that the server prefers,
-/// and of the group versions that could not be discovered this time those that work already.
+/// The resources to watch: all that can be listed, watched and deleted, in the version that the server prefers, and
+/// those of group versions that could not be discovered this time whose informers work.
 pub fn deletable(
     discovery: &Discovery,
     ignored: impl Fn(&ResourceType) -> bool,
@@ -53,16 +52,16 @@ pub fn deletable(
     discovery.followable(&NEEDED, working).filter(|resource| !ignored(resource)).collect()
 }
 
-/// What is to be done so that the wanted resources are followed.
+/// The informers to start and to stop so that the wanted resources are watched.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub start: Vec<ResourceType>,
-    /// Follow the first one in the place of the others, which are other versions of it.
+    /// Watch the first one instead of the others, which are other versions of it.
     pub succeed: Vec<(ResourceType, Vec<ResourceType>)>,
     pub stop: Vec<ResourceType>,
 }
 
-/// Compares what is followed with what is wanted.
+/// Compares the resources that are watched with those that are wanted.
 pub fn changes(running: &BTreeSet<ResourceType>, wanted: &BTreeSet<ResourceType>) -> Changes {
     let mut changes = Changes::default();
     for resource in wanted.difference(running) {

@@ -1,4 +1,4 @@
-//! The graph as `/debug/controllers/garbage-collector-controller/graph` shows it: in the language of Graphviz.
+//! The graph as `/debug/controllers/garbage-collector-controller/graph` shows it: in the DOT language.
 //! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,11 @@ struct Vertex<'a> {
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
-    /// Absent for an owner that somebody refers to and the graph does not know.
+    /// `None` for an owner that is referred to and not in the graph.
     node: Option<&'a Node>,
 }
 
-/// All objects that own or are owned; with `uids`, only those and whoever is connected with them.
+/// All owners and dependents; with `uids`, only these objects and those that are connected with them.
 pub fn dot(graph: &Graph, uids: &[Uid]) -> String {
     let mut vertices: BTreeMap<&Uid, Vertex<'_>> = BTreeMap::new();
     let mut edges: BTreeSet<(&Uid, &Uid)> = BTreeSet::new();
@@ -52,7 +52,7 @@ pub fn dot(graph: &Graph, uids: &[Uid]) -> String {
     page
 }
 
-/// Those that are asked for and, step by step, their owners and dependents.
+/// The requested nodes and, step by step, their owners and dependents.
 fn chosen<'a>(graph: &'a Graph, uids: &[Uid]) -> Vec<&'a Node> {
     if uids.is_empty() {
         return graph.iter().collect();

@@ -1,9 +1,9 @@
-//! Who owns whom, as far as the caches tell, and which objects a change calls to look at. Pure: it decides
+//! The owners and dependents that the caches show, and which objects to examine after a change. Pure: it decides
 //! nothing about deletion, so a mistake in it costs a request, never an object.
 //!
-//! An owner that somebody refers to and no cache has shown is in the graph as a *virtual* node. It is looked
-//! at until a cache shows it, or the server says that it does not exist. An owner that is known to be gone stays
-//! as *vanished* for as long as somebody refers to it, so this memory is no larger than what is referred to.
+//! An owner that is referred to and that no cache has shown is in the graph as a *virtual* node. It is examined
+//! until a cache shows it, or the server says that it does not exist. An owner that is known to be gone stays
+//! as *vanished* for as long as objects refer to it, so the graph is no larger than what is referred to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,44 +16,42 @@ use smol_str::SmolStr;
 use super::identity::{Fit, Identity, Item, Kind, alternative, fit};
 use super::{FOREGROUND, ORPHAN};
 
-/// What a change calls for.
+/// What follows from a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Look whether this object is to be deleted, or may go.
+pub enum Trigger {
+    /// Check whether this object is to be deleted, or its foreground deletion can be completed.
     Examine(Item),
-    /// The same, after a while that grows.
+    /// The same, with backoff.
     ExamineLater(Item),
-    /// Free the dependents of this object, then let it go.
+    /// Remove the references of the dependents to this object, then its finalizer.
     Orphan(Item),
-    /// Tell the user that an object refers to an owner that is in another namespace.
+    /// An event: an object refers to an owner in another namespace.
     Misplaced { dependent: Identity, reference: OwnerReference },
 }
 
 /// What is known of an object's existence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// Somebody refers to it, and no cache has shown it.
+    /// It is referred to, and no cache has shown it.
     Virtual,
     Observed,
-    /// A cache has shown its end, or the server has said that it does not exist.
+    /// A cache has shown its deletion, or the server has said that it does not exist.
     Vanished,
 }
 
-/// An object, one that is supposed to be, or one that others still refer to.
+/// An object that exists, one that may exist, or one that others still refer to.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// What it is; for a virtual node, what one of its dependents says it is.
+    /// For a virtual node, what the reference of one of its dependents says.
     pub identity: Identity,
-    /// Its owners. Equal lists of siblings are one.
+    /// Siblings with equal lists share one.
     pub owners: Arc<[OwnerReference]>,
     pub dependents: BTreeSet<Uid>,
-    /// What is known of its existence.
     pub presence: Presence,
-    /// Whether its deletion has been asked for.
     pub deleting: bool,
     /// Whether it waits for its dependents to be deleted.
     pub waiting: bool,
-    /// Whether it waits for its dependents to be freed.
+    /// Whether it waits for its dependents to be orphaned.
     pub orphaning: bool,
 }
 
@@ -84,8 +82,8 @@ impl Node {
         self.is_observed() && self.identity.kind == kind.kind && self.identity.api_version == kind.api_version
     }
 
-    fn examine(&self) -> Effect {
-        Effect::Examine(self.identity.item())
+    fn examine(&self) -> Trigger {
+        Trigger::Examine(self.identity.item())
     }
 }
 
@@ -96,7 +94,6 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The node of an object.
     pub fn get(&self, uid: &Uid) -> Option<&Node> {
         self.nodes.get(uid)
     }
@@ -106,23 +103,21 @@ impl Graph {
         self.nodes.values()
     }
 
-    /// How many objects it knows or supposes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether it knows of nothing.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Those that refer to `uid`, ordered by uid.
+    /// The objects that refer to `uid`, ordered by uid.
     pub fn dependents(&self, uid: &Uid) -> impl Iterator<Item = &Node> {
         let dependents = self.nodes.get(uid).map(|node| &node.dependents);
         dependents.into_iter().flatten().filter_map(|dependent| self.nodes.get(dependent))
     }
 
-    /// The dependents without whose end `uid` may not go when it is deleted in the foreground.
+    /// The dependents that block the foreground deletion of `uid`.
     pub fn blocking<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = &'a Node> {
         let blocks = |reference: &OwnerReference| {
             reference.uid == *uid && reference.block_owner_deletion == Some(true)
@@ -130,22 +125,22 @@ impl Graph {
         self.dependents(uid).filter(move |dependent| dependent.owners.iter().any(blocks))
     }
 
-    /// Takes in what a cache has shown.
-    pub fn observe(&mut self, kind: &Kind, change: &MetaChange<'_>) -> Vec<Effect> {
-        let mut effects = vec![];
+    /// Applies a change that a cache has shown.
+    pub fn observe(&mut self, kind: &Kind, change: &MetaChange<'_>) -> Vec<Trigger> {
+        let mut triggers = vec![];
         match (change.new, change.old) {
-            (Some(meta), _) => self.seen(Identity::of(kind, meta), meta, &mut effects),
-            (None, Some(meta)) => self.bury(&meta.uid, &mut effects),
+            (Some(meta), _) => self.seen(Identity::of(kind, meta), meta, &mut triggers),
+            (None, Some(meta)) => self.remove(&meta.uid, &mut triggers),
             (None, None) => {}
         }
-        effects
+        triggers
     }
 
-    /// Takes in that the server does not know an object by this identity.
-    pub fn absent(&mut self, identity: &Identity) -> Vec<Effect> {
-        let mut effects = vec![];
+    /// Applies that the server has no object with this identity.
+    pub fn absent(&mut self, identity: &Identity) -> Vec<Trigger> {
+        let mut triggers = vec![];
         let Some(node) = self.nodes.get(&identity.uid).filter(|node| !node.has_vanished()) else {
-            return effects;
+            return triggers;
         };
         let fits: Vec<(&Node, Fit)> = self
             .dependents(&identity.uid)
@@ -153,30 +148,29 @@ impl Graph {
             .collect();
         let is_another = match node.is_observed() {
             true => node.identity != *identity,
-            // Dependents disagree about what their owner is: it may exist as something else.
+            // The references of its dependents differ: it may exist under another identity.
             false => fits.iter().any(|(_, fit)| fit.differs),
         };
         if !is_another {
-            self.bury(&identity.uid, &mut effects);
-            return effects;
+            self.remove(&identity.uid, &mut triggers);
+            return triggers;
         }
-        effects.extend(fits.iter().filter(|(_, fit)| fit.matches).map(|(dependent, _)| dependent.examine()));
+        triggers.extend(fits.iter().filter(|(_, fit)| fit.matches).map(|(dependent, _)| dependent.examine()));
         if !node.is_observed() && node.identity == *identity {
             let differing = fits.iter().filter(|(_, fit)| fit.differs).map(|(dependent, _)| dependent);
             let claims = differing.map(|node| (&node.identity.namespace, &*node.owners));
             if let Some(other) = alternative(identity, claims) {
-                effects.push(Effect::ExamineLater(other.item()));
+                triggers.push(Trigger::ExamineLater(other.item()));
                 if let Some(node) = self.nodes.get_mut(&identity.uid) {
                     node.identity = other;
                 }
             }
         }
-        effects
+        triggers
     }
 
-    /// Calls for a look at those that are only supposed to be, and are of one of these kinds, which the server
-    /// serves by now.
-    pub fn known(&self, kinds: &[Kind]) -> Vec<Effect> {
+    /// Examines the virtual nodes of these kinds, which the server serves by now.
+    pub fn known(&self, kinds: &[Kind]) -> Vec<Trigger> {
         let is_known = |identity: &Identity| {
             let mut kinds = kinds.iter();
             kinds.any(|kind| kind.kind == identity.kind && kind.api_version == identity.api_version)
@@ -185,56 +179,55 @@ impl Graph {
         let unseen = self.nodes.values().filter(is_virtual).filter(|node| is_known(&node.identity));
         let mut items: Vec<Item> = unseen.map(|node| node.identity.item()).collect();
         items.sort_unstable();
-        items.into_iter().map(Effect::Examine).collect()
+        items.into_iter().map(Trigger::Examine).collect()
     }
 
-    /// Notes that what an owner waited for is done and its finalizer removed. Should a cache show it with one after
-    /// that, somebody has asked again.
-    pub fn let_go(&mut self, uid: &Uid) {
+    /// Applies that an owner has lost its finalizer. If a cache shows it with one after that, its deletion was requested
+    /// again.
+    pub fn finished(&mut self, uid: &Uid) {
         if let Some(node) = self.nodes.get_mut(uid) {
             (node.waiting, node.orphaning) = (false, false);
         }
     }
 
-    /// Forgets the objects of a kind that is no longer followed. Those that others refer to become virtual.
-    pub fn unfollow(&mut self, kind: &Kind) -> Vec<Effect> {
-        let mut effects = vec![];
+    /// Removes the objects of a kind that is no longer watched. Those that others refer to become virtual.
+    pub fn unfollow(&mut self, kind: &Kind) -> Vec<Trigger> {
+        let mut triggers = vec![];
         for uid in self.shown_as(kind) {
             let Some(node) = self.nodes.get(&uid) else { continue };
             if node.dependents.is_empty() {
-                self.bury(&uid, &mut effects);
+                self.remove(&uid, &mut triggers);
                 continue;
             }
             let virtual_one =
                 Node { dependents: node.dependents.clone(), ..Node::virtual_one(node.identity.clone()) };
-            effects.push(virtual_one.examine());
+            triggers.push(virtual_one.examine());
             let owners = node.owners.clone();
-            self.unlink(&uid, owners.iter(), &mut effects);
+            self.unlink(&uid, owners.iter(), &mut triggers);
             self.nodes.insert(uid, virtual_one);
         }
-        effects
+        triggers
     }
 
-    /// Carries the objects of a kind over to another version of it, which another cache shows from now on. What
-    /// they are to each other stays as it is.
+    /// Changes the version of the objects of a kind, which another cache shows from now on. Owners and dependents stay.
     pub fn succeed(&mut self, old: &Kind, new: &Kind) {
         for node in self.nodes.values_mut().filter(|node| node.is_shown_as(old)) {
             node.identity.api_version = new.api_version.clone();
         }
     }
 
-    /// Calls for a look at the objects of a kind that its cache does not show: they have gone while no cache
-    /// followed them. Until the server has confirmed it, they stay.
-    pub fn unshown(&mut self, kind: &Kind, is_shown: impl Fn(&Identity) -> bool) -> Vec<Effect> {
-        let mut effects = vec![];
+    /// Examines the objects of a kind that its cache does not show: they were deleted while they were not watched. Until
+    /// the server has confirmed it, they stay.
+    pub fn unshown(&mut self, kind: &Kind, is_shown: impl Fn(&Identity) -> bool) -> Vec<Trigger> {
+        let mut triggers = vec![];
         for uid in self.shown_as(kind) {
             let node = self.nodes.get_mut(&uid).filter(|node| !is_shown(&node.identity));
             let Some(node) = node else { continue };
-            // Nobody will hear of its end.
+            // No deletion event will come for it.
             (node.deleting, node.waiting, node.orphaning) = (false, false, false);
-            effects.push(node.examine());
+            triggers.push(node.examine());
         }
-        effects
+        triggers
     }
 
     /// Whether the owner that an object in `namespace` refers to is known to be gone, in whatever version it was
@@ -265,36 +258,36 @@ impl Graph {
         uids
     }
 
-    fn seen(&mut self, identity: Identity, meta: &ObjectMeta, effects: &mut Vec<Effect>) {
+    fn seen(&mut self, identity: Identity, meta: &ObjectMeta, triggers: &mut Vec<Trigger>) {
         let uid = identity.uid.clone();
         if self.nodes.get(&uid).is_some_and(|node| !node.is_observed() && node.identity != identity) {
-            self.doubt_dependents(&identity, effects);
+            self.examine_mismatches(&identity, triggers);
         }
         let node = self.nodes.entry(uid.clone()).or_insert_with(|| Node::virtual_one(identity.clone()));
         if !node.is_observed() {
             node.identity = identity;
             node.presence = Presence::Observed;
         }
-        self.own(&uid, &meta.owner_references, effects);
+        self.own(&uid, &meta.owner_references, triggers);
         let Some(node) = self.nodes.get_mut(&uid) else { return };
         node.deleting = meta.is_deleting();
         let orphaning = node.deleting && meta.has_finalizer(ORPHAN);
-        // Who wants both wants orphans first.
+        // With both finalizers, orphaning comes first.
         let waiting = node.deleting && !orphaning && meta.has_finalizer(FOREGROUND);
         let (starts_orphaning, starts_waiting) = (orphaning && !node.orphaning, waiting && !node.waiting);
         (node.orphaning, node.waiting) = (orphaning, waiting);
         if starts_orphaning {
-            effects.push(Effect::Orphan(node.identity.item()));
+            triggers.push(Trigger::Orphan(node.identity.item()));
         }
         if starts_waiting {
             let itself = node.examine();
-            effects.extend(self.dependents(&uid).map(Node::examine));
-            effects.push(itself);
+            triggers.extend(self.dependents(&uid).map(Node::examine));
+            triggers.push(itself);
         }
     }
 
-    /// What was supposed about an owner turns out to be wrong: those who said so are looked at.
-    fn doubt_dependents(&self, owner: &Identity, effects: &mut Vec<Effect>) {
+    /// Examines the dependents whose references do not match the identity of their owner.
+    fn examine_mismatches(&self, owner: &Identity, triggers: &mut Vec<Trigger>) {
         for dependent in self.dependents(&owner.uid) {
             let namespace = &dependent.identity.namespace;
             if !fit(owner, &dependent.owners, namespace).differs {
@@ -302,14 +295,14 @@ impl Graph {
             }
             if !owner.namespace.is_empty() && owner.namespace != *namespace {
                 let reference = dependent.owners.iter().find(|reference| reference.uid == owner.uid);
-                effects.extend(reference.map(|reference| misplaced(&dependent.identity, reference)));
+                triggers.extend(reference.map(|reference| misplaced(&dependent.identity, reference)));
             }
-            effects.push(dependent.examine());
+            triggers.push(dependent.examine());
         }
     }
 
     /// Gives `uid` these owners instead of those it had.
-    fn own(&mut self, uid: &Uid, owners: &[OwnerReference], effects: &mut Vec<Effect>) {
+    fn own(&mut self, uid: &Uid, owners: &[OwnerReference], triggers: &mut Vec<Trigger>) {
         let Some(node) = self.nodes.get(uid) else { return };
         if *node.owners == *owners {
             return;
@@ -323,29 +316,29 @@ impl Graph {
             .iter()
             .filter(|owner| blocks(owner) && !has.get(&owner.uid).is_some_and(|owner| blocks(owner)));
         let waiting = unblocked.filter_map(|owner| self.nodes.get(&owner.uid)).filter(|owner| owner.waiting);
-        effects.extend(waiting.map(Node::examine));
+        triggers.extend(waiting.map(Node::examine));
         if let Some(node) = self.nodes.get_mut(uid) {
             node.owners = after.clone();
         }
         let added = after.iter().filter(|owner| !had.contains_key(&owner.uid));
-        self.link(uid, added, effects);
-        let mut is_judged_anew = false;
+        self.link(uid, added, triggers);
+        let mut is_examined = false;
         for owner in before.iter() {
             match has.get(&owner.uid) {
-                Some(still) => is_judged_anew |= !points_the_same_way(still, owner),
+                Some(still) => is_examined |= !is_same_target(still, owner),
                 None => {
-                    // It may have been the one that kept it, or the one that kept it from being judged.
-                    is_judged_anew |= !after.is_empty();
-                    self.part(&owner.uid, uid);
+                    // It may have been the owner that kept it, or the one that could not be read.
+                    is_examined |= !after.is_empty();
+                    self.remove_dependent(&owner.uid, uid);
                 }
             }
         }
-        if is_judged_anew {
-            effects.extend(self.nodes.get(uid).map(Node::examine));
+        if is_examined {
+            triggers.extend(self.nodes.get(uid).map(Node::examine));
         }
     }
 
-    /// A sibling's list if it is equal, so that the pods of one set do not each keep their own.
+    /// The list of a sibling if it is equal, to save memory.
     fn shared(&self, owners: &[OwnerReference]) -> Arc<[OwnerReference]> {
         let sibling = owners.first().and_then(|owner| self.dependents(&owner.uid).next());
         match sibling {
@@ -354,12 +347,13 @@ impl Graph {
         }
     }
 
-    /// Makes `uid` a dependent of these owners, and doubts it if it does not fit what is known about one of them.
+    /// Makes `uid` a dependent of these owners. It is examined if a reference does not match its owner, or an owner waits
+    /// for its dependents.
     fn link<'a>(
         &mut self,
         uid: &Uid,
         owners: impl Iterator<Item = &'a OwnerReference>,
-        effects: &mut Vec<Effect>,
+        triggers: &mut Vec<Trigger>,
     ) {
         let Some(node) = self.nodes.get(uid) else { return };
         let (dependent, itself) = (node.identity.clone(), node.examine());
@@ -368,7 +362,7 @@ impl Graph {
             let Some(owner) = self.nodes.get_mut(&reference.uid) else {
                 let mut owner = Node::virtual_one(Identity::claimed(reference, &dependent.namespace));
                 owner.dependents.insert(uid.clone());
-                effects.push(owner.examine());
+                triggers.push(owner.examine());
                 self.nodes.insert(reference.uid.clone(), owner);
                 continue;
             };
@@ -379,36 +373,35 @@ impl Graph {
             }
             let doubt = doubt(owner, reference, &dependent.namespace);
             if doubt == Some(Doubt::OtherNamespace) && owner.is_observed() {
-                effects.push(misplaced(&dependent, reference));
+                triggers.push(misplaced(&dependent, reference));
             }
             is_doubtful = doubt.is_some();
         }
         if is_doubtful || is_awaited {
-            effects.push(itself);
+            triggers.push(itself);
         }
     }
 
-    /// Takes in that an object is gone. It stays as vanished while others refer to it.
-    fn bury(&mut self, uid: &Uid, effects: &mut Vec<Effect>) {
+    /// Removes an object that is gone. It stays as vanished while others refer to it.
+    fn remove(&mut self, uid: &Uid, triggers: &mut Vec<Trigger>) {
         let Some(node) = self.nodes.get_mut(uid) else { return };
         node.dependents.remove(uid);
         let owners = std::mem::take(&mut node.owners);
         (node.deleting, node.waiting, node.orphaning) = (false, false, false);
         node.presence = Presence::Vanished;
-        self.unlink(uid, owners.iter(), effects);
-        effects.extend(self.dependents(uid).map(Node::examine));
+        self.unlink(uid, owners.iter(), triggers);
+        triggers.extend(self.dependents(uid).map(Node::examine));
         self.forget_unneeded(uid);
     }
 
-    /// Takes `uid` out of the dependents of `owner`.
-    fn part(&mut self, owner: &Uid, uid: &Uid) {
+    fn remove_dependent(&mut self, owner: &Uid, uid: &Uid) {
         if let Some(node) = self.nodes.get_mut(owner) {
             node.dependents.remove(uid);
             self.forget_unneeded(owner);
         }
     }
 
-    /// Forgets an object that no cache shows, once nobody refers to it any more.
+    /// Removes a node that no cache shows, once it is not referred to any more.
     fn forget_unneeded(&mut self, uid: &Uid) {
         if self.nodes.get(uid).is_none_or(|node| node.is_observed() || !node.dependents.is_empty()) {
             return;
@@ -419,29 +412,29 @@ impl Graph {
         }
     }
 
-    /// Takes `uid` out of its owners' dependents. An owner that waited for it as the last one may go.
+    /// Removes `uid` from the dependents of its owners. An owner that only waited for it is examined.
     fn unlink<'a>(
         &mut self,
         uid: &Uid,
         owners: impl Iterator<Item = &'a OwnerReference>,
-        effects: &mut Vec<Effect>,
+        triggers: &mut Vec<Trigger>,
     ) {
         for reference in owners {
-            self.part(&reference.uid, uid);
+            self.remove_dependent(&reference.uid, uid);
             let waiting = self.nodes.get(&reference.uid).filter(|owner| owner.waiting);
             let Some(owner) = waiting else { continue };
             if self.blocking(&reference.uid).next().is_none() {
-                effects.push(owner.examine());
+                triggers.push(owner.examine());
             }
         }
     }
 }
 
-fn points_the_same_way(one: &OwnerReference, other: &OwnerReference) -> bool {
+fn is_same_target(one: &OwnerReference, other: &OwnerReference) -> bool {
     (&one.name, &one.kind, &one.api_version) == (&other.name, &other.kind, &other.api_version)
 }
 
-/// Why a reference may be wrong.
+/// Why a reference may not point to its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
     Vanished,
@@ -449,7 +442,7 @@ enum Doubt {
     OtherNamespace,
     /// The owner has another kind, version or name.
     OtherCoordinates,
-    /// The owner was first named by a cluster-scoped object, and need not be one itself.
+    /// The owner was first referred to by a cluster-scoped object; it may be namespaced.
     ScopeUnknown,
 }
 
@@ -468,6 +461,6 @@ fn doubt(owner: &Node, reference: &OwnerReference, namespace: &SmolStr) -> Optio
     }
 }
 
-fn misplaced(dependent: &Identity, reference: &OwnerReference) -> Effect {
-    Effect::Misplaced { dependent: dependent.clone(), reference: reference.clone() }
+fn misplaced(dependent: &Identity, reference: &OwnerReference) -> Trigger {
+    Trigger::Misplaced { dependent: dependent.clone(), reference: reference.clone() }
 }

@@ -1,4 +1,4 @@
-//! What an owner reference points at: the coordinates of one object, and how well a reference fits them.
+//! What an owner reference points to: the identity of one object, and whether a reference matches it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,8 +7,8 @@ use flyball_api::{Key, ObjectMeta, OwnerReference, Uid};
 use flyball_runtime::WorkKey;
 use smol_str::SmolStr;
 
-/// One object in the whole cluster. The derived order, field by field, is the one in which the possible
-/// identities of an unknown owner are tried.
+/// One object in the cluster. The derived order, field by field, is the one in which the possible identities of an
+/// unknown owner are tried.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     pub kind: SmolStr,
@@ -38,7 +38,7 @@ impl Identity {
         }
     }
 
-    /// The identity that a reference claims for its owner, held by an object in `namespace`.
+    /// The identity of the owner according to a reference of an object in `namespace`.
     pub fn claimed(reference: &OwnerReference, namespace: &SmolStr) -> Self {
         Self {
             kind: reference.kind.clone(),
@@ -49,7 +49,7 @@ impl Identity {
         }
     }
 
-    /// Whether a reference names exactly this object, wherever it is.
+    /// Whether a reference names exactly this object, whatever its namespace.
     pub fn is_meant_by(&self, reference: &OwnerReference) -> bool {
         self.uid == reference.uid
             && self.name == reference.name
@@ -100,7 +100,7 @@ impl WorkKey for Item {
     }
 }
 
-/// How a dependent's references to the uid of `owner` fit that identity. One object may hold several.
+/// How the references of a dependent to the uid of an owner match its identity. One object may have several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fit {
     /// One of them names exactly this owner.
@@ -109,10 +109,10 @@ pub struct Fit {
     pub differs: bool,
 }
 
-/// Compares the references of an object in `namespace` with what is known or supposed about their owner.
+/// Compares the references of an object in `namespace` with the known or assumed identity of their owner.
 pub fn fit(owner: &Identity, references: &[OwnerReference], namespace: &str) -> Fit {
     if !owner.namespace.is_empty() && owner.namespace != namespace {
-        // Whatever else they say: an owner in another namespace cannot be meant.
+        // A reference cannot point to an owner in another namespace.
         return Fit { matches: false, differs: true };
     }
     let to_it = references.iter().filter(|reference| reference.uid == owner.uid);
@@ -122,8 +122,8 @@ pub fn fit(owner: &Identity, references: &[OwnerReference], namespace: &str) -> 
     })
 }
 
-/// Another identity that dependents claim for an owner that does not exist as `absent`: the one after it in
-/// order, or the first, so that all are tried in turn.
+/// Another identity in the references of dependents, for an owner that does not exist as `absent`: the next in order, or
+/// the first, so that all are tried in turn.
 ///
 /// Upstream: graph_builder.go, getAlternateOwnerIdentity.
 pub fn alternative<'a>(

@@ -1,11 +1,11 @@
-//! What must hold whatever the collector does, for tests and simulator alike.
+//! What must hold for every deletion, for tests and the simulator.
 
 use flyball_api::{ObjectMeta, OwnerReference};
 
 use super::plan::Standing;
 
-/// An object may be deleted for want of owners only if it has none that lives: one that exists and is not itself
-/// waiting for its dependents to go. `find` looks at the server as it is at the moment of the deletion.
+/// An object may be deleted only if none of its owners keeps it: one that exists and does not itself wait for its
+/// dependents to be deleted. `find` reads the server as it is when the object is deleted.
 pub fn may_be_collected(
     object: &ObjectMeta,
     find: impl Fn(&OwnerReference) -> Option<ObjectMeta>,

@@ -1,14 +1,13 @@
-//! The collector's server: reads under its own identity, writes through the executor.
+//! The real API server: reads under the identity of the garbage collector, writes by the executor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use flyball_api::{ObjectMeta, PartialObject, ResourceType};
-use flyball_client::{Accept, DeleteOptions, Error, Patch, Request, Verb};
-use flyball_runtime::Context;
+use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType};
+use flyball_client::{Accept, Error, Request, Verb};
 use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Context, Event, Outcome, Plan};
 use parking_lot::RwLock;
-use smol_str::SmolStr;
 
 use super::catalog::Catalog;
 use super::identity::Identity;
@@ -25,12 +24,12 @@ impl Live {
         Self { cx, catalog: Arc::default(), followed: Arc::default() }
     }
 
-    /// What is known of the server's resources; kept up to date by the monitors.
+    /// The resources that the server serves; kept up to date by the monitors.
     pub(super) fn catalog(&self) -> Arc<RwLock<Catalog>> {
         self.catalog.clone()
     }
 
-    /// Whether all that is served is followed; kept up to date by the monitors.
+    /// Whether all resources that are served are watched; kept up to date by the monitors.
     pub(super) fn followed(&self) -> Arc<AtomicBool> {
         self.followed.clone()
     }
@@ -46,7 +45,7 @@ impl Server for Live {
     }
 
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {
-        // Only from an informer that runs already: looking must not start one.
+        // Only from an informer that runs already: this must not start one.
         self.cx.informers.progress(resource)?;
         let mut found = None;
         self.cx.informers.observe(resource).look_at(&object.key(), &mut |meta| {
@@ -63,39 +62,14 @@ impl Server for Live {
         Ok(object.metadata)
     }
 
-    async fn delete(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        options: DeleteOptions,
-        why: &str,
-    ) -> Result<(), Error> {
-        let key = object.key();
-        self.cx.writer(&key).unawaited().delete_dynamic(resource, &key, options, why).await
+    async fn perform(&self, owner: &Key, plan: Plan) -> Outcome {
+        // Each try reads the server, not the cache, if the one before was refused.
+        let executor = self.cx.executor(owner).unawaited();
+        executor.wait_for(plan.waiting);
+        executor.perform(plan.effects).await
     }
 
-    async fn patch(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        patch: Patch,
-        why: &str,
-    ) -> Result<(), Error> {
-        let key = object.key();
-        let writer = self.cx.writer(&key).unawaited();
-        writer.patch_dynamic::<PartialObject>(resource, &key, None, patch, why).await.map(drop)
-    }
-
-    fn tell_misplaced(&self, dependent: &Identity, owner: &Identity) {
-        let about = ObjectRef {
-            kind: dependent.kind.clone(),
-            namespace: dependent.namespace.clone(),
-            name: dependent.name.clone(),
-            uid: dependent.uid.to_smol_str(),
-            api_version: dependent.api_version.clone(),
-            resource_version: SmolStr::default(),
-        };
-        let message = format!("ownerRef {owner} does not exist in namespace {:?}", dependent.namespace);
-        self.cx.events.warning(&about, "OwnerRefInvalidNamespace", message);
+    fn record(&self, about: &ObjectRef, event: Event) {
+        event.record(&self.cx.events, about);
     }
 }

@@ -1,23 +1,23 @@
-//! Deletes what has lost all its owners, and lets owners go once their dependents are.
+//! Deletes objects that have lost all their owners, and completes foreground deletion and orphaning of owners.
 //!
-//! - **Promise**: an object whose owners are all gone is deleted; an owner that is deleted in the foreground
-//!   goes after the dependents that block it, one that is to leave orphans goes after their references to it
-//!   are. Nothing that has a living owner is ever deleted, however stale the caches are: absence is confirmed by
-//!   the server or, if it no longer serves the owner's kind, was seen by a cache; and a deletion only takes the
-//!   version that was judged or, of an object that changes all the time, the one whose owners did not.
-//! - **Watches** every resource that can be listed, watched and deleted, custom ones included, by metadata only;
-//!   discovery is repeated every 30 seconds, and soon after a definition of custom resources has changed.
+//! - **Promise**: an object whose owners are all gone is deleted. In foreground deletion, an owner is deleted after the
+//!   dependents that block it; with the propagation policy `Orphan`, after their references to it are removed. No object
+//!   with an owner that exists is ever deleted, however stale the caches are: the absence of an owner is confirmed by
+//!   the server or, if it no longer serves the owner's kind, was seen by a cache; and a deletion requires the version
+//!   that was judged or, for an object that changes all the time, unchanged owners.
+//! - **Watches** the metadata of every resource that can be listed, watched and deleted, custom ones included;
+//!   discovery is repeated every 30 seconds, and soon after a CustomResourceDefinition has changed.
 //!   **Writes**: deletes objects, removes owner references, and the finalizers `foregroundDeletion` and `orphan`.
-//! - Upstream: `pkg/controller/garbagecollector`. What differs: changes go into the graph at once, without a
-//!   queue between; what a cache reports as deleted is confirmed live, too, while that is possible; an object is
-//!   judged as the cache has it and deleted in that version only, which saves the request that reads it; what
-//!   needs a kind that is not served waits until it is, without trying; once one owner is known to live, the
-//!   others that a cache shows are not asked for; when the preferred version of a kind changes, its objects are
-//!   followed in the old one until the new one is complete.
+//! - Upstream: `pkg/controller/garbagecollector`. What differs: changes are applied to the graph at once, without a
+//!   queue between; a deletion that a cache reports is confirmed by a live read, too, while that is possible; an object
+//!   is judged as the cache has it and deleted in that version only, which saves a read; an object that needs a kind that
+//!   is not served waits until it is, without retries; once one owner is known to exist, the others that a cache shows are
+//!   not read; when the preferred version of a kind changes, its objects are watched in the old one until the cache of the
+//!   new one is complete.
 //!
-//! In reading order: [`identity`] is what a reference points at; [`graph`] holds who owns whom and says what a
-//! change calls for; [`plan`] judges one object; [`sync`] asks the server and acts; [`catalog`] and `monitors`
-//! follow what the server serves.
+//! In reading order: [`identity`] is what a reference points to; [`graph`] holds owners and dependents and is the trigger;
+//! [`plan`] judges one object; [`sync`] observes, plans and executes, with `owners` and `act`; [`catalog`] and `monitors`
+//! watch the resources that the server serves.
 
 pub mod absent;
 mod act;
@@ -28,6 +28,7 @@ pub mod identity;
 pub mod invariants;
 mod live;
 mod monitors;
+mod owners;
 pub mod patches;
 pub mod plan;
 pub mod server;
@@ -44,12 +45,12 @@ use flyball_runtime::{Context, DebugPage, StartError, Tasks};
 use monitors::Monitors;
 use sync::{Collector, Delete, Orphan};
 
-/// The name under which the controller runs and tells events.
+/// The name under which the controller runs and records events.
 pub const NAME: &str = "garbage-collector-controller";
 
 /// On an owner that waits for its dependents to be deleted.
 pub const FOREGROUND: &str = "foregroundDeletion";
-/// On an owner whose dependents are to outlive it.
+/// On an owner whose dependents are to be orphaned.
 pub const ORPHAN: &str = "orphan";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -75,7 +76,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             Some(DebugPage { content_type: "text/vnd.graphviz", body })
         }
     });
-    // The first look at discovery and the first lists are done on standby already.
+    // The first discovery and the first lists are done on standby already.
     tasks.prepare({
         let monitors = monitors.clone();
         async move { monitors.first().await }

@@ -1,5 +1,4 @@
-//! Follows what the server serves: an informer for each resource that can be collected, from which the graph is
-//! fed.
+//! Watches what the server serves: one informer for each resource that can be collected feeds the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,18 +16,18 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use super::catalog::{Catalog, Changes, changes, deletable};
-use super::graph::{Effect, Graph};
+use super::graph::{Graph, Trigger};
 use super::identity::Kind;
 use super::live::Live;
 use super::sync::Collector;
 
-/// How often discovery is asked.
+/// How often discovery is repeated.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long the first lists may take before the collector works with what it has.
+/// How long lists may take before the collector works without them.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long after a new definition its resource is looked for: the server needs a moment to serve it.
+/// How long after a change of a definition discovery is repeated: the server needs some time to serve the resource.
 const SOON: Duration = Duration::from_secs(1);
-/// How long after a round that failed the next one comes.
+/// The pause after a discovery that failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
 static SYNC_ERRORS: Family = Family::counter(
@@ -46,7 +45,7 @@ pub(super) struct Monitors {
     catalog: Arc<RwLock<Catalog>>,
     followed: Arc<AtomicBool>,
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
-    /// Informers that will take the place of one of another version, once they are complete.
+    /// Informers that replace one of another version, once they are complete.
     successors: Mutex<BTreeMap<ResourceType, Arc<dyn AnyInformer>>>,
     news: Arc<Notify>,
     errors: Counter,
@@ -55,9 +54,9 @@ pub(super) struct Monitors {
 
 struct Monitor {
     informer: Arc<dyn AnyInformer>,
-    /// Whether the graph still listens to it. Changed only while the graph is locked: a call that is under way
-    /// when the subscription ends must not come in between.
-    is_heard: Arc<AtomicBool>,
+    /// Whether its changes are applied to the graph. Changed only while the graph is locked, so that a change that is
+    /// delivered while the subscription ends is ignored.
+    is_active: Arc<AtomicBool>,
     _subscription: Subscription,
 }
 
@@ -69,7 +68,7 @@ impl Monitors {
         followed: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            // Looking at discovery does not have to wait behind deletions.
+            // With its own rate limit, so that discovery does not wait behind deletions.
             discovery: cx.client.with_options(cx.client.options().clone()),
             errors: cx.metrics.counter(&SYNC_ERRORS, &[]),
             changes: Arc::new(cx.metrics.passage("garbage_collector_graph_changes")),
@@ -83,12 +82,12 @@ impl Monitors {
         }
     }
 
-    /// The first round: finds the resources and waits for their lists, but not for ever.
+    /// The first round: discovers the resources and waits for their lists, up to a limit.
     pub(super) async fn first(&self) {
         self.round().await;
     }
 
-    /// Repeats that, for as long as the controller runs.
+    /// Repeats that as long as the controller runs.
     pub(super) async fn follow(&self) {
         let mut pause = if self.followed.load(Ordering::Acquire) { PERIOD } else { AGAIN };
         loop {
@@ -96,29 +95,28 @@ impl Monitors {
                 () = tokio::time::sleep(pause) => {}
                 () = self.news.notified() => tokio::time::sleep(SOON).await,
             }
-            // After a failure the next look is sooner.
             pause = if self.round().await { PERIOD } else { AGAIN };
         }
     }
 
-    /// One look at what is served; says whether discovery answered.
+    /// One discovery; returns whether it succeeded.
     async fn round(&self) -> bool {
-        let answered = self.compare().await;
-        self.followed.store(answered, Ordering::Release);
-        answered
+        let is_discovered = self.compare().await;
+        self.followed.store(is_discovered, Ordering::Release);
+        is_discovered
     }
 
-    /// Asks discovery, starts what is new and stops what is no longer there.
+    /// Starts informers of resources that are new and stops those of resources that are no longer served.
     async fn compare(&self) -> bool {
         let discovery = match self.discovery.discover().await {
             Ok(discovery) if !discovery.resources.is_empty() => discovery,
             Ok(_) => {
-                tracing::warn!("discovery names no resources; nothing is changed");
+                tracing::warn!("discovery returned no resources; monitors stay as they are");
                 self.errors.inc();
                 return false;
             }
             Err(error) => {
-                tracing::warn!(error = %Chain(&error), "discovery failed; nothing is changed");
+                tracing::warn!(error = %Chain(&error), "discovery failed; monitors stay as they are");
                 self.errors.inc();
                 return false;
             }
@@ -127,7 +125,7 @@ impl Monitors {
             let (group_version, problem) = (&failure.group_version, &failure.problem);
             tracing::warn!(group_version, problem, "a group version cannot be discovered");
         }
-        let is_new = self.learn(&discovery);
+        let is_new = self.update_catalog(&discovery);
         let wanted = deletable(&discovery, |resource| self.is_ignored(resource), self.working());
         let running: BTreeSet<ResourceType> = self.running.lock().keys().cloned().collect();
         let changes = changes(&running, &wanted);
@@ -146,7 +144,7 @@ impl Monitors {
         let kinds: Vec<Kind> = changes.start.iter().map(kind_of).collect();
         started.extend(self.prepare(&changes.succeed));
         if !started.is_empty() {
-            tracing::info!(new = started.len(), all, "following resources");
+            tracing::info!(new = started.len(), all, "watching resources");
             self.wait_for(&started).await;
         }
         for (resource, versions) in &changes.succeed {
@@ -155,7 +153,7 @@ impl Monitors {
         self.collector.change(Priority::Sweep, |graph| graph.known(&kinds));
     }
 
-    /// Waits for the lists of what was started, but not for ever.
+    /// Waits for the lists of new informers, up to a limit.
     async fn wait_for(&self, started: &[Arc<dyn AnyInformer>]) {
         let synced = join_all(started.iter().map(|informer| informer.synced()));
         if tokio::time::timeout(PATIENCE, synced).await.is_err() {
@@ -166,8 +164,8 @@ impl Monitors {
         }
     }
 
-    /// Says whether anything is new.
-    fn learn(&self, discovery: &Discovery) -> bool {
+    /// Returns whether anything has changed.
+    fn update_catalog(&self, discovery: &Discovery) -> bool {
         let mut fresh = Catalog::new(discovery);
         let mut catalog = self.catalog.write();
         fresh.keep_failed(&catalog, discovery);
@@ -192,45 +190,45 @@ impl Monitors {
         let informer = self.cx.informers.observe(resource);
         let kind = kind_of(resource);
         let (collector, news, followed) = (self.collector.clone(), self.news.clone(), self.followed.clone());
-        let (tells_of_others, changes) = (defines_resources(resource), self.changes.clone());
-        let is_heard = Arc::new(AtomicBool::new(true));
+        let (is_definition, changes) = (defines_resources(resource), self.changes.clone());
+        let is_active = Arc::new(AtomicBool::new(true));
         let subscription = self.cx.subscribe_meta(&*informer, {
-            let is_heard = is_heard.clone();
+            let is_active = is_active.clone();
             move |change| {
                 changes.through(|| {
                     collector.change(priority(change.origin), |graph| {
-                        if is_heard.load(Ordering::Acquire) { graph.observe(&kind, change) } else { vec![] }
+                        if is_active.load(Ordering::Acquire) { graph.observe(&kind, change) } else { vec![] }
                     });
                 });
-                if tells_of_others && change.origin.is_fresh() {
+                if is_definition && change.origin.is_fresh() {
                     followed.store(false, Ordering::Release);
                     news.notify_one();
                 }
             }
         });
-        let monitor = Monitor { informer: informer.clone(), is_heard, _subscription: subscription };
+        let monitor = Monitor { informer: informer.clone(), is_active, _subscription: subscription };
         self.running.lock().insert(resource.clone(), monitor);
         informer
     }
 
     fn stop(&self, resource: &ResourceType) {
         self.retire(resource, |graph| graph.unfollow(&kind_of(resource)));
-        tracing::info!(%resource, "no longer served; not followed any more");
+        tracing::info!(%resource, "no longer served; its informer was stopped");
     }
 
-    /// Ends a monitor; from that `change` on the graph hears nothing from it.
-    fn retire(&self, resource: &ResourceType, change: impl FnOnce(&mut Graph) -> Vec<Effect>) {
+    /// Stops a monitor and applies `change`; later changes of its cache are ignored.
+    fn retire(&self, resource: &ResourceType, change: impl FnOnce(&mut Graph) -> Vec<Trigger>) {
         let Some(monitor) = self.running.lock().remove(resource) else { return };
         self.collector.change(Priority::Change, |graph| {
-            monitor.is_heard.store(false, Ordering::Release);
+            monitor.is_active.store(false, Ordering::Release);
             change(graph)
         });
         drop(monitor);
         self.cx.informers.stop(resource);
     }
 
-    /// Starts the informers that are to take the place of others, without feeding the graph from them, and lets go
-    /// of those that no longer are.
+    /// Starts the informers that are to replace others, without feeding the graph from them, and releases those that no
+    /// longer are.
     fn prepare(&self, successions: &[(ResourceType, Vec<ResourceType>)]) -> Vec<Arc<dyn AnyInformer>> {
         let observed = successions.iter().map(|(new, _)| (new.clone(), self.cx.informers.observe(new)));
         let successors: BTreeMap<ResourceType, Arc<dyn AnyInformer>> = observed.collect();
@@ -245,8 +243,8 @@ impl Monitors {
         informers
     }
 
-    /// Follows a resource in another version than before. Until the new version's informer is complete, the old
-    /// ones stay: were they stopped before, an owner would be taken for one that nobody blocks any more.
+    /// Watches a resource in another version. Until the informer of the new version is complete, the old ones stay:
+    /// without them, the foreground deletion of an owner would be completed although dependents block it.
     fn succeed(&self, resource: &ResourceType, versions: &[ResourceType]) {
         let new = kind_of(resource);
         let is_complete = self.successors.lock().get(resource).is_some_and(|informer| informer.has_synced());
@@ -268,7 +266,7 @@ impl Monitors {
                 is_shown
             })
         });
-        tracing::info!(%resource, "served in another version; followed in that one from now on");
+        tracing::info!(%resource, "served in another version; watched in that one from now on");
     }
 }
 
@@ -276,7 +274,7 @@ fn kind_of(resource: &ResourceType) -> Kind {
     Kind { api_version: resource.api_version(), kind: resource.kind.clone() }
 }
 
-/// Whether objects of this resource make other resources come and go.
+/// Whether objects of this resource define other resources.
 fn defines_resources(resource: &ResourceType) -> bool {
     matches!(
         (resource.group.as_str(), resource.plural.as_str()),

@@ -1,6 +1,6 @@
-//! The patches that the collector sends. Each exists twice: built-in kinds take strategic merge patches, which
-//! need no knowledge of the rest of the list; custom ones only plain merge patches, which replace the list and
-//! so name the version that it was read in.
+//! The patches of the garbage collector, in two forms: built-in resources take strategic merge patches, which do not
+//! depend on the rest of the list; custom resources only take merge patches, which replace the list and so require the
+//! version that was read. Pure.
 
 use flyball_api::{ObjectMeta, OwnerReference, Uid};
 use serde_json::{Value, json};
@@ -12,25 +12,25 @@ pub fn release(uid: &Uid, owners: &[Uid]) -> Value {
     json!({"metadata": {"uid": uid, "ownerReferences": references}})
 }
 
-/// The same, as a plain merge patch on the object as it was read.
+/// The same as a merge patch over the object as it was read.
 pub fn release_plainly(meta: &ObjectMeta, owners: &[Uid]) -> Value {
     let kept = meta.owner_references.iter().filter(|reference| !owners.contains(&reference.uid));
     with_references(meta, kept.cloned().collect())
 }
 
-/// Says of every owner that it need not wait for the object.
+/// Sets `blockOwnerDeletion: false` in all references.
 pub fn unblock(meta: &ObjectMeta) -> Value {
     let blocking = meta.owner_references.iter().filter(|owner| owner.block_owner_deletion == Some(true));
     let references: Vec<OwnerReference> = blocking.map(unblocked).collect();
     json!({"metadata": {"uid": meta.uid, "ownerReferences": references}})
 }
 
-/// The same, as a plain merge patch on the object as it was read.
+/// The same as a merge patch over the object as it was read.
 pub fn unblock_plainly(meta: &ObjectMeta) -> Value {
     with_references(meta, meta.owner_references.iter().map(unblocked).collect())
 }
 
-/// Removes a finalizer from the object as it was read; `None` if it has not got it.
+/// Removes a finalizer from the object as it was read; `None` if it does not have it.
 pub fn without_finalizer(meta: &ObjectMeta, finalizer: &str) -> Option<Value> {
     if !meta.has_finalizer(finalizer) {
         return None;

@@ -1,19 +1,28 @@
-//! What is to become of one object, given how its owners are. Pure.
+//! What becomes of one object, given the state of its owners. Pure.
 
-use flyball_api::{ObjectMeta, ResourceVersion, Uid};
-use flyball_client::Propagation;
+use flyball_api::{ObjectMeta, OwnerReference, ResourceType, ResourceVersion, Uid};
+use flyball_client::{DeleteOptions, Patch, Propagation};
+use flyball_runtime::decisions::Subject;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::plan::Operation;
+use flyball_runtime::{Event, Plan, Waiting, Write};
+use smol_str::SmolStr;
 
-use super::{FOREGROUND, ORPHAN};
+use super::identity::Identity;
+use super::{FOREGROUND, ORPHAN, patches};
 
-/// How an owner is, by the server's word.
+/// How many of the dependents that an owner waits for are listed.
+const LISTED: usize = 10;
+
+/// The state of an owner, as the server has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// There, and not waiting for its dependents to go.
+    /// It exists, and does not wait for its dependents to be deleted.
     Solid,
     Absent,
-    /// Being deleted, after its dependents.
+    /// It is being deleted, after its dependents.
     Waiting,
-    /// Gone, and its dependents were to outlive it; this one was seen too late to be told.
+    /// It is gone and its dependents were to be orphaned; this one was not known in time.
     Outlived,
 }
 
@@ -27,21 +36,6 @@ impl Standing {
     }
 }
 
-/// What is to be done with an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    Keep,
-    /// It lives on, without these owners.
-    Release(Vec<Uid>),
-    Delete {
-        /// What becomes of its own dependents.
-        propagation: Propagation,
-        /// Its owners shall not wait for it: one of its dependents waits for *its* dependents, which may be a
-        /// circle.
-        unblock_owners: bool,
-    },
-}
-
 /// What the graph knows about the dependents of an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dependents {
@@ -50,47 +44,87 @@ pub struct Dependents {
     pub any_waiting: bool,
 }
 
-/// Whether an object's owners matter at all. What is being deleted will be gone, and how, is settled.
+/// An object and the resource that it is one of.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    pub resource: &'a ResourceType,
+    pub object: &'a Identity,
+}
+
+/// The patches that a resource takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Strategic merge patches, as built-in resources do.
+    Strategic,
+    /// Only merge patches, as custom resources do.
+    Merge,
+}
+
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub target: Target<'a>,
+    pub seen: &'a ObjectMeta,
+    /// One for each owner reference of `seen`, in that order.
+    pub standings: &'a [Standing],
+    pub dependents: Dependents,
+    /// The object, read live, in the version that an earlier deletion was refused for.
+    pub refused: Option<&'a ObjectMeta>,
+    pub style: Style,
+}
+
+/// Whether an object's owners matter at all. An object that is being deleted already has a propagation policy.
 pub fn is_judged(object: &ObjectMeta) -> bool {
     !object.is_deleting() && !object.owner_references.is_empty()
 }
 
-/// Judges an object by its owners; `standings` has one entry for each of its references, in their order.
-pub fn judge(object: &ObjectMeta, standings: &[Standing], dependents: Dependents) -> Verdict {
+/// Deletes an object without an owner, or removes its references to owners that are gone.
+pub fn plan(view: &View<'_>) -> Plan {
+    let View { target, seen, standings, dependents, style, .. } = *view;
     let has = |standing| standings.contains(&standing);
-    if !is_judged(object) || standings.len() != object.owner_references.len() {
-        return Verdict::Keep;
+    if !is_judged(seen) || standings.len() != seen.owner_references.len() {
+        return Plan::default();
     }
+    let over = (style == Style::Merge).then_some(seen);
     if has(Standing::Solid) {
-        // A waiting owner would wait for ever for an object that another one keeps alive.
-        let lost = object.owner_references.iter().zip(standings).filter(|(_, s)| **s != Standing::Solid);
-        let lost: Vec<Uid> = lost.map(|(reference, _)| reference.uid.clone()).collect();
-        return if lost.is_empty() { Verdict::Keep } else { Verdict::Release(lost) };
+        // An owner in foreground deletion must not wait for an object that another owner keeps.
+        let lost = owners(view, |standing| standing != Standing::Solid);
+        return Plan::of((!lost.is_empty()).then(|| release(target, &lost, over)));
     }
     if has(Standing::Outlived) {
-        // Without those owners it is looked at again.
-        let outlived =
-            object.owner_references.iter().zip(standings).filter(|(_, s)| **s == Standing::Outlived);
-        return Verdict::Release(outlived.map(|(reference, _)| reference.uid.clone()).collect());
+        // Once these references are gone, the object is examined again.
+        return Plan::of([release(target, &owners(view, |s| s == Standing::Outlived), over)]);
     }
-    if has(Standing::Waiting) && dependents.any {
-        return Verdict::Delete {
-            propagation: Propagation::Foreground,
-            unblock_owners: dependents.any_waiting,
-        };
-    }
-    // Who has asked for a way of deletion before gets it.
+    let is_spread = has(Standing::Waiting) && dependents.any;
     let propagation = match () {
-        () if object.has_finalizer(ORPHAN) => Propagation::Orphan,
-        () if object.has_finalizer(FOREGROUND) => Propagation::Foreground,
+        () if is_spread => Propagation::Foreground,
+        // A propagation policy that was requested before is kept.
+        () if seen.has_finalizer(ORPHAN) => Propagation::Orphan,
+        () if seen.has_finalizer(FOREGROUND) => Propagation::Foreground,
         () => Propagation::Background,
     };
-    Verdict::Delete { propagation, unblock_owners: false }
+    // One of its dependents waits for its own dependents. That may be a circle, which is broken here.
+    let unblock = (is_spread && dependents.any_waiting).then(|| unblock(target, seen, style));
+    Plan::of(unblock.into_iter().chain([delete(view, propagation)]))
 }
 
-/// The version that a deletion insists on. `refused` is the object as an earlier deletion insisted on it, by the
-/// server's word and in vain: if its owners have not changed since, the verdict holds for any version, and an object
-/// that changes all the time does not escape.
+fn owners(view: &View<'_>, chosen: impl Fn(Standing) -> bool) -> Vec<Uid> {
+    let owners = view.seen.owner_references.iter().zip(view.standings);
+    owners.filter(|(_, standing)| chosen(**standing)).map(|(reference, _)| reference.uid.clone()).collect()
+}
+
+fn delete(view: &View<'_>, propagation: Propagation) -> Write {
+    let options = DeleteOptions {
+        uid: Some(view.target.object.uid.clone()),
+        resource_version: version_to_delete(view.refused, view.seen),
+        propagation: Some(propagation),
+        grace_period: None,
+    };
+    view.target.write(Operation::Delete(options)).why(why(&view.seen.owner_references, view.standings))
+}
+
+/// The version that a deletion requires. `refused` is the object that an earlier deletion was refused for, read live: if
+/// its owners have not changed since, the decision holds for any version. So objects that change all the time are
+/// deleted, too.
 ///
 /// Upstream: operations.go, deleteObject.
 pub fn version_to_delete(refused: Option<&ObjectMeta>, seen: &ObjectMeta) -> Option<ResourceVersion> {
@@ -98,4 +132,84 @@ pub fn version_to_delete(refused: Option<&ObjectMeta>, seen: &ObjectMeta) -> Opt
         refused.resource_version != seen.resource_version && refused.owner_references == seen.owner_references
     });
     (!is_hot).then_some(seen.resource_version)
+}
+
+/// Why an object is deleted, for the decision log.
+fn why(references: &[OwnerReference], standings: &[Standing]) -> String {
+    let named = |reference: &OwnerReference| format!("{} {}", reference.kind, reference.name);
+    let of = |standing| {
+        let all = references.iter().zip(standings).filter(move |(_, s)| **s == standing);
+        all.map(|(reference, _)| named(reference)).collect::<Vec<_>>().join(", ")
+    };
+    match (of(Standing::Absent), of(Standing::Waiting)) {
+        (absent, waiting) if waiting.is_empty() => format!("its owner is gone: {absent}"),
+        (absent, waiting) if absent.is_empty() => {
+            format!("its owner is being deleted and waits for it: {waiting}")
+        }
+        (absent, waiting) => format!("its owners are gone: {absent}; or wait for it: {waiting}"),
+    }
+}
+
+impl Target<'_> {
+    fn write(self, operation: Operation) -> Write {
+        Write::of(self.resource.clone(), self.object.key(), operation)
+    }
+}
+
+/// Removes references to `owners`: by a merge patch over the object as it was read, or by a strategic one, which does not
+/// depend on it.
+pub fn release(target: Target<'_>, owners: &[Uid], over: Option<&ObjectMeta>) -> Write {
+    let patch = match over {
+        None => Patch::Strategic(patches::release(&target.object.uid, owners)),
+        Some(seen) => Patch::Merge(patches::release_plainly(seen, owners)),
+    };
+    target.write(Operation::Patch(patch)).why("these owners are gone or are deleted without it")
+}
+
+fn unblock(target: Target<'_>, seen: &ObjectMeta, style: Style) -> Write {
+    let patch = match style {
+        Style::Strategic => Patch::Strategic(patches::unblock(seen)),
+        Style::Merge => Patch::Merge(patches::unblock_plainly(seen)),
+    };
+    target.write(Operation::Patch(patch)).why("it and its owners may wait for each other in a circle")
+}
+
+/// Removes a finalizer of the garbage collector; nothing if the object does not have it.
+pub fn remove_finalizer(target: Target<'_>, seen: &ObjectMeta, finalizer: Finalizer) -> Option<Write> {
+    let (name, why) = match finalizer {
+        Finalizer::Foreground => (FOREGROUND, "none of its dependents blocks its deletion any more"),
+        Finalizer::Orphan => (ORPHAN, "its dependents no longer refer to it"),
+    };
+    let patch = patches::without_finalizer(seen, name)?;
+    Some(target.write(Operation::Patch(Patch::Merge(patch))).why(why))
+}
+
+/// The finalizers that the garbage collector removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finalizer {
+    Foreground,
+    Orphan,
+}
+
+/// Nothing to do for an owner in foreground deletion while these dependents block it.
+pub fn blocked<'a>(dependents: impl Iterator<Item = &'a Identity>) -> Plan {
+    Plan::default().waiting_for(dependents.take(LISTED).map(|dependent| Waiting::Object {
+        object: Subject::new(dependent.kind.clone(), &dependent.key()),
+        until: "to be deleted".into(),
+    }))
+}
+
+/// The event about an object that refers to an owner in another namespace.
+pub fn misplaced(dependent: &Identity, reference: &OwnerReference) -> (ObjectRef, Event) {
+    let about = ObjectRef {
+        kind: dependent.kind.clone(),
+        namespace: dependent.namespace.clone(),
+        name: dependent.name.clone(),
+        uid: dependent.uid.to_smol_str(),
+        api_version: dependent.api_version.clone(),
+        resource_version: SmolStr::default(),
+    };
+    let owner = Identity::claimed(reference, &dependent.namespace);
+    let message = format!("ownerRef {owner} does not exist in namespace {:?}", dependent.namespace);
+    (about, Event::warning("OwnerRefInvalidNamespace", message))
 }

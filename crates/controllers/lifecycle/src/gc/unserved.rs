@@ -1,5 +1,5 @@
-//! Objects that cannot be looked at because the server does not serve a kind they need: they wait until what is
-//! served changes, and are not tried in between.
+//! Objects that cannot be examined because the server does not serve a kind they refer to. They wait until the
+//! discovered resources change, without retries.
 
 use flyball_api::Uid;
 use flyball_queue::Priority;
@@ -21,12 +21,12 @@ impl Unserved {
         self.items.insert(item);
     }
 
-    /// Forgets objects that are gone, so that waiting for a kind that never comes costs nothing.
+    /// Removes objects that are gone.
     pub fn keep(&mut self, is_there: impl Fn(&Uid) -> bool) {
         self.items.retain(|item| is_there(&item.uid));
     }
 
-    /// Hands out all who wait, ordered.
+    /// Removes and returns all objects, in order.
     pub fn take(&mut self) -> Vec<Item> {
         let mut items: Vec<Item> = std::mem::take(&mut self.items).into_iter().collect();
         items.sort_unstable();
@@ -43,7 +43,7 @@ impl Unserved {
 }
 
 impl<S: Server> Collector<S> {
-    /// Lets an object wait for a kind.
+    /// Adds an object that waits for a kind.
     pub(super) fn await_kind(
         &self,
         item: &Item,
@@ -52,13 +52,13 @@ impl<S: Server> Collector<S> {
     ) -> Result<Next, Problem> {
         self.unserved.lock().add(item.clone());
         match self.server.resource(&api_version, &kind) {
-            // It came just now, perhaps after those who wait were called.
+            // It was discovered just now, perhaps after the waiting objects were queued.
             Some(_) => Err(Problem::UnknownKind(api_version, kind)),
             None => Ok(Next::Settled),
         }
     }
 
-    /// Takes in another look at what the server serves. If it `is_new`, all who wait for a kind are looked at again.
+    /// Called after each discovery. If it `is_new`, all objects that wait for a kind are queued.
     pub fn served(&self, is_new: bool) {
         let mut unserved = self.unserved.lock();
         if !is_new {

@@ -109,7 +109,7 @@ fn another_version_of_a_resource_takes_the_place_of_the_one_before() {
         };
         text.split_whitespace().map(one).collect()
     };
-    let told = |resources: &[ResourceType]| {
+    let shown = |resources: &[ResourceType]| {
         let each = resources.iter().map(|r| format!("{}/{}", r.api_version(), r.kind));
         each.collect::<Vec<_>>().join(" ")
     };
@@ -117,9 +117,9 @@ fn another_version_of_a_resource_takes_the_place_of_the_one_before() {
         let changes = changes(&parse(running), &parse(wanted));
         let successions = changes.succeed.iter();
         let successions: Vec<String> = successions
-            .map(|(new, old)| format!("{} for {}", told(std::slice::from_ref(new)), told(old)))
+            .map(|(new, old)| format!("{} for {}", shown(std::slice::from_ref(new)), shown(old)))
             .collect();
-        let found = (told(&changes.start), successions.join(", "), told(&changes.stop));
+        let found = (shown(&changes.start), successions.join(", "), shown(&changes.stop));
         assert_eq!(found, (start.to_owned(), succeed.to_owned(), stop.to_owned()), "{case}");
     }
 }

@@ -11,7 +11,7 @@ fn graph(steps: &[&str]) -> Graph {
 }
 
 #[test]
-fn owners_and_owned_are_drawn_and_nobody_else() {
+fn owners_and_dependents_are_drawn_and_no_other_objects() {
     let page = dot(&graph(&["a:foreground", "b<a", "lonely"]), &[]);
     let want = r#"strict digraph full {
   // Node definitions.
@@ -50,7 +50,7 @@ fn owners_and_owned_are_drawn_and_nobody_else() {
 }
 
 #[test]
-fn whoever_is_connected_with_one_is_drawn_with_it() {
+fn all_objects_that_are_connected_with_one_are_drawn_with_it() {
     let graph = graph(&["a", "b<a", "c<b", "d<missing", "x", "y<x"]);
     let drawn = |uids: &[&str]| {
         let uids: Vec<_> = uids.iter().map(|uid| (*uid).into()).collect();
@@ -61,5 +61,5 @@ fn whoever_is_connected_with_one_is_drawn_with_it() {
     assert_eq!(drawn(&["c"]), r#""b" -> "a"; "c" -> "b";"#);
     assert_eq!(drawn(&["x", "d"]), r#""d" -> "missing"; "y" -> "x";"#);
     assert_eq!(drawn(&["nobody"]), "");
-    assert!(dot(&graph, &[]).contains("virtual=\"true\""), "an owner that nobody has seen");
+    assert!(dot(&graph, &[]).contains("virtual=\"true\""), "an owner that no cache has shown");
 }

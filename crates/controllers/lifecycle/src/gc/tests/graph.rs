@@ -3,7 +3,7 @@ use flyball_cache::{MetaChange, Origin};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::gc::graph::{Effect, Graph};
+use crate::gc::graph::{Graph, Trigger};
 use crate::gc::identity::{Identity, Kind};
 
 const KIND: &str = "Thing";
@@ -51,7 +51,7 @@ fn object(text: &str) -> ObjectMeta {
 
 /// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, `*` it is
 /// known by now, `^x y` it is followed in another version, whose cache shows x and y, else `x` is shown.
-pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
+pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Trigger> {
     let change = |old, new| MetaChange { old, new, origin: Origin::Watch };
     match text.split_at(1) {
         ("-", text) => graph.observe(&kind(KIND), &change(Some(&object(text)), None)),
@@ -67,50 +67,50 @@ pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Effect> {
     }
 }
 
-fn told(effect: &Effect) -> String {
-    match effect {
-        Effect::Examine(item) => format!("examine {}", item.uid),
-        Effect::ExamineLater(item) => format!("examine {} later", item.key),
-        Effect::Orphan(item) => format!("orphan {}", item.uid),
-        Effect::Misplaced { dependent, reference } => {
+fn shown(trigger: &Trigger) -> String {
+    match trigger {
+        Trigger::Examine(item) => format!("examine {}", item.uid),
+        Trigger::ExamineLater(item) => format!("examine {} later", item.key),
+        Trigger::Orphan(item) => format!("orphan {}", item.uid),
+        Trigger::Misplaced { dependent, reference } => {
             format!("misplaced {}<{}", dependent.uid, reference.uid)
         }
     }
 }
 
 #[test]
-fn a_change_calls_for_a_look_at_those_whom_it_concerns() {
+fn a_change_triggers_the_examination_of_the_objects_that_it_concerns() {
     #[rustfmt::skip]
     let table = [
-        // case                                              steps                                  effects of the last
-        ("an owner that is there needs no look",              "a; b<a",                              ""),
-        ("one that is not is looked at",                      "b<a",                                 "examine a"),
-        ("but once",                                          "b<a; c<a",                            ""),
-        ("and not when it shows up as was said",              "b<a; a",                              ""),
-        ("dependents of who is gone",                         "a; b<a; c<a; -a",                     "examine b, examine c"),
-        ("dependents of who never was",                       "b<a; ?a",                             "examine b"),
-        ("who was supposed and comes later is let be",        "b<a; a; ?a",                          "examine b"),
-        ("nothing is known of who is gone",                   "a; -a; -a",                           ""),
+        // case                                              steps                                  triggers of the last
+        ("an owner that exists is not examined",              "a; b<a",                              ""),
+        ("one that is not shown is examined",                 "b<a",                                 "examine a"),
+        ("only once",                                         "b<a; c<a",                            ""),
+        ("and not when it is shown as referred to",           "b<a; a",                              ""),
+        ("dependents of an owner that is gone",               "a; b<a; c<a; -a",                     "examine b, examine c"),
+        ("dependents of an owner that never existed",         "b<a; ?a",                             "examine b"),
+        ("an owner shown later and gone",                     "b<a; a; ?a",                          "examine b"),
+        ("an object is gone only once",                       "a; -a; -a",                           ""),
         ("foreground: dependents, then the owner",            "a; b<a; c<a!; a:foreground",          "examine b, examine c, examine a"),
         ("and only when it begins",                           "a; b<a; a:foreground; a:foreground",  ""),
-        ("a dependent of who waits already",                  "a:foreground; b<a!",                  "examine b"),
-        ("the last blocking one frees its owner",             "a; b<a!; c<a; a:foreground; -b<a!",   "examine a"),
+        ("a dependent of an owner that waits already",        "a:foreground; b<a!",                  "examine b"),
+        ("the last one that blocks its owner",                "a; b<a!; c<a; a:foreground; -b<a!",   "examine a"),
         ("one of several does not",                           "a; b<a!; c<a!; a:foreground; -b<a!",  ""),
-        ("a reference that blocks no more frees, too",        "a; b<a!; a:foreground; b<a",          "examine a"),
-        ("so does one that is gone",                          "a; b<a!; a:foreground; b",            "examine a"),
-        ("which concerns no owner that does not wait",        "a; b<a!; b",                          ""),
+        ("a reference that no longer blocks",                 "a; b<a!; a:foreground; b<a",          "examine a"),
+        ("a reference that is removed",                       "a; b<a!; a:foreground; b",            "examine a"),
+        ("not if the owner does not wait",                    "a; b<a!; b",                          ""),
         ("orphans",                                           "a; b<a; a:orphan",                    "orphan a"),
         ("only once",                                         "a; b<a; a:orphan; a:orphan",          ""),
         ("orphans at the start",                              "a:orphan",                            "orphan a"),
         ("a new owner",                                       "a; b<a; b<a<c",                       "examine c"),
         ("one owner less",                                    "a; c; b<a<c; b<c",                    "examine b"),
-        ("no owner left, by somebody's wish",                 "a; b<a; b",                           ""),
+        ("a user removes the last owner",                     "a; b<a; b",                           ""),
         ("the same owner by another name",                    "a; b<a; b<x@a",                       "examine b"),
-        ("a plain deletion concerns nobody yet",              "a; b<a; a:deleting",                  ""),
+        ("background deletion has no effect yet",             "a; b<a; a:deleting",                  ""),
         ("owner in another namespace",                        "m/a; b<a",                            "misplaced b<a, examine b"),
         ("found out later",                                   "b<a; m/a",                            "misplaced b<a, examine b"),
-        ("cluster-scoped owners are everybody's",             "/a; b<a; m/c<a",                      ""),
-        ("also when they show up late",                       "b<a; /a",                             ""),
+        ("cluster-scoped owners are for all namespaces",      "/a; b<a; m/c<a",                      ""),
+        ("also when they are shown late",                     "b<a; /a",                             ""),
         ("owner of another name",                             "x@a; b<y@a",                          "examine b"),
         ("found out later, of another name",                  "b<y@a; x@a",                          "examine b"),
         ("supposed by two, in two namespaces",                "b<a; m/c<a",                          "examine c"),
@@ -118,27 +118,27 @@ fn a_change_calls_for_a_look_at_those_whom_it_concerns() {
         ("the next supposition is tried",                     "b<x@a; c<y@a; ?x@a",                  "examine b, examine n/y later"),
         ("and the first one again",                           "b<x@a; c<y@a; ?x@a; ?y@a",            "examine c, examine n/x later"),
         ("in the other namespace",                            "b<a; m/c<a; ?a",                      "examine b, examine m/a later"),
-        ("a wrong name of who is there",                      "x@a; b<y@a; ?y@a",                    "examine b"),
+        ("a wrong name of an owner that exists",              "x@a; b<y@a; ?y@a",                    "examine b"),
         ("its own owner",                                     "a<a",                                 ""),
         ("its own owner, gone",                               "a<a; -a<a",                           ""),
         ("a kind becomes known",                              "a; b<a; c<x; d<y; *",                 "examine x, examine y"),
         ("a kind is followed no more",                        "a; b<a; .",                           "examine a"),
         ("and is shown again",                                "a; b<a; .; a",                        ""),
-        ("and nobody waits for what cannot be seen",          "a; b<a!; a:foreground; .",            "examine a"),
-        ("who comes after its owner's end is looked at",      "a; b<a; -a; c<a",                     "examine c"),
-        ("so is who comes after the server said so",          "b<a; ?a; c<a",                        "examine c"),
-        ("the end is told of once",                           "b<a; ?a; ?a",                         ""),
-        ("who is gone is not supposed to be",                 "a; b<a; -a; *",                       ""),
-        ("who comes back is there",                           "a; b<a; -a; a; c<a",                  ""),
+        ("and an unwatched object does not block",            "a; b<a!; a:foreground; .",            "examine a"),
+        ("a new dependent of an owner that is gone",          "a; b<a; -a; c<a",                     "examine c"),
+        ("also if the server has said so",                    "b<a; ?a; c<a",                        "examine c"),
+        ("the absence is applied once",                       "b<a; ?a; ?a",                         ""),
+        ("a vanished owner is not virtual",                   "a; b<a; -a; *",                       ""),
+        ("a vanished owner that is shown again",              "a; b<a; -a; a; c<a",                  ""),
         ("another version, all is shown",                     "a; b<a!; a:foreground; ^a b",         ""),
         ("one was gone meanwhile",                            "a; b<a!; a:foreground; ^a",           "examine b"),
         ("also one that was on its way",                      "a; b<a!:deleting; ^a",                "examine b"),
     ];
     for (case, steps, want) in table {
         let mut graph = Graph::default();
-        let effects = steps.split("; ").fold(vec![], |_, text| step(&mut graph, text));
-        let effects: Vec<String> = effects.iter().map(told).collect();
-        assert_eq!(effects.join(", "), want, "{case}");
+        let triggers = steps.split("; ").fold(vec![], |_, text| step(&mut graph, text));
+        let triggers: Vec<String> = triggers.iter().map(shown).collect();
+        assert_eq!(triggers.join(", "), want, "{case}");
     }
 }
 
@@ -184,7 +184,7 @@ fn another_version_of_a_kind_blocks_as_the_one_before_did() {
 }
 
 #[test]
-fn an_end_that_was_seen_is_remembered_while_somebody_refers_to_it() {
+fn a_deletion_that_was_seen_is_remembered_while_objects_refer_to_the_owner() {
     let reference = |api_version: &str, kind: &str, name: &str, uid: &str| flyball_api::OwnerReference {
         api_version: api_version.into(),
         kind: kind.into(),
@@ -197,7 +197,7 @@ fn an_end_that_was_seen_is_remembered_while_somebody_refers_to_it() {
     let table = [
         // case                                  steps             reference                              from  vanished
         ("while it is there",                     "a; b<a",         reference("v1", KIND, "a", "a"),       "n",  false),
-        ("nobody has seen it",                    "b<a",            reference("v1", KIND, "a", "a"),       "n",  false),
+        ("no cache has shown it",                  "b<a",            reference("v1", KIND, "a", "a"),       "n",  false),
         ("gone",                                  "a; b<a; -a",     reference("v1", KIND, "a", "a"),       "n",  true),
         ("the server said so",                    "b<a; ?a",        reference("v1", KIND, "a", "a"),       "n",  true),
         ("by another version",                    "a; b<a; -a",     reference("v2", KIND, "a", "a"),       "n",  true),
@@ -210,8 +210,8 @@ fn an_end_that_was_seen_is_remembered_while_somebody_refers_to_it() {
         ("cluster-scoped, from a namespace",      "/a; b<a; -/a",   reference("v1", KIND, "a", "a"),       "n",  true),
         ("no longer followed is not gone",        "a; b<a; .",      reference("v1", KIND, "a", "a"),       "n",  false),
         ("back again",                            "a; b<a; -a; a",  reference("v1", KIND, "a", "a"),       "n",  false),
-        ("nobody refers to it",                   "a; -a",          reference("v1", KIND, "a", "a"),       "n",  false),
-        ("nobody any more",                       "a; b<a; -a; -b<a", reference("v1", KIND, "a", "a"),     "n",  false),
+        ("no object refers to it",                 "a; -a",          reference("v1", KIND, "a", "a"),       "n",  false),
+        ("none any more",                          "a; b<a; -a; -b<a", reference("v1", KIND, "a", "a"),     "n",  false),
         ("nor by another owner",                  "a; c; b<a; -a; b<c", reference("v1", KIND, "a", "a"),   "n",  false),
     ];
     for (case, steps, reference, namespace, want) in table {

@@ -1,4 +1,4 @@
-//! The two promises under faults: nothing with a living owner is deleted, and in the end everything without one is.
+//! The two promises under faults: no object with an owner that exists is deleted, and in the end every other one is.
 
 use flyball_api::Key;
 use flyball_queue::{Priority, Queue};
@@ -100,7 +100,7 @@ fn leftovers(world: &World) -> Vec<String> {
         for (kind, meta) in state.objects() {
             let key: Key = meta.key();
             let mut owners = meta.owner_references.iter();
-            // A cluster-scoped object with a namespaced owner is nobody's to judge.
+            // A cluster-scoped object with a namespaced owner is not judged.
             let judged = meta.owner_references.iter().all(|r| kind != "Global" || r.kind == "Global");
             if !meta.is_deleting()
                 && judged
@@ -113,7 +113,7 @@ fn leftovers(world: &World) -> Vec<String> {
                 left.push(format!("{kind} {key} has orphans to free"));
             }
             if meta.is_deleting() && meta.has_finalizer(FOREGROUND) && !blocks(meta) {
-                left.push(format!("{kind} {key} waits for nobody"));
+                left.push(format!("{kind} {key} has no dependents to wait for"));
             }
         }
         left
@@ -199,7 +199,7 @@ fn dependents_of_a_custom_kind_that_is_gone_are_collected() {
         // case                               discovery has noticed   ends were seen   left   wait
         ("discovery lags",                    false,                  true,            0,     0),
         ("discovery has noticed",             true,                   true,            0,     0),
-        ("nobody saw the owners' end",        true,                   false,           700,   1400),
+        ("no cache saw the deletions",         true,                   false,           700,   1400),
     ];
     for (case, noticed, seen, left, waiting) in table {
         run_paused(async {

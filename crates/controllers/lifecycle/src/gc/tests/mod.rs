@@ -1,4 +1,4 @@
-//! Tables for what is pure, and a world of faults for all of it together.
+//! Tables for the pure parts, and a server with faults for the whole.
 
 mod catalog;
 mod dot;

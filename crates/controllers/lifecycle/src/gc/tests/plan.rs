@@ -1,11 +1,30 @@
-use flyball_api::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp};
-use flyball_client::Propagation;
+use flyball_api::{ObjectMeta, OwnerReference, ResourceType, ResourceVersion, Timestamp};
+use flyball_client::Patch;
+use flyball_runtime::Plan;
+use flyball_runtime::plan::Operation;
+use serde_json::{Value, json};
 
-use crate::gc::plan::{Dependents, Standing, Verdict, judge, version_to_delete};
+use crate::gc::identity::Identity;
+use crate::gc::plan::{
+    Dependents, Finalizer, Standing, Style, Target, View, blocked, misplaced, plan, release,
+    remove_finalizer, version_to_delete,
+};
 
-/// An object with one owner for each letter: `s`olid, `a`bsent, `w`aiting, `o`utlived; with these finalizers, of which
-/// `deleting` means that it is being deleted.
-fn verdict(owners: &str, finalizers: &str, dependents: &str) -> String {
+const THINGS: ResourceType = ResourceType::new("", "v1", "things", "Thing", true);
+
+fn thing(name: &str) -> Identity {
+    Identity {
+        kind: "Thing".into(),
+        api_version: "v1".into(),
+        namespace: "n".into(),
+        name: name.into(),
+        uid: name.into(),
+    }
+}
+
+/// The plan for an object with one owner for each letter: `s`olid, `a`bsent, `w`aiting, `o`utlived; with these
+/// finalizers, of which `deleting` means that it is being deleted.
+fn planned(owners: &str, finalizers: &str, dependents: &str, style: Style) -> Plan {
     let standings: Vec<Standing> = owners
         .chars()
         .map(|owner| match owner {
@@ -16,64 +35,148 @@ fn verdict(owners: &str, finalizers: &str, dependents: &str) -> String {
         })
         .collect();
     let reference = |(n, owner)| OwnerReference {
+        kind: "Owner".into(),
+        name: format!("{owner}{n}").into(),
         uid: format!("{owner}{n}").as_str().into(),
+        block_owner_deletion: Some(true),
         ..OwnerReference::default()
     };
-    let object = ObjectMeta {
+    let seen = ObjectMeta {
+        uid: "x".into(),
+        resource_version: ResourceVersion(7),
         deletion_timestamp: finalizers.contains("deleting").then_some(Timestamp::UNIX_EPOCH),
         owner_references: owners.chars().enumerate().map(reference).collect(),
         finalizers: finalizers.split_whitespace().map(Into::into).collect(),
         ..ObjectMeta::default()
     };
+    let target = Target { resource: &THINGS, object: &thing("x") };
     let dependents = Dependents { any: !dependents.is_empty(), any_waiting: dependents == "waiting" };
-    match judge(&object, &standings, dependents) {
-        Verdict::Keep => "keep".to_owned(),
-        Verdict::Release(owners) => {
-            let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
-            format!("release {}", owners.join(" "))
+    plan(&View { target, seen: &seen, standings: &standings, dependents, refused: None, style })
+}
+
+/// The writes: `release OWNERS`, `unblock` and `delete PROPAGATION`.
+fn shown(plan: &Plan) -> String {
+    let show = |operation: &Operation| match operation {
+        Operation::Delete(options) => {
+            assert_eq!(
+                (&options.uid, options.resource_version),
+                (&Some("x".into()), Some(ResourceVersion(7)))
+            );
+            format!("delete {:?}", options.propagation.unwrap()).to_lowercase()
         }
-        Verdict::Delete { propagation, unblock_owners } => {
-            let how = match propagation {
-                Propagation::Orphan => "orphan",
-                Propagation::Background => "background",
-                Propagation::Foreground => "foreground",
-            };
-            format!("{}delete {how}", if unblock_owners { "unblock, " } else { "" })
+        Operation::Patch(Patch::Strategic(patch)) => {
+            let references = patch["metadata"]["ownerReferences"].as_array().unwrap();
+            let deleted = references.iter().filter(|reference| reference["$patch"] == "delete");
+            let deleted: Vec<&str> = deleted.filter_map(|reference| reference["uid"].as_str()).collect();
+            if deleted.is_empty() { "unblock".to_owned() } else { format!("release {}", deleted.join(" ")) }
         }
-    }
+        other => panic!("{other:?}"),
+    };
+    plan.writes().iter().map(|write| show(&write.operation)).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
-fn owners_decide() {
+fn owners_decide_about_an_object() {
     #[rustfmt::skip]
     let table = [
-        // case                                        owners  finalizers                  dependents  verdict
-        ("who has no owner is not ours",                  "",   "",                         "",         "keep"),
-        ("a living owner keeps",                          "s",  "",                         "",         "keep"),
-        ("one living owner of two keeps",                 "sa", "",                         "",         "release a1"),
-        ("and lets a waiting one go",                     "ws", "",                         "some",     "release w0"),
-        ("all others are released at once",               "asw", "",                        "",         "release a0 w2"),
-        ("who goes already needs no second word",         "a",  "deleting",                 "",         "keep"),
-        ("nor to be freed",                               "sa", "deleting",                 "some",     "keep"),
-        ("no owner left",                                 "a",  "",                         "",         "delete background"),
-        ("dependents do not matter then",                 "a",  "",                         "some",     "delete background"),
-        ("who asked for orphans gets them",               "a",  "orphan",                   "some",     "delete orphan"),
-        ("orphans come first",                            "a",  "foregroundDeletion orphan", "",        "delete orphan"),
-        ("who asked for the foreground gets it",          "aa", "foregroundDeletion",       "",         "delete foreground"),
-        ("who was to outlive its owner does",             "o",  "",                         "some",     "release o0"),
-        ("and is judged by the others after that",        "oaw", "",                        "some",     "release o0"),
-        ("a waiting owner, nobody below",                 "w",  "",                         "",         "delete background"),
-        ("a waiting owner spreads downwards",             "w",  "",                         "some",     "delete foreground"),
-        ("absent and waiting",                            "aw", "",                         "some",     "delete foreground"),
-        ("what may be a circle is opened",                "w",  "",                         "waiting",  "unblock, delete foreground"),
+        // case                                           owners  finalizers                   dependents  plan
+        ("no owner references",                           "",     "",                          "",         ""),
+        ("an owner keeps it",                             "s",    "",                          "",         ""),
+        ("one owner of two keeps it",                     "sa",   "",                          "",         "release a1"),
+        ("a waiting owner does not wait for it",          "ws",   "",                          "some",     "release w0"),
+        ("all others are released at once",               "asw",  "",                          "",         "release a0 w2"),
+        ("deleted already",                               "a",    "deleting",                  "",         ""),
+        ("deleted already, with an owner",                "sa",   "deleting",                  "some",     ""),
+        ("no owner left",                                 "a",    "",                          "",         "delete background"),
+        ("dependents do not matter then",                 "a",    "",                          "some",     "delete background"),
+        ("orphaning was requested",                       "a",    "orphan",                    "some",     "delete orphan"),
+        ("orphaning comes first",                         "a",    "foregroundDeletion orphan", "",         "delete orphan"),
+        ("foreground deletion was requested",             "aa",   "foregroundDeletion",        "",         "delete foreground"),
+        ("its owner was deleted with orphaning",          "o",    "",                          "some",     "release o0"),
+        ("and is judged by the others after that",        "oaw",  "",                          "some",     "release o0"),
+        ("a waiting owner, no dependents",                "w",    "",                          "",         "delete background"),
+        ("foreground deletion includes dependents",       "w",    "",                          "some",     "delete foreground"),
+        ("absent and waiting",                            "aw",   "",                          "some",     "delete foreground"),
+        ("a possible circle is broken",                   "w",    "",                          "waiting",  "unblock, delete foreground"),
     ];
     for (case, owners, finalizers, dependents, want) in table {
-        assert_eq!(verdict(owners, finalizers, dependents), want, "{case}");
+        assert_eq!(shown(&planned(owners, finalizers, dependents, Style::Strategic)), want, "{case}");
     }
 }
 
 #[test]
-fn what_changes_all_the_time_is_deleted_in_any_version() {
+fn a_plan_says_why() {
+    #[rustfmt::skip]
+    let table = [
+        ("a",  "",        "delete Thing n/x: its owner is gone: Owner a0"),
+        ("sa", "",        "patch Thing n/x: these owners are gone or are deleted without it"),
+        ("w",  "",        "delete Thing n/x: its owner is being deleted and waits for it: Owner w0"),
+        ("aw", "waiting", "patch Thing n/x: it and its owners may wait for each other in a circle\n\
+                           delete Thing n/x: its owners are gone: Owner a0; or wait for it: Owner w1"),
+    ];
+    for (owners, dependents, want) in table {
+        assert_eq!(planned(owners, "", dependents, Style::Strategic).to_string(), want);
+    }
+}
+
+#[test]
+fn custom_resources_get_merge_patches_over_the_version_that_was_read() {
+    let patch = |owners: &str, dependents: &str| {
+        let plan = planned(owners, "", dependents, Style::Merge);
+        let Operation::Patch(Patch::Merge(patch)) = &plan.writes()[0].operation else { panic!("{plan}") };
+        patch["metadata"].clone()
+    };
+    let released = patch("sa", "");
+    assert_eq!((&released["uid"], &released["resourceVersion"]), (&json!("x"), &json!("7")));
+    assert_eq!(released["ownerReferences"][0]["uid"], "s0");
+    assert_eq!(released["ownerReferences"].as_array().unwrap().len(), 1);
+    assert_eq!(patch("w", "waiting")["ownerReferences"][0]["blockOwnerDeletion"], false);
+}
+
+#[test]
+fn a_finalizer_is_removed_and_blocking_dependents_are_waited_for() {
+    let (object, other) = (thing("x"), thing("y"));
+    let target = Target { resource: &THINGS, object: &object };
+    let seen =
+        |finalizer: &str| ObjectMeta { finalizers: [finalizer.into()].into(), ..ObjectMeta::default() };
+    #[rustfmt::skip]
+    let table = [
+        (Finalizer::Foreground, "foregroundDeletion", "patch Thing n/x: none of its dependents blocks its deletion any more"),
+        (Finalizer::Orphan,     "orphan",             "patch Thing n/x: its dependents no longer refer to it"),
+        (Finalizer::Orphan,     "foregroundDeletion", ""),
+    ];
+    for (finalizer, has, want) in table {
+        let plan: Plan = Plan::of(remove_finalizer(target, &seen(has), finalizer));
+        assert_eq!(plan.to_string(), want);
+    }
+    assert_eq!(
+        blocked([&object, &other].into_iter()).to_string(),
+        "waiting for Thing/n/x to be deleted\nwaiting for Thing/n/y to be deleted"
+    );
+    let released = release(target, &["o".into()], None);
+    assert_eq!(released.body().map(|body| body["metadata"]["uid"].clone()), Some(Value::from("x")));
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_reported_in_upstreams_words() {
+    let reference = OwnerReference {
+        api_version: "v1".into(),
+        kind: "Thing".into(),
+        name: "o".into(),
+        uid: "u".into(),
+        ..OwnerReference::default()
+    };
+    let (about, event) = misplaced(&thing("x"), &reference);
+    assert_eq!((about.kind.as_str(), about.name.as_str(), about.uid.as_str()), ("Thing", "x", "x"));
+    assert_eq!(
+        event.to_string(),
+        "event Warning OwnerRefInvalidNamespace: ownerRef [v1/Thing, namespace: n, name: o, uid: u] \
+         does not exist in namespace \"n\""
+    );
+}
+
+#[test]
+fn an_object_that_changes_all_the_time_is_deleted_in_any_version() {
     let seen = |text: &str| {
         let (version, owners) = text.split_once(' ').unwrap();
         let reference = |name: char| OwnerReference {

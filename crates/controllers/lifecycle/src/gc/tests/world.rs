@@ -1,11 +1,14 @@
-//! A small server for the collector: objects of three kinds, watches that lag, answers that fail, and somebody who
-//! changes things between any two requests. Every deletion is checked at the moment it takes effect.
+//! A small server for the garbage collector: objects of three kinds, watches that lag, requests that fail, and a user who
+//! changes objects between any two requests. Every deletion is checked when it takes effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_api::{Key, ObjectMeta, OwnerReference, ResourceType, ResourceVersion, Uid};
 use flyball_cache::{MetaChange, Origin};
 use flyball_client::{ApiStatus, DeleteOptions, Error, Patch, Propagation, StatusDetails};
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::plan::{Failure, Operation};
+use flyball_runtime::{Event, Outcome, Plan, Retry};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -304,9 +307,9 @@ impl State {
         self.objects.iter().map(|((kind, _), meta)| (KINDS[*kind], meta))
     }
 
-    fn at(&self, resource: &ResourceType, object: &Identity) -> (usize, Key) {
+    fn at(resource: &ResourceType, key: &Key) -> (usize, Key) {
         let kind = KINDS.iter().position(|kind| *kind == resource.kind).unwrap_or_default();
-        (kind, if resource.namespaced { object.key() } else { Key::cluster(object.name.clone()) })
+        (kind, if resource.namespaced { key.clone() } else { Key::cluster(key.name.clone()) })
     }
 
     /// Time passes on the way to the server; sometimes the request does not arrive.
@@ -350,7 +353,7 @@ impl Server for World {
 
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {
         let state = self.state.lock();
-        state.cached.get(&state.at(resource, object)).filter(|meta| meta.uid == object.uid).cloned()
+        state.cached.get(&State::at(resource, &object.key())).filter(|meta| meta.uid == object.uid).cloned()
     }
 
     async fn read(&self, resource: &ResourceType, object: &Identity) -> Result<ObjectMeta, Error> {
@@ -362,20 +365,41 @@ impl Server for World {
         if state.unserved.contains_key(resource.kind.as_str()) {
             return Err(failure(404, "NotFound", ""));
         }
-        let found = state.objects.get(&state.at(resource, object)).cloned();
+        let found = state.objects.get(&State::at(resource, &object.key())).cloned();
         state.answer()?;
         found.ok_or_else(|| failure(404, "NotFound", &object.name))
     }
 
-    async fn delete(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        options: DeleteOptions,
-        _: &str,
-    ) -> Result<(), Error> {
+    async fn perform(&self, _: &Key, plan: Plan) -> Outcome {
+        let mut outcome = Outcome::default();
+        for write in plan.writes() {
+            let written = match &write.operation {
+                Operation::Delete(options) => self.delete(&write.resource, &write.key, options),
+                Operation::Patch(patch) => self.patch(&write.resource, &write.key, patch),
+                _ => panic!("unexpected: {write}"),
+            };
+            let Err(error) = written else { continue };
+            outcome.failures.push(Failure {
+                tag: Some(()),
+                verb: Some(write.verb()),
+                doing: write.to_string(),
+                message: error.to_string(),
+                error: Some(error),
+                retry: Retry::Backoff,
+                expected: false,
+            });
+            break;
+        }
+        outcome
+    }
+
+    fn record(&self, _: &ObjectRef, _: Event) {}
+}
+
+impl World {
+    fn delete(&self, resource: &ResourceType, key: &Key, options: &DeleteOptions) -> Result<(), Error> {
         let mut state = self.state.lock();
-        let at = state.at(resource, object);
+        let at = State::at(resource, key);
         let sent = state.objects.get(&at).cloned();
         state.travel()?;
         if state.hot
@@ -384,12 +408,12 @@ impl Server for World {
             state.put(at.clone(), Some(ObjectMeta { generation: meta.generation + 1, ..meta }));
         }
         let Some(mut meta) = state.objects.get(&at).cloned() else {
-            return Err(failure(404, "NotFound", &object.name));
+            return Err(failure(404, "NotFound", &key.name));
         };
         let is_as_seen = options.uid.as_ref().is_none_or(|uid| *uid == meta.uid)
             && options.resource_version.is_none_or(|version| version == meta.resource_version);
         if !is_as_seen {
-            return Err(failure(409, "Conflict", &object.name));
+            return Err(failure(409, "Conflict", &key.name));
         }
         if options.resource_version.is_none() {
             // Who insists on no version cannot heed an owner that was added on the way.
@@ -412,18 +436,12 @@ impl Server for World {
         state.answer()
     }
 
-    async fn patch(
-        &self,
-        resource: &ResourceType,
-        object: &Identity,
-        patch: Patch,
-        _: &str,
-    ) -> Result<(), Error> {
+    fn patch(&self, resource: &ResourceType, key: &Key, patch: &Patch) -> Result<(), Error> {
         let mut state = self.state.lock();
         state.travel()?;
-        let at = state.at(resource, object);
+        let at = State::at(resource, key);
         let Some(mut meta) = state.objects.get(&at).cloned() else {
-            return Err(failure(404, "NotFound", &object.name));
+            return Err(failure(404, "NotFound", &key.name));
         };
         let (is_strategic, body) = match patch {
             Patch::Strategic(_) if resource.kind == "Custom" => {
@@ -437,7 +455,7 @@ impl Server for World {
         if text("uid").is_some_and(|uid| Uid::from(uid) != meta.uid)
             || text("resourceVersion").is_some_and(|version| version != meta.resource_version.to_string())
         {
-            return Err(failure(409, "Conflict", &object.name));
+            return Err(failure(409, "Conflict", &key.name));
         }
         let entries = |field: &str| patch[field].as_array().cloned().unwrap_or_default();
         if patch.get("finalizers").is_some() {
@@ -463,6 +481,4 @@ impl Server for World {
         state.put(at, Some(meta));
         state.answer()
     }
-
-    fn tell_misplaced(&self, _: &Identity, _: &Identity) {}
 }
