@@ -19,7 +19,7 @@ pub use event::{Event, Message};
 pub use executor::Executor;
 pub use outcome::{Answer, Done, Failure, Outcome};
 pub use waiting::Waiting;
-pub use write::{Body, Operation, Recompute, Refusals, Write};
+pub use write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
 
 use crate::tasks::Next;
 
@@ -46,6 +46,8 @@ pub enum Effect<T = ()> {
     Event(Event),
     /// A failure that is known without asking the server.
     Fail(String),
+    /// The same where something is merely not there yet: tried again with backoff, but not worth a warning.
+    NotYet(String),
     /// The same where trying again cannot help: only a change of the object can.
     Invalid(String),
     Group(Group<T>),
@@ -149,7 +151,7 @@ impl<T> Effect<T> {
         match self {
             Self::Write(write) => found.push(write),
             Self::Group(group) => group.effects.iter().for_each(|effect| effect.collect_writes(found)),
-            Self::Event(_) | Self::Fail(_) | Self::Invalid(_) => {}
+            Self::Event(_) | Self::Fail(_) | Self::NotYet(_) | Self::Invalid(_) => {}
         }
     }
 }
@@ -218,6 +220,15 @@ impl<T> fmt::Display for Plan<T> {
     }
 }
 
+/// For tables: one line per effect, groups indented.
+impl<T> fmt::Display for Effect<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = vec![];
+        self.describe(0, &mut lines);
+        f.write_str(&lines.join("\n"))
+    }
+}
+
 impl<T> Effect<T> {
     fn describe(&self, depth: usize, lines: &mut Vec<String>) {
         let indent = "  ".repeat(depth);
@@ -227,6 +238,7 @@ impl<T> Effect<T> {
             }
             Self::Event(event) => lines.push(format!("{indent}{event}")),
             Self::Fail(message) => lines.push(format!("{indent}fail: {message}")),
+            Self::NotYet(message) => lines.push(format!("{indent}not yet: {message}")),
             Self::Invalid(message) => lines.push(format!("{indent}invalid: {message}")),
             Self::Group(group) => {
                 let Group { order, effects, on_success, on_failure, .. } = group;

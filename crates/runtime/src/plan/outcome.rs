@@ -46,6 +46,8 @@ pub struct Failure<T = ()> {
     pub error: Option<Error>,
     /// Whether trying again can help.
     pub retry: Retry,
+    /// Something is merely not there yet, which is not worth a warning.
+    pub expected: bool,
 }
 
 impl<T> Default for Outcome<T> {
@@ -116,6 +118,11 @@ impl<T> Outcome<T> {
 }
 
 impl<T> Failure<T> {
+    /// The HTTP status code of the server's answer, if there was one.
+    pub fn code(&self) -> Option<u16> {
+        self.error.as_ref().and_then(Error::code)
+    }
+
     /// Whether the server has refused a write in one of these ways.
     pub fn is_one_of(&self, refusals: Refusals) -> bool {
         self.error.as_ref().is_some_and(|error| refusals.contain(error))
@@ -134,9 +141,10 @@ impl Answer {
 
 impl<T> From<Failure<T>> for SyncError {
     fn from(failure: Failure<T>) -> Self {
-        let Failure { doing, message, error, retry, .. } = failure;
+        let Failure { doing, message, error, retry, expected, .. } = failure;
         match (error, retry) {
             (Some(error), _) => Self::api(doing)(error),
+            (None, Retry::Backoff) if expected => Self::other(doing, message).expected(),
             (None, Retry::Backoff) => Self::other(doing, message),
             (None, Retry::Never) => Self::invalid(message),
         }

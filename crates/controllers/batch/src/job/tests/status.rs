@@ -212,6 +212,7 @@ fn a_failed_release_keeps_the_pod_uncounted_and_the_job_from_its_end() {
         message: String::new(),
         error: None,
         retry: Retry::Backoff,
+        expected: false,
     });
     let conclusion = conclude(&view, &report, &outcome);
     let uncounted = conclusion.status.uncounted_terminated_pods.unwrap();
@@ -234,6 +235,7 @@ fn pods_that_could_not_be_deleted_put_the_end_off() {
             message: String::new(),
             error: None,
             retry: Retry::Backoff,
+            expected: false,
         }],
     };
     let report = report(&view, &tally, verdict(&view, &tally), &outcome);
