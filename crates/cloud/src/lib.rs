@@ -1,10 +1,9 @@
-//! The cloud-controller-manager as a library: what a cloud has to be able to do, and the controllers that make use of
-//! it.
+//! The cloud-controller-manager as a library: the interface of a cloud, and the controllers that use it.
 //!
 //! In reading order: [`provider`] is what a vendor implements; [`node`], [`lifecycle`], [`service`] and [`route`] are
-//! the controllers; [`program`] makes a program of them; [`simulated`] is a cloud to try it all with.
+//! the controllers; [`program`] has the flags and the start; [`simulated`] is a cloud for tests and trials.
 //!
-//! A vendor's program is a line:
+//! A vendor's program has one line:
 //!
 //! ```no_run
 //! # mod acme {

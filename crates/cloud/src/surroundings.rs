@@ -1,4 +1,4 @@
-//! What the controllers of this crate find in their context, and what they say when it is not there.
+//! Helpers of the controllers of this crate: the cloud in their context, flags, concurrency.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use futures::{StreamExt, stream};
 
 use crate::Cloud;
 
-/// The cloud that this process works for.
+/// The cloud that this process was started for.
 pub(crate) fn cloud(cx: &Context) -> Result<Arc<Cloud>, StartError> {
-    let missing = || StartError::Misconfigured("there is no cloud to work for".to_owned());
+    let missing = || StartError::Misconfigured("there is no cloud provider".to_owned());
     cx.extensions.get::<Cloud>().ok_or_else(missing)
 }
 
-/// Why a controller is not started in a cloud that cannot do something.
+/// The reason not to start a controller that needs what the cloud does not support.
 pub(crate) fn lacking(what: &str) -> StartError {
     StartError::NotNeeded(format!("the cloud provider does not support {what}"))
 }
 
-/// Does all of it, so many at a time, and gives the results in order.
+/// Runs all futures, at most `at_once` at a time, and returns the results in order.
 pub(crate) async fn all<F: Future>(at_once: usize, work: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let work: Vec<F> = work.into_iter().collect();
     stream::iter(work).buffered(at_once).collect().await
 }
 
-/// How many at once, as a flag says it; one at least.
+/// The number of workers from a flag; at least one.
 pub(crate) fn workers(flag: i32) -> usize {
     usize::try_from(flag).unwrap_or_default().max(1)
 }

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::context::Context;
 use crate::error::{Chain, SyncError};
 use crate::events::Recorder;
@@ -55,17 +57,23 @@ pub struct Schedule {
     first: Duration,
     pause: Duration,
     after_failure: Duration,
+    from_start: bool,
 }
 
 impl Schedule {
     /// The first round at once, then one each time `pause` has passed since the end of the last.
     pub fn every(pause: Duration) -> Self {
-        Self { first: Duration::ZERO, pause, after_failure: pause }
+        Self { first: Duration::ZERO, pause, after_failure: pause, from_start: false }
     }
 
     /// The first round only after the pause.
     pub fn pausing_first(self) -> Self {
         Self { first: self.pause, ..self }
+    }
+
+    /// Counts the pause from the start of a round, so that rounds begin at a fixed rate unless they take longer.
+    pub fn from_start(self) -> Self {
+        Self { from_start: true, ..self }
     }
 
     /// Another pause after a round that could not observe.
@@ -86,6 +94,7 @@ async fn run<P: Periodic>(cx: Arc<Context>, name: &'static str, schedule: Schedu
     let mut memory = P::Memory::default();
     tokio::time::sleep(schedule.first).await;
     loop {
+        let began = Instant::now();
         let pause = match controller.observe(&memory).await {
             Ok(observations) => {
                 let (remembered, plan) = P::round(memory, &observations);
@@ -104,7 +113,10 @@ async fn run<P: Periodic>(cx: Arc<Context>, name: &'static str, schedule: Schedu
                 schedule.after_failure
             }
         };
-        tokio::time::sleep(pause).await;
+        match schedule.from_start {
+            true => tokio::time::sleep_until(began + pause).await,
+            false => tokio::time::sleep(pause).await,
+        }
     }
 }
 
@@ -113,7 +125,6 @@ mod tests {
     use flyball_api::{Key, ResourceType};
     use flyball_client::DeleteOptions;
     use parking_lot::Mutex;
-    use tokio::time::Instant;
 
     use super::*;
     use crate::plan::{Operation, Write};
@@ -169,5 +180,36 @@ mod tests {
         assert_eq!(*deleter.observed.lock(), [3600, 7200, 7205, 7505, 7565]);
         assert_eq!(*server.seen.lock(), ["DELETE 0", "DELETE 1", "DELETE 2", "DELETE 3"]);
         assert_eq!(*deleter.refused.lock(), ["deletion"]);
+    }
+
+    /// Takes 20 seconds to observe.
+    struct Slow(Instant, Arc<Mutex<Vec<u64>>>);
+
+    impl Periodic for Slow {
+        type Memory = ();
+        type Observations = ();
+        type Tag = ();
+
+        async fn observe(&self, (): &()) -> Result<(), SyncError> {
+            self.1.lock().push(self.0.elapsed().as_secs());
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Ok(())
+        }
+
+        fn round((): (), (): &()) -> ((), Plan) {
+            Default::default()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_is_counted_from_the_end_or_from_the_start_of_a_round() {
+        let minute = Schedule::every(Duration::from_secs(60));
+        for (schedule, want) in [(minute, [0, 80, 160]), (minute.from_start(), [0, 60, 120])] {
+            let (_, cx, _sink) = context(|_| None);
+            let began = Arc::<Mutex<Vec<u64>>>::default();
+            let rounds = run(Arc::new(cx), "test", schedule, Slow(Instant::now(), began.clone()));
+            let _ = tokio::time::timeout(Duration::from_secs(165), rounds).await;
+            assert_eq!(*began.lock(), want);
+        }
     }
 }

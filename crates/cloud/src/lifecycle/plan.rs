@@ -1,72 +1,88 @@
-//! What becomes of a Node, by what it reports and what its cloud says. Pure.
+//! Which Nodes are tainted, untainted and deleted in a round. Pure.
+
+use std::sync::Arc;
 
 use flyball_api::Node;
 use flyball_api::taint::Taint;
+use flyball_client::Patch;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Write};
 use serde_json::{Value, json};
 
-/// The taint of a Node whose machine is stopped.
+/// The taint of a Node whose machine is shut down.
 pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// What is to be done without asking anybody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
-    Well,
-    /// It is Ready again: the taint goes.
-    Recovered,
-    /// It is not Ready: the cloud has to say why.
-    Silent,
-}
-
-/// What a cloud knows about the machine of a Node.
+/// What the cloud knows about the machine of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Machine {
     Gone,
     ShutDown,
-    /// It is there, and is not said to be stopped.
-    There,
+    /// It exists and is not known to be shut down.
+    Exists,
 }
 
-/// What is to be done for a Node that is not Ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    Leave,
-    /// Pods are to be kept away.
-    Taint,
-    Delete,
+/// A Node, and its machine where the cloud was asked and answered.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    pub node: Arc<Node>,
+    pub machine: Option<Machine>,
 }
 
-/// A first look at a Node.
-pub fn look(node: &Node) -> Look {
-    match (node.is_ready(), is_tainted(node)) {
-        (true, false) => Look::Well,
-        (true, true) => Look::Recovered,
-        (false, _) => Look::Silent,
+/// All Nodes, side by side.
+pub fn plan(nodes: &[Observed]) -> Plan {
+    Plan::of([Effect::concurrent(
+        nodes.iter().filter_map(|observed| plan_node(&observed.node, observed.machine)),
+    )])
+}
+
+/// Whether the cloud has to be asked about the machine of a Node.
+pub fn needs_lookup(node: &Node) -> bool {
+    !node.is_ready()
+}
+
+fn plan_node(node: &Node, machine: Option<Machine>) -> Option<Effect> {
+    match machine.filter(|_| needs_lookup(node)) {
+        None if node.is_ready() => set_taint(node, false, "it is ready again").map(Effect::from),
+        Some(Machine::Gone) if !node.metadata.is_deleting() => Some(delete(node)),
+        Some(Machine::ShutDown) => set_taint(node, true, "its machine is shut down").map(Effect::from),
+        None | Some(Machine::Gone | Machine::Exists) => None,
     }
 }
 
-/// What follows from what the cloud says.
-pub fn plan(node: &Node, machine: Machine) -> Action {
-    match machine {
-        Machine::Gone if node.metadata.is_deleting() => Action::Leave,
-        Machine::Gone => Action::Delete,
-        Machine::ShutDown if !is_tainted(node) => Action::Taint,
-        Machine::ShutDown | Machine::There => Action::Leave,
-    }
+fn delete(node: &Node) -> Effect {
+    let name = &node.metadata.name;
+    let about = || ObjectRef::named::<Node>("", name, &node.metadata.uid);
+    let message = format!("Deleting node {name} because it does not exist in the cloud provider");
+    let failed = Message::ThenError(format!("Failed deleting node {name}: "));
+    let delete = Write::delete(node)
+        .why("its machine does not exist any more")
+        .accept_only(Refusals::GONE)
+        .on_failure(Event::warning("DeletingNodeFailed", failed).about(about()));
+    Effect::sequence([Event::normal("DeletingNode", message).about(about()).into(), Effect::from(delete)])
+        .into()
+}
+
+/// Adds or removes the taint; `None` if there is nothing to change.
+fn set_taint(node: &Node, tainted: bool, why: &str) -> Option<Write> {
+    let uid = node.metadata.uid.clone();
+    let patch = move |node: &Node| {
+        taint_patch(node, tainted).filter(|_| node.metadata.uid == uid).map(Patch::Strategic)
+    };
+    Some(Write::patch_latest(node, patch)?.why(why).accept(Refusals::GONE))
 }
 
 fn is_shutdown(taint: &Taint) -> bool {
     taint.key == SHUTDOWN && taint.effect == NO_SCHEDULE
 }
 
-/// Whether a Node says that its machine is stopped.
 pub fn is_tainted(node: &Node) -> bool {
     node.spec.taints.iter().any(is_shutdown)
 }
 
-/// The patch that taints a Node, or takes the taint away; none if there is nothing to change. The list is replaced as
-/// a whole, so it must still be the one that was read.
-pub fn tainting(node: &Node, tainted: bool) -> Option<Value> {
+/// The patch that adds or removes the taint; `None` if there is nothing to change. It replaces the whole list, so it carries
+/// the resourceVersion that was read.
+pub fn taint_patch(node: &Node, tainted: bool) -> Option<Value> {
     if is_tainted(node) == tainted {
         return None;
     }

@@ -1,51 +1,67 @@
-//! Which addresses a Node should have, by what its cloud and its kubelet say. Pure.
+//! The addresses of a Node, from its cloud and its kubelet. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use flyball_api::Node;
 use flyball_api::node::NodeAddress;
+use flyball_client::Patch;
+use flyball_runtime::{Effect, Refusals, Write};
 use serde_json::{Value, json};
 
-/// The addresses that the kubelet was told to prefer: one, or one of each family, separated by a comma.
+use crate::Metadata;
+
+/// The annotation with the addresses that the kubelet prefers: one, or one of each family, separated by a comma.
 pub const PROVIDED_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 const HOSTNAME: &str = "Hostname";
 
-/// Why the annotation [`PROVIDED_IP`] cannot be honoured.
+/// Why the annotation [`PROVIDED_IP`] cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NodeIpProblem {
-    /// An entry is no address.
     #[error("failed to parse node IP {text:?}: could not parse {entry:?}")]
     NoAddress { text: String, entry: String },
-    /// There are too many, or two that do not go together.
     #[error("failed to parse node IP {0:?}: must contain either a single IP or a dual-stack pair of IPs")]
     NoPair(String),
-    /// One of two stands for any address.
     #[error("failed to parse node IP {0:?}: dual-stack node IP cannot include '0.0.0.0' or '::'")]
     Unspecified(String),
-    /// The cloud does not know it.
+    /// The machine does not have this address.
     #[error("failed to get node address from cloud provider that matches ip: {0}")]
     NotOfMachine(IpAddr),
 }
 
-/// The addresses that a Node should have, if it has others. `provided` is what the cloud says; nothing means that it
-/// does not know.
+/// Writes the addresses that a Node should have; `None` if it has them. The list is replaced as a whole, so it must still be
+/// the one that was read: the kubelet may be adding its host name.
+pub fn plan(node: &Node, metadata: Option<&Metadata>) -> Option<Effect> {
+    let provided = metadata.map(|metadata| metadata.addresses.clone()).unwrap_or_default();
+    if let Err(problem) = wanted(node, &provided) {
+        return Some(Effect::Invalid(format!("addresses of node {}: {problem}", node.metadata.name)));
+    }
+    let uid = node.metadata.uid.clone();
+    let change = move |node: &Node| {
+        let addresses = wanted(node, &provided).ok()?.filter(|_| node.metadata.uid == uid)?;
+        Some(Patch::Strategic(patch(node, &addresses)))
+    };
+    let write = Write::patch_latest(node, change)?.subresource("status");
+    Some(write.why("its machine has other addresses").accept(Refusals::GONE).into())
+}
+
+/// The addresses that a Node should have; `None` if it has them, or if the cloud provides none.
 pub fn wanted(node: &Node, provided: &[NodeAddress]) -> Result<Option<Vec<NodeAddress>>, NodeIpProblem> {
     if provided.is_empty() {
         return Ok(None);
     }
     let mut addresses = provided.to_vec();
-    // The kubelet knows its name even where the cloud does not.
+    // The kubelet has a host name even where the cloud has none.
     if !provided.iter().any(is_hostname) {
         addresses.extend(node.status.addresses.iter().filter(|address| is_hostname(address)).cloned());
     }
-    let addresses = honoured(node, addresses)?;
+    let addresses = preferred(node, addresses)?;
     Ok((!are_alike(&node.status.addresses, &addresses)).then_some(addresses))
 }
 
-/// The patch of the status that replaces a Node's addresses by others, if it still is as it was seen.
+/// The patch of the status that replaces the addresses of the Node in the version that was read.
 pub fn patch(node: &Node, addresses: &[NodeAddress]) -> Value {
-    // By the schema addresses are merged by type, which is wrong: a machine may have two of a type.
+    // By the schema addresses are merged by type, but a machine may have two of a type.
     let entries = addresses.iter().map(|address| json!(address)).chain([json!({"$patch": "replace"})]);
     json!({
         "metadata": {"resourceVersion": node.metadata.resource_version.to_string()},
@@ -53,20 +69,20 @@ pub fn patch(node: &Node, addresses: &[NodeAddress]) -> Value {
     })
 }
 
-/// The addresses with those that the kubelet prefers in front, and without others of the same type.
-pub fn honoured(node: &Node, addresses: Vec<NodeAddress>) -> Result<Vec<NodeAddress>, NodeIpProblem> {
+/// The addresses with those that the kubelet prefers first, and without others of the same type.
+pub fn preferred(node: &Node, addresses: Vec<NodeAddress>) -> Result<Vec<NodeAddress>, NodeIpProblem> {
     let Some(text) = node.metadata.annotations.get(PROVIDED_IP) else { return Ok(addresses) };
-    let mut preferred = vec![];
+    let mut first = vec![];
     for ip in preferences(text)? {
-        let before = preferred.len();
-        preferred.extend(addresses.iter().filter(|address| ip_of(&address.address) == Some(ip)).cloned());
-        if preferred.len() == before {
+        let before = first.len();
+        first.extend(addresses.iter().filter(|address| ip_of(&address.address) == Some(ip)).cloned());
+        if first.len() == before {
             return Err(NodeIpProblem::NotOfMachine(ip));
         }
     }
-    let types: Vec<_> = preferred.iter().map(|address| address.type_.clone()).collect();
-    preferred.extend(addresses.into_iter().filter(|address| !types.contains(&address.type_)));
-    Ok(preferred)
+    let types: Vec<_> = first.iter().map(|address| address.type_.clone()).collect();
+    first.extend(addresses.into_iter().filter(|address| !types.contains(&address.type_)));
+    Ok(first)
 }
 
 fn preferences(text: &str) -> Result<Vec<IpAddr>, NodeIpProblem> {
@@ -94,7 +110,7 @@ fn is_hostname(address: &NodeAddress) -> bool {
     address.type_ == HOSTNAME
 }
 
-/// Whether both lists have the same addresses of each type in the same order. How types are mixed does not matter.
+/// Whether both lists have the same addresses of each type in the same order. The order of types does not matter.
 fn are_alike(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
     fn by_type(list: &[NodeAddress]) -> BTreeMap<&str, Vec<&str>> {
         let mut types: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

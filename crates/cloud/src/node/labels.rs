@@ -1,4 +1,4 @@
-//! Which labels a Node should have, by what its cloud says. Pure.
+//! The labels of a Node that come from its cloud. Pure.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use smol_str::SmolStr;
 
 use crate::Metadata;
 
-/// Labels that exist twice: the beta key, which counts where both are there, and the GA key.
+/// Labels with two keys: the beta key, which wins where both are set, and the GA key.
 pub const TWINS: [(&str, &str); 3] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// The GA labels that do not say what their beta twins say, with what they should say. A GA label without a twin is
+/// The GA labels that differ from their beta twins, with the values that they should have. A GA label without a twin is
 /// left alone.
 pub fn drifted(labels: &Labels) -> BTreeMap<&'static str, SmolStr> {
     let wanted = TWINS.iter().filter_map(|(beta, ga)| Some((*ga, labels.get(beta)?)));
@@ -22,7 +22,7 @@ pub fn drifted(labels: &Labels) -> BTreeMap<&'static str, SmolStr> {
     wrong.map(|(ga, value)| (ga, value.into())).collect()
 }
 
-/// What to set on a Node that is being initialised.
+/// The labels to set on a Node when it is initialised.
 pub fn initial(metadata: &Metadata, present: &Labels) -> BTreeMap<SmolStr, SmolStr> {
     let values = [&metadata.zone, &metadata.region, &metadata.instance_type];
     let known = TWINS.iter().zip(values).filter(|(_, value)| !value.is_empty());
@@ -34,9 +34,9 @@ pub fn initial(metadata: &Metadata, present: &Labels) -> BTreeMap<SmolStr, SmolS
         .collect();
     for (key, value) in &metadata.labels {
         match (is_of_kubernetes(key), present.get(key)) {
-            (true, _) => tracing::warn!(%key, "a cloud may not set labels of Kubernetes; left out"),
+            (true, _) => tracing::warn!(%key, "a cloud may not set labels of Kubernetes; ignored"),
             (false, Some(has)) if has != value => {
-                tracing::warn!(%key, "the node has this label with another value; left alone");
+                tracing::warn!(%key, "the node has this label with another value; ignored");
             }
             (false, Some(_)) => {}
             (false, None) => {
@@ -47,7 +47,7 @@ pub fn initial(metadata: &Metadata, present: &Labels) -> BTreeMap<SmolStr, SmolS
     labels
 }
 
-/// Whether a key is in a namespace of Kubernetes' own: `kubernetes.io/`, `k8s.io/`, or below these.
+/// Whether the prefix of a key is `kubernetes.io`, `k8s.io`, or a subdomain of these.
 fn is_of_kubernetes(key: &str) -> bool {
     let domains = key.match_indices('/').map(|(end, _)| &key[..end]);
     domains.into_iter().any(|domain| {

@@ -1,50 +1,40 @@
-//! What is to be done for a Node, and what it looks like once its cloud has told all. Pure.
+//! What is written to a Node before, during and after its initialisation. Pure.
 
-use std::collections::BTreeMap;
-
-use flyball_api::Node;
+use flyball_api::{Node, Object};
+use flyball_client::Patch;
+use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
 use serde_json::{Map, Value, json};
 use smol_str::SmolStr;
 
-use super::addresses::{NodeIpProblem, honoured};
+use super::addresses::{self, NodeIpProblem, preferred};
 use super::labels;
 use crate::Metadata;
 
-/// The taint by which a kubelet asks for initialisation.
+/// The taint by which a kubelet requests initialisation.
 pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
-    Nothing,
-    /// What its cloud knows about its machine.
-    Initialise,
-    /// These labels, which have drifted from their twins.
-    Relabel(BTreeMap<&'static str, SmolStr>),
-}
-
-/// What is to be done for a Node.
-pub fn plan(node: &Node) -> Work {
-    if is_uninitialized(node) {
-        return Work::Initialise;
-    }
-    match labels::drifted(&node.metadata.labels) {
-        drifted if drifted.is_empty() => Work::Nothing,
-        drifted => Work::Relabel(drifted),
-    }
-}
-
-/// Whether a Node waits for its initialisation.
 pub fn is_uninitialized(node: &Node) -> bool {
     node.spec.taints.iter().any(|taint| taint.key == UNINITIALIZED)
 }
 
-/// Why what a cloud says is not enough to initialise a Node.
+/// Corrects the GA labels of an initialised Node.
+pub fn plan(node: &Node) -> Plan {
+    let labels = labels::drifted(&node.metadata.labels);
+    if labels.is_empty() {
+        return Plan::default();
+    }
+    let patch = json!({"metadata": {"uid": node.metadata.uid, "labels": labels}});
+    let relabel = Write::patch::<Node>(node.key(), Patch::Strategic(patch));
+    Plan::of([relabel.why("its GA labels must equal the beta labels").accept(Refusals::GONE)])
+}
+
+/// Why a Node cannot be initialised with what the cloud knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// Without a provider ID no machine would ever be found, and it cannot be set later.
+    /// Without a provider ID its machine could never be found, and it cannot be set later.
     #[error("cloud provider does not set node provider ID for node {0}")]
     NoProviderId(SmolStr),
-    /// The kubelet wants an address that the machine does not have.
+    /// The kubelet prefers an address that the machine does not have.
     #[error("provided node ip for node {node:?} is not valid")]
     NodeIp {
         node: SmolStr,
@@ -53,17 +43,31 @@ pub enum Unfit {
     },
 }
 
-/// Whether a Node can be initialised with what its cloud says.
+/// Whether a Node can be initialised with what the cloud knows.
 pub fn check(node: &Node, metadata: &Metadata) -> Result<(), Unfit> {
     let name = &node.metadata.name;
     if metadata.provider_id.is_empty() && node.spec.provider_id.is_empty() {
         return Err(Unfit::NoProviderId(name.clone()));
     }
-    let fits = honoured(node, metadata.addresses.clone());
+    let fits = preferred(node, metadata.addresses.clone());
     fits.map(|_| ()).map_err(|source| Unfit::NodeIp { node: name.clone(), source })
 }
 
-/// A Node as the server has it (`live`, parsed as `node`) made complete and free for pods.
+/// Initialises a Node; `None` if it is initialised. `live` is the Node as the server has it, parsed as `node`.
+pub fn initialise(live: Value, node: &Node, metadata: &Metadata) -> Option<Write> {
+    let why = format!("the cloud knows its machine as {}", metadata.provider_id);
+    let replace = || Write::update::<Node>(node.key(), initialised(live, node, metadata));
+    is_uninitialized(node).then(replace).map(|write| write.why(why).accept(Refusals::GONE))
+}
+
+/// What follows on the initialisation of a Node. The event is emitted even if the addresses could not be written.
+pub fn after_initialisation(node: &Node, metadata: &Metadata) -> Plan {
+    let synced = Event::normal("Synced", "Node synced successfully");
+    let addresses = addresses::plan(node, Some(metadata));
+    Plan::of([Effect::each(addresses.into_iter().chain([synced.into()]))])
+}
+
+/// The whole Node with provider ID and labels, without the taint.
 pub fn initialised(mut live: Value, node: &Node, metadata: &Metadata) -> Value {
     if node.spec.provider_id.is_empty() && !metadata.provider_id.is_empty() {
         object(&mut live, "spec").insert("providerID".to_owned(), json!(metadata.provider_id));
@@ -81,7 +85,7 @@ pub fn initialised(mut live: Value, node: &Node, metadata: &Metadata) -> Value {
     live
 }
 
-/// The object in a field, made if need be. What is not an object becomes one: the server would not have it otherwise.
+/// The object in a field. A field that holds something else is replaced: the server would not accept it.
 fn object<'a>(value: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     if !value[field].is_object() {
         value[field] = json!({});
@@ -90,9 +94,4 @@ fn object<'a>(value: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
         Value::Object(map) => map,
         _ => unreachable!("it was made an object"),
     }
-}
-
-/// The patch that brings labels in line with their twins.
-pub fn relabelling(node: &Node, labels: &BTreeMap<&'static str, SmolStr>) -> Value {
-    json!({"metadata": {"uid": node.metadata.uid, "labels": labels}})
 }

@@ -1,4 +1,4 @@
-//! The flags of a cloud-controller-manager. Most are those of kube-controller-manager; their meaning is often larger.
+//! The flags of a cloud-controller-manager. Most are those of kube-controller-manager.
 
 use flyball_manager::flags::{
     Effect::{Controllers, Nothing, Section as OfSection},

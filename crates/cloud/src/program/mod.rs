@@ -1,4 +1,4 @@
-//! The program: the cloud that flags name, and the controllers that work for it.
+//! The program: opens the cloud that the flags name and runs the controllers.
 
 pub mod flags;
 pub mod parity;
@@ -23,7 +23,7 @@ const NAME: &str = "cloud-controller-manager";
 const PORT: i32 = 10258;
 const WEBHOOK_PORT: i32 = 10260;
 
-/// What makes a controller manager a cloud-controller-manager.
+/// The cloud-controller-manager as a component of the manager.
 pub static CLOUD_CONTROLLER_MANAGER: Component = Component {
     name: NAME,
     introduction: "\
@@ -40,12 +40,12 @@ routes to the pods of every node. --cloud-provider says whose cloud.
     release_gate: None,
 };
 
-/// The `main` of a cloud-controller-manager that knows these clouds.
+/// The `main` of a cloud-controller-manager with these providers.
 pub fn main(providers: &'static [Provider]) -> ExitCode {
     main_with(&CLOUD_CONTROLLER_MANAGER, providers)
 }
 
-/// The same for a vendor who has other flags or further controllers: these find their [`Cloud`] in
+/// The same with other flags or more controllers. Controllers find their [`Cloud`] in
 /// [`Context::extensions`](flyball_runtime::Context).
 pub fn main_with(component: &'static Component, providers: &'static [Provider]) -> ExitCode {
     main_of(component, |prepared| equip(providers, prepared))
@@ -93,7 +93,7 @@ fn open(providers: &[Provider], config: &Config) -> Result<Cloud, String> {
     })
 }
 
-/// Whether this cloud can be worked for as flags say.
+/// Checks the cloud against the flags.
 fn fits(cloud: &Cloud, prepared: &Prepared) -> Result<(), String> {
     let config = &prepared.options.config.kube_cloud_shared;
     if !cloud.is_tagged() {

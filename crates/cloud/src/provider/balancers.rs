@@ -8,28 +8,28 @@ use flyball_api::{Node, Service};
 
 use super::CloudError;
 
-/// The longest name that all clouds take.
+/// The longest name that all clouds accept.
 const LONGEST_NAME: usize = 32;
 
-/// The load balancers of a cloud, one for each Service that wants one. `cluster` is what `--cluster-name` says.
+/// The load balancers of a cloud, one for each Service that asks for one. `cluster` is the value of `--cluster-name`.
 ///
-/// A cloud whose load balancers are made by somebody else answers [`CloudError::ImplementedElsewhere`] to `ensure` and
-/// `update`; the finalizer of the Service is looked after in any case.
+/// A cloud whose load balancers are managed by another component returns [`CloudError::ImplementedElsewhere`] from `ensure`
+/// and `update`; the finalizer of the Service is set and removed in any case.
 pub trait LoadBalancers: Send + Sync + 'static {
-    /// What the load balancer of a Service is called in this cloud.
+    /// The name of a Service's load balancer in this cloud.
     fn name(&self, _cluster: &str, service: &Service) -> String {
         default_name(service)
     }
 
-    /// Where the load balancer of a Service is reached; `None` if there is none.
+    /// The status of a Service's load balancer; `None` if there is none.
     fn get(
         &self,
         cluster: &str,
         service: &Service,
     ) -> impl Future<Output = Result<Option<LoadBalancerStatus>, CloudError>> + Send;
 
-    /// Makes the load balancer, or makes it fit the Service and the nodes. [`CloudError::RetryAfter`] is the way to
-    /// say that it is not ready yet.
+    /// Creates the load balancer, or updates it to the Service and the nodes. While it is not ready, return
+    /// [`CloudError::RetryAfter`].
     fn ensure(
         &self,
         cluster: &str,
@@ -37,7 +37,7 @@ pub trait LoadBalancers: Send + Sync + 'static {
         nodes: &[Arc<Node>],
     ) -> impl Future<Output = Result<LoadBalancerStatus, CloudError>> + Send;
 
-    /// Points the load balancer to other nodes; nothing else about it has changed.
+    /// Updates only the nodes of the load balancer.
     fn update(
         &self,
         cluster: &str,
@@ -45,12 +45,12 @@ pub trait LoadBalancers: Send + Sync + 'static {
         nodes: &[Arc<Node>],
     ) -> impl Future<Output = Result<(), CloudError>> + Send;
 
-    /// Deletes the load balancer and all that belongs to it. Succeeds if there is nothing left.
+    /// Deletes the load balancer and everything that belongs to it. Succeeds if there is none.
     fn delete(&self, cluster: &str, service: &Service)
     -> impl Future<Output = Result<(), CloudError>> + Send;
 }
 
-/// The traditional name: unique, and of a form that every cloud takes.
+/// The default name: unique, and accepted by every cloud.
 pub fn default_name(service: &Service) -> String {
     let uid = service.metadata.uid.to_smol_str();
     let letters = "a".chars().chain(uid.chars().filter(|c| *c != '-'));
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_name_is_cut_to_what_every_cloud_takes() {
+    fn the_default_name_is_cut_to_the_length_that_every_cloud_accepts() {
         #[rustfmt::skip]
         let table = [
             ("7f1f7a3e-86a5-4a38-8b32-0123456789ab", "a7f1f7a3e86a54a388b320123456789a"),

@@ -1,5 +1,4 @@
-//! The capabilities as controllers hold them: behind pointers. Vendors implement the plain traits; whatever implements
-//! those has these, too.
+//! The traits of a cloud as trait objects. Every implementation of the plain traits implements these, too.
 
 use std::sync::Arc;
 

@@ -1,27 +1,26 @@
-//! What a cloud may answer instead of doing what it was asked.
+//! The errors of a cloud.
 
 use std::time::Duration;
 
-/// Why a cloud did not do what it was asked. Some answers have a meaning of their own to controllers; everything else
-/// is tried again.
+/// Why a call to a cloud failed. Controllers treat some of these specially; everything else is retried.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloudError {
-    /// There is no such machine. To [`Instances::exists`](super::Instances::exists) that is no answer but a failure:
-    /// no Node goes for it.
+    /// There is no such machine. For [`Instances::exists`](super::Instances::exists) this is a failure: the Node is not
+    /// deleted.
     #[error("instance not found")]
     InstanceNotFound,
-    /// This cloud cannot do that.
+    /// This cloud does not support the call.
     #[error("unimplemented")]
     NotImplemented,
-    /// Somebody else does that, so nothing is to be done here. A good answer to ensuring or updating a load balancer;
-    /// not to deleting one, as what was made here would never go.
+    /// Another component does this. Not a failure when a load balancer is ensured or updated. A cloud should not return
+    /// it for a deletion, as load balancers that were created here would stay.
     #[error("implemented by alternate to cloud provider")]
     ImplementedElsewhere,
-    /// Not yet: ask again after a fixed time rather than ever more rarely.
+    /// Not yet: retry after this time, not with backoff.
     #[error("{message}")]
     RetryAfter {
-        /// What is being waited for.
+        /// What the cloud is waiting for.
         message: String,
         after: Duration,
     },
@@ -35,7 +34,7 @@ impl CloudError {
         Self::Failed(error.into())
     }
 
-    /// How long to wait before the next attempt, if the cloud said so.
+    /// How long to wait before the next attempt, if the cloud asked for it.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RetryAfter { after, .. } => Some(*after),

@@ -11,25 +11,24 @@ use super::CloudError;
 
 /// The machines of a cloud.
 ///
-/// Each method is given a Node, as controllers cache it, and is to find its machine: by `spec.providerID` if that is
-/// set, else by name or whatever else the Node says.
+/// Each method gets a Node from the cache of the controllers and has to find its machine: by `spec.providerID` if that is
+/// set, else by name or other fields.
 pub trait Instances: Send + Sync + 'static {
-    /// Whether there is a machine, running or not. After `false` the Node is deleted; after an error, even
-    /// [`CloudError::InstanceNotFound`], it stays and the cloud is asked again.
+    /// Whether the machine exists, running or not. `false` deletes the Node. After an error, even
+    /// [`CloudError::InstanceNotFound`], the Node stays and the call is retried.
     fn exists(&self, node: &Node) -> impl Future<Output = Result<bool, CloudError>> + Send;
 
-    /// Whether the machine is there but stopped. [`CloudError::NotImplemented`] counts as a no.
+    /// Whether the machine exists but is shut down. [`CloudError::NotImplemented`] counts as `false`.
     fn is_shut_down(&self, node: &Node) -> impl Future<Output = Result<bool, CloudError>> + Send;
 
-    /// What is known about the machine. `None` leaves the Node as it is, and nothing is asked again before the Node
-    /// changes.
+    /// What is known about the machine. `None` leaves the Node as it is until it changes.
     fn metadata(&self, node: &Node) -> impl Future<Output = Result<Option<Metadata>, CloudError>> + Send;
 }
 
-/// What a cloud knows about a machine, and its Node should say. What is empty is not said.
+/// What a cloud knows about a machine. Empty fields are not written to its Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Names the machine for good, as `provider://machine`. A Node that has none is not initialised without it.
+    /// The permanent name of the machine, as `provider://machine`. A Node without one is not initialised unless it is set.
     pub provider_id: SmolStr,
     /// Its type, for the label `node.kubernetes.io/instance-type`.
     pub instance_type: SmolStr,
@@ -39,7 +38,7 @@ pub struct Metadata {
     pub zone: SmolStr,
     /// Its region, for the label `topology.kubernetes.io/region`.
     pub region: SmolStr,
-    /// Further labels, set when the Node is initialised. Keys of Kubernetes itself and keys that the Node has are
-    /// left out.
+    /// Further labels, set when the Node is initialised. Keys of Kubernetes and keys that the Node has are
+    /// ignored.
     pub labels: BTreeMap<SmolStr, SmolStr>,
 }

@@ -1,8 +1,7 @@
-//! What a cloud is to this crate: machines, load balancers and routes, each if it has them.
+//! The interface of a cloud: machines, load balancers and routes. Each is optional.
 //!
-//! A vendor implements [`Instances`], [`LoadBalancers`] and [`Routes`] as far as his cloud can do it, puts them into a
-//! [`Cloud`], and says in a [`Provider`] how to open one. What is not given is not there, and the controllers that
-//! need it are not started.
+//! A vendor implements [`Instances`], [`LoadBalancers`] and [`Routes`] as far as the cloud supports them, puts them into a
+//! [`Cloud`], and has a [`Provider`] that opens one. Controllers that need a part that is missing are not started.
 
 mod balancers;
 mod erased;
@@ -25,13 +24,13 @@ pub use error::CloudError;
 pub use instances::{Instances, Metadata};
 pub use routes::{Route, Routes};
 
-/// A kind of cloud, by the name that `--cloud-provider` knows it by.
+/// A kind of cloud, by its name in `--cloud-provider`.
 #[derive(Debug, Clone, Copy)]
 pub struct Provider {
     /// The name, also in front of provider IDs: `name://machine`.
     pub name: &'static str,
     /// Opens a cloud of this kind, given the file of `--cloud-config` if there is one. An error should name what is
-    /// wrong in it and what would be right.
+    /// wrong in the file and what would be right.
     pub open: fn(config: Option<&Path>) -> Result<Cloud, OpenError>,
 }
 
@@ -40,7 +39,7 @@ pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 type Begin = Arc<dyn Fn(Surroundings) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// An opened cloud and what it is able to do. Cheap to clone; all clones are one.
+/// An opened cloud and its parts. Clones are cheap and share the same parts.
 ///
 /// ```
 /// use flyball_api::Node;
@@ -75,7 +74,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// A cloud of the provider `name` that can do nothing yet.
+    /// A cloud of the provider `name` without any parts.
     pub fn new(name: &'static str) -> Self {
         Self { name, is_tagged: true, begin: None, instances: None, load_balancers: None, routes: None }
     }
@@ -84,7 +83,6 @@ impl Cloud {
         Self { instances: Some(Arc::new(instances)), ..self }
     }
 
-    /// The same with load balancers.
     pub fn with_load_balancers(self, load_balancers: impl LoadBalancers) -> Self {
         Self { load_balancers: Some(Arc::new(load_balancers)), ..self }
     }
@@ -93,14 +91,14 @@ impl Cloud {
         Self { routes: Some(Arc::new(routes)), ..self }
     }
 
-    /// The same, in which nothing says which cluster a resource belongs to. A manager refuses to work in it unless
+    /// Marks a cloud whose resources do not show which cluster they belong to. A manager does not start in it unless
     /// `--allow-untagged-cloud` is given.
     pub fn untagged(self) -> Self {
         Self { is_tagged: false, ..self }
     }
 
-    /// The same with something to do as soon as this process leads, before its controllers act: take a cache, start
-    /// a loop that ends with the process.
+    /// Runs `begin` as soon as this process leads, before its controllers start: for example to fill a cache or to start a
+    /// loop.
     pub fn on_begin<F: Future<Output = ()> + Send + 'static>(
         self,
         begin: impl Fn(Surroundings) -> F + Send + Sync + 'static,
@@ -112,7 +110,7 @@ impl Cloud {
         self.name
     }
 
-    /// Whether resources say which cluster they belong to.
+    /// Whether resources show which cluster they belong to.
     pub fn is_tagged(&self) -> bool {
         self.is_tagged
     }
@@ -121,7 +119,6 @@ impl Cloud {
         self.instances.is_some()
     }
 
-    /// Whether it has load balancers.
     pub fn has_load_balancers(&self) -> bool {
         self.load_balancers.is_some()
     }
@@ -130,7 +127,7 @@ impl Cloud {
         self.routes.is_some()
     }
 
-    /// Does what is to be done before controllers act.
+    /// Runs what was given to [`on_begin`](Self::on_begin).
     pub async fn begin(&self, surroundings: Surroundings) {
         if let Some(begin) = &self.begin {
             begin(surroundings).await;

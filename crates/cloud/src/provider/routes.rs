@@ -7,12 +7,12 @@ use smol_str::SmolStr;
 
 use super::CloudError;
 
-/// The routes of a cloud's network. `cluster` is what `--cluster-name` says.
+/// The routes of a cloud's network. `cluster` is the value of `--cluster-name`.
 pub trait Routes: Send + Sync + 'static {
     /// All routes that belong to the cluster.
     fn list(&self, cluster: &str) -> impl Future<Output = Result<Vec<Route>, CloudError>> + Send;
 
-    /// Makes a route; its name is the cloud's choice, for which `hint` is something unique to the node.
+    /// Creates a route. The cloud chooses its name; `hint` is unique to the node.
     fn create(
         &self,
         cluster: &str,
@@ -24,18 +24,18 @@ pub trait Routes: Send + Sync + 'static {
     fn delete(&self, cluster: &str, route: &Route) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
 
-/// What is meant for `destination` goes to `node`.
+/// Packets for `destination` go to `node`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The cloud's name for it; of no meaning in a route that is to be made.
+    /// The cloud's name for it; unused in a route to create.
     pub name: SmolStr,
-    /// The node that gets the packets; empty if the cloud cannot tell.
+    /// The node that gets the packets; empty if the cloud does not know.
     pub node: SmolStr,
-    /// The addresses of that node which the route was made with. A cloud that tells them has the route made anew when
-    /// the node's addresses change; one that does not need this says `None`.
+    /// The addresses of that node when the route was created. If they are set, the route is replaced when the node's
+    /// addresses change.
     pub node_addresses: Option<Vec<NodeAddress>>,
     /// The range of addresses that the route is for, as in `spec.podCIDRs`.
     pub destination: SmolStr,
-    /// Whether packets go nowhere, as the machine behind the route is gone. Such routes are deleted.
+    /// Whether packets are dropped, as the machine does not exist any more. Such routes are deleted.
     pub is_blackhole: bool,
 }

@@ -1,38 +1,41 @@
-//! What must hold for whatever is decided about routes.
+//! What must hold for every plan about routes; for tables, properties and the simulator.
 
 use ipnet::IpNet;
 
-use super::plan::{Plan, View, plan};
+use super::plan::{CloudCalls, View, plan};
 use crate::Route;
 
-/// The routes of the cloud after a plan was carried out.
-pub fn after(view: &View<'_>, plan: &Plan<'_>) -> Vec<Route> {
-    let stays = |route: &&Route| !plan.delete.iter().any(|gone| std::ptr::eq(*gone, *route));
-    let kept = view.routes.iter().filter(stays).cloned();
-    kept.chain(plan.create.iter().map(|new| new.route.clone())).collect()
+/// The routes of the cloud after these calls.
+fn after(view: &View<'_>, calls: &CloudCalls) -> Vec<Route> {
+    let kept = view.routes.iter().filter(|route| !calls.delete.contains(route)).cloned();
+    kept.chain(calls.create.iter().map(|new| new.route.clone())).collect()
 }
 
-/// Panics if a decision about routes should not have been made.
-pub fn check(view: &View<'_>) {
-    let decided = plan(view);
-    let inside = |route: &Route, range: &IpNet| {
-        let destination: IpNet = route.destination.parse().expect("an unreadable route is left alone");
-        range.contains(&destination.network()) || range.contains(&destination.broadcast())
+/// Checks calls to the cloud against their view.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check(view: &View<'_>, calls: &CloudCalls) -> Result<(), String> {
+    let is_inside = |route: &Route, range: &IpNet| {
+        let destination = route.destination.parse::<IpNet>();
+        destination.is_ok_and(|it| range.contains(&it.network()) || range.contains(&it.broadcast()))
     };
-    for route in &decided.delete {
-        assert!(view.ranges.iter().any(|range| inside(route, range)), "{route:?} is not ours");
+    for route in &calls.delete {
+        if !view.ranges.iter().any(|range| is_inside(route, range)) {
+            return Err(format!("a route outside of the cluster is deleted: {route:?}"));
+        }
     }
-    let routes = after(view, &decided);
+    let routes = after(view, calls);
     for node in view.nodes {
         for range in &node.spec.pod_cidrs {
             let leads = |route: &&Route| route.node == node.metadata.name && route.destination == *range;
-            assert!(
-                routes.iter().any(|route| leads(&route)),
-                "{range} of {} has a route",
-                node.metadata.name
-            );
+            if !routes.iter().any(|route| leads(&route)) {
+                return Err(format!("{range} of {} has no route", node.metadata.name));
+            }
         }
     }
-    let next = View { routes: &routes, ..*view };
-    assert_eq!(plan(&next), Plan::default(), "after that there is nothing to do");
+    match plan(&View { routes: &routes, ..*view }) {
+        rest if rest == CloudCalls::default() => Ok(()),
+        rest => Err(format!("after the calls there is more to do: {rest:?}")),
+    }
 }

@@ -1,13 +1,13 @@
-//! Tells the cloud's network which node has which pods: a route for every range of pod addresses.
+//! Creates a route in the cloud's network for every range of pod addresses of a Node.
 //!
 //! - **Promise**: for every range in a Node's `spec.podCIDRs` the cloud has a route to that Node, and the condition
-//!   `NetworkUnavailable` says whether. Routes inside `--cluster-cidr` that lead nowhere, or to Nodes that have not got
-//!   the range, are deleted; routes outside are never touched.
+//!   `NetworkUnavailable` shows whether it has. Routes inside `--cluster-cidr` that lead nowhere, or to Nodes that do not
+//!   have the range, are deleted; routes outside are left alone.
 //! - **Watches** Nodes, and asks the cloud in rounds, `--route-reconciliation-period` apart; with the feature gate
 //!   `CloudControllerManagerWatchBasedRoutesReconciliation` whenever Nodes change, ten seconds apart at least.
 //!   **Writes** that one condition.
-//! - Upstream: `cloud-provider/controllers/route`. What differs: routes are deleted before others are made, always; a
-//!   route that leads nowhere is made anew in the same round.
+//! - Upstream: `cloud-provider/controllers/route`. What differs: routes are always deleted before others are
+//!   created; a route that leads nowhere is created again in the same round.
 
 pub mod invariants;
 mod pace;
@@ -25,17 +25,18 @@ use std::time::Duration;
 use flyball_api::{Key, Node};
 use flyball_queue::Backoff;
 use flyball_runtime::metrics::{Family, RunningController, Stability};
-use flyball_runtime::{Context, StartError, Tasks};
+use flyball_runtime::{Context, Schedule, StartError, Tasks};
 
 use self::pace::Pace;
 use crate::surroundings::{cloud, lacking};
 
-/// Where its events come from.
 const EVENT_SOURCE: &str = "route_controller";
-/// The gate by which changes of Nodes, not time, bring the next round.
+/// With this feature gate a round follows changes of Nodes, not a fixed period.
 const ON_CHANGES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
-/// However often Nodes change, rounds are this far apart.
-const SHORTEST_PERIOD: Duration = Duration::from_secs(10);
+/// The shortest time between two rounds after changes of Nodes.
+const BETWEEN_CHANGES: Duration = Duration::from_secs(10);
+/// A period of zero would leave no time for other tasks.
+const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
 static SYNCS: Family = Family::counter(
     "route_controller_route_sync_total",
@@ -53,7 +54,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let ranges = settings::ranges(&config.cluster_cidr).map_err(StartError::Misconfigured)?;
     let (period, cluster) = (config.route_reconciliation_period, config.cluster_name.clone());
     let nodes = cx.informer::<Node>();
-    let controller = Arc::new(sync::Controller {
+    let controller = sync::Controller {
         events: cx.events.with_source(EVENT_SOURCE),
         running: RunningController::new(&cx.metrics, cx.component, "route"),
         syncs: cx.metrics.counter(&SYNCS, &[]),
@@ -62,15 +63,16 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         routes,
         cluster,
         ranges,
-    });
+    };
     if !cx.gates.enabled(ON_CHANGES) {
         tasks.needs(&nodes);
-        tasks.spawn("rounds", controller.run(period));
+        let schedule = Schedule::every(period.max(SHORTEST_PERIOD)).from_start();
+        tasks.periodic("rounds", schedule, controller);
         return Ok(());
     }
-    let backoff = Backoff { base: SHORTEST_PERIOD, max: SHORTEST_PERIOD, rate: 0.0, burst: 0.0 };
+    let backoff = Backoff { base: BETWEEN_CHANGES, max: BETWEEN_CHANGES, rate: 0.0, burst: 0.0 };
     let queue = tasks.queue_with::<Key>("Routes", backoff);
-    let pace = Pace::new(SHORTEST_PERIOD);
+    let pace = Pace::new(BETWEEN_CHANGES);
     tasks.on(&nodes, {
         let queue = queue.clone();
         move |change| {
@@ -79,6 +81,6 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    tasks.workers(&queue, 1, controller);
+    tasks.workers(&queue, 1, Arc::new(controller));
     Ok(())
 }

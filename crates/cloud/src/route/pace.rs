@@ -1,11 +1,11 @@
-//! How far apart things may be asked for.
+//! Spaces out rounds that changes ask for.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The first may come at once, the next ones a period apart, and nobody waits longer than a period.
+/// The first round comes at once, the next ones at least a period later. No wait is longer than a period.
 pub(super) struct Pace {
     period: Duration,
     last: Mutex<Option<Instant>>,
@@ -16,7 +16,7 @@ impl Pace {
         Self { period, last: Mutex::new(None) }
     }
 
-    /// How long to wait from now.
+    /// How long the next round has to wait.
     pub(super) fn wait(&self) -> Duration {
         let now = Instant::now();
         let mut last = self.last.lock();
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn asking_often_does_not_make_anybody_wait_longer() {
+    async fn frequent_changes_do_not_make_the_wait_longer() {
         let pace = Pace::new(Duration::from_secs(10));
         let waits: Vec<u64> = (0..4).map(|_| pace.wait().as_secs()).collect();
         assert_eq!(waits, [0, 10, 10, 10]);

@@ -1,4 +1,4 @@
-//! Which routes are to be made and which are to go. Pure.
+//! Which routes the cloud has to delete and to create. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,64 +11,64 @@ use smol_str::SmolStr;
 
 use crate::Route;
 
-/// Everything the decision may look at.
+/// What the decision depends on.
 #[derive(Debug)]
 pub struct View<'a> {
     pub nodes: &'a [Arc<Node>],
-    /// The routes of the cloud.
+    /// The routes that the cloud has.
     pub routes: &'a [Route],
-    /// The ranges of the cluster: routes in them are ours.
+    /// The pod ranges of the cluster. Routes outside of them are left alone.
     pub ranges: &'a [IpNet],
 }
 
-/// What is to be done, in this order.
+/// The calls to the cloud: first all deletions, then all creations.
 #[derive(Debug, Default, PartialEq)]
-pub struct Plan<'a> {
-    pub delete: Vec<&'a Route>,
+pub struct CloudCalls {
+    pub delete: Vec<Route>,
     pub create: Vec<NewRoute>,
 }
 
-/// A route that is to be made.
+/// A route to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRoute {
-    /// Something unique to the node, for the route's name.
+    /// The uid of the Node, for the name of the route.
     pub hint: String,
     pub route: Route,
 }
 
-/// What has to happen to a range of a Node.
+/// The route of one range of a Node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Keep,
-    Add,
-    /// There is one to addresses that the Node has not got any more.
-    Replace,
+enum State {
+    Right,
+    Missing,
+    /// It leads to addresses that the Node does not have any more.
+    Outdated,
 }
 
-/// Compares what is with what should be.
-pub fn plan<'a>(view: &View<'a>) -> Plan<'a> {
+pub fn plan(view: &View<'_>) -> CloudCalls {
     let mut present: BTreeMap<(&str, &str), &Route> = BTreeMap::new();
     for route in view.routes.iter().filter(|route| !(route.is_blackhole && is_ours(route, view.ranges))) {
         present.entry((&route.node, &route.destination)).or_insert(route);
     }
-    let mut fates: BTreeMap<(&str, &str), Fate> = BTreeMap::new();
+    let mut states: BTreeMap<(&str, &str), State> = BTreeMap::new();
     for node in view.nodes {
         for range in &node.spec.pod_cidrs {
             let route = present.get(&(node.metadata.name.as_str(), range.as_str()));
-            fates.insert((&node.metadata.name, range), fate(route.copied(), node));
+            states.insert((&node.metadata.name, range), state(route.copied(), node));
         }
     }
-    let is_kept = |node: &str, range: &str| fates.get(&(node, range)) == Some(&Fate::Keep);
-    let goes = |route: &&Route| {
-        let is_useful = !route.is_blackhole && is_kept(&route.node, &route.destination);
+    let is_right = |node: &str, range: &str| states.get(&(node, range)) == Some(&State::Right);
+    let is_wrong = |route: &&Route| {
+        let is_useful = !route.is_blackhole && is_right(&route.node, &route.destination);
         is_ours(route, view.ranges) && !is_useful
     };
-    let mut plan = Plan { delete: view.routes.iter().filter(goes).collect(), create: vec![] };
+    let delete = view.routes.iter().filter(is_wrong).cloned().collect();
+    let mut calls = CloudCalls { delete, create: vec![] };
     for node in view.nodes {
         // A range that is listed twice needs one route.
         let ranges: BTreeSet<&SmolStr> = node.spec.pod_cidrs.iter().collect();
-        let missing = ranges.into_iter().filter(|range| !is_kept(&node.metadata.name, range));
-        plan.create.extend(missing.map(|range| NewRoute {
+        let missing = ranges.into_iter().filter(|range| !is_right(&node.metadata.name, range));
+        calls.create.extend(missing.map(|range| NewRoute {
             hint: node.metadata.uid.to_string(),
             route: Route {
                 node: node.metadata.name.clone(),
@@ -78,27 +78,27 @@ pub fn plan<'a>(view: &View<'a>) -> Plan<'a> {
             },
         }));
     }
-    plan
+    calls
 }
 
-fn fate(route: Option<&Route>, node: &Node) -> Fate {
+fn state(route: Option<&Route>, node: &Node) -> State {
     match route.map(|route| &route.node_addresses) {
-        None => Fate::Add,
-        Some(None) => Fate::Keep,
-        Some(Some(addresses)) if are_same(addresses, &node.status.addresses) => Fate::Keep,
-        Some(Some(_)) => Fate::Replace,
+        None => State::Missing,
+        Some(None) => State::Right,
+        Some(Some(addresses)) if are_same(addresses, &node.status.addresses) => State::Right,
+        Some(Some(_)) => State::Outdated,
     }
 }
 
-/// Whether both have the same addresses, in whatever order.
+/// Whether both have the same addresses, in any order.
 fn are_same(a: &[NodeAddress], b: &[NodeAddress]) -> bool {
     a.len() == b.len() && a.iter().all(|address| b.contains(address))
 }
 
-/// Whether a route is in one of the ranges, wholly or at one end. One that cannot be read is somebody else's.
+/// Whether a route is in one of the ranges, entirely or with one end. A route that cannot be parsed is not.
 fn is_ours(route: &Route, ranges: &[IpNet]) -> bool {
     let Some(destination) = parse(&route.destination) else {
-        tracing::warn!(route = %route.name, destination = %route.destination, "a route has no range that can be read; it is left alone");
+        tracing::warn!(route = %route.name, destination = %route.destination, "cannot parse the destination of a route; it is left alone");
         return false;
     };
     let ends = [destination.network(), destination.broadcast()];

@@ -1,9 +1,9 @@
-//! What the flags say about routes.
+//! The flags about routes.
 
 use flyball_node::ipam::settings::cluster_ranges;
 use ipnet::IpNet;
 
-/// The ranges of `--cluster-cidr`, inside which routes are ours.
+/// The ranges of `--cluster-cidr`, inside which routes are managed.
 ///
 /// # Errors
 /// What is wrong with the flag.

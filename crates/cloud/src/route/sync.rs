@@ -1,32 +1,25 @@
-//! The shell: list, plan, delete, create, report.
+//! The shell: list the routes of the cloud, plan, call the cloud, report. Rounds come at a fixed rate or, with a queue of one
+//! key, after changes of Nodes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use flyball_api::{Key, Node, Object, PartialObject, Resource};
+use flyball_api::{Key, Node};
 use flyball_cache::Informer;
-use flyball_client::Patch;
-use flyball_runtime::config::duration;
-use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::events::Recorder;
 use flyball_runtime::metrics::{Counter, RunningController};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Chain, Context, Next, Periodic, Plan, Reconcile, SyncError};
 use ipnet::IpNet;
-use serde_json::Value;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 
-use super::plan::{NewRoute, View, plan};
-use super::status::{Missing, reports};
+use super::invariants;
+use super::plan::{CloudCalls, NewRoute, View, plan};
+use super::status::{Creation, Observed, report};
+use crate::Route;
 use crate::provider::AnyRoutes;
 use crate::surroundings::all;
-use crate::{CloudError, Route};
 
-/// Questions to the cloud, and writes, that may be under way at once.
+/// How many calls to the cloud are under way at once.
 const AT_ONCE: usize = 200;
-/// How often a condition is tried to be written against others who write the node.
-const TRIES: usize = 5;
-const BETWEEN_TRIES: Duration = Duration::from_millis(100);
-/// A period of nothing would leave no time for anything else.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -39,42 +32,46 @@ pub(super) struct Controller {
     pub(super) running: RunningController,
 }
 
-impl Reconcile for Controller {
-    async fn sync(&self, _: &Key) -> Result<Next, SyncError> {
+impl Periodic for Controller {
+    type Memory = ();
+    type Observations = Observed;
+    type Tag = ();
+
+    async fn observe(&self, (): &()) -> Result<Observed, SyncError> {
         self.running.begin();
-        let failed = |error| SyncError::other("error listing routes", error);
-        self.round().await.map(|()| Next::Settled).map_err(failed)
+        self.syncs.inc();
+        let routes = self.routes.list(&self.cluster).await;
+        let routes = routes.map_err(|error| SyncError::other("error listing routes", error))?;
+        let mut nodes = self.nodes.store().list();
+        nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let view = View { nodes: &nodes, routes: &routes, ranges: &self.ranges };
+        let calls = plan(&view);
+        self.cx.judge(|| invariants::check(&view, &calls));
+        let creations = self.call(calls).await;
+        Ok(Observed { nodes, routes, creations, now: self.cx.clock.now() })
+    }
+
+    fn round((): (), observed: &Observed) -> ((), Plan) {
+        ((), report(observed))
+    }
+
+    fn events<'a>(&'a self, _: &'a Context) -> &'a Recorder {
+        &self.events
+    }
+}
+
+impl Reconcile for Controller {
+    async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
+        let observed = self.observe(&()).await?;
+        let executor = self.cx.executor(key).unawaited().events(&self.events);
+        executor.execute(report(&observed)).await
     }
 }
 
 impl Controller {
-    /// Round after round. They begin a period apart, however long each takes.
-    pub(super) async fn run(self: Arc<Self>, period: Duration) {
-        self.running.begin();
-        let mut ticks = tokio::time::interval(period.max(SHORTEST_PERIOD));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            if let Err(error) = self.round().await {
-                tracing::warn!(error = %Chain(&error), "cannot list the routes; trying again in the next round");
-            }
-        }
-    }
-
-    async fn round(&self) -> Result<(), CloudError> {
-        self.syncs.inc();
-        let routes = self.routes.list(&self.cluster).await?;
-        let mut nodes = self.nodes.store().list();
-        nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let plan = plan(&View { nodes: &nodes, routes: &routes, ranges: &self.ranges });
-        all(AT_ONCE, plan.delete.iter().map(|route| self.delete(route))).await;
-        let created = all(AT_ONCE, plan.create.iter().map(|new| self.create(new))).await;
-        let failed = plan.create.iter().zip(created).filter(|(_, created)| !created);
-        let missing: Missing =
-            failed.map(|(new, _)| (new.route.node.clone(), new.route.destination.clone())).collect();
-        let reports = reports(&nodes, &routes, &missing, self.cx.clock.now());
-        all(AT_ONCE, reports.into_iter().map(|(node, patch)| self.report(node, patch))).await;
-        Ok(())
+    async fn call(&self, calls: CloudCalls) -> Vec<Creation> {
+        all(AT_ONCE, calls.delete.iter().map(|route| self.delete(route))).await;
+        all(AT_ONCE, calls.create.into_iter().map(|new| self.create(new))).await
     }
 
     async fn delete(&self, route: &Route) {
@@ -87,45 +84,17 @@ impl Controller {
         }
     }
 
-    /// Makes a route; says whether it is there now.
-    async fn create(&self, new: &NewRoute) -> bool {
-        let NewRoute { hint, route: Route { node, destination, .. } } = new;
+    async fn create(&self, new: NewRoute) -> Creation {
+        let Route { node, destination, .. } = &new.route;
         let began = Instant::now();
-        let Err(error) = self.routes.create(&self.cluster, hint, &new.route).await else {
-            tracing::info!(%node, %destination, "made a route");
-            return true;
-        };
-        let (took, error) = (duration::print(began.elapsed()), Chain(&error));
-        tracing::warn!(%node, %destination, %error, "cannot make a route; trying again in the next round");
-        if let Some(node) = self.nodes.store().get(&Key::cluster(node.clone())) {
-            let name = &node.metadata.name;
-            let message =
-                format!("Could not create route {hint} {destination} for node {name} after {took}: {error}");
-            self.events.warning(
-                &ObjectRef::named::<Node>("", name, node.uid()),
-                "FailedToCreateRoute",
-                message,
-            );
-        }
-        false
-    }
-
-    async fn report(&self, node: &Node, patch: Value) {
-        let key = node.key();
-        let why = "its routes have changed";
-        for attempt in 1.. {
-            let writer = self.cx.writer(&key).unawaited();
-            let patch = Patch::Strategic(patch.clone());
-            match writer.patch_dynamic::<PartialObject>(&Node::TYPE, &key, Some("status"), patch, why).await {
-                Err(error) if error.is_conflict() && attempt < TRIES => {
-                    tokio::time::sleep(BETWEEN_TRIES).await
-                }
-                Err(error) if !error.is_not_found() => {
-                    tracing::warn!(node = %key, error = %Chain(&error), "cannot report on the routes of a node; trying again in the next round");
-                    return;
-                }
-                _ => return,
+        let created = self.routes.create(&self.cluster, &new.hint, &new.route).await;
+        let error = created.err().map(|error| Chain(&error).to_string());
+        match &error {
+            None => tracing::info!(%node, %destination, "created a route"),
+            Some(error) => {
+                tracing::warn!(%node, %destination, %error, "cannot create a route; trying again in the next round");
             }
         }
+        Creation { took: began.elapsed(), error, new }
     }
 }

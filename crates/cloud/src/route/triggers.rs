@@ -1,9 +1,9 @@
-//! Which changes of Nodes bring another round, where rounds do not come by themselves.
+//! Which changes of Nodes lead to a round, where rounds are not periodic.
 
 use flyball_api::Node;
 use flyball_cache::{Change, Origin};
 
-/// Whether the routes may have to change; a Node that is merely looked at again stands for a look at the cloud.
+/// Whether the routes may have to change. A resync counts, as the routes of the cloud may have changed.
 pub fn concerns_routes(change: &Change<'_, Node>) -> bool {
     match (change.old, change.new) {
         (Some(old), Some(new)) => {

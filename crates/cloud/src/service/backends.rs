@@ -6,26 +6,25 @@ use std::sync::Arc;
 use flyball_api::Node;
 use smol_str::SmolStr;
 
-/// Keeps a node out, unless its value says no.
+/// The label that excludes a node, unless its value is false.
 pub const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// The taint of a node that the cluster autoscaler is about to remove.
+/// The taint of a node that the cluster autoscaler is about to delete.
 pub const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
-/// Names that an event lists at most.
+/// How many names an event lists.
 const LISTED: usize = 20;
 
-/// The nodes that a load balancer points to, by name, with the machine behind each: when one of these changes, the
-/// load balancer has to follow.
+/// The names of the nodes that a load balancer points to, with their provider IDs. A load balancer is updated when these
+/// change.
 pub type Backends = BTreeMap<SmolStr, SmolStr>;
 
-/// The nodes that load balancers may point to, by name. Whether they are Ready does not matter: the load balancer
-/// looks for itself.
+/// The nodes that load balancers may point to, by name. They need not be Ready: load balancers have health checks of their
+/// own.
 pub fn eligible(nodes: impl IntoIterator<Item = Arc<Node>>) -> Vec<Arc<Node>> {
     let mut eligible: Vec<_> = nodes.into_iter().filter(|node| is_eligible(node)).collect();
     eligible.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     eligible
 }
 
-/// The nodes as far as a load balancer cares.
 pub fn backends(nodes: &[Arc<Node>]) -> Backends {
     nodes.iter().map(|node| (node.metadata.name.clone(), node.spec.provider_id.clone())).collect()
 }
@@ -35,7 +34,7 @@ fn is_eligible(node: &Node) -> bool {
     !node.metadata.is_deleting() && !is_excluded(node) && !is_leaving
 }
 
-/// Whether somebody wants no load balancer to point to a node. A value that is neither yes nor no is a yes.
+/// Whether a node is excluded by its label. A value that is not a boolean counts as true.
 pub fn is_excluded(node: &Node) -> bool {
     let no = ["0", "f", "F", "false", "False", "FALSE"];
     node.metadata.labels.get(EXCLUDE).is_some_and(|value| !no.contains(&value))

@@ -1,18 +1,32 @@
-//! What must hold for whatever is decided about a Service.
+//! What must hold for every decision about a Service; for tables, properties and the simulator.
 
-use super::plan::{Action, View, needs_cleanup, plan, wants_balancer};
+use super::plan::{Action, Call, Step, View, action, needs_cleanup, plan, wants_balancer};
 
-/// Panics if a decision about a Service should not have been made.
-pub fn check(view: &View<'_>) {
-    let service = view.service;
-    let action = plan(view);
-    if matches!(action, Action::Ensure | Action::Redirect) {
-        assert!(wants_balancer(service), "nobody gets a load balancer unasked");
-        assert!(!service.metadata.is_deleting(), "nothing is made for a Service that is going");
-    }
-    assert!(!needs_cleanup(service) || action == Action::CleanUp, "what is not wanted goes");
-    if action == Action::Redirect {
-        let done = view.done.expect("only what was made can be pointed elsewhere");
-        assert!(done.ensured.is_some() && done.backends != *view.backends);
-    }
+/// Checks the action that a Service needs, and the first steps.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check(view: &View<'_>) -> Result<(), String> {
+    let (service, action) = (view.service, action(view));
+    let changes = matches!(action, Action::Ensure | Action::UpdateNodes);
+    let is_applied = view.applied.is_some_and(|it| it.service.is_some() && it.backends != *view.backends);
+    let steps = plan(view, &[]);
+    let calls: Vec<_> = steps.iter().map(|step| matches!(step, Step::Call(_))).collect();
+    let deletes = steps.iter().any(|step| matches!(step, Step::Call(Call::Delete)));
+    let rules = [
+        ("only a Service that asks for a load balancer gets one", !changes || wants_balancer(service)),
+        (
+            "no load balancer is created for a Service in deletion",
+            !changes || !service.metadata.is_deleting(),
+        ),
+        (
+            "a load balancer that is not needed is deleted",
+            !needs_cleanup(service) || action == Action::CleanUp,
+        ),
+        ("only nodes that differ are updated", action != Action::UpdateNodes || is_applied),
+        ("a call is the last step", calls.iter().rev().skip(1).all(|is_call| !is_call)),
+        ("a load balancer is looked up before it is deleted", !deletes),
+    ];
+    let broken = rules.iter().find(|(_, holds)| !holds);
+    broken.map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {action:?} for {service:?}")))
 }

@@ -1,20 +1,21 @@
-//! Gives Services of type LoadBalancer what they ask for: a load balancer of the cloud's, pointing to the cluster's nodes.
+//! Gives Services of type LoadBalancer a load balancer of the cloud that points to the cluster's nodes.
 //!
-//! - **Promise**: a Service of type LoadBalancer without a class has a load balancer that fits it and the nodes, and its
-//!   status says where. A Service that no longer wants one, or is deleted, has it taken away first: the finalizer
-//!   `service.kubernetes.io/load-balancer-cleanup` is there before the load balancer is and goes after it.
+//! - **Promise**: a Service of type LoadBalancer without a class has a load balancer with its ports and the current nodes, and
+//!   its status has the address. The load balancer of a Service that does not ask for one any more, or is deleted, is
+//!   deleted first: the finalizer `service.kubernetes.io/load-balancer-cleanup` is set before the load balancer is created
+//!   and removed after it is deleted.
 //! - **Watches** Services and Nodes. **Writes** of a Service: that finalizer and `status.loadBalancer`, both through
 //!   the status.
-//! - Upstream: `cloud-provider/controllers/service`. What differs: a Service is never worked on twice at once, not even
-//!   when its nodes change; a load balancer whose Service vanished without its finalizer is taken away, too; a Service
-//!   that is going and never had one is left in peace.
+//! - Upstream: `cloud-provider/controllers/service`. What differs: there is never more than one sync of a Service at once,
+//!   not even when nodes change; the load balancer of a Service that was deleted without its finalizer is deleted, too; a
+//!   Service in deletion that never had one is left alone.
 
 pub mod backends;
-mod book;
 pub mod invariants;
+mod metrics;
 mod nodes;
-mod numbers;
 pub mod plan;
+mod records;
 pub mod status;
 mod sync;
 #[cfg(test)]
@@ -29,13 +30,12 @@ use flyball_queue::Backoff;
 use flyball_runtime::metrics::RunningController;
 use flyball_runtime::{Context, StartError, Tasks};
 
-use self::book::Book;
-use self::numbers::Numbers;
+use self::metrics::ServiceMetrics;
+use self::records::Records;
 use crate::surroundings::{cloud, lacking, workers};
 
-/// Where its events come from.
 const EVENT_SOURCE: &str = "service-controller";
-/// Clouds are slow, and failures there last.
+/// Calls to clouds are slow, and failures last.
 const BACKOFF: Backoff =
     Backoff { base: Duration::from_secs(5), max: Duration::from_secs(300), rate: 0.0, burst: 0.0 };
 
@@ -47,14 +47,14 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let node_queue = tasks.queue_with("node", BACKOFF);
     tasks.feed(&services, &queue, triggers::service_changed);
     tasks.feed(&nodes, &node_queue, triggers::node_changed);
-    let book = Arc::new(Book::default());
-    let numbers = Numbers::new(&cx.metrics);
+    let records = Arc::new(Records::default());
+    let metrics = ServiceMetrics::new(&cx.metrics);
     let at_once = workers(cx.config.service_controller.concurrent_service_syncs);
-    let fleet = nodes::Fleet {
+    let node_changes = nodes::NodeChanges {
         nodes: nodes.clone(),
         services: queue.clone(),
-        book: book.clone(),
-        numbers: numbers.clone(),
+        records: records.clone(),
+        metrics: metrics.clone(),
     };
     let running = RunningController::new(&cx.metrics, cx.component, "service");
     let controller = sync::Controller {
@@ -65,15 +65,15 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         balancers,
         services,
         nodes,
-        book,
-        numbers,
+        records,
+        metrics,
     };
-    // It runs from when its workers do, and as long as this task is there.
+    // The gauge is 1 while this task runs, which starts and ends with the workers.
     tasks.spawn("running", async move {
         running.begin();
         std::future::pending::<()>().await;
     });
-    tasks.workers(&node_queue, 1, Arc::new(fleet));
+    tasks.workers(&node_queue, 1, Arc::new(node_changes));
     tasks.workers(&queue, at_once, Arc::new(controller));
     Ok(())
 }

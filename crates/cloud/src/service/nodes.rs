@@ -1,5 +1,5 @@
-//! The shell for changes of nodes: finds the Services that are concerned. Their own syncs do the rest, so that nobody
-//! works on a load balancer twice at once.
+//! The shell for changes of nodes: it queues the Services that have to follow. Only their own syncs change load balancers, so
+//! that no load balancer is changed twice at once.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use flyball_queue::{Priority, Queue};
 use flyball_runtime::{Next, Reconcile, SyncError};
 
 use super::backends::{backends, eligible};
-use super::book::Book;
-use super::numbers::Numbers;
+use super::metrics::ServiceMetrics;
+use super::records::Records;
 
-pub(super) struct Fleet {
+pub(super) struct NodeChanges {
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) services: Queue<Key>,
-    pub(super) book: Arc<Book>,
-    pub(super) numbers: Numbers,
+    pub(super) records: Arc<Records>,
+    pub(super) metrics: ServiceMetrics,
 }
 
-impl Reconcile for Fleet {
+impl Reconcile for NodeChanges {
     async fn sync(&self, _: &Key) -> Result<Next, SyncError> {
-        let pass = Arc::new(self.numbers.pass());
+        let node_sync = Arc::new(self.metrics.node_sync());
         let backends = backends(&eligible(self.nodes.store().list()));
-        for key in self.book.misdirected(&backends, &pass) {
+        for key in self.records.with_other_backends(&backends, &node_sync) {
             self.services.add(key, Priority::Change);
         }
         Ok(Next::Settled)

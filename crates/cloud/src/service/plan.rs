@@ -1,74 +1,332 @@
-//! What a Service needs done in the cloud, by what it says and what was done for it. Pure.
+//! What a Service needs done, in the cloud and in the API. Pure.
+//!
+//! The calls to the cloud depend on each other, and on writes in between. So [`plan`] returns the steps up to the next call;
+//! with the answers so far it is called again for the steps that follow.
 
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use flyball_api::Service;
+use flyball_api::service::LoadBalancerStatus;
+use flyball_api::{Node, Object, Service};
+use flyball_client::Patch;
+use flyball_runtime::{Effect, Event, Message, Refusals, Write};
 use serde_json::{Value, json};
 
-use super::backends::Backends;
+use super::backends::{Backends, listed};
+use super::status::status_patch;
+use crate::CloudError;
 
-/// Keeps a Service until its load balancer is gone.
+/// Keeps a Service until its load balancer is deleted.
 pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
-/// What this process has done for a Service.
+/// What this process has applied to the load balancer of a Service.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Done {
-    /// The Service that its load balancer was made for; none before that, and after anything failed.
-    pub ensured: Option<Arc<Service>>,
+pub struct Applied {
+    /// The Service; `None` before it was applied, and after a failure.
+    pub service: Option<Arc<Service>>,
     /// The nodes that the load balancer points to.
     pub backends: Backends,
 }
 
-/// Everything the decision may look at.
+/// What the decision depends on.
 #[derive(Debug)]
 pub struct View<'a> {
     pub service: &'a Service,
-    /// What was done for it, if anything.
-    pub done: Option<&'a Done>,
-    /// The nodes that its load balancer should point to.
+    pub applied: Option<&'a Applied>,
+    /// The nodes that the load balancer should point to, by name.
+    pub nodes: &'a [Arc<Node>],
+    /// The same nodes, as they are compared.
     pub backends: &'a Backends,
 }
 
-/// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Leave,
-    /// The load balancer is made, or made to fit.
+    /// Create or update the load balancer.
     Ensure,
-    /// The load balancer is pointed to other nodes.
-    Redirect,
-    /// The load balancer is taken away, and then the finalizer.
+    /// Update only the nodes of the load balancer.
+    UpdateNodes,
+    /// Delete the load balancer, then remove the finalizer.
     CleanUp,
 }
 
-pub fn plan(view: &View<'_>) -> Action {
-    let View { service, done, backends } = view;
+/// One step. A call is always the last one, as its answer decides what follows.
+#[derive(Debug)]
+pub enum Step {
+    Api(Effect<IfGone>),
+    Call(Call),
+    Note(Note),
+    /// Sync again after this long; nothing follows.
+    Requeue(Duration),
+}
+
+/// What follows if a write finds that the Service is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfGone {
+    Continue,
+    /// Nothing follows, and there is no load balancer to remember.
+    Stop,
+}
+
+/// A call to the cloud about the load balancer of the Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Get,
+    Ensure,
+    UpdateNodes,
+    Delete,
+}
+
+/// The answer to a [`Call`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Whether there is a load balancer.
+    Found(bool),
+    Ensured(LoadBalancerStatus),
+    /// Updated or deleted.
+    Done,
+    /// Another component manages the load balancer.
+    ManagedElsewhere,
+    Failed {
+        error: String,
+        /// When the cloud wants to be called again.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What the process remembers or counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// The load balancer is about to change.
+    Begun,
+    /// The load balancer has everything that the Service asks for.
+    Ensured,
+    /// There is no load balancer any more.
+    Deleted,
+    /// The nodes of the load balancer could not be updated.
+    UpdateFailed,
+}
+
+/// The action that a Service needs.
+pub fn action(view: &View<'_>) -> Action {
+    let View { service, applied, backends, .. } = view;
     if !wants_balancer(service) || needs_cleanup(service) {
         return Action::CleanUp;
     }
     if service.metadata.is_deleting() {
-        // It is going, and there is no finalizer of ours: it has no load balancer, and gets none any more.
+        // Without the finalizer it has no load balancer, and does not get one any more.
         return Action::Leave;
     }
-    let Some(Done { ensured: Some(ensured), backends: has }) = done else { return Action::Ensure };
-    if differ(ensured, service) {
+    let Some(Applied { service: Some(applied), backends: has }) = applied else { return Action::Ensure };
+    if differ(applied, service) {
         return Action::Ensure;
     }
-    if has == *backends { Action::Leave } else { Action::Redirect }
+    if has == *backends { Action::Leave } else { Action::UpdateNodes }
 }
 
-/// Whether a Service wants a load balancer of the cloud's own kind.
+/// The steps that follow on these answers of the cloud.
+pub fn plan(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
+    match action(view) {
+        Action::Leave => vec![],
+        Action::Ensure => ensure(view, answers),
+        Action::UpdateNodes => update_nodes(view, answers),
+        Action::CleanUp => clean_up(view.service, answers),
+    }
+}
+
+fn ensure(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
+    let service = view.service;
+    match answers {
+        [] => {
+            let add = with_finalizer(service).map(|patch| write(service, patch, Purpose::AddFinalizer));
+            let ensuring = Event::normal("EnsuringLoadBalancer", "Ensuring load balancer").into();
+            let no_nodes = view.nodes.is_empty().then(|| no_nodes().into());
+            [Step::Note(Note::Begun), ensuring]
+                .into_iter()
+                .chain(add)
+                .chain(no_nodes)
+                .chain([Step::Call(Call::Ensure)])
+                .collect()
+        }
+        [Answer::Ensured(status)] => {
+            let ensured = Event::normal("EnsuredLoadBalancer", "Ensured load balancer").into();
+            [ensured].into_iter().chain(report(service, status)).chain([Step::Note(Note::Ensured)]).collect()
+        }
+        [Answer::Failed { error, retry_after }] => {
+            failed("failed to ensure load balancer", error, *retry_after)
+        }
+        _ => vec![Step::Note(Note::Ensured)],
+    }
+}
+
+/// Updates the nodes. If that fails, the load balancer is ensured at once.
+fn update_nodes(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
+    match answers {
+        [] => vec![Step::Note(Note::Begun), Step::Call(Call::UpdateNodes)],
+        [Answer::Done] if view.nodes.is_empty() => vec![no_nodes().into(), Step::Note(Note::Ensured)],
+        [Answer::Done] => {
+            let updated = Event::normal("UpdatedLoadBalancer", "Updated load balancer with new hosts");
+            vec![updated.into(), Step::Note(Note::Ensured)]
+        }
+        // The failure does not matter if there is no load balancer.
+        [Answer::Failed { .. }] => vec![Step::Call(Call::Get)],
+        [Answer::Failed { error, .. }, Answer::Found(true) | Answer::Failed { .. }] => {
+            let message = format!(
+                "Error updating load balancer with new hosts {} [node names limited, total number of nodes: {}], error: {error}",
+                listed(view.nodes),
+                view.nodes.len(),
+            );
+            let failed = Event::warning("UpdateLoadBalancerFailed", message).into();
+            vec![Step::Note(Note::UpdateFailed), failed, Step::Requeue(Duration::ZERO)]
+        }
+        _ => vec![Step::Note(Note::Ensured)],
+    }
+}
+
+fn clean_up(service: &Service, answers: &[Answer]) -> Vec<Step> {
+    match answers {
+        [] => vec![Step::Note(Note::Begun), Step::Call(Call::Get)],
+        [Answer::Found(true)] => vec![deleting(), Step::Call(Call::Delete)],
+        [Answer::Failed { error, retry_after }] => {
+            failed("failed to check if load balancer exists before cleanup", error, *retry_after)
+        }
+        [.., Answer::Failed { error, retry_after }] => {
+            failed("failed to delete load balancer", error, *retry_after)
+        }
+        _ => {
+            let remove =
+                without_finalizer(service).map(|patch| write(service, patch, Purpose::RemoveFinalizer));
+            let rest = [Step::Note(Note::Deleted), deleted()];
+            remove.into_iter().chain(rest).chain(report(service, &LoadBalancerStatus::default())).collect()
+        }
+    }
+}
+
+/// The steps to delete the load balancer of a Service that was deleted without its finalizer.
+pub fn plan_deleted(service: &Service, answers: &[Answer]) -> Vec<Step> {
+    match answers {
+        [] if !wants_balancer(service) => vec![Step::Note(Note::Deleted)],
+        [] => vec![deleting(), Step::Call(Call::Delete)],
+        [Answer::Failed { error, retry_after }] => deletion_failed(error, *retry_after),
+        // Nothing would ever delete it.
+        [Answer::ManagedElsewhere] => deletion_failed(&CloudError::ImplementedElsewhere.to_string(), None),
+        _ => vec![deleted(), Step::Note(Note::Deleted)],
+    }
+}
+
+fn deletion_failed(error: &str, retry_after: Option<Duration>) -> Vec<Step> {
+    let event = Event::warning("DeleteLoadBalancerFailed", format!("Error deleting load balancer: {error}"));
+    vec![event.into(), end("failed to delete load balancer", error, retry_after)]
+}
+
+fn deleting() -> Step {
+    Event::normal("DeletingLoadBalancer", "Deleting load balancer").into()
+}
+
+fn deleted() -> Step {
+    Event::normal("DeletedLoadBalancer", "Deleted load balancer").into()
+}
+
+fn no_nodes() -> Event {
+    Event::warning("UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+}
+
+/// Writes the status of the load balancer, if it changes.
+fn report(service: &Service, status: &LoadBalancerStatus) -> Option<Step> {
+    Some(write(service, status_patch(service, status)?, Purpose::Report))
+}
+
+const FAILED: &str = "SyncLoadBalancerFailed";
+const FAILED_MESSAGE: &str = "Error syncing load balancer: ";
+
+/// A patch of the status; an event reports its failure.
+fn write(service: &Service, patch: Value, purpose: Purpose) -> Step {
+    let (if_gone, why, prefix) = purpose.words();
+    let write = Write::patch::<Service>(service.key(), Patch::Strategic(patch))
+        .subresource("status")
+        .why(why)
+        .accept(Refusals::GONE)
+        .failure_prefix(prefix)
+        .tag(if_gone);
+    let failed = Event::warning(FAILED, Message::ThenError(FAILED_MESSAGE.to_owned()));
+    Step::Api(Effect::sequence([write]).on_failure(failed).into())
+}
+
+#[derive(Clone, Copy)]
+enum Purpose {
+    AddFinalizer,
+    RemoveFinalizer,
+    Report,
+}
+
+impl Purpose {
+    /// What follows if the Service is deleted, the reason, and what goes before the error in the event.
+    fn words(self) -> (IfGone, &'static str, &'static str) {
+        match self {
+            Self::AddFinalizer => (
+                IfGone::Stop,
+                "its load balancer must be deleted before it",
+                "failed to add load balancer cleanup finalizer: ",
+            ),
+            Self::RemoveFinalizer => (
+                IfGone::Continue,
+                "its load balancer is deleted",
+                "failed to remove load balancer cleanup finalizer: ",
+            ),
+            Self::Report => (
+                IfGone::Continue,
+                "the status of its load balancer has changed",
+                "failed to update load balancer status: ",
+            ),
+        }
+    }
+}
+
+/// The end after a failed call, with an event.
+fn failed(doing: &str, error: &str, retry_after: Option<Duration>) -> Vec<Step> {
+    let event = Event::warning(FAILED, format!("{FAILED_MESSAGE}{doing}: {error}"));
+    vec![event.into(), end(doing, error, retry_after)]
+}
+
+/// The end after a failed call: a requeue at the time that the cloud asks for, or else a retry with backoff.
+fn end(doing: &str, error: &str, retry_after: Option<Duration>) -> Step {
+    match retry_after {
+        Some(after) => Step::Requeue(after),
+        None => Step::Api(Effect::Fail(format!("{doing}: {error}"))),
+    }
+}
+
+impl From<Event> for Step {
+    fn from(event: Event) -> Self {
+        Self::Api(event.into())
+    }
+}
+
+/// For tables.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Api(effect) => write!(f, "{effect}"),
+            Self::Call(call) => write!(f, "call {call:?}"),
+            Self::Note(note) => write!(f, "note {note:?}"),
+            Self::Requeue(after) => write!(f, "again after {after:?}"),
+        }
+    }
+}
+
+/// Whether a Service asks for a load balancer of the cloud.
 pub fn wants_balancer(service: &Service) -> bool {
     service.spec.type_ == "LoadBalancer" && service.spec.load_balancer_class.is_none()
 }
 
-/// Whether a Service may still have a load balancer that it does not want any more.
+/// Whether a Service may still have a load balancer that it does not need any more.
 pub fn needs_cleanup(service: &Service) -> bool {
     service.metadata.has_finalizer(FINALIZER)
         && (service.metadata.is_deleting() || service.spec.type_ != "LoadBalancer")
 }
 
-/// Whether a load balancer that fits one of two Services may not fit the other.
+/// Whether a load balancer for one of two Services may have to change for the other.
 pub fn differ(old: &Service, new: &Service) -> bool {
     if !wants_balancer(old) && !wants_balancer(new) {
         return false;
@@ -89,13 +347,13 @@ pub fn differ(old: &Service, new: &Service) -> bool {
         || a.ip_families.len() != b.ip_families.len()
 }
 
-/// The patch of a Service's status that adds the finalizer; none if it has it.
+/// The patch of a Service's status that adds the finalizer; `None` if it has it.
 pub fn with_finalizer(service: &Service) -> Option<Value> {
     let patch = || json!({"metadata": {"uid": service.metadata.uid, "finalizers": [FINALIZER]}});
     (!service.metadata.has_finalizer(FINALIZER)).then(patch)
 }
 
-/// The patch that takes the finalizer away; none if it has none.
+/// The patch that removes the finalizer; `None` if it does not have it.
 pub fn without_finalizer(service: &Service) -> Option<Value> {
     let patch = || json!({"metadata": {"uid": service.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
     service.metadata.has_finalizer(FINALIZER).then(patch)

@@ -1,22 +1,22 @@
-//! What the status of a Service says about its load balancer. Pure.
+//! The status of a Service's load balancer. Pure.
 
 use flyball_api::Service;
 use flyball_api::service::{LoadBalancerIngress, LoadBalancerStatus};
 use serde_json::{Value, json};
 
-/// The patch of the status that makes it say `wanted`; none if it does.
-pub fn reporting(service: &Service, wanted: &LoadBalancerStatus) -> Option<Value> {
-    let says: Vec<_> = service.status.load_balancer.ingress.iter().map(defaulted).collect();
-    let should: Vec<_> = wanted.ingress.iter().map(defaulted).collect();
+/// The patch that sets the status to `wanted`; `None` if it is the same.
+pub fn status_patch(service: &Service, wanted: &LoadBalancerStatus) -> Option<Value> {
+    let current: Vec<_> = service.status.load_balancer.ingress.iter().map(defaulted).collect();
+    let defaulted_wanted: Vec<_> = wanted.ingress.iter().map(defaulted).collect();
     let ingress = if wanted.ingress.is_empty() { Value::Null } else { json!(wanted.ingress) };
     let patch = json!({
         "metadata": {"uid": service.metadata.uid},
         "status": {"loadBalancer": {"ingress": ingress}},
     });
-    (says != should).then_some(patch)
+    (current != defaulted_wanted).then_some(patch)
 }
 
-/// An entry as the API server stores it: whatever is reached by address is reached as a VIP, unless it says otherwise.
+/// An entry as the API server stores it: the mode of an entry with an address is VIP by default.
 fn defaulted(ingress: &LoadBalancerIngress) -> LoadBalancerIngress {
     let mut ingress = ingress.clone();
     if !ingress.ip.is_empty() {

@@ -1,27 +1,24 @@
-//! The shell: finalizer, load balancer, status, in this order; and back in the other.
+//! The shell: look up, plan, carry out the steps; after each call to the cloud, plan again with its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::service::LoadBalancerStatus;
-use flyball_api::{Key, Node, Object, PartialObject, Resource, Service};
+use flyball_api::{Key, Node, Object, Service};
 use flyball_cache::Informer;
-use flyball_client::{Error, Patch};
 use flyball_queue::Queue;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
-use serde_json::Value;
 use tokio::time::Instant;
 
-use super::backends::{backends, eligible, listed};
-use super::book::Book;
-use super::numbers::Numbers;
-use super::plan::{Action, View, plan, wants_balancer, with_finalizer, without_finalizer};
-use super::status::reporting;
+use super::backends::{Backends, backends, eligible};
+use super::invariants;
+use super::metrics::ServiceMetrics;
+use super::plan::{Action, Answer, Call, IfGone, Note, Step, View, action, plan, plan_deleted};
+use super::records::Records;
 use crate::CloudError;
 use crate::provider::AnyLoadBalancers;
 
-/// A Service that waits to be cleaned up is looked at again after this long, however often that failed.
+/// A clean-up that failed is tried again after this long, whatever the backoff.
 const CLEANUP_PERIOD: Duration = Duration::from_secs(30);
 
 pub(super) struct Controller {
@@ -32,226 +29,120 @@ pub(super) struct Controller {
     pub(super) services: Arc<Informer<Service>>,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) queue: Queue<Key>,
-    pub(super) book: Arc<Book>,
-    pub(super) numbers: Numbers,
+    pub(super) records: Arc<Records>,
+    pub(super) metrics: ServiceMetrics,
 }
 
-/// Something that failed, and when to try again if the cloud said so.
-struct Failure {
-    error: SyncError,
-    after: Option<Duration>,
-}
-
-impl Failure {
-    fn of_cloud(doing: &'static str) -> impl FnOnce(CloudError) -> Self {
-        move |error| Self { after: error.retry_after(), error: SyncError::other(doing, error) }
-    }
-
-    fn of_api(doing: &'static str) -> impl FnOnce(Error) -> Self {
-        move |error| Self { error: SyncError::api(doing)(error), after: None }
-    }
-
-    fn outcome(self) -> Result<Next, SyncError> {
-        match self.after {
-            Some(after) => {
-                tracing::info!(error = %Chain(&self.error), ?after, "the cloud is not ready; asking again");
-                Ok(Next::After(after))
-            }
-            None => Err(self.error),
-        }
-    }
+/// A Service and the nodes for its load balancer.
+struct Subject {
+    service: Arc<Service>,
+    nodes: Vec<Arc<Node>>,
+    backends: Backends,
 }
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let done = self.attend(key).await;
-        self.book.finish_passes(key);
-        done.or_else(Failure::outcome)
+        let next = self.sync_service(key).await;
+        self.records.finish_node_syncs(key);
+        next
     }
 }
 
 impl Controller {
-    async fn attend(&self, key: &Key) -> Result<Next, Failure> {
+    async fn sync_service(&self, key: &Key) -> Result<Next, SyncError> {
         let service = self.services.store().get(key);
-        let orphaned = match &service {
-            Some(service) => self.book.predecessor(key, service.uid()),
-            None => self.book.last_seen(key),
-        };
-        if let Some(orphaned) = orphaned {
-            self.bury(&orphaned).await?;
-            self.book.strike(key);
+        let nodes = eligible(self.nodes.store().list());
+        let backends = backends(&nodes);
+        if let Some(deleted) = self.records.deleted(key, service.as_ref().map(|service| service.uid())) {
+            let subject = Subject { service: deleted, nodes: vec![], backends: Backends::default() };
+            match self.carry_out(key, &subject, |answers| plan_deleted(&subject.service, answers)).await? {
+                Next::Settled => {}
+                next => return Ok(next),
+            }
         }
         let Some(service) = service else { return Ok(Next::Settled) };
-        let nodes = eligible(self.nodes.store().list());
-        let (backends, done) = (backends(&nodes), self.book.done(key));
-        let action = plan(&View { service: &service, done: done.as_ref(), backends: &backends });
-        match action {
-            Action::Leave => return Ok(Next::Settled),
-            Action::Redirect => {
-                self.book.begin(key, &service, backends);
-                return self.redirect(&service, &nodes).await;
-            }
-            Action::Ensure | Action::CleanUp => self.book.begin(key, &service, backends),
-        }
-        let worked = match action {
-            Action::CleanUp => self.clean_up(&service).await,
-            _ => self.ensure(&service, &nodes).await,
+        let subject = Subject { service, nodes, backends };
+        let applied = self.records.applied(key);
+        let view = View {
+            service: &subject.service,
+            applied: applied.as_ref(),
+            nodes: &subject.nodes,
+            backends: &subject.backends,
         };
-        worked.map(|()| Next::Settled).inspect_err(|failure| {
-            let message = format!("Error syncing load balancer: {}", Chain(&failure.error));
-            self.events.warning(&ObjectRef::of(&*service), "SyncLoadBalancerFailed", message);
-            if action == Action::CleanUp {
-                self.queue.add_after(key.clone(), CLEANUP_PERIOD);
+        self.cx.judge(|| invariants::check(&view));
+        let next = self.carry_out(key, &subject, |answers| plan(&view, answers)).await;
+        if action(&view) == Action::CleanUp && !matches!(next, Ok(Next::Settled)) {
+            self.queue.add_after(key.clone(), CLEANUP_PERIOD);
+        }
+        next
+    }
+
+    async fn carry_out(
+        &self,
+        key: &Key,
+        subject: &Subject,
+        plan: impl Fn(&[Answer]) -> Vec<Step> + Send,
+    ) -> Result<Next, SyncError> {
+        let about = ObjectRef::of(&*subject.service);
+        let executor = self.cx.executor(key).about(about).events(&self.events);
+        let mut answers = vec![];
+        loop {
+            let answered = answers.len();
+            for step in plan(&answers) {
+                match step {
+                    Step::Api(effect) => {
+                        let outcome = executor.perform([effect]).await;
+                        let is_end = outcome.refusals().any(|(if_gone, _)| *if_gone == IfGone::Stop);
+                        outcome.result()?;
+                        if is_end {
+                            self.records.forget(key);
+                            return Ok(Next::Settled);
+                        }
+                    }
+                    Step::Call(call) => answers.push(self.call(key, subject, call).await),
+                    Step::Note(note) => self.note(key, subject, note),
+                    Step::Requeue(after) => return Ok(Next::After(after)),
+                }
+            }
+            if answers.len() == answered {
+                return Ok(Next::Settled);
+            }
+        }
+    }
+
+    fn note(&self, key: &Key, subject: &Subject, note: Note) {
+        match note {
+            Note::Begun => self.records.begin(key, &subject.service, subject.backends.clone()),
+            Note::Ensured => self.records.ensured(key, &subject.service),
+            Note::Deleted => self.records.forget(key),
+            Note::UpdateFailed => self.metrics.errors.inc(),
+        }
+    }
+
+    async fn call(&self, key: &Key, subject: &Subject, call: Call) -> Answer {
+        let (cluster, Subject { service, nodes, .. }) = (&self.cluster, subject);
+        let name = self.balancers.name(cluster, service);
+        tracing::info!(service = %key, load_balancer = name, ?call, nodes = nodes.len(), "calling the cloud");
+        let answer = match call {
+            Call::Get => {
+                self.balancers.get(cluster, service).await.map(|found| Answer::Found(found.is_some()))
+            }
+            Call::Ensure => self.balancers.ensure(cluster, service, nodes).await.map(Answer::Ensured),
+            Call::Delete => self.balancers.delete(cluster, service).await.map(|()| Answer::Done),
+            Call::UpdateNodes => {
+                let began = Instant::now();
+                self.metrics.syncs.inc();
+                let updated = self.balancers.update(cluster, service, nodes).await;
+                self.metrics.update.observe(began.elapsed().as_secs_f64());
+                updated.map(|()| Answer::Done)
+            }
+        };
+        answer.unwrap_or_else(|error| match error {
+            CloudError::ImplementedElsewhere if call != Call::Get => Answer::ManagedElsewhere,
+            error => {
+                tracing::warn!(service = %key, ?call, error = %Chain(&error), "a call to the cloud failed");
+                Answer::Failed { retry_after: error.retry_after(), error: Chain(&error).to_string() }
             }
         })
-    }
-
-    async fn ensure(&self, service: &Arc<Service>, nodes: &[Arc<Node>]) -> Result<(), Failure> {
-        let (key, about) = (service.key(), ObjectRef::of(&**service));
-        self.events.normal(&about, "EnsuringLoadBalancer", "Ensuring load balancer");
-        if let Some(patch) = with_finalizer(service) {
-            let why = "its load balancer must go before it does";
-            match self.patch(&key, patch, why).await {
-                // There is nobody to have one any more.
-                Err(error) if error.is_not_found() => {
-                    self.book.strike(&key);
-                    return Ok(());
-                }
-                other => other.map_err(Failure::of_api("failed to add load balancer cleanup finalizer"))?,
-            }
-        }
-        if nodes.is_empty() {
-            self.tell_of_no_nodes(&about);
-        }
-        let name = self.balancers.name(&self.cluster, service);
-        tracing::info!(service = %key, balancer = name, nodes = nodes.len(), "making a load balancer fit");
-        match self.balancers.ensure(&self.cluster, service, nodes).await {
-            Ok(status) => {
-                self.events.normal(&about, "EnsuredLoadBalancer", "Ensured load balancer");
-                self.report(service, &status).await?;
-            }
-            Err(CloudError::ImplementedElsewhere) => {
-                tracing::debug!(service = %key, "its load balancer is somebody else's business");
-            }
-            Err(error) => return Err(Failure::of_cloud("failed to ensure load balancer")(error)),
-        }
-        self.book.ensured(&key, service);
-        Ok(())
-    }
-
-    async fn clean_up(&self, service: &Arc<Service>) -> Result<(), Failure> {
-        let (key, about) = (service.key(), ObjectRef::of(&**service));
-        let found = self.balancers.get(&self.cluster, service).await;
-        let found =
-            found.map_err(Failure::of_cloud("failed to check if load balancer exists before cleanup"))?;
-        if found.is_some() {
-            self.events.normal(&about, "DeletingLoadBalancer", "Deleting load balancer");
-            match self.balancers.delete(&self.cluster, service).await {
-                Ok(()) | Err(CloudError::ImplementedElsewhere) => {}
-                Err(error) => return Err(Failure::of_cloud("failed to delete load balancer")(error)),
-            }
-        }
-        if let Some(patch) = without_finalizer(service) {
-            match self.patch(&key, patch, "its load balancer is gone").await {
-                Err(error) if error.is_not_found() => {}
-                other => {
-                    other.map_err(Failure::of_api("failed to remove load balancer cleanup finalizer"))?
-                }
-            }
-        }
-        self.book.strike(&key);
-        self.events.normal(&about, "DeletedLoadBalancer", "Deleted load balancer");
-        self.report(service, &LoadBalancerStatus::default()).await
-    }
-
-    /// Takes away the load balancer of a Service that is gone.
-    async fn bury(&self, service: &Service) -> Result<(), Failure> {
-        if !wants_balancer(service) {
-            return Ok(());
-        }
-        let about = ObjectRef::of(service);
-        self.events.normal(&about, "DeletingLoadBalancer", "Deleting load balancer");
-        if let Err(error) = self.balancers.delete(&self.cluster, service).await {
-            let message = format!("Error deleting load balancer: {}", Chain(&error));
-            self.events.warning(&about, "DeleteLoadBalancerFailed", message);
-            return Err(Failure::of_cloud("failed to delete load balancer")(error));
-        }
-        self.events.normal(&about, "DeletedLoadBalancer", "Deleted load balancer");
-        Ok(())
-    }
-
-    /// Points a load balancer to other nodes. If that fails, it is made anew at once.
-    async fn redirect(&self, service: &Arc<Service>, nodes: &[Arc<Node>]) -> Result<Next, Failure> {
-        let (key, about, began) = (service.key(), ObjectRef::of(&**service), Instant::now());
-        self.numbers.syncs.inc();
-        let updated = self.balancers.update(&self.cluster, service, nodes).await;
-        self.numbers.update.observe(began.elapsed().as_secs_f64());
-        let error = match updated {
-            Ok(()) => {
-                match nodes.is_empty() {
-                    true => self.tell_of_no_nodes(&about),
-                    false => self.events.normal(
-                        &about,
-                        "UpdatedLoadBalancer",
-                        "Updated load balancer with new hosts",
-                    ),
-                }
-                self.book.ensured(&key, service);
-                return Ok(Next::Settled);
-            }
-            Err(CloudError::ImplementedElsewhere) => {
-                self.book.ensured(&key, service);
-                return Ok(Next::Settled);
-            }
-            Err(error) => error,
-        };
-        // It matters only if there is something to point elsewhere.
-        match self.balancers.get(&self.cluster, service).await {
-            Ok(None) => {
-                self.book.ensured(&key, service);
-                return Ok(Next::Settled);
-            }
-            Ok(Some(_)) => {}
-            Err(error) => {
-                tracing::warn!(service = %key, error = %Chain(&error), "cannot tell whether there is a load balancer");
-            }
-        }
-        self.numbers.errors.inc();
-        let message = format!(
-            "Error updating load balancer with new hosts {} [node names limited, total number of nodes: {}], error: {}",
-            listed(nodes),
-            nodes.len(),
-            Chain(&error)
-        );
-        tracing::warn!(service = %key, error = %Chain(&error), "cannot point a load balancer to other nodes");
-        self.events.warning(&about, "UpdateLoadBalancerFailed", message);
-        Ok(Next::After(Duration::ZERO))
-    }
-
-    /// Lets the status say where the load balancer is. A Service that is gone needs none.
-    async fn report(&self, service: &Service, status: &LoadBalancerStatus) -> Result<(), Failure> {
-        let Some(patch) = reporting(service, status) else { return Ok(()) };
-        match self.patch(&service.key(), patch, "its load balancer is reached elsewhere").await {
-            Err(error) if !error.is_not_found() => {
-                Err(Failure::of_api("failed to update load balancer status")(error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    async fn patch(&self, key: &Key, patch: Value, why: &'static str) -> Result<(), Error> {
-        let (writer, patch) = (self.cx.writer(key), Patch::Strategic(patch));
-        writer
-            .patch_dynamic::<PartialObject>(&Service::TYPE, key, Some("status"), patch, why)
-            .await
-            .map(|_| ())
-    }
-
-    fn tell_of_no_nodes(&self, about: &ObjectRef) {
-        self.events.warning(
-            about,
-            "UnAvailableLoadBalancer",
-            "There are no available nodes for LoadBalancer",
-        );
     }
 }

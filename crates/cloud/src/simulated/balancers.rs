@@ -1,4 +1,4 @@
-//! Load balancers: an address each, and the nodes they point to.
+//! Simulated load balancers: addresses and nodes.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub struct Balancer {
     pub service: Key,
     pub addresses: Vec<IpAddr>,
     pub nodes: Vec<SmolStr>,
-    /// Since when it is being made.
+    /// When its creation began.
     pub since: Instant,
 }
 
@@ -36,7 +36,7 @@ impl Balancer {
 pub(super) struct Balancers(pub(super) Simulated);
 
 impl Balancers {
-    /// The addresses that the statuses of other Services show: a load balancer of before a restart may have them.
+    /// The addresses in the statuses of other Services. Load balancers from before a restart may have them.
     fn shown_by_others(&self, service: &Service) -> BTreeSet<IpAddr> {
         let services = self.0.inner.services.get().map(|services| services.store().list());
         let others = services.into_iter().flatten().filter(|other| other.uid() != service.uid());
@@ -64,7 +64,7 @@ impl LoadBalancers for Balancers {
             let taken =
                 others.flat_map(|(_, balancer)| balancer.addresses.iter().copied()).chain(shown).collect();
             let since = state.balancers.get(&name).map_or_else(Instant::now, |balancer| balancer.since);
-            // One that is there keeps its addresses, as long as they are among those that it may have.
+            // An existing load balancer keeps its addresses while they are in the configured ranges.
             let mut wanted = service.clone();
             if let Some(present) = state.balancers.get(&name) {
                 wanted.status.load_balancer = present.status();

@@ -1,4 +1,4 @@
-//! What a simulated cloud consists of, as its file says it.
+//! The configuration file of a simulated cloud.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::provider::Route;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
-    /// Its machines; none for a cloud that has no such thing.
+    /// Its machines; `None` for a cloud without machines.
     #[serde(default)]
     pub machines: Option<Vec<Machine>>,
-    /// Where load balancers get their addresses; none for a cloud that has no such thing.
+    /// Its load balancers; `None` for a cloud without load balancers.
     #[serde(default)]
     pub load_balancers: Option<Pool>,
-    /// The routes that are there at first; none for a cloud that has no such thing.
+    /// The initial routes; `None` for a cloud without routes.
     #[serde(default)]
     pub routes: Option<Vec<SimulatedRoute>>,
-    /// Whether nothing says which cluster a resource belongs to.
+    /// Whether resources do not show which cluster they belong to.
     #[serde(default)]
     pub untagged: bool,
-    /// What fails, and with which words.
+    /// The calls that fail, and their errors.
     #[serde(default)]
     pub failures: BTreeMap<Call, String>,
 }
 
 impl Default for Config {
-    /// Load balancers only: whoever lists no machines does not mean that all are gone.
+    /// Load balancers only. An empty list of machines would delete all Nodes.
     fn default() -> Self {
         Self {
             machines: None,
@@ -50,7 +50,7 @@ impl Default for Config {
 pub struct Machine {
     /// The name of its Node.
     pub name: SmolStr,
-    /// What the cloud calls it; the name if empty.
+    /// Its id in the cloud; the name if empty.
     pub id: SmolStr,
     #[serde(rename = "type")]
     pub type_: SmolStr,
@@ -63,7 +63,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What the cloud calls it.
+    /// Its id in the cloud.
     pub fn id(&self) -> &SmolStr {
         if self.id.is_empty() { &self.name } else { &self.id }
     }
@@ -74,7 +74,7 @@ impl Machine {
 pub enum MachineState {
     #[default]
     Running,
-    /// It is there, but does not.
+    /// It exists, but does not run.
     Stopped,
 }
 
@@ -85,7 +85,7 @@ pub struct Pool {
     /// The ranges they are taken from.
     #[serde(deserialize_with = "ranges")]
     pub addresses: Vec<IpNet>,
-    /// How long it takes to make one.
+    /// How long it takes to create one.
     #[serde(default, deserialize_with = "go_duration")]
     pub ready_after: Duration,
 }
@@ -98,7 +98,7 @@ impl Default for Pool {
     }
 }
 
-/// A route that is there at first.
+/// An initial route.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct SimulatedRoute {
@@ -121,7 +121,7 @@ impl SimulatedRoute {
 }
 
 impl Config {
-    /// What makes no sense, if anything.
+    /// What is invalid, if anything.
     pub(super) fn problem(&self) -> Option<String> {
         let (mut names, mut ids) = (BTreeSet::new(), BTreeSet::new());
         for (n, machine) in self.machines.iter().flatten().enumerate() {

@@ -1,11 +1,11 @@
-//! The file that says what there is, read again whenever it has changed.
+//! Reads the configuration file, again whenever it has changed.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::config::Config;
 
-/// Why a file says nothing about a cloud.
+/// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {}", path.display())]
@@ -14,19 +14,17 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// It is not of the form that it should have.
     #[error("{} does not describe a simulated cloud", path.display())]
     Malformed {
         path: PathBuf,
         #[source]
         source: serde_yaml::Error,
     },
-    /// What it says makes no sense.
     #[error("{}: {problem}", path.display())]
     Senseless { path: PathBuf, problem: String },
 }
 
-/// What tells one state of the file from another.
+/// Identifies one version of the file.
 type Stamp = Option<(SystemTime, u64)>;
 
 pub(super) struct File {
@@ -44,10 +42,9 @@ impl File {
         Ok((Self { path: path.to_owned(), seen: stamp }, config))
     }
 
-    /// What the file says, if it was changed since it was last read. A file that makes no sense says nothing: what was
-    /// there stays.
+    /// The configuration, if the file has changed since it was last read. An invalid file is ignored.
     ///
-    /// It is read at once, though that blocks for a moment: in between nobody may be told what was true before.
+    /// The read is synchronous, although it blocks: no other call may see the old configuration in between.
     pub(super) fn changed(&mut self) -> Option<Config> {
         let now = std::fs::metadata(&self.path).ok().and_then(|metadata| stamp(&metadata))?;
         if self.seen.replace(now) == Some(now) {

@@ -1,4 +1,4 @@
-//! Machines: what the configuration lists.
+//! Simulated machines, from the configuration.
 
 use flyball_api::Node;
 use smol_str::format_smolstr;

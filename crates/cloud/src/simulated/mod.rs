@@ -1,5 +1,5 @@
-//! A cloud that is nowhere but in this process: machines as a file lists them, load balancers that are an address each,
-//! routes that are remembered. For trying things out, for demonstrations and for tests.
+//! A cloud that exists only in this process, for tests and demonstrations: machines from a file, load balancers that are only
+//! addresses, and routes in memory.
 //!
 //! ```yaml
 //! machines:                       # left out: a cloud without machines
@@ -7,7 +7,7 @@
 //!   type: large
 //!   zone: z1
 //!   region: r1
-//!   state: running                # or stopped; what is not listed is gone
+//!   state: running                # or stopped; machines that are not listed do not exist
 //!   addresses:
 //!   - {type: InternalIP, address: 10.0.0.1}
 //!   labels: {example.com/rack: "7"}
@@ -15,12 +15,12 @@
 //!   addresses: [192.0.2.0/24, "2001:db8::/64"]
 //!   readyAfter: 5s
 //! routes: []                      # left out: a cloud without routes
-//! failures:                       # what fails, and with which words
+//! failures:                       # calls that fail, and their errors
 //!   createRoute: there is no way there
 //! ```
 //!
-//! The file is read again whenever it has changed: take a machine out of it, and its Node goes. So change it in one
-//! step, by moving another one into its place.
+//! The file is read again whenever it has changed. The Node of a machine that is removed from it is deleted, so replace the
+//! file in one step, by a rename.
 
 mod balancers;
 mod config;
@@ -47,7 +47,7 @@ pub use file::ConfigError;
 use self::file::File;
 use crate::provider::{Cloud, CloudError, OpenError, Provider, Route};
 
-/// What `--cloud-provider` calls it.
+/// Its name in `--cloud-provider`.
 pub const NAME: &str = "simulated";
 
 /// How to open one. Without a file it has load balancers only, with addresses that are reserved for documentation.
@@ -61,7 +61,7 @@ fn open(config: Option<&Path>) -> Result<Cloud, OpenError> {
     Ok(simulated.cloud())
 }
 
-/// Something that the cloud is asked to do.
+/// A call to the cloud.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Call {
@@ -77,7 +77,7 @@ pub enum Call {
     DeleteRoute,
 }
 
-/// The cloud. Cheap to clone; all clones are one.
+/// The cloud. Clones are cheap and share one state.
 #[derive(Clone)]
 pub struct Simulated {
     inner: Arc<Inner>,
@@ -85,7 +85,7 @@ pub struct Simulated {
 
 struct Inner {
     state: Mutex<State>,
-    /// The Services of the cluster, once there is one: what their statuses show is taken.
+    /// The Services of the cluster, once it is known. The addresses in their statuses are in use.
     services: OnceLock<Arc<Informer<Service>>>,
 }
 
@@ -106,15 +106,14 @@ impl State {
 }
 
 impl Simulated {
-    /// A cloud as `config` says.
     pub fn new(config: Config) -> Self {
         Self::over(State::new(config, None))
     }
 
-    /// A cloud as a file says, and goes on saying.
+    /// A cloud that follows a file.
     ///
     /// # Errors
-    /// The file cannot be read, or makes no sense.
+    /// The file cannot be read, or is invalid.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let (file, config) = File::open(path)?;
         Ok(Self::over(State::new(config, Some(file))))
@@ -124,7 +123,7 @@ impl Simulated {
         Self { inner: Arc::new(Inner { state: Mutex::new(state), services: OnceLock::new() }) }
     }
 
-    /// What controllers are given. It has what its configuration had when it was opened.
+    /// The cloud for controllers. Its parts are those of the configuration at this time.
     pub fn cloud(&self) -> Cloud {
         let config = self.inner.state.lock().config.clone();
         let this = self.clone();
@@ -144,12 +143,12 @@ impl Simulated {
         if config.untagged { cloud.untagged() } else { cloud }
     }
 
-    /// Changes the cloud behind everybody's back.
+    /// Changes the cloud without a call.
     pub fn change(&self, change: impl FnOnce(&mut Config)) {
         change(&mut self.inner.state.lock().config);
     }
 
-    /// Lets the next `call` that has no failure yet fail.
+    /// Makes the next `call` that has no failure yet fail.
     pub fn fail(&self, call: Call, error: CloudError) {
         self.inner.state.lock().failures.entry(call).or_default().push_back(error);
     }
@@ -163,7 +162,7 @@ impl Simulated {
         self.inner.state.lock().routes.clone()
     }
 
-    /// What every call begins with: the file may have changed, and the call may be meant to fail.
+    /// The beginning of every call: reads the file if it has changed, and fails if the call has to fail.
     fn answer<T>(
         &self,
         call: Call,

@@ -1,4 +1,4 @@
-//! Which address a load balancer gets. Pure.
+//! Chooses the addresses of a load balancer. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ pub(super) enum NoAddress {
     Exhausted,
 }
 
-/// One address for every family of a Service that the ranges have: the one that it asks for, or had, or the first that
-/// is free.
+/// One address for every family of a Service that the ranges have: the requested one, or the previous one, or the first
+/// that is free.
 pub(super) fn choose(
     ranges: &[IpNet],
     service: &Service,
@@ -49,7 +49,7 @@ pub(super) fn choose(
     if chosen.is_empty() { Err(NoAddress::Exhausted) } else { Ok(chosen) }
 }
 
-/// The addresses of a range that may be given away: in IPv6 the first one means the routers.
+/// The usable addresses of a range: in IPv6 the first one is that of the routers.
 fn usable(range: &IpNet) -> impl Iterator<Item = IpAddr> + use<> {
     let routers = Some(range.network()).filter(|first| first.is_ipv6() && range.prefix_len() < 127);
     range.hosts().filter(move |address| Some(*address) != routers)
@@ -63,15 +63,15 @@ fn asked_for(service: &Service) -> Result<Option<IpAddr>, NoAddress> {
     }
 }
 
-/// The addresses that the status of a Service shows.
+/// The addresses in the status of a Service.
 pub(super) fn shown(service: &Service) -> impl Iterator<Item = IpAddr> {
     service.status.load_balancer.ingress.iter().filter_map(|ingress| ingress.ip.parse().ok())
 }
 
-/// The families of a Service, as whether they are IPv6.
+/// The families of a Service; true for IPv6.
 fn families(service: &Service) -> impl Iterator<Item = bool> {
-    let told = service.spec.ip_families.iter().map(|family| family == "IPv6");
-    let told: Vec<bool> = told.collect();
-    let told = if told.is_empty() { vec![false] } else { told };
-    told.into_iter()
+    let families = service.spec.ip_families.iter().map(|family| family == "IPv6");
+    let families: Vec<bool> = families.collect();
+    let families = if families.is_empty() { vec![false] } else { families };
+    families.into_iter()
 }

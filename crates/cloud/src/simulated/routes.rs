@@ -1,4 +1,4 @@
-//! Routes: a list that is remembered.
+//! Simulated routes, in memory.
 
 use smol_str::format_smolstr;
 

@@ -1,4 +1,4 @@
-//! Bootstrap tokens: secrets by which a node that has no identity yet can trust the cluster, and the cluster it.
+//! Bootstrap tokens: secrets by which a new node and the cluster authenticate each other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,18 +14,18 @@ const SECRET: &str = "token-secret";
 const EXPIRATION: &str = "expiration";
 const SIGNS: &str = "usage-bootstrap-signing";
 
-/// Of all secrets only the tokens.
+/// Restricts an informer of secrets to bootstrap tokens.
 pub fn filter() -> Filter {
     let fields = Some(format!("type={BOOTSTRAP_TOKEN}"));
     Filter { namespace: Some(NAMESPACE.into()), fields, ..Filter::default() }
 }
 
-/// Whether it is one: the filter is the server's, this is ours.
+/// Whether a secret is a bootstrap token; does not rely on the filter of the informer.
 pub fn is_token(secret: &Secret) -> bool {
     secret.type_ == BOOTSTRAP_TOKEN && secret.metadata.namespace == NAMESPACE
 }
 
-/// What a token can sign with.
+/// The parts of a token that are needed to sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningToken {
     pub id: String,
@@ -36,7 +36,7 @@ pub struct SigningToken {
 pub enum Expiry {
     Never,
     At(Timestamp),
-    /// It says something that is no time, so it is over.
+    /// It cannot be parsed, and counts as expired.
     Unreadable,
 }
 
@@ -45,7 +45,7 @@ impl Expiry {
         let text = entry(secret, EXPIRATION);
         match time::parse_rfc3339(&text) {
             _ if text.is_empty() => Self::Never,
-            Some(moment) => Self::At(moment),
+            Some(time) => Self::At(time),
             None => Self::Unreadable,
         }
     }
@@ -53,19 +53,19 @@ impl Expiry {
     pub fn is_past(self, now: Timestamp) -> bool {
         match self {
             Self::Never => false,
-            Self::At(moment) => moment <= now,
+            Self::At(time) => time <= now,
             Self::Unreadable => true,
         }
     }
 }
 
-/// The token in a secret, if it may sign.
+/// The token in a secret, if it is complete, has not expired and has the usage for signing.
 pub fn signing_token(secret: &Secret, now: Timestamp) -> Option<SigningToken> {
     let named = secret.metadata.name.strip_prefix(NAME_PREFIX).filter(|id| is_id(id))?;
-    let (id, half) = (entry(secret, ID), entry(secret, SECRET));
-    let may_sign = is_token(secret) && entry(secret, SIGNS) == "true";
-    let is_good = id == named && !half.is_empty() && !Expiry::of(secret).is_past(now);
-    (may_sign && is_good).then_some(SigningToken { id, secret: half })
+    let (id, token_secret) = (entry(secret, ID), entry(secret, SECRET));
+    let has_usage = is_token(secret) && entry(secret, SIGNS) == "true";
+    let is_valid = id == named && !token_secret.is_empty() && !Expiry::of(secret).is_past(now);
+    (has_usage && is_valid).then_some(SigningToken { id, secret: token_secret })
 }
 
 fn is_id(text: &str) -> bool {
@@ -97,16 +97,16 @@ mod tests {
     }
 
     #[test]
-    fn a_token_signs_if_it_is_whole_and_may() {
+    fn a_token_signs_if_it_is_complete_and_has_the_usage() {
         #[rustfmt::skip]
         let table = [
             // case                        name                      entries                                                                                 signs
-            ("whole",                      "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true",                              true),
-            ("still good",                 "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=2030-01-01T00:00:00Z", true),
-            ("over",                       "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=2020-01-01T00:00:00Z", false),
-            ("no time",                    "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=tomorrow",          false),
+            ("complete",                   "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true",                              true),
+            ("not expired",                "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=2030-01-01T00:00:00Z", true),
+            ("expired",                    "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=2020-01-01T00:00:00Z", false),
+            ("not a time",                 "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=true expiration=tomorrow",          false),
             ("for authentication only",    "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-authentication=true",                       false),
-            ("may, in other words",        "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=yes",                               false),
+            ("another value of the usage", "bootstrap-token-abc012", "token-id=abc012 token-secret=s usage-bootstrap-signing=yes",                               false),
             ("no id",                      "bootstrap-token-abc012", "token-secret=s usage-bootstrap-signing=true",                                              false),
             ("no secret",                  "bootstrap-token-abc012", "token-id=abc012 usage-bootstrap-signing=true",                                             false),
             ("another id than its name's", "bootstrap-token-abc012", "token-id=abc013 token-secret=s usage-bootstrap-signing=true",                              false),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_cannot_be_read_is_over() {
+    fn an_expiration_that_cannot_be_parsed_has_passed() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         #[rustfmt::skip]
         let table = [

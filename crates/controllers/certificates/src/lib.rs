@@ -1,7 +1,7 @@
-//! Controllers of certificates and of the tokens by which a node first joins.
+//! Controllers of certificates and of bootstrap tokens.
 //!
-//! [`x509`] reads requests and writes certificates; [`rules`] says what a signer of Kubernetes' own signs;
-//! [`bootstrap_token`] what makes a secret a bootstrap token. The rest are controllers.
+//! [`x509`] parses requests and issues certificates; [`rules`] has the rules of Kubernetes' own signers;
+//! [`bootstrap_token`] parses bootstrap tokens. The rest are controllers.
 
 pub mod approving;
 pub mod bootstrap_signer;

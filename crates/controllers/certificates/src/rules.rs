@@ -1,17 +1,17 @@
-//! What Kubernetes' own signers sign: the rules on subject, alternative names and usages, by which requests are
-//! recognised for approval and refused at signing. The texts become condition messages.
+//! What Kubernetes' own signers sign: rules on subject, alternative names and usages. Approval and signing both use them.
+//! The texts become condition messages.
 
 use flyball_api::CertificateSigningRequest;
 
 use crate::x509::Request;
 
-/// A signer of Kubernetes' own.
+/// One of Kubernetes' own signers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signer {
     KubeletServing,
-    /// Certificates by which kubelets are clients of the API server.
+    /// Client certificates of kubelets for the API server.
     KubeletClient,
-    /// Certificates of any other client of the API server.
+    /// Client certificates of other clients of the API server.
     ApiServerClient,
     /// Requests from before signers had names.
     LegacyUnknown,
@@ -21,7 +21,7 @@ impl Signer {
     pub const ALL: [Self; 4] =
         [Self::KubeletServing, Self::KubeletClient, Self::ApiServerClient, Self::LegacyUnknown];
 
-    /// Its name in `spec.signerName`.
+    /// The value of `spec.signerName`.
     pub fn name(self) -> &'static str {
         match self {
             Self::KubeletServing => "kubernetes.io/kubelet-serving",
@@ -31,12 +31,12 @@ impl Signer {
         }
     }
 
-    /// The signer that is asked, if it is one of ours.
+    /// The signer that a request names, if it is one of Kubernetes' own.
     pub fn of(csr: &CertificateSigningRequest) -> Option<Self> {
         Self::ALL.into_iter().find(|signer| csr.spec.signer_name == signer.name())
     }
 
-    /// What forbids it to sign `request` for these usages.
+    /// The rule that `request` breaks with these usages, if it breaks one.
     pub fn objection(self, request: &Request, usages: &[impl AsRef<str>]) -> Option<String> {
         match self {
             Self::KubeletServing => kubelet_serving(request, usages),
@@ -74,7 +74,7 @@ fn kubelet_serving(request: &Request, usages: &[impl AsRef<str>]) -> Option<Stri
         (!names.emails.is_empty(), "Email subjectAltNames are not allowed"),
         (!names.uris.is_empty(), "URI subjectAltNames are not allowed"),
     ];
-    // Upstream's order: of a request that is wrong in two ways, this one is told.
+    // Upstream's order: it decides which message a request gets that breaks two rules.
     let other_name = [(!request.subject.common_name.starts_with(NODE), OTHER_NAME)];
     first(&forbidden).or_else(|| other_usages("server auth", usages)).or_else(|| first(&other_name))
 }
@@ -89,7 +89,7 @@ fn api_server_client(usages: &[impl AsRef<str>]) -> Option<String> {
     is_missing.then(|| format!("missing required usage for client certificate: {CLIENT}"))
 }
 
-/// Exactly these: a digital signature, the purpose and, for keys that can, encipherment.
+/// The usages must be a digital signature, the purpose and, optionally, encipherment.
 fn other_usages(purpose: &str, usages: &[impl AsRef<str>]) -> Option<String> {
     const ENCIPHERMENT: &str = "key encipherment";
     const SIGNATURE: &str = "digital signature";
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn each_signer_has_its_rules_and_tells_the_first_that_is_broken() {
+    fn each_signer_has_its_rules_and_reports_the_first_that_is_broken() {
         use Signer::*;
         const CLIENT: &str = "usages did not match [client auth digital signature key encipherment]";
         const SERVER: &str = "usages did not match [digital signature key encipherment server auth]";

@@ -1,4 +1,4 @@
-//! Controllers of identities: who a pod is when it talks to the API server, and what roles allow.
+//! Controllers of service accounts, their tokens and CA, and of aggregated roles.
 
 pub mod clusterrole_aggregation;
 pub mod legacy_token_cleaner;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::event::Event;
 use super::outcome::{Answer, Failure, Outcome};
-use super::write::{Body, Operation, Recompute, Refusals, Write};
+use super::write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
 use super::{Effect, Group, Order, Plan, Waiting};
 use crate::context::Context;
 use crate::error::{Retry, SyncError};
@@ -190,6 +190,7 @@ impl<'a> Executor<'a> {
                 self.patch(target, patch, attempts, is_final, &why).await
             }
             Operation::PatchLatest { patch, again } => self.patch_latest(target, patch, again, &why).await,
+            Operation::EditLatest(edit) => self.edit_latest(target, edit, &why).await,
             operation => self.send(target, operation, &why).await,
         };
         match sent {
@@ -280,6 +281,22 @@ impl<'a> Executor<'a> {
         self.send(target, Operation::Patch(patch), why).await
     }
 
+    /// Reads an object and replaces it; after a conflict again.
+    async fn edit_latest(
+        &self,
+        target: Target<'_>,
+        edit: Rewrite,
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        for _ in 0..CONFLICTS {
+            match self.send(target, Operation::EditLatest(edit.clone()), why).await {
+                Err(error) if error.is_conflict() => tokio::time::sleep(AFTER_CONFLICT).await,
+                answer => return answer,
+            }
+        }
+        self.send(target, Operation::EditLatest(edit), why).await
+    }
+
     async fn send(
         &self,
         target: Target<'_>,
@@ -305,6 +322,10 @@ impl<'a> Executor<'a> {
             }
             Operation::Update(body) => body,
             Operation::UpdateAgain(body) => self.over_last_version(key, body),
+            Operation::EditLatest(edit) => match edit(&self.cx.client.get_dynamic(resource, key).await?) {
+                Some(whole) => Body::new(&whole),
+                None => return Ok(None),
+            },
             Operation::Edit { version, edit } => {
                 let mut whole = self.cx.client.get_dynamic(resource, key).await?;
                 edit(&mut whole);

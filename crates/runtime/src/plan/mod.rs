@@ -19,7 +19,7 @@ pub use event::{Event, Message};
 pub use executor::Executor;
 pub use outcome::{Answer, Done, Failure, Outcome};
 pub use waiting::Waiting;
-pub use write::{Body, Operation, Recompute, Refusals, Write};
+pub use write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
 
 use crate::tasks::Next;
 
@@ -216,6 +216,15 @@ impl<T> fmt::Display for Plan<T> {
         lines.extend(self.status.iter().map(ToString::to_string));
         lines.extend(self.requeue.map(|delay| format!("again after {delay:?}")));
         lines.extend(self.waiting.iter().map(|waiting| format!("waiting for {waiting}")));
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// For tables: one line per effect, groups indented.
+impl<T> fmt::Display for Effect<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = vec![];
+        self.describe(0, &mut lines);
         f.write_str(&lines.join("\n"))
     }
 }

@@ -118,6 +118,11 @@ impl<T> Outcome<T> {
 }
 
 impl<T> Failure<T> {
+    /// The HTTP status code of the server's answer, if there was one.
+    pub fn code(&self) -> Option<u16> {
+        self.error.as_ref().and_then(Error::code)
+    }
+
     /// Whether the server has refused a write in one of these ways.
     pub fn is_one_of(&self, refusals: Refusals) -> bool {
         self.error.as_ref().is_some_and(|error| refusals.contain(error))

@@ -253,6 +253,33 @@ async fn an_edit_changes_the_whole_object_in_the_version_that_was_planned_with()
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
+    let edit = |is_needed: bool| {
+        let edit = move |live: &Value| is_needed.then(|| live.clone());
+        write("a", Operation::EditLatest(std::sync::Arc::new(edit)))
+    };
+    let conflict = |line: &str| (line == "PUT a").then_some((409, "Conflict"));
+    #[rustfmt::skip]
+    let table: [(&str, Refuse, Write, usize, bool); 4] = [
+        ("done",          never,                                        edit(true),  2,  true),
+        ("not needed",    never,                                        edit(false), 1,  true),
+        ("conflict",      conflict,                                     edit(true),  10, false),
+        ("forbidden",     |line| (line == "PUT a").then_some((403, "Forbidden")), edit(true), 2, false),
+    ];
+    for (case, refuse, write, requests, is_ok) in table {
+        let (outcome, seen, _) = perform(refuse, [write]).await;
+        assert_eq!((seen.len(), outcome.is_ok()), (requests, is_ok), "{case}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_is_tried_again_without_a_warning() {
+    let (outcome, ..) = perform::<()>(never, [Effect::NotYet("no right to it".into())]).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!((error.retry(), error.is_expected()), (Retry::Backoff, true));
+}
+
 #[test]
 fn refusals_are_told_apart() {
     let by_uid = Write::delete_with::<flyball_api::pod::Pod>(

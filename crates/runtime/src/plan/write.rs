@@ -46,6 +46,9 @@ pub struct Write<T = ()> {
 /// Computes a patch from the object; `None` if nothing is left to change.
 pub type Recompute = Box<dyn Fn(&Value) -> serde_json::Result<Option<Patch>> + Send + Sync>;
 
+/// Computes the whole object from what the server has; `None` if nothing is left to change.
+pub type Rewrite = Arc<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
+
 pub enum Operation {
     Create(Body),
     /// Replaces the object, or its subresource, if it still has the version that the body names.
@@ -68,6 +71,8 @@ pub enum Operation {
         patch: Patch,
         again: Recompute,
     },
+    /// Reads the whole object and replaces it by what `edit` makes of it; after a conflict again.
+    EditLatest(Rewrite),
     Delete(DeleteOptions),
     /// Deletes all objects of the resource in the namespace of the key, whose name is a `*`.
     DeleteCollection(DeleteOptions),
@@ -162,6 +167,14 @@ impl Write {
     /// Changes parts of an object.
     pub fn patch<R: Resource>(key: Key, patch: Patch) -> Self {
         Self::new::<R>(key, Operation::Patch(patch))
+    }
+
+    /// Replaces an object by what `edit` makes of what the server has; `None` if there is nothing to change.
+    pub fn edit_latest<R: Resource>(
+        key: Key,
+        edit: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new::<R>(key, Operation::EditLatest(Arc::new(edit)))
     }
 
     /// Changes parts of an object as `change` says, which looks at the whole object; `None` if there is nothing to change.
@@ -305,7 +318,10 @@ impl<T> Write<T> {
     pub fn verb(&self) -> Verb {
         match self.operation {
             Operation::Create(_) => Verb::Create,
-            Operation::Update(_) | Operation::UpdateAgain(_) | Operation::Edit { .. } => Verb::Update,
+            Operation::Update(_)
+            | Operation::UpdateAgain(_)
+            | Operation::Edit { .. }
+            | Operation::EditLatest(_) => Verb::Update,
             Operation::Patch(_) | Operation::PatchLatest { .. } => Verb::Patch,
             Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
@@ -319,6 +335,7 @@ impl<T> Write<T> {
             Operation::UpdateAgain(body) => Some(body.clone()),
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
             Operation::Edit { .. }
+            | Operation::EditLatest(_)
             | Operation::Delete(_)
             | Operation::DeleteCollection(_)
             | Operation::DeleteLive { .. } => None,
@@ -345,6 +362,7 @@ impl fmt::Debug for Operation {
             Self::Update(body) => write!(f, "Update({body:?})"),
             Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
+            Self::EditLatest(_) => write!(f, "EditLatest"),
             Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
             Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),

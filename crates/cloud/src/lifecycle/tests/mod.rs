@@ -1,11 +1,13 @@
-//! Tables for what becomes of a Node.
+//! Tables for Nodes and their machines.
+
+use std::sync::Arc;
 
 use flyball_api::Node;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::invariants;
-use super::plan::{Action, Look, Machine, SHUTDOWN, look, plan, tainting};
+use super::plan::{Machine, Observed, SHUTDOWN, needs_lookup, plan, taint_patch};
 
 fn node(ready: &str, taints: &str, deleting: bool) -> Node {
     let conditions = if ready.is_empty() { json!([]) } else { json!([{"type": "Ready", "status": ready}]) };
@@ -25,44 +27,54 @@ fn node(ready: &str, taints: &str, deleting: bool) -> Node {
 }
 
 #[test]
-fn only_a_node_that_is_not_ready_is_looked_up() {
-    #[rustfmt::skip]
-    let table = [
-        // ready      taints             look
-        ("True",      "",                Look::Well),
-        ("True",      "other noexec",    Look::Well),
-        ("True",      "shutdown",        Look::Recovered),
-        ("False",     "",                Look::Silent),
-        ("False",     "shutdown",        Look::Silent),
-        ("Unknown",   "",                Look::Silent),
-        ("",          "",                Look::Silent),
-    ];
-    for (ready, taints, want) in table {
-        assert_eq!(look(&node(ready, taints, false)), want, "{ready} {taints}");
+fn the_cloud_is_asked_only_about_nodes_that_are_not_ready() {
+    for (ready, want) in [("True", false), ("False", true), ("Unknown", true), ("", true)] {
+        assert_eq!(needs_lookup(&node(ready, "shutdown", false)), want, "{ready}");
     }
 }
 
 #[test]
-fn a_node_shares_the_fate_of_its_machine() {
+fn a_node_is_tainted_or_deleted_as_its_machine_is() {
+    const DELETE: &str = "
+  in sequence
+    event Normal DeletingNode: Deleting node n because it does not exist in the cloud provider (Node n)
+    delete Node n: its machine does not exist any more
+      else event Warning DeletingNodeFailed: Failed deleting node n: <error> (Node n)";
+    const TAINT: &str = "\n  patch Node n: its machine is shut down";
+    const UNTAINT: &str = "\n  patch Node n: it is ready again";
+    use Machine::*;
     #[rustfmt::skip]
     let table = [
-        // machine            taints      deleting  action
-        (Machine::Gone,       "",         false,    Action::Delete),
-        (Machine::Gone,       "shutdown", false,    Action::Delete),
-        (Machine::Gone,       "",         true,     Action::Leave),
-        (Machine::ShutDown,   "",         false,    Action::Taint),
-        (Machine::ShutDown,   "noexec",   false,    Action::Taint),
-        (Machine::ShutDown,   "shutdown", false,    Action::Leave),
-        (Machine::There,      "",         false,    Action::Leave),
-        (Machine::There,      "shutdown", false,    Action::Leave),
+        // ready      machine          taints            deleting  plan
+        ("True",      None,            "",               false,    ""),
+        ("True",      None,            "other noexec",   false,    ""),
+        ("True",      None,            "shutdown",       false,    UNTAINT),
+        ("False",     None,            "",               false,    ""),
+        ("False",     None,            "shutdown",       false,    ""),
+        ("Unknown",   Some(Gone),      "",               false,    DELETE),
+        ("",          Some(Gone),      "",               false,    DELETE),
+        ("False",     Some(Gone),      "shutdown",       false,    DELETE),
+        ("False",     Some(Gone),      "",               true,     ""),
+        ("False",     Some(ShutDown),  "",               false,    TAINT),
+        ("False",     Some(ShutDown),  "noexec",         false,    TAINT),
+        ("False",     Some(ShutDown),  "shutdown",       false,    ""),
+        ("False",     Some(Exists),    "",               false,    ""),
+        ("False",     Some(Exists),    "shutdown",       false,    ""),
     ];
-    for (machine, taints, deleting, want) in table {
-        assert_eq!(plan(&node("False", taints, deleting), machine), want, "{machine:?} {taints} {deleting}");
+    for (ready, machine, taints, deleting, want) in table {
+        let nodes = [Observed { node: Arc::new(node(ready, taints, deleting)), machine }];
+        let plan = plan(&nodes);
+        assert_eq!(
+            plan.to_string(),
+            format!("concurrently{want}"),
+            "{ready} {machine:?} {taints} {deleting}"
+        );
+        assert_eq!(invariants::check(&nodes, &plan), Ok(()));
     }
 }
 
 #[test]
-fn the_taint_comes_and_goes_among_others() {
+fn the_taint_is_added_and_removed_among_others() {
     let version = json!({"resourceVersion": "7"});
     let own = json!({"key": SHUTDOWN, "effect": "NoSchedule"});
     let other = json!({"key": "a", "effect": "NoSchedule"});
@@ -78,18 +90,19 @@ fn the_taint_comes_and_goes_among_others() {
     ];
     for (taints, wanted, want) in table {
         let want = want.map(|taints| json!({"metadata": version, "spec": {"taints": taints}}));
-        assert_eq!(tainting(&node("False", taints, false), wanted), want, "{taints} {wanted}");
+        assert_eq!(taint_patch(&node("False", taints, false), wanted), want, "{taints} {wanted}");
     }
 }
 
 proptest! {
     #[test]
-    fn no_ready_node_is_touched_and_no_machine_outlives_its_node(
+    fn no_ready_node_is_deleted_and_no_node_outlives_its_machine(
         ready in "(True|False|Unknown)?",
         taints in "((shutdown|a|noexec) ){0,3}",
         deleting in any::<bool>(),
-        machine in prop::sample::select(vec![Machine::Gone, Machine::ShutDown, Machine::There]),
+        machine in prop::sample::select(vec![None, Some(Machine::Gone), Some(Machine::ShutDown), Some(Machine::Exists)]),
     ) {
-        invariants::check(&node(&ready, &taints, deleting), machine);
+        let nodes = [Observed { node: Arc::new(node(&ready, &taints, deleting)), machine }];
+        prop_assert_eq!(invariants::check(&nodes, &plan(&nodes)), Ok(()));
     }
 }

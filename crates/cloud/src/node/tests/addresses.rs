@@ -20,7 +20,7 @@ fn show(addresses: &[NodeAddress]) -> String {
 }
 
 #[test]
-fn addresses_are_the_clouds_with_the_kubelets_wishes() {
+fn addresses_come_from_the_cloud_in_the_order_that_the_kubelet_prefers() {
     #[rustfmt::skip]
     let table = [
         // case                             the node has                 the cloud says                       wish                  wanted

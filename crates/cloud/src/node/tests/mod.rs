@@ -1,4 +1,4 @@
-//! Tables for what a Node needs, its labels and its addresses, and a property of every initialisation.
+//! Tables for the initialisation of Nodes, their labels and their addresses.
 
 mod addresses;
 mod labels;

@@ -7,44 +7,71 @@ use serde_json::json;
 
 use super::node;
 use crate::Metadata;
-use crate::node::plan::{UNINITIALIZED, Work, check, initialised, plan};
+use crate::node::plan::{
+    UNINITIALIZED, after_initialisation, check, initialise, initialised, is_uninitialized, plan,
+};
 use crate::node::{invariants, triggers};
 
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 
 #[test]
-fn a_node_is_initialised_first_and_relabelled_later() {
+fn new_nodes_are_initialised_and_drifted_labels_corrected() {
+    const RELABEL: &str = "patch Node n: its GA labels must equal the beta labels";
+    const DRIFTED: &str = "failure-domain.beta.kubernetes.io/zone=a";
     #[rustfmt::skip]
     let table = [
-        // case                         labels                        taints                            work
-        ("complete",                    "",                           "other",                          "nothing"),
-        ("new",                         "",                           UNINITIALIZED,                    "initialise"),
-        ("new, and drifted",            "failure-domain.beta.kubernetes.io/zone=a", UNINITIALIZED,      "initialise"),
-        ("drifted",                     "failure-domain.beta.kubernetes.io/zone=a", "",                 "relabel"),
+        // case                 labels    taints           initialised  synced  labels
+        ("complete",            "",       "other",         true,        false,  ""),
+        ("new",                 "",       UNINITIALIZED,   false,       true,   ""),
+        ("new, and drifted",    DRIFTED,  UNINITIALIZED,   false,       true,   RELABEL),
+        ("drifted",             DRIFTED,  "",              true,        true,   RELABEL),
     ];
-    for (case, labels, taints, want) in table {
+    for (case, labels, taints, initialised, synced, want) in table {
         let node = Arc::new(node(labels, taints, json!({})));
-        let work = match plan(&node) {
-            Work::Nothing => "nothing",
-            Work::Initialise => "initialise",
-            Work::Relabel(_) => "relabel",
-        };
-        assert_eq!(work, want, "{case}");
+        assert_eq!(!is_uninitialized(&node), initialised, "{case}");
+        let live = serde_json::to_value(&*node).unwrap();
+        assert_eq!(initialise(live, &node, &Metadata::default()).is_none(), initialised, "{case}");
+        assert_eq!(plan(&node).to_string(), want, "{case}");
+        if let [write] = plan(&node).writes()[..] {
+            let labels = json!({"topology.kubernetes.io/zone": "a"});
+            assert_eq!(write.body(), Some(json!({"metadata": {"uid": "u", "labels": labels}})), "{case}");
+        }
         let change = Change { old: Some(&node), new: Some(&node), origin: Origin::Watch };
-        assert_eq!(triggers::node_changed(&change).is_some(), want != "nothing", "{case}");
+        assert_eq!(triggers::node_changed(&change).is_some(), synced, "{case}");
         let gone = Change { old: Some(&node), new: None, origin: Origin::Watch };
         assert_eq!(triggers::node_changed(&gone), None, "{case}");
     }
 }
 
 #[test]
-fn a_node_needs_a_provider_id_and_the_address_it_was_promised() {
+fn an_initialised_node_gets_its_addresses_and_an_event() {
+    let address = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
+    let metadata =
+        Metadata { addresses: serde_json::from_value(address.clone()).unwrap(), ..Metadata::default() };
+    #[rustfmt::skip]
+    let table = [
+        ("no addresses yet", json!([]), "each\n  patch Node/status n: its machine has other addresses\n  event Normal Synced: Node synced successfully"),
+        ("the same",         address,   "each\n  event Normal Synced: Node synced successfully"),
+    ];
+    for (case, has, want) in table {
+        let node = node("", "", json!({"status": {"addresses": has}}));
+        assert_eq!(after_initialisation(&node, &metadata).to_string(), want, "{case}");
+    }
+    let wish = json!({"metadata": {"annotations": {"alpha.kubernetes.io/provided-node-ip": "10.0.0.2"}}});
+    let plan = after_initialisation(&node("", "", wish), &metadata).to_string();
+    let problem =
+        "addresses of node n: failed to get node address from cloud provider that matches ip: 10.0.0.2";
+    assert_eq!(plan, format!("each\n  invalid: {problem}\n  event Normal Synced: Node synced successfully"));
+}
+
+#[test]
+fn a_node_needs_a_provider_id_and_the_address_that_its_kubelet_prefers() {
     #[rustfmt::skip]
     let table = [
         // case                      the node's ID  the cloud's ID  wish        problem
         ("the cloud knows",          "",            "acme://1",     "10.0.0.1", ""),
         ("the kubelet knew",         "acme://1",    "",             "10.0.0.1", ""),
-        ("nobody knows",             "",            "",             "10.0.0.1", "cloud provider does not set node provider ID for node n"),
+        ("neither knows",            "",            "",             "10.0.0.1", "cloud provider does not set node provider ID for node n"),
         ("another address",          "",            "acme://1",     "10.0.0.2", "provided node ip for node \"n\" is not valid"),
     ];
     for (case, has, given, wish, want) in table {
@@ -65,7 +92,7 @@ fn a_node_needs_a_provider_id_and_the_address_it_was_promised() {
 }
 
 #[test]
-fn fields_that_we_do_not_know_survive() {
+fn unknown_fields_are_kept() {
     let live = json!({
         "metadata": {"name": "n", "managedFields": []},
         "spec": {"taints": [{"key": UNINITIALIZED, "effect": "NoSchedule", "new": 1}, {"key": "x", "new": 2}], "future": true},
@@ -85,7 +112,7 @@ fn fields_that_we_do_not_know_survive() {
 
 proptest! {
     #[test]
-    fn initialising_keeps_what_is_not_ours(
+    fn initialising_keeps_foreign_taints_and_labels(
         labels in prop::collection::btree_map("[ab]|topology.kubernetes.io/zone|failure-domain.beta.kubernetes.io/zone", "[xyz]", 0..4),
         taints in prop::collection::vec("[abc]", 0..4),
         has_id in any::<bool>(),
@@ -105,7 +132,7 @@ proptest! {
             ..Metadata::default()
         };
         let live = serde_json::to_value(&before).unwrap();
-        let after = initialised(live, &before, &metadata);
-        invariants::check(&before, &serde_json::from_value(after).unwrap(), &metadata);
+        let write = initialise(live, &before, &metadata).unwrap();
+        prop_assert_eq!(invariants::check(&before, &write, &metadata), Ok(()));
     }
 }

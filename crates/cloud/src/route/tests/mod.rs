@@ -1,4 +1,4 @@
-//! Tables for which routes come and go, and what Nodes say about it.
+//! Tables for routes, and for what Nodes report about them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::plan::{View, plan};
 use super::settings::ranges;
-use super::status::{Missing, is_reachable, reporting};
+use super::status::{Creation, Missing, Observed, condition_patch, is_reachable, report};
 use super::{invariants, triggers};
 use crate::Route;
 
@@ -30,7 +30,7 @@ fn nodes(text: &str) -> Vec<Arc<Node>> {
     text.split_whitespace().map(node).collect()
 }
 
-/// `node:range`, with `!` for one that leads nowhere, and `@address` for one that knows its node's address.
+/// `node:range`, with `!` for a blackhole, and `@address` for one with the address of its node.
 fn routes(text: &str) -> Vec<Route> {
     let route = |word: &str| {
         let (word, is_blackhole) = word.strip_prefix('!').map_or((word, false), |rest| (rest, true));
@@ -56,7 +56,7 @@ fn show(routes: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 }
 
 #[test]
-fn every_range_has_its_route_and_no_route_of_ours_leads_elsewhere() {
+fn every_range_gets_its_route_and_wrong_routes_are_deleted() {
     #[rustfmt::skip]
     let table = [
         // case                             nodes                              routes                            deleted                   made
@@ -67,14 +67,14 @@ fn every_range_has_its_route_and_no_route_of_ours_leads_elsewhere() {
         ("a settled one",                   "a:10.1.0.0/24",                   "a:10.1.0.0/24",                  "",                       ""),
         ("the node is gone",                "",                                "a:10.1.0.0/24",                  "a:10.1.0.0/24",          ""),
         ("the range has moved",             "a:10.1.2.0/24 b:10.1.1.0/24",     "a:10.1.1.0/24",                  "a:10.1.1.0/24",          "a:10.1.2.0/24 b:10.1.1.0/24"),
-        ("a route to nobody",               "a:10.1.0.0/24",                   ":10.1.0.0/24",                   ":10.1.0.0/24",           "a:10.1.0.0/24"),
+        ("a route to no node",              "a:10.1.0.0/24",                   ":10.1.0.0/24",                   ":10.1.0.0/24",           "a:10.1.0.0/24"),
         ("outside the cluster",             "",                                "a:192.168.0.0/24 b:fd01::/64",   "",                       ""),
         ("partly outside",                  "",                                "a:10.0.0.0/7",                   "a:10.0.0.0/7",           ""),
         ("as large as the cluster",         "",                                "a:10.0.0.0/8",                   "a:10.0.0.0/8",           ""),
         ("unreadable",                      "",                                "a:everywhere",                   "",                       ""),
-        ("leading nowhere",                 "a:10.1.0.0/24",                   "!a:10.1.0.0/24",                 "a:10.1.0.0/24",          "a:10.1.0.0/24"),
-        ("leading nowhere, and rightly",    "a:10.1.0.0/24",                   "!b:10.1.1.0/24 a:10.1.0.0/24",   "b:10.1.1.0/24",          ""),
-        ("leading nowhere, outside",        "",                                "!a:192.168.0.0/24",              "",                       ""),
+        ("a blackhole",                     "a:10.1.0.0/24",                   "!a:10.1.0.0/24",                 "a:10.1.0.0/24",          "a:10.1.0.0/24"),
+        ("a blackhole of a missing node",    "a:10.1.0.0/24",                   "!b:10.1.1.0/24 a:10.1.0.0/24",   "b:10.1.1.0/24",          ""),
+        ("a blackhole outside",             "",                                "!a:192.168.0.0/24",              "",                       ""),
         ("an address that has changed",     "a:10.1.0.0/24@10.0.0.2",          "a:10.1.0.0/24@10.0.0.1",         "a:10.1.0.0/24@10.0.0.1", "a:10.1.0.0/24"),
         ("an address that has not",         "a:10.1.0.0/24@10.0.0.1",          "a:10.1.0.0/24@10.0.0.1",         "",                       ""),
         ("an address of no interest",       "a:10.1.0.0/24@10.0.0.2",          "a:10.1.0.0/24",                  "",                       ""),
@@ -84,12 +84,12 @@ fn every_range_has_its_route_and_no_route_of_ours_leads_elsewhere() {
     for (case, given, present, deleted, made) in table {
         let (nodes, routes) = (nodes(given), routes(present));
         let view = View { nodes: &nodes, routes: &routes, ranges: &ranges };
-        let plan = plan(&view);
-        assert_eq!(show(plan.delete.iter().map(|route| &route.name)), deleted, "{case}");
-        let new = plan.create.iter().map(|new| format!("{}:{}", new.route.node, new.route.destination));
+        let calls = plan(&view);
+        assert_eq!(show(calls.delete.iter().map(|route| &route.name)), deleted, "{case}");
+        let new = calls.create.iter().map(|new| format!("{}:{}", new.route.node, new.route.destination));
         assert_eq!(show(new), made, "{case}");
-        assert!(plan.create.iter().all(|new| new.hint == format!("uid-{}", new.route.node)), "{case}");
-        invariants::check(&view);
+        assert!(calls.create.iter().all(|new| new.hint == format!("uid-{}", new.route.node)), "{case}");
+        assert_eq!(invariants::check(&view, &calls), Ok(()), "{case}");
     }
 }
 
@@ -112,18 +112,18 @@ fn a_node_is_reachable_if_all_its_ranges_have_routes() {
 }
 
 #[test]
-fn the_condition_is_written_only_if_it_says_something_new() {
+fn the_condition_is_written_only_if_it_changes() {
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    let says = |status: &str, reason: &str| json!([{"type": "NetworkUnavailable", "status": status, "reason": reason}]);
+    let has = |status: &str, reason: &str| json!([{"type": "NetworkUnavailable", "status": status, "reason": reason}]);
     #[rustfmt::skip]
     let table = [
-        // says                              reachable  written
+        // has                               reachable  written
         (json!([]),                          true,      Some(("False", "RouteCreated", "RouteController created a route"))),
         (json!([]),                          false,     Some(("True", "NoRouteCreated", "RouteController failed to create a route"))),
-        (says("False", "RouteCreated"),      true,      None),
-        (says("True", "NoRouteCreated"),     false,     None),
-        (says("False", "CiliumIsUp"),        true,      Some(("False", "RouteCreated", "RouteController created a route"))),
-        (says("False", "RouteCreated"),      false,     Some(("True", "NoRouteCreated", "RouteController failed to create a route"))),
+        (has("False", "RouteCreated"),      true,      None),
+        (has("True", "NoRouteCreated"),     false,     None),
+        (has("False", "CiliumIsUp"),        true,      Some(("False", "RouteCreated", "RouteController created a route"))),
+        (has("False", "RouteCreated"),      false,     Some(("True", "NoRouteCreated", "RouteController failed to create a route"))),
     ];
     for (conditions, reachable, want) in table {
         let node: Node = serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
@@ -133,20 +133,39 @@ fn the_condition_is_written_only_if_it_says_something_new() {
                 "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z",
             }]}})
         });
-        assert_eq!(reporting(&node, reachable, now), want);
+        assert_eq!(condition_patch(&node, reachable, now), want);
     }
 }
 
 #[test]
-fn ranges_and_addresses_bring_another_round() {
+fn nodes_report_routes_that_could_not_be_created() {
+    const OK: &str = "concurrently\n  patch Node/status a: its routes have changed";
+    const FAILED: &str = "\
+event Warning FailedToCreateRoute: Could not create route uid-a 10.1.0.0/24 for node a after 1.5s: quota (Node a)
+concurrently
+  patch Node/status a: its routes have changed";
+    for (error, want) in [(None, OK), (Some("quota".to_owned()), FAILED)] {
+        let nodes = nodes("a:10.1.0.0/24 b");
+        let ranges = ranges("10.0.0.0/8").unwrap();
+        let calls = plan(&View { nodes: &nodes, routes: &[], ranges: &ranges });
+        let took = std::time::Duration::from_millis(1500);
+        let creations = calls.create.into_iter().map(|new| Creation { new, took, error: error.clone() });
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let observed = Observed { nodes, routes: vec![], creations: creations.collect(), now };
+        assert_eq!(report(&observed).to_string(), want);
+    }
+}
+
+#[test]
+fn changes_of_ranges_and_addresses_lead_to_a_round() {
     let one = |text: &str| nodes(text).pop();
     #[rustfmt::skip]
     let table = [
         // case                 old                        new                        origin          round
-        ("it comes",            None,                      one("a"),                  Origin::Watch,  true),
-        ("it goes",             one("a"),                  None,                      Origin::Watch,  true),
-        ("nothing",             one("a"),                  one("a"),                  Origin::Watch,  false),
-        ("looked at again",     one("a"),                  one("a"),                  Origin::Resync, true),
+        ("created",             None,                      one("a"),                  Origin::Watch,  true),
+        ("deleted",             one("a"),                  None,                      Origin::Watch,  true),
+        ("unchanged",           one("a"),                  one("a"),                  Origin::Watch,  false),
+        ("a resync",            one("a"),                  one("a"),                  Origin::Resync, true),
         ("a range",             one("a"),                  one("a:10.1.0.0/24"),      Origin::Watch,  true),
         ("an address",          one("a@10.0.0.1"),         one("a@10.0.0.2"),         Origin::Watch,  true),
     ];
@@ -188,6 +207,7 @@ proptest! {
         });
         let routes = routes(&words.collect::<Vec<_>>().join(" "));
         let ranges: Vec<IpNet> = vec!["10.0.0.0/8".parse().unwrap()];
-        invariants::check(&View { nodes: &nodes, routes: &routes, ranges: &ranges });
+        let view = View { nodes: &nodes, routes: &routes, ranges: &ranges };
+        prop_assert_eq!(invariants::check(&view, &plan(&view)), Ok(()));
     }
 }

@@ -30,7 +30,7 @@ fn nodes_count_unless_they_are_going_or_kept_out() {
 }
 
 #[test]
-fn a_change_concerns_load_balancers_if_a_node_comes_goes_or_is_another_machine() {
+fn load_balancers_are_updated_when_nodes_are_created_deleted_excluded_or_replaced() {
     let plain = || Some(Arc::new(node("n", json!({}))));
     let with = |more| Some(Arc::new(node("n", more)));
     #[rustfmt::skip]

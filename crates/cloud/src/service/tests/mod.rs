@@ -1,4 +1,4 @@
-//! Tables for what a Service needs, which nodes count, and what its status says.
+//! Tables for the steps of a Service, its nodes and its status.
 
 mod backends;
 mod plan;
@@ -23,7 +23,7 @@ fn node(name: &str, more: Value) -> Node {
     serde_json::from_value(whole).expect("a node")
 }
 
-/// Merges objects field by field; null takes a field away.
+/// Merges objects field by field; null removes a field.
 fn json_patch_like(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::Service;
 use flyball_cache::{Change, Origin};
@@ -8,7 +9,10 @@ use serde_json::{Value, json};
 use super::service;
 use crate::service::backends::Backends;
 use crate::service::invariants;
-use crate::service::plan::{Action, Done, FINALIZER, View, differ, plan, with_finalizer, without_finalizer};
+use crate::service::plan::{
+    Action, Answer, Applied, FINALIZER, Step, View, action, differ, plan, plan_deleted, with_finalizer,
+    without_finalizer,
+};
 use crate::service::triggers::service_changed;
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
@@ -18,7 +22,7 @@ fn backends(text: &str) -> Backends {
 }
 
 #[test]
-fn a_service_gets_keeps_and_loses_its_load_balancer() {
+fn a_load_balancer_is_ensured_updated_or_deleted() {
     let finalizer = json!({"metadata": {"finalizers": [FINALIZER]}});
     let deleting = json!({"metadata": {"finalizers": [FINALIZER], "deletionTimestamp": DELETED}});
     let never = json!({"metadata": {"deletionTimestamp": DELETED}});
@@ -27,41 +31,174 @@ fn a_service_gets_keeps_and_loses_its_load_balancer() {
     let port = json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"ports": [{"port": 81}]}});
     #[rustfmt::skip]
     let table = [
-        // case                                 service     made for           points to   nodes   action
+        // case                                 service     applied for        points to   nodes   action
         ("new",                                 &json!({}), None,              "",         "a b",  Action::Ensure),
-        ("of before a restart",                 &finalizer, None,              "",         "a b",  Action::Ensure),
+        ("after a restart",                     &finalizer, None,              "",         "a b",  Action::Ensure),
         ("as it was",                           &finalizer, Some(&finalizer),  "a b",      "a b",  Action::Leave),
-        ("one node more",                       &finalizer, Some(&finalizer),  "a",        "a b",  Action::Redirect),
-        ("no node left",                        &finalizer, Some(&finalizer),  "a",        "",     Action::Redirect),
+        ("one node more",                       &finalizer, Some(&finalizer),  "a",        "a b",  Action::UpdateNodes),
+        ("no node left",                        &finalizer, Some(&finalizer),  "a",        "",     Action::UpdateNodes),
         ("another port",                        &port,      Some(&finalizer),  "a",        "a b",  Action::Ensure),
         ("deleted",                             &deleting,  Some(&finalizer),  "a",        "a b",  Action::CleanUp),
-        ("deleted, of before a restart",        &deleting,  None,              "",         "a b",  Action::CleanUp),
+        ("deleted, after a restart",            &deleting,  None,              "",         "a b",  Action::CleanUp),
         ("deleted, and never had one",          &never,     None,              "",         "a b",  Action::Leave),
-        ("does not want one any more",          &internal,  Some(&finalizer),  "a",        "a b",  Action::CleanUp),
-        ("wants one of somebody else's",        &classed,   None,              "",         "a b",  Action::CleanUp),
+        ("not of this type any more",           &internal,  Some(&finalizer),  "a",        "a b",  Action::CleanUp),
+        ("of another class",                    &classed,   None,              "",         "a b",  Action::CleanUp),
     ];
     for (case, wanted, made_for, points_to, nodes, want) in table {
         let current = service(wanted.clone());
-        let done = made_for.map(|made_for: &Value| Done {
-            ensured: Some(Arc::new(service(made_for.clone()))),
+        let applied = made_for.map(|made_for: &Value| Applied {
+            service: Some(Arc::new(service(made_for.clone()))),
             backends: backends(points_to),
         });
-        let view = View { service: &current, done: done.as_ref(), backends: &backends(nodes) };
-        assert_eq!(plan(&view), want, "{case}");
-        invariants::check(&view);
+        let view =
+            View { service: &current, applied: applied.as_ref(), nodes: &[], backends: &backends(nodes) };
+        assert_eq!(action(&view), want, "{case}");
+        assert_eq!(invariants::check(&view), Ok(()), "{case}");
     }
 }
 
 #[test]
-fn what_failed_is_done_from_the_beginning() {
+fn a_load_balancer_is_ensured_after_a_failure() {
     let current = service(json!({"metadata": {"finalizers": [FINALIZER]}}));
-    let failed = Done { ensured: None, backends: backends("a") };
-    let view = View { service: &current, done: Some(&failed), backends: &backends("a") };
-    assert_eq!(plan(&view), Action::Ensure);
+    let failed = Applied { service: None, backends: backends("a") };
+    let view = View { service: &current, applied: Some(&failed), nodes: &[], backends: &backends("a") };
+    assert_eq!(action(&view), Action::Ensure);
+}
+
+fn failed(retry_after: Option<u64>) -> Answer {
+    Answer::Failed { error: "down".to_owned(), retry_after: retry_after.map(Duration::from_secs) }
+}
+
+fn ensured() -> Answer {
+    Answer::Ensured(serde_json::from_value(json!({"ingress": [{"ip": "192.0.2.1"}]})).unwrap())
+}
+
+fn show(steps: Vec<Step>) -> String {
+    steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// The steps of a Service whose load balancer points to the node `a`, if it has one, after these answers.
+fn steps(current: &Service, is_applied: bool, nodes: &[&str], answers: &[Answer]) -> String {
+    let applied = Applied { service: Some(Arc::new(current.clone())), backends: backends("a") };
+    let nodes: Vec<_> = nodes.iter().map(|name| Arc::new(super::node(name, json!({})))).collect();
+    let backends = crate::service::backends::backends(&nodes);
+    let applied = is_applied.then_some(&applied);
+    show(plan(&View { service: current, applied, nodes: &nodes, backends: &backends }, answers))
+}
+
+const FAILURE: &str = "\
+event Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to ensure load balancer: down";
+
+#[test]
+fn ensuring_sets_the_finalizer_first_and_the_status_last() {
+    let (new, kept) = (service(json!({})), service(json!({"metadata": {"finalizers": [FINALIZER]}})));
+    let call = "\
+note Begun
+event Normal EnsuringLoadBalancer: Ensuring load balancer
+in sequence
+  patch Service/status ns/s: its load balancer must be deleted before it
+else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
+call Ensure";
+    assert_eq!(steps(&new, false, &["a"], &[]), call);
+    let without_nodes = "\
+note Begun
+event Normal EnsuringLoadBalancer: Ensuring load balancer
+event Warning UnAvailableLoadBalancer: There are no available nodes for LoadBalancer
+call Ensure";
+    assert_eq!(steps(&kept, false, &[], &[]), without_nodes);
+    let report = "\
+event Normal EnsuredLoadBalancer: Ensured load balancer
+in sequence
+  patch Service/status ns/s: the status of its load balancer has changed
+else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
+note Ensured";
+    assert_eq!(steps(&kept, false, &["a"], &[ensured()]), report);
+    assert_eq!(steps(&kept, false, &["a"], &[Answer::ManagedElsewhere]), "note Ensured");
+    let retried = format!("{FAILURE}\nfail: failed to ensure load balancer: down");
+    assert_eq!(steps(&kept, false, &["a"], &[failed(None)]), retried);
+    assert_eq!(steps(&kept, false, &["a"], &[failed(Some(7))]), format!("{FAILURE}\nagain after 7s"));
 }
 
 #[test]
-fn a_load_balancer_has_to_follow_what_it_may_depend_on() {
+fn nodes_that_cannot_be_updated_lead_to_ensuring_at_once() {
+    let kept = service(json!({"metadata": {"finalizers": [FINALIZER]}}));
+    const FAILED: &str = "\
+note UpdateFailed
+event Warning UpdateLoadBalancerFailed: Error updating load balancer with new hosts [a b] [node names limited, total number of nodes: 2], error: down
+again after 0ns";
+    #[rustfmt::skip]
+    let table: [(&str, &[&str], &[Answer], &str); 7] = [
+        // case                   nodes        answers                                  steps
+        ("at first",              &["a", "b"], &[],                                     "note Begun\ncall UpdateNodes"),
+        ("updated",               &["a", "b"], &[Answer::Done],                         "event Normal UpdatedLoadBalancer: Updated load balancer with new hosts\nnote Ensured"),
+        ("updated to no nodes",   &[],         &[Answer::Done],                         "event Warning UnAvailableLoadBalancer: There are no available nodes for LoadBalancer\nnote Ensured"),
+        ("managed elsewhere",     &["a", "b"], &[Answer::ManagedElsewhere],             "note Ensured"),
+        ("failed",                &["a", "b"], &[failed(None)],                         "call Get"),
+        ("failed, exists",        &["a", "b"], &[failed(None), Answer::Found(true)],    FAILED),
+        ("failed, does not exist", &["a", "b"], &[failed(None), Answer::Found(false)],  "note Ensured"),
+    ];
+    for (case, nodes, answers, want) in table {
+        assert_eq!(steps(&kept, true, nodes, answers), want, "{case}");
+    }
+    assert_eq!(steps(&kept, true, &["a", "b"], &[failed(None), failed(None)]), FAILED);
+}
+
+#[test]
+fn the_finalizer_is_removed_after_the_load_balancer_is_deleted() {
+    let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    let metadata = json!({"finalizers": [FINALIZER], "deletionTimestamp": DELETED});
+    let deleting = service(json!({"metadata": metadata, "status": status}));
+    const DONE: &str = "\
+in sequence
+  patch Service/status ns/s: its load balancer is deleted
+else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
+note Deleted
+event Normal DeletedLoadBalancer: Deleted load balancer
+in sequence
+  patch Service/status ns/s: the status of its load balancer has changed
+else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>";
+    const UNKNOWN: &str = "\
+event Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to check if load balancer exists before cleanup: down
+fail: failed to check if load balancer exists before cleanup: down";
+    const KEPT: &str = "\
+event Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to delete load balancer: down
+again after 7s";
+    let found = || Answer::Found(true);
+    #[rustfmt::skip]
+    let table = [
+        ("at first",          vec![],                                  "note Begun\ncall Get"),
+        ("exists",            vec![found()],                           "event Normal DeletingLoadBalancer: Deleting load balancer\ncall Delete"),
+        ("does not exist",    vec![Answer::Found(false)],              DONE),
+        ("cannot be found",   vec![failed(None)],                      UNKNOWN),
+        ("deleted",           vec![found(), Answer::Done],             DONE),
+        ("managed elsewhere", vec![found(), Answer::ManagedElsewhere], DONE),
+        ("not deleted",       vec![found(), failed(Some(7))],          KEPT),
+    ];
+    for (case, answers, want) in table {
+        assert_eq!(steps(&deleting, true, &["a"], &answers), want, "{case}");
+    }
+}
+
+#[test]
+fn the_load_balancer_of_a_service_without_finalizer_is_deleted_after_it() {
+    let (plain, internal) = (service(json!({})), service(json!({"spec": {"type": "ClusterIP"}})));
+    const DELETING: &str = "event Normal DeletingLoadBalancer: Deleting load balancer\ncall Delete";
+    const DONE: &str = "event Normal DeletedLoadBalancer: Deleted load balancer\nnote Deleted";
+    const FAILED: &str = "\
+event Warning DeleteLoadBalancerFailed: Error deleting load balancer: down
+fail: failed to delete load balancer: down";
+    const ELSEWHERE: &str = "\
+event Warning DeleteLoadBalancerFailed: Error deleting load balancer: implemented by alternate to cloud provider
+fail: failed to delete load balancer: implemented by alternate to cloud provider";
+    assert_eq!(show(plan_deleted(&internal, &[])), "note Deleted");
+    assert_eq!(show(plan_deleted(&plain, &[])), DELETING);
+    assert_eq!(show(plan_deleted(&plain, &[Answer::Done])), DONE);
+    assert_eq!(show(plan_deleted(&plain, &[failed(None)])), FAILED);
+    assert_eq!(show(plan_deleted(&plain, &[Answer::ManagedElsewhere])), ELSEWHERE);
+}
+
+#[test]
+fn a_load_balancer_is_ensured_when_what_it_depends_on_changes() {
     #[rustfmt::skip]
     let table = [
         // case                    change                                                                   follows
@@ -96,20 +233,20 @@ fn a_load_balancer_has_to_follow_what_it_may_depend_on() {
 }
 
 #[test]
-fn a_service_comes_and_goes() {
+fn services_are_synced_when_they_are_created_or_deleted() {
     type Seen = Option<Arc<Service>>;
     let plain = || Arc::new(service(json!({})));
     let internal = || Arc::new(service(json!({"spec": {"type": "ClusterIP"}})));
-    let owed =
+    let pending =
         || Arc::new(service(json!({"metadata": {"finalizers": [FINALIZER]}, "spec": {"type": "ClusterIP"}})));
     #[rustfmt::skip]
     let table: [(&str, Seen, Seen, bool); 6] = [
-        ("one that wants one comes",       None,             Some(plain()),    true),
-        ("one that does not comes",        None,             Some(internal()), false),
-        ("one that may have one comes",    None,             Some(owed()),     true),
-        ("one that may have one is seen",  Some(owed()),     Some(owed()),     true),
-        ("one that wants one goes",        Some(plain()),    None,             true),
-        ("one that does not goes",         Some(internal()), None,             false),
+        ("created, asks for one",          None,             Some(plain()),    true),
+        ("created, does not",              None,             Some(internal()), false),
+        ("created, may have one",          None,             Some(pending()),     true),
+        ("changed, may have one",          Some(pending()),     Some(pending()),     true),
+        ("deleted, asks for one",          Some(plain()),    None,             true),
+        ("deleted, does not",              Some(internal()), None,             false),
     ];
     for (case, old, new, want) in table {
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
@@ -130,12 +267,12 @@ fn the_finalizer_is_patched_among_others() {
 
 proptest! {
     #[test]
-    fn whatever_happened_the_decision_is_sound(
+    fn every_decision_keeps_the_invariants(
         kind in prop::sample::select(vec!["LoadBalancer", "ClusterIP", "NodePort"]),
         class in prop::option::of(Just("x")),
         has_finalizer in any::<bool>(),
         deleting in any::<bool>(),
-        done in prop::option::of((any::<bool>(), "(a )?(b )?")),
+        applied in prop::option::of((any::<bool>(), "(a )?(b )?")),
         nodes in "(a )?(b )?",
     ) {
         let finalizers: Vec<&str> = if has_finalizer { vec![FINALIZER] } else { vec![] };
@@ -143,10 +280,12 @@ proptest! {
             "metadata": {"finalizers": finalizers, "deletionTimestamp": deleting.then_some(DELETED)},
             "spec": {"type": kind, "loadBalancerClass": class},
         }));
-        let done = done.map(|(ensured, points_to)| Done {
-            ensured: ensured.then(|| Arc::new(current.clone())),
+        let applied = applied.map(|(ensured, points_to)| Applied {
+            service: ensured.then(|| Arc::new(current.clone())),
             backends: backends(&points_to),
         });
-        invariants::check(&View { service: &current, done: done.as_ref(), backends: &backends(&nodes) });
+        let backends = backends(&nodes);
+        let view = View { service: &current, applied: applied.as_ref(), nodes: &[], backends: &backends };
+        prop_assert_eq!(invariants::check(&view), Ok(()));
     }
 }

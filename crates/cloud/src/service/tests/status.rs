@@ -1,14 +1,14 @@
 use serde_json::{Value, json};
 
 use super::service;
-use crate::service::status::reporting;
+use crate::service::status::status_patch;
 
 #[test]
-fn the_status_is_written_only_if_it_says_something_new() {
+fn the_status_is_written_only_if_it_changes() {
     let ip = |ip: &str| json!([{"ip": ip}]);
     #[rustfmt::skip]
     let table = [
-        // case                                  says                                      should say            written
+        // case                                  current                                   wanted                written
         ("nothing, still",                       json!([]),                                json!([]),            None),
         ("an address",                           json!([]),                                ip("1.2.3.4"),        Some(ip("1.2.3.4"))),
         ("the same",                             ip("1.2.3.4"),                            ip("1.2.3.4"),        None),
@@ -25,6 +25,6 @@ fn the_status_is_written_only_if_it_says_something_new() {
         let want = want.map(
             |ingress| json!({"metadata": {"uid": "u"}, "status": {"loadBalancer": {"ingress": ingress}}}),
         );
-        assert_eq!(reporting(&service, &wanted), want, "{case}");
+        assert_eq!(status_patch(&service, &wanted), want, "{case}");
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! - **Promise**: a request for `kubernetes.io/kube-apiserver-client-kubelet` that keeps the signer's rules is approved
 //!   if the requester may create `certificatesigningrequests/selfnodeclient` (a node for itself) or
-//!   `certificatesigningrequests/nodeclient` (for any node). It never denies: what is not approved waits for a person.
-//! - **Watches** CertificateSigningRequests. **Writes** the condition `Approved` through `/approval`; asks
-//!   SubjectAccessReviews, again and again with backoff, as rights may be given later.
-//! - Upstream: `pkg/controller/certificates/approver`. What differs: a request that can never be read is not tried again.
+//!   `certificatesigningrequests/nodeclient` (for any node). It never denies: other requests wait for a person.
+//! - **Watches** CertificateSigningRequests. **Writes** the condition `Approved` through `/approval`; creates
+//!   SubjectAccessReviews, again with backoff, as rights may be granted later.
+//! - Upstream: `pkg/controller/certificates/approver`. What differs: a request that cannot be parsed is not retried.
 
 pub mod plan;
 mod sync;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -17,7 +19,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::signing::RETRIES;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "certificatesigningrequest-approving-controller";
 
 const WORKERS: usize = 5;

@@ -1,7 +1,8 @@
-//! Which rights would be enough to approve a request, and what approving it looks like. Pure.
+//! Which rights are enough to approve a request, and the approval. Pure.
 
-use flyball_api::CertificateSigningRequest;
 use flyball_api::condition::{Condition, TRUE};
+use flyball_api::{CertificateSigningRequest, Object};
+use flyball_runtime::{Chain, Effect, Plan, Refusals, Waiting, Write};
 use serde_json::{Value, json};
 
 use crate::csr::{APPROVED, DENIED, has, is_issued, request};
@@ -13,7 +14,7 @@ use crate::x509::RequestError;
 pub enum Right {
     /// A node renews its own certificate.
     SelfNodeClient,
-    /// Anyone asks for the certificate of a node.
+    /// A client requests the certificate of any node.
     NodeClient,
 }
 
@@ -36,7 +37,38 @@ impl Right {
     }
 }
 
-/// The rights to ask for, in this order; the first that is there is enough. None: the request is not ours to decide.
+/// What the decision depends on.
+#[derive(Debug)]
+pub struct View<'a> {
+    pub csr: &'a CertificateSigningRequest,
+    /// The first of [`rights`] that the requester has.
+    pub granted: Option<Right>,
+}
+
+pub fn plan(view: &View<'_>) -> Plan {
+    let View { csr, granted } = *view;
+    let (user, key) = (&csr.spec.username, csr.key());
+    let tried = match rights(csr) {
+        Ok([]) => return Plan::default(),
+        Ok(rights) => rights,
+        Err(error) => {
+            let message = format!("reading certificate request {key}: {}", Chain(&error));
+            return Plan::of([Effect::Invalid(message)]);
+        }
+    };
+    if let Some(right) = granted {
+        let why = format!("{user} may create {}", right.subresource());
+        let approve = Write::replace(&approved(csr, right)).subresource("approval").why(why);
+        return Plan::of([approve.accept(Refusals::GONE)]);
+    }
+    let names: Vec<&str> = tried.iter().map(|right| right.subresource()).collect();
+    let refused = format!("{user} may create none of {}", names.join(", "));
+    let until = format!("to be approved or denied; {refused}");
+    Plan::of([Effect::NotYet(refused)]).waiting_for([Waiting::on::<CertificateSigningRequest>(&key, until)])
+}
+
+/// The rights to check, in this order; the first that is granted is enough. Empty for requests that are decided, and for
+/// those that this controller does not approve.
 pub fn rights(csr: &CertificateSigningRequest) -> Result<&'static [Right], RequestError> {
     let is_decided = is_issued(csr) || has(csr, APPROVED) || has(csr, DENIED);
     if is_decided || Signer::of(csr) != Some(Signer::KubeletClient) {
@@ -50,8 +82,8 @@ pub fn rights(csr: &CertificateSigningRequest) -> Result<&'static [Right], Reque
     Ok(if is_self { &[Right::SelfNodeClient, Right::NodeClient] } else { &[Right::NodeClient] })
 }
 
-/// The question whether the requester has a right.
-pub fn question(csr: &CertificateSigningRequest, right: Right) -> Value {
+/// The SubjectAccessReview that shows whether the requester has a right.
+pub fn review(csr: &CertificateSigningRequest, right: Right) -> Value {
     let spec = &csr.spec;
     json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -72,8 +104,8 @@ pub fn question(csr: &CertificateSigningRequest, right: Right) -> Value {
     })
 }
 
-/// The request, approved. The server fills in the times.
-pub fn approved(csr: &CertificateSigningRequest, right: Right) -> CertificateSigningRequest {
+/// The request with the condition `Approved`. The server sets its times.
+fn approved(csr: &CertificateSigningRequest, right: Right) -> CertificateSigningRequest {
     let mut approved = csr.clone();
     approved.status.conditions.push(Condition {
         type_: APPROVED.into(),

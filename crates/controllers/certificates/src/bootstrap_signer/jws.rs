@@ -1,4 +1,4 @@
-//! Signatures apart from what they sign: a JWS with its middle left out, by HMAC with SHA-256.
+//! Detached signatures: a JWS without its payload, by HMAC with SHA-256.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::bootstrap_token::SigningToken;
 
-/// `header..signature` of a content.
+/// `header..signature` of `content`.
 pub fn detached(content: &str, token: &SigningToken) -> String {
     let header = BASE64.encode(canonical::to_string(&json!({"alg": "HS256", "kid": token.id})));
     let signed = format!("{header}.{}", BASE64.encode(content));

@@ -1,10 +1,10 @@
-//! Signs the public ConfigMap `cluster-info` with every bootstrap token, so that who knows a token can trust what it says.
+//! Signs the public ConfigMap `cluster-info` with every bootstrap token, so that a node that has a token can trust it.
 //!
 //! - **Promise**: if `kube-public/cluster-info` has a `kubeconfig`, it has a signature of it under `jws-kubeconfig-<id>`
-//!   for every token in `kube-system` that may sign, and for no other.
+//!   for every token in `kube-system` with the usage for signing, and for no other.
 //! - **Watches** secrets of type `bootstrap.kubernetes.io/token` in `kube-system` and that one ConfigMap. **Writes** its
 //!   `jws-kubeconfig-*` entries.
-//! - Upstream: `pkg/controller/bootstrap/bootstrapsigner.go`. What differs: a write that fails is tried again.
+//! - Upstream: `pkg/controller/bootstrap/bootstrapsigner.go`. What differs: a failed write is retried.
 
 pub mod jws;
 pub mod plan;
@@ -20,7 +20,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::bootstrap_token;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "bootstrap-signer-controller";
 
 const NAMESPACE: &str = "kube-public";

@@ -1,8 +1,9 @@
-//! Which signatures `cluster-info` should have. Pure.
+//! The signatures of `cluster-info`. Pure.
 
 use std::collections::BTreeMap;
 
 use flyball_api::{ConfigMap, Labels};
+use flyball_runtime::{Plan, Refusals, Write};
 
 use super::jws;
 use crate::bootstrap_token::SigningToken;
@@ -10,8 +11,15 @@ use crate::bootstrap_token::SigningToken;
 const CONTENT: &str = "kubeconfig";
 const SIGNATURE_PREFIX: &str = "jws-kubeconfig-";
 
-/// The ConfigMap with the right signatures; none if it has them, or if there is nothing to sign.
-pub fn resigned(info: &ConfigMap, tokens: impl IntoIterator<Item = SigningToken>) -> Option<ConfigMap> {
+/// Replaces the signatures of `info` by those of `tokens`, if it has others.
+pub fn plan(info: &ConfigMap, tokens: impl IntoIterator<Item = SigningToken>) -> Plan {
+    let why = "it must have the signatures of all signing bootstrap tokens, and no others";
+    let replace = |signed| Write::replace::<ConfigMap>(&signed).why(why).accept(Refusals::GONE);
+    Plan::of(resigned(info, tokens).map(replace))
+}
+
+/// The ConfigMap with the right signatures; `None` if it has them, or if there is nothing to sign.
+fn resigned(info: &ConfigMap, tokens: impl IntoIterator<Item = SigningToken>) -> Option<ConfigMap> {
     let content = info.data.get(CONTENT)?;
     let mut wanted: BTreeMap<String, String> = BTreeMap::new();
     for token in tokens {

@@ -1,12 +1,12 @@
-//! The shell: gather the tokens, sign, execute.
+//! The shell: look up, plan, execute.
 
 use std::sync::Arc;
 
 use flyball_api::{ConfigMap, Key, Object, Secret};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Next, Plan, Reconcile, Refusals, SyncError, Write};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
-use super::plan::resigned;
+use super::plan::plan;
 use crate::bootstrap_token::signing_token;
 
 pub(super) struct Controller {
@@ -22,8 +22,6 @@ impl Reconcile for Controller {
         let mut secrets = self.tokens.store().list();
         secrets.sort_unstable_by_key(|secret| secret.key());
         let tokens = secrets.iter().filter_map(|secret| signing_token(secret, now));
-        let why = "it must be signed by every bootstrap token that may, and by no other";
-        let write = |signed| Write::replace::<ConfigMap>(&signed).why(why).accept(Refusals::GONE);
-        self.cx.executor(key).execute::<()>(Plan::of(resigned(&info, tokens).map(write))).await
+        self.cx.executor(key).execute(plan(&info, tokens)).await
     }
 }

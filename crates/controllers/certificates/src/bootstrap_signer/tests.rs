@@ -1,10 +1,10 @@
-//! Signatures that appear, change and go.
+//! Signatures are added, corrected and removed.
 
 use flyball_api::ConfigMap;
 use serde_json::{Value, json};
 
 use super::jws::detached;
-use super::plan::resigned;
+use super::plan::plan;
 use crate::bootstrap_token::SigningToken;
 
 const CONTENT: &str = "apiVersion: v1\nkind: Config\n";
@@ -30,7 +30,7 @@ fn the_signature_is_what_upstream_makes() {
 }
 
 #[test]
-fn every_token_that_may_has_a_signature_and_no_other_has() {
+fn there_is_a_signature_for_every_signing_token_and_no_other() {
     let signed = |ids: &[&str]| {
         let mut data = json!({"kubeconfig": CONTENT, "more": "kept"});
         for id in ids {
@@ -45,8 +45,8 @@ fn every_token_that_may_has_a_signature_and_no_other_has() {
         // case                     present                        tokens                       wanted
         ("first token",             signed(&[]),                   vec!["aaaaaa"],              Some(signed(&["aaaaaa"]))),
         ("another token",           signed(&["aaaaaa"]),           vec!["aaaaaa", "bbbbbb"],    Some(signed(&["aaaaaa", "bbbbbb"]))),
-        ("a token goes",            signed(&["aaaaaa", "bbbbbb"]), vec!["bbbbbb"],              Some(signed(&["bbbbbb"]))),
-        ("the last one goes",       signed(&["aaaaaa"]),           vec![],                      Some(signed(&[]))),
+        ("a token is deleted",      signed(&["aaaaaa", "bbbbbb"]), vec!["bbbbbb"],              Some(signed(&["bbbbbb"]))),
+        ("the last one is deleted", signed(&["aaaaaa"]),           vec![],                      Some(signed(&[]))),
         ("a signature is forged",   forged,                        vec!["aaaaaa"],              Some(signed(&["aaaaaa"]))),
         ("settled",                 signed(&["aaaaaa"]),           vec!["aaaaaa"],              None),
         ("settled without tokens",  signed(&[]),                   vec![],                      None),
@@ -54,11 +54,14 @@ fn every_token_that_may_has_a_signature_and_no_other_has() {
         ("no data at all",          json!({}),                     vec!["aaaaaa"],              None),
     ];
     for (case, present, tokens, want) in table {
-        let got = resigned(&info(present), tokens.into_iter().map(token));
+        let plan = plan(&info(present), tokens.into_iter().map(token));
+        let written = plan.writes().first().and_then(|write| write.body());
+        let got = written.clone().map(|body| serde_json::from_value::<ConfigMap>(body).unwrap());
         assert_eq!(got, want.map(info), "{case}");
-        if let Some(got) = got {
-            let body = serde_json::to_value(&got).unwrap();
-            assert_eq!(body["binaryData"], json!({"logo": "eA=="}), "{case}: what is not ours is sent back");
+        if let Some(body) = written {
+            assert_eq!(body["binaryData"], json!({"logo": "eA=="}), "{case}: foreign data is sent back");
+            let text = "update ConfigMap cluster-info: it must have the signatures of all signing bootstrap tokens, and no others";
+            assert_eq!(plan.to_string(), text, "{case}");
         }
     }
 }

@@ -1,15 +1,19 @@
-//! Who goes, who stays.
+//! Which requests are deleted, and why.
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::{CertificateSigningRequest, Timestamp};
+use flyball_runtime::Refusals;
+use flyball_runtime::plan::Operation;
 use serde_json::json;
 
-use super::plan::reason_to_delete;
+use super::plan::{View, plan};
 
 const NOW: &str = "2026-03-10T12:00:00Z";
 
-/// A request made and decided on (`Approved 2h`, hours or minutes ago), with a certificate that ends at some time.
+/// A request of this age with conditions (`Approved 2h`, hours or minutes ago) and a certificate that expires at a time.
 fn csr(age: &str, decided: &str, certificate: &str) -> CertificateSigningRequest {
     let now: Timestamp = NOW.parse().unwrap();
     let ago = |text: &str| {
@@ -31,7 +35,7 @@ fn csr(age: &str, decided: &str, certificate: &str) -> CertificateSigningRequest
         end => BASE64.encode(ending(end)),
     };
     serde_json::from_value(json!({
-        "metadata": {"name": "x", "creationTimestamp": ago(age)},
+        "metadata": {"name": "x", "resourceVersion": "7", "creationTimestamp": ago(age)},
         "status": {"conditions": conditions, "certificate": pem},
     }))
     .unwrap()
@@ -49,7 +53,7 @@ fn ending(end: &str) -> String {
 }
 
 #[test]
-fn a_request_goes_when_its_time_has_come() {
+fn a_request_is_deleted_when_it_is_no_longer_needed() {
     const GOOD: &str = "2027-01-01T00:00:00Z";
     const OVER: &str = "2026-03-10T00:00:00Z";
     #[rustfmt::skip]
@@ -57,24 +61,36 @@ fn a_request_goes_when_its_time_has_come() {
         // case                                  age    decided                    certificate   why
         ("pending",                              "23h", "",                        "",           ""),
         ("pending for exactly a day",            "24h", "",                        "",           ""),
-        ("pending for too long",                 "25h", "",                        "",           "nobody has decided on it for more than a day"),
+        ("pending for too long",                 "25h", "",                        "",           "it was created more than a day ago and is still pending"),
         ("issued",                               "99h", "Approved 59m",            GOOD,         ""),
         ("issued an hour ago",                   "99h", "Approved 61m",            GOOD,         "it was issued more than an hour ago"),
         ("issued, expired",                      "1h",  "Approved 1m",             OVER,         "its certificate has expired"),
         ("issued, unreadable",                   "1h",  "Approved 1m",             "unreadable", ""),
-        ("issued, nobody said when",             "99h", "Approved",                GOOD,         ""),
+        ("issued, without a time",               "99h", "Approved",                GOOD,         ""),
         ("issued, never approved",               "1h",  "Other 1m",                OVER,         ""),
         ("approved, waiting to be signed",       "99h", "Approved 23h",            "",           ""),
-        ("approved, nobody signs",               "99h", "Approved 25h",            "",           "it was approved more than a day ago, and nobody signs it"),
+        ("approved, never signed",               "99h", "Approved 25h",            "",           "it was approved more than a day ago and is still not signed"),
         ("denied",                               "99h", "Denied 59m",              "",           ""),
         ("denied an hour ago",                   "99h", "Denied 61m",              "",           "it was denied more than an hour ago"),
         ("failed",                               "99h", "Approved 2h,Failed 59m",  "",           ""),
         ("failed an hour ago",                   "99h", "Approved 2h,Failed 61m",  "",           "it failed more than an hour ago"),
-        ("something else is said of it",         "99h", "Other 99h",               "",           ""),
+        ("with another condition",               "99h", "Other 99h",               "",           ""),
     ];
-    let now = NOW.parse().unwrap();
-    for (case, age, decided, certificate, want) in table {
-        let got = reason_to_delete(&csr(age, decided, certificate), now);
-        assert_eq!(got.unwrap_or_default(), want, "{case}");
+    for (case, age, decided, certificate, why) in table {
+        let view =
+            View { requests: vec![Arc::new(csr(age, decided, certificate))], now: NOW.parse().unwrap() };
+        let plan = plan(&view);
+        let got: Vec<String> = plan.writes().iter().map(ToString::to_string).collect();
+        let want = format!("delete CertificateSigningRequest x: {why}");
+        assert_eq!(got, Vec::from_iter((!why.is_empty()).then_some(want)), "{case}");
+        for write in plan.writes() {
+            let Operation::Delete(options) = &write.operation else { panic!("{write}") };
+            assert_eq!(
+                options.resource_version.map(|version| version.to_string()),
+                Some("7".into()),
+                "{case}"
+            );
+            assert_eq!(write.accept, Refusals::GONE | Refusals::CONFLICT, "{case}");
+        }
     }
 }

@@ -1,23 +1,25 @@
-//! Deletes the certificate requests of pods that have had their time.
+//! Deletes old PodCertificateRequests.
 //!
 //! - **Promise**: a PodCertificateRequest that is older than fifteen minutes is deleted within five.
-//! - **Watches** PodCertificateRequests, of which it needs no more than the metadata; looks every five minutes.
-//!   **Writes** nothing, deletes.
+//! - **Watches** PodCertificateRequests, of which it needs only the metadata; one round every five minutes. **Writes**
+//!   nothing, deletes.
 //! - Upstream: `pkg/controller/certificates/cleaner/pcrcleaner.go`. Where v1beta1 is not served it waits until it is.
 
+pub mod plan;
 mod sync;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use flyball_runtime::{Context, StartError, Tasks};
+use flyball_runtime::{Context, Schedule, StartError, Tasks};
 
-/// The name under which the controller runs.
 pub const NAME: &str = "podcertificaterequest-cleaner-controller";
 
+const PERIOD: Duration = Duration::from_secs(5 * 60);
+
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
-    let requests = cx.informers.dynamic(&sync::REQUESTS);
+    let requests = cx.informers.dynamic(&plan::REQUESTS);
     tasks.needs(&requests);
-    let cleaner = sync::Cleaner { cx, requests };
-    tasks.spawn("look", async move { cleaner.run().await });
+    tasks.periodic("round", Schedule::every(PERIOD), sync::Cleaner { cx, requests });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Which files hold the authority of which signer.
+//! The certificate authority of each signer, from the files that the flags name.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use crate::x509::Authority;
 /// The authority of each signer that has one.
 pub type Authorities = BTreeMap<Signer, Fresh<Authority>>;
 
-/// Reads the authorities that the flags name.
 pub fn load(config: &CsrSigning) -> Result<Authorities, StartError> {
     let files = files(config)?;
     let mut authorities = Authorities::new();

@@ -1,14 +1,14 @@
 //! Signs approved certificate requests with the cluster's authorities.
 //!
 //! - **Promise**: an approved request to one of Kubernetes' own four signers gets a certificate if it keeps the signer's
-//!   rules, and the condition `Failed` if it does not. Certificates are good for `--cluster-signing-duration`, or
-//!   `spec.expirationSeconds` if that is shorter; never for longer than their authority.
+//!   rules, and the condition `Failed` if it does not. Certificates are valid for `--cluster-signing-duration`, or
+//!   `spec.expirationSeconds` if that is shorter, and never longer than their authority.
 //! - **Watches** CertificateSigningRequests. **Writes** `status.certificate` and the condition `Failed`.
-//! - The authorities' files are read again when they change; halfway through a change the old ones stay in force.
+//! - The authorities' files are read again when they change. While certificate and key do not match, the old ones are used.
 //! - Upstream: `pkg/controller/certificates/signer`. What differs: one queue for all signers, not one for each; a request
-//!   that can never be read is not tried again.
+//!   that cannot be parsed is not retried.
 //!
-//! Without an authority it does not run; a signer without files of its own, while others have some, leaves its requests.
+//! Without an authority it does not run. If only some signers have files, the requests to the others are left alone.
 
 pub mod authorities;
 pub mod plan;
@@ -25,10 +25,9 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::rules::Signer;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "certificatesigningrequest-signing-controller";
 
-/// How failing requests are spaced, here and in approval.
+/// The backoff of failing requests, here and in approval.
 pub(crate) const RETRIES: Backoff =
     Backoff { base: Duration::from_millis(200), max: Duration::from_secs(1000), rate: 10.0, burst: 100.0 };
 

@@ -1,70 +1,112 @@
-//! What becomes of a request, and for how long its certificate is good. Pure.
+//! What becomes of a request, and how long its certificate is valid. Pure but for the signature, which may be random.
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::condition::{Condition, TRUE};
 use flyball_api::time::{SignedDuration, truncate};
-use flyball_api::{CertificateSigningRequest, Timestamp};
+use flyball_api::{CertificateSigningRequest, Object, Timestamp};
+use flyball_runtime::{Chain, Effect, Plan, Refusals, Waiting, Write};
 
-use crate::csr::{FAILED, has_failed, is_approved, is_issued, request};
+use crate::csr::{DENIED, FAILED, has, has_failed, is_approved, is_issued, request};
 use crate::rules::Signer;
-use crate::x509::{Request, RequestError, Validity};
+use crate::x509::{Authority, Request, Serial, Usages, Validity, issue};
 
-/// Clocks differ: certificates are good from a little before they were made.
+/// Clocks differ: certificates are valid from a little before they are issued.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
-/// Certificates for less than this end when it was said; of longer ones the head start is taken off the end.
+/// A lifetime below this is counted from now. A longer one is counted from the backdated start.
 const SHORT: Duration = Duration::from_secs(8 * 60 * 60);
-/// The least that can be asked for.
-const LEAST: Duration = Duration::from_secs(10 * 60);
+/// The shortest lifetime that can be requested.
+const MIN_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// What to do with a request.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Action {
-    Sign(Box<Request>),
-    /// It breaks the signer's rules, as the text says.
-    Fail(String),
+/// What the decision depends on.
+pub struct View<'a> {
+    pub csr: &'a CertificateSigningRequest,
+    pub signer: Signer,
+    pub authority: &'a Authority,
+    /// The longest lifetime that the signer grants.
+    pub max_lifetime: Duration,
+    /// A random serial number.
+    pub serial: Serial,
+    pub now: Timestamp,
 }
 
-/// What to do with a request to `signer`; none if it is not approved, or done with.
-pub fn plan(csr: &CertificateSigningRequest, signer: Signer) -> Result<Option<Action>, RequestError> {
-    if is_issued(csr) || !is_approved(csr) || has_failed(csr) {
-        return Ok(None);
+pub fn plan(view: &View<'_>) -> Plan {
+    let View { csr, signer, .. } = *view;
+    if is_issued(csr) || has_failed(csr) || has(csr, DENIED) {
+        return Plan::default();
     }
-    let request = request(csr)?;
-    Ok(Some(match signer.objection(&request, &csr.spec.usages) {
-        Some(objection) => Action::Fail(objection),
-        None => Action::Sign(Box::new(request)),
-    }))
+    let key = csr.key();
+    if !is_approved(csr) {
+        return Plan::default()
+            .waiting_for([Waiting::on::<CertificateSigningRequest>(&key, "to be approved")]);
+    }
+    let request = match request(csr) {
+        Ok(request) => request,
+        Err(error) => {
+            let message = format!("reading certificate request {key}: {}", Chain(&error));
+            return Plan::of([Effect::Invalid(message)]);
+        }
+    };
+    let (status, why) = match signer.objection(&request, &csr.spec.usages) {
+        Some(objection) => {
+            (failed(csr, &objection, view.now), format!("{} does not sign it: {objection}", signer.name()))
+        }
+        None => match sign(view, &request) {
+            Ok(pem) => {
+                (issued(csr, &pem), format!("it is approved and keeps the rules of {}", signer.name()))
+            }
+            Err(error) => {
+                let message = format!("signing certificate request {key}: {}", Chain(&*error));
+                return Plan::of([Effect::Fail(message)]);
+            }
+        },
+    };
+    Plan::of([Write::replace(&status).subresource("status").why(why).accept(Refusals::GONE)])
 }
 
-/// The request with the condition that it failed.
-pub fn failed(csr: &CertificateSigningRequest, why: &str, now: Timestamp) -> CertificateSigningRequest {
+/// The certificate in PEM form.
+fn sign(view: &View<'_>, request: &Request) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    let View { csr, authority, max_lifetime, serial, now, .. } = view;
+    let lifetime = lifetime(csr.spec.expiration_seconds, *max_lifetime);
+    let validity = validity(*now, lifetime, authority.not_after)?;
+    Ok(issue(authority, request, &Usages::parse(&csr.spec.usages)?, validity, serial)?)
+}
+
+fn issued(csr: &CertificateSigningRequest, pem: &str) -> CertificateSigningRequest {
+    let mut issued = csr.clone();
+    issued.status.certificate = BASE64.encode(pem).into();
+    issued
+}
+
+fn failed(csr: &CertificateSigningRequest, objection: &str, now: Timestamp) -> CertificateSigningRequest {
     let mut failed = csr.clone();
     failed.status.conditions.push(Condition {
         type_: FAILED.into(),
         status: TRUE.into(),
         reason: "SignerValidationFailure".into(),
-        message: why.into(),
+        message: objection.into(),
         last_update_time: Some(now),
         ..Condition::default()
     });
     failed
 }
 
-/// For how long a certificate is good: what was asked for within bounds, else as long as the signer gives.
-pub fn lifetime(asked_seconds: Option<i32>, longest: Duration) -> Duration {
-    let Some(seconds) = asked_seconds else { return longest };
-    let asked = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-    // Upstream's order: a signer that gives less than the least gives that.
-    if asked > longest { longest } else { asked.max(LEAST) }
+/// How long a certificate is valid: the requested lifetime within bounds, else the longest.
+pub fn lifetime(requested_seconds: Option<i32>, longest: Duration) -> Duration {
+    let Some(seconds) = requested_seconds else { return longest };
+    let requested = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    // Upstream's order: the shortest lifetime wins over a longest one that is shorter still.
+    if requested > longest { longest } else { requested.max(MIN_LIFETIME) }
 }
 
-/// Why an authority cannot sign any more.
+/// Why an authority can no longer sign.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the authority's own certificate expired at {0}")]
 pub struct Expired(Timestamp);
 
-/// From when to when a certificate is good that is made `now` by an authority that ends at `end`.
+/// The validity of a certificate that is issued `now` by an authority whose own certificate expires at `end`.
 pub fn validity(now: Timestamp, lifetime: Duration, end: Timestamp) -> Result<Validity, Expired> {
     if now >= end {
         return Err(Expired(end));

@@ -1,90 +1,73 @@
-//! What is signed, for how long, and by whom.
+//! What is signed, for how long, and by which authority.
 
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::{CertificateSigningRequest, Timestamp};
 use flyball_runtime::config::{CsrSigning, SignerFiles};
 use proptest::prelude::*;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
-use serde_json::json;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 
 use super::authorities::load;
-use super::plan::{Action, lifetime, plan, validity};
-use crate::approving::plan::{Right, approved, rights};
+use super::plan::{View, lifetime, plan, validity};
+use crate::csr::testing::{CLIENT, USAGES, csr, request_pem};
+use crate::csr::{has_failed, is_issued};
 use crate::rules::Signer;
+use crate::x509::{Authority, Serial};
 
-fn request_pem(organization: &str, name: &str) -> String {
+/// Expires at the beginning of 2027.
+fn authority() -> Authority {
+    let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::OrganizationName, organization);
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap()
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_after = rcgen::date_time_ymd(2027, 1, 1);
+    let certificate = params.self_signed(&key).unwrap().pem();
+    Authority::from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes()).unwrap()
 }
-
-fn csr(pem: &str, signer: &str, usages: &[&str], conditions: &[&str]) -> CertificateSigningRequest {
-    let conditions: Vec<_> = conditions.iter().map(|kind| json!({"type": kind, "status": "True"})).collect();
-    serde_json::from_value(json!({
-        "metadata": {"name": "x"},
-        "spec": {"request": BASE64.encode(pem), "signerName": signer, "usages": usages, "username": "system:node:n"},
-        "status": {"conditions": conditions},
-    }))
-    .unwrap()
-}
-
-const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-const USAGES: &[&str] = &["digital signature", "client auth"];
 
 #[test]
-fn only_what_is_approved_and_not_done_with_is_signed() {
+fn only_approved_requests_are_signed_and_only_once() {
+    const ISSUED: &str = "update CertificateSigningRequest/status x: it is approved and keeps the rules of kubernetes.io/kube-apiserver-client-kubelet";
+    const FAILED: &str = "update CertificateSigningRequest/status x: kubernetes.io/kube-apiserver-client-kubelet does not sign it: subject organization is not system:nodes";
+    const PENDING: &str = "waiting for CertificateSigningRequest/x to be approved";
+    const LATE: &str = "2027-01-02T00:00:00Z";
+    const NOW: &str = "2026-03-10T12:00:00Z";
     let good = request_pem("system:nodes", "system:node:n");
     let bad = request_pem("others", "system:node:n");
     #[rustfmt::skip]
-    let table: [(&str, &str, &[&str], &str); 6] = [
-        ("pending",              &good, &[],                       ""),
-        ("approved",             &good, &["Approved"],             "sign"),
-        ("approved and denied",  &good, &["Approved", "Denied"],   ""),
-        ("failed",               &good, &["Approved", "Failed"],   ""),
-        ("against the rules",    &bad,  &["Approved"],             "fail: subject organization is not system:nodes"),
-        ("unapproved and wrong", &bad,  &[],                       ""),
+    let table: [(&str, &str, &str, &[&str], &str); 8] = [
+        ("pending",               NOW,  &good, &[],                       PENDING),
+        ("approved",              NOW,  &good, &["Approved"],             ISSUED),
+        ("approved and denied",   NOW,  &good, &["Approved", "Denied"],   ""),
+        ("failed",                NOW,  &good, &["Approved", "Failed"],   ""),
+        ("against the rules",     NOW,  &bad,  &["Approved"],             FAILED),
+        ("unapproved and wrong",  NOW,  &bad,  &[],                       PENDING),
+        ("unreadable",            NOW,  "?",   &["Approved"],             "invalid: reading certificate request x: it must be a PEM block of type CERTIFICATE REQUEST"),
+        ("the authority expired", LATE, &good, &["Approved"],             "fail: signing certificate request x: the authority's own certificate expired at 2027-01-01T00:00:00Z"),
     ];
-    for (case, pem, conditions, want) in table {
-        let got = match plan(&csr(pem, CLIENT, USAGES, conditions), Signer::KubeletClient).unwrap() {
-            None => String::new(),
-            Some(Action::Sign(_)) => "sign".to_owned(),
-            Some(Action::Fail(why)) => format!("fail: {why}"),
-        };
-        assert_eq!(got, want, "{case}");
-    }
-}
-
-#[test]
-fn a_node_may_renew_and_who_may_boot_can_ask_for_any() {
-    let own = request_pem("system:nodes", "system:node:n");
-    let anothers = request_pem("system:nodes", "system:node:m");
-    let wrong = request_pem("others", "system:node:n");
-    const SERVING: &str = "kubernetes.io/kubelet-serving";
-    #[rustfmt::skip]
-    let table: [(&str, CertificateSigningRequest, &[Right]); 6] = [
-        ("its own",          csr(&own, CLIENT, USAGES, &[]),             &[Right::SelfNodeClient, Right::NodeClient]),
-        ("another node's",   csr(&anothers, CLIENT, USAGES, &[]),        &[Right::NodeClient]),
-        ("against the rules", csr(&wrong, CLIENT, USAGES, &[]),          &[]),
-        ("another signer",   csr(&own, SERVING, USAGES, &[]),            &[]),
-        ("decided",          csr(&own, CLIENT, USAGES, &["Denied"]),     &[]),
-        ("approved",         csr(&own, CLIENT, USAGES, &["Approved"]),   &[]),
-    ];
-    for (case, csr, want) in table {
-        assert_eq!(rights(&csr).unwrap(), want, "{case}");
-        for right in want {
-            let approved = approved(&csr, *right);
-            assert!(rights(&approved).unwrap().is_empty(), "{case}: approved once");
-            assert!(plan(&approved, Signer::KubeletClient).unwrap().is_some(), "{case}: then signed");
+    for (case, now, pem, conditions, want) in table {
+        let csr = csr(pem, CLIENT, USAGES, conditions);
+        let plan = plan(&View {
+            csr: &csr,
+            signer: Signer::KubeletClient,
+            authority: &authority(),
+            max_lifetime: Duration::from_secs(3600),
+            serial: Serial::default(),
+            now: now.parse().unwrap(),
+        });
+        assert_eq!(plan.to_string(), want, "{case}");
+        for write in plan.writes() {
+            let written: CertificateSigningRequest = serde_json::from_value(write.body().unwrap()).unwrap();
+            assert_eq!(
+                (is_issued(&written), has_failed(&written)),
+                (want == ISSUED, want == FAILED),
+                "{case}"
+            );
         }
     }
 }
 
 #[test]
-fn lifetimes_are_what_was_asked_for_within_bounds() {
+fn lifetimes_are_as_requested_within_bounds() {
     const YEAR: u64 = 365 * 24 * 3600;
     #[rustfmt::skip]
     let table = [
@@ -104,7 +87,7 @@ fn lifetimes_are_what_was_asked_for_within_bounds() {
 }
 
 #[test]
-fn certificates_begin_a_little_early_and_end_with_their_authority() {
+fn certificates_are_backdated_and_expire_with_their_authority() {
     #[rustfmt::skip]
     let table = [
         // case                      seconds      authority ends          from                   to
@@ -125,7 +108,7 @@ fn certificates_begin_a_little_early_and_end_with_their_authority() {
 
 proptest! {
     #[test]
-    fn no_certificate_outlives_its_authority_or_ends_before_it_begins(
+    fn no_certificate_outlives_its_authority_or_expires_before_it_is_valid(
         now in 0i64..4_000_000_000, seconds in 0u64..4_000_000_000, left in -1000i64..4_000_000_000,
     ) {
         let (now, end) = (Timestamp::from_second(now).unwrap(), Timestamp::from_second(now + left).unwrap());

@@ -1,10 +1,10 @@
 //! Deletes bootstrap tokens when they expire.
 //!
-//! - **Promise**: a secret of type `bootstrap.kubernetes.io/token` in `kube-system` whose `expiration` has passed, or is
-//!   no time, is deleted. One without stays.
-//! - **Watches** those secrets, and wakes when the next one expires. **Writes** nothing, deletes.
-//! - Upstream: `pkg/controller/bootstrap/tokencleaner.go`. What differs: a deletion that fails is tried again,
-//!   and a token that was changed since it was looked at is looked at again first.
+//! - **Promise**: a secret of type `bootstrap.kubernetes.io/token` in `kube-system` whose `expiration` has passed, or
+//!   cannot be parsed, is deleted. A token without `expiration` stays.
+//! - **Watches** those secrets, and requeues each at its expiration. **Writes** nothing, deletes.
+//! - Upstream: `pkg/controller/bootstrap/tokencleaner.go`. What differs: a failed deletion is retried, and a token that
+//!   has changed since it was read is not deleted before it is read again.
 
 pub mod plan;
 mod sync;
@@ -16,7 +16,6 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::bootstrap_token;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "token-cleaner-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

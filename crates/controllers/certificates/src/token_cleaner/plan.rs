@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use flyball_api::{Object, Secret, Timestamp};
 use flyball_client::DeleteOptions;
-use flyball_runtime::{Plan, Write, exactly};
+use flyball_runtime::{Plan, Waiting, Write, exactly};
 
 use crate::bootstrap_token::{Expiry, is_token};
 
-/// What to do about a secret.
 pub fn plan(secret: &Secret, now: Timestamp) -> Plan {
     match Expiry::of(secret) {
         _ if !is_token(secret) => Plan::default(),
         expiry if expiry.is_past(now) => {
-            // Only as it was judged: its expiration may have been moved, which the cache does not show yet.
+            // Only in the version that was read: its expiration may just have been changed.
             let version = Some(secret.metadata.resource_version);
             let options = DeleteOptions { resource_version: version, ..exactly(&secret.metadata) };
             Plan::of([
                 Write::delete_with::<Secret>(secret.key(), options).why("the bootstrap token has expired")
             ])
         }
-        Expiry::At(expiry) => Plan::after(Duration::try_from(expiry.duration_since(now)).unwrap_or_default()),
+        Expiry::At(expiry) => Plan::after(Duration::try_from(expiry.duration_since(now)).unwrap_or_default())
+            .waiting_for([Waiting::until(expiry, "when it is deleted")]),
         Expiry::Never | Expiry::Unreadable => Plan::default(),
     }
 }
@@ -40,12 +40,12 @@ mod tests {
             "delete Secret kube-system/bootstrap-token-abcdef: the bootstrap token has expired";
         #[rustfmt::skip]
         let table = [
-            // case                type      expiration                      plan
+            // expiration          type      expiration                      plan
             ("past",               TOKEN,    Some("2026-03-10T11:59:59Z"),   GONE),
             ("this second",        TOKEN,    Some("2026-03-10T12:00:00Z"),   GONE),
-            ("no time",            TOKEN,    Some("soon"),                   GONE),
-            ("to come",            TOKEN,    Some("2026-03-10T12:01:00Z"),   "again after 60s"),
-            ("without end",        TOKEN,    None,                           ""),
+            ("not a time",         TOKEN,    Some("soon"),                   GONE),
+            ("in the future",      TOKEN,    Some("2026-03-10T12:01:00Z"),   "again after 60s\nwaiting for 2026-03-10T12:01:00Z, when it is deleted"),
+            ("none",               TOKEN,    None,                           ""),
             ("another secret",     "Opaque", Some("2026-03-10T11:59:59Z"),   ""),
         ];
         for (case, type_, expiration, want) in table {

@@ -1,10 +1,10 @@
-//! Publishes the certificates by which the API server can be verified as a ClusterTrustBundle.
+//! Publishes the CA of the API server as a ClusterTrustBundle.
 //!
-//! - **Promise**: of the signer `kubernetes.io/kube-apiserver-serving` there is one bundle, named after its content, and
-//!   no other.
+//! - **Promise**: the signer `kubernetes.io/kube-apiserver-serving` has exactly one bundle, which is named after its
+//!   content.
 //! - **Watches** the ClusterTrustBundles of that signer. **Writes**: creates, updates and deletes these.
-//! - Upstream: `pkg/controller/certificates/clustertrustbundlepublisher`. What is served decides: v1beta1, else v1alpha1,
-//!   else nothing is done, and the log says so.
+//! - Upstream: `pkg/controller/certificates/clustertrustbundlepublisher`. It uses v1beta1 if that is served, else
+//!   v1alpha1. If neither is served, it does nothing and logs that.
 
 pub mod plan;
 mod sync;
@@ -16,7 +16,6 @@ use std::sync::Arc;
 use flyball_runtime::{Context, StartError, Tasks};
 use x509_parser::pem::Pem;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "kube-apiserver-serving-clustertrustbundle-publisher-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -31,7 +30,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The bundle: from `--root-ca-file`, or else what we ourselves trust the API server by.
+/// The bundle from `--root-ca-file`, or else the CA that this process itself verifies the API server with.
 fn bundle(cx: &Context) -> Result<Arc<str>, StartError> {
     let file = cx.config.sa_controller.root_ca_file.as_str();
     if file.is_empty() {

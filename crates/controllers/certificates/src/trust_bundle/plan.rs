@@ -1,21 +1,24 @@
-//! Which bundle there should be, and which should not. Pure.
+//! Which bundle is published, and which are deleted. Pure.
 
 use std::sync::Arc;
 
-use flyball_api::{ClusterTrustBundle, Object, ResourceType};
+use flyball_api::{ClusterTrustBundle, Key, Object, ResourceType};
+use flyball_runtime::plan::Operation;
+use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 pub const SIGNER: &str = "kubernetes.io/kube-apiserver-serving";
 
-#[derive(Debug, PartialEq)]
-pub enum Action<'a> {
-    /// There is none of that name: make it.
-    Create(Value),
-    /// It says something else: replace what it says.
-    Update(Value),
-    /// It is of another content.
-    Delete(&'a ClusterTrustBundle),
+/// What the decision depends on.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// ClusterTrustBundles in the version that is served.
+    pub resource: &'a ResourceType,
+    /// The certificates to publish, in PEM form.
+    pub bundle: &'a str,
+    /// All bundles of the signer, by name.
+    pub published: &'a [Arc<ClusterTrustBundle>],
 }
 
 /// The name of the bundle with this content.
@@ -25,21 +28,34 @@ pub fn name(bundle: &str) -> String {
     format!("{}:{hex}", SIGNER.replace('/', ":"))
 }
 
-/// What to do, first to last: the right one is there before others go.
-pub fn plan<'a>(
-    resource: &ResourceType,
-    bundle: &str,
-    published: &'a [Arc<ClusterTrustBundle>],
-) -> Vec<Action<'a>> {
-    let name = name(bundle);
-    let spec = json!({"signerName": SIGNER, "trustBundle": bundle});
-    let whole = |metadata: Value| json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": metadata, "spec": spec});
-    let ours = published.iter().find(|found| found.meta().name == name);
-    let write = match ours {
-        None => Some(Action::Create(whole(json!({"name": name})))),
-        Some(found) if found.spec.trust_bundle == bundle => None,
-        Some(found) => Some(Action::Update(whole(json!(found.metadata)))),
+/// Publishes the bundle, then deletes all others.
+pub fn plan(view: &View<'_>) -> Plan {
+    let name = name(view.bundle);
+    let (wanted, others): (Vec<_>, Vec<_>) =
+        view.published.iter().partition(|found| found.meta().name == name);
+    let publish = publish(view, &name, wanted.first().copied());
+    let deletions = others.into_iter().map(|other| {
+        Write::of(view.resource.clone(), other.key(), Operation::Delete(exactly(other.meta())))
+            .why("it does not hold the API server's current CA")
+            .accept(Refusals::GONE)
+    });
+    let deletions = Effect::from(Effect::each(deletions));
+    Plan::of(publish.map(Effect::from).into_iter().chain([deletions]))
+}
+
+/// Creates the bundle or corrects its content; `None` if it is right.
+fn publish(view: &View<'_>, name: &str, found: Option<&Arc<ClusterTrustBundle>>) -> Option<Write> {
+    let View { resource, bundle, .. } = *view;
+    let body = |metadata: Value| {
+        let spec = json!({"signerName": SIGNER, "trustBundle": bundle});
+        json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": metadata, "spec": spec}).into()
     };
-    let others = published.iter().filter(|found| found.meta().name != name);
-    write.into_iter().chain(others.map(|found| Action::Delete(found))).collect()
+    let (operation, why) = match found {
+        None => (Operation::Create(body(json!({"name": name}))), "the API server's CA must be published"),
+        Some(found) if found.spec.trust_bundle == bundle => return None,
+        Some(found) => {
+            (Operation::Update(body(json!(found.metadata))), "it must hold exactly the API server's CA")
+        }
+    };
+    Some(Write::of(resource.clone(), Key::cluster(name), operation).why(why))
 }

@@ -1,17 +1,16 @@
-//! The shell: find the version that is served, follow it, publish.
+//! The shell: find the version that is served and start its informer; then look up, plan, execute.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use flyball_api::{ClusterTrustBundle, Key, Object, Resource, ResourceType};
 use flyball_cache::{Filter, Informer, Subscription};
-use flyball_client::Error;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::metrics::{Family, Stability};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, exactly, priority};
+use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, priority};
 use tokio::time::Instant;
 
-use super::plan::{Action, SIGNER, name, plan};
+use super::plan::{SIGNER, View, name, plan};
 
 const SECONDS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
@@ -32,8 +31,8 @@ static DURATION: Family = Family::histogram(
 
 const ALPHA: ResourceType =
     ResourceType::new("certificates.k8s.io", "v1alpha1", "clustertrustbundles", "ClusterTrustBundle", false);
-/// How long after a failure the server is asked again what it serves.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The pause after a failed discovery.
+const DISCOVERY_RETRY: Duration = Duration::from_secs(5);
 
 pub(super) struct Controller {
     cx: Arc<Context>,
@@ -41,7 +40,7 @@ pub(super) struct Controller {
     published: OnceLock<Published>,
 }
 
-/// The bundles of our signer, in the version that is served.
+/// The informer for the bundles of the signer, in the version that is served.
 struct Published {
     informer: Arc<Informer<ClusterTrustBundle>>,
     _changes: Subscription,
@@ -52,7 +51,7 @@ impl Controller {
         Self { cx, bundle, published: OnceLock::new() }
     }
 
-    /// Finds the version that is served, and follows it.
+    /// Waits for the informer of the version that is served.
     pub(super) async fn follow(&self, queue: Queue<Key>) {
         let Some(resource) = self.served().await else {
             tracing::info!(
@@ -84,58 +83,25 @@ impl Controller {
                     return versions.into_iter().find(is_served);
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "cannot find out what is served; trying again");
-                    tokio::time::sleep(AGAIN).await;
+                    tracing::warn!(error = %Chain(&error), "discovery failed; trying again");
+                    tokio::time::sleep(DISCOVERY_RETRY).await;
                 }
             }
         }
-    }
-
-    async fn publish(&self, key: &Key, published: &Published) -> Result<(), Error> {
-        let resource = published.informer.resource();
-        let mut bundles = published.informer.store().list();
-        bundles.sort_unstable_by_key(|bundle| bundle.key());
-        let writer = self.cx.writer(key);
-        let mut outcome = Ok(());
-        for action in plan(resource, &self.bundle, &bundles) {
-            match action {
-                Action::Create(body) => {
-                    let why = "the API server's CA must be published";
-                    writer
-                        .create_dynamic::<ClusterTrustBundle>(resource, None, &body, why)
-                        .await
-                        .map(drop)?;
-                }
-                Action::Update(body) => {
-                    let why = "it must hold exactly the API server's CA";
-                    let updated =
-                        writer.update_dynamic::<ClusterTrustBundle>(resource, key, None, &body, why);
-                    updated.await.map(drop)?;
-                }
-                Action::Delete(other) => {
-                    let why = "it is not the API server's CA any more";
-                    let gone =
-                        writer.delete_dynamic(resource, &other.key(), exactly(other.meta()), why).await;
-                    if let Err(error) = gone
-                        && !error.is_not_found()
-                    {
-                        outcome = Err(error);
-                    }
-                }
-            }
-        }
-        outcome
     }
 }
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let Some(published) = self.published.get() else { return Ok(Next::Settled) };
+        let Some(Published { informer, .. }) = self.published.get() else { return Ok(Next::Settled) };
         let started = Instant::now();
-        let outcome = self.publish(key, published).await;
-        let code = outcome.as_ref().err().map_or(200, |error| error.code().unwrap_or(500)).to_string();
+        let mut published = informer.store().list();
+        published.sort_unstable_by_key(|bundle| bundle.key());
+        let view = View { resource: informer.resource(), bundle: &self.bundle, published: &published };
+        let outcome = self.cx.executor(key).perform(plan(&view).effects).await;
+        let code = outcome.failure().map_or(200, |failure| failure.code().unwrap_or(500)).to_string();
         self.cx.metrics.counter(&SYNCS, &[&code]).inc();
         self.cx.metrics.histogram(&DURATION, &[&code]).observe(started.elapsed().as_secs_f64());
-        outcome.map(|()| Next::Settled).map_err(SyncError::api(format!("publishing trust bundle {key}")))
+        outcome.result().map(|()| Next::Settled)
     }
 }

@@ -1,5 +1,4 @@
-//! Certificates: an authority signs what was requested. Written as Go's library writes them, extension by extension, so
-//! that a certificate does not tell which controller manager signed it.
+//! Issues certificates for requests. They are byte for byte those of Go's library, extension by extension.
 //!
 //! Upstream: `pkg/controller/certificates/authority`, and Go's `crypto/x509`, `CreateCertificate`.
 
@@ -15,43 +14,36 @@ use yasna::{DERWriter, DERWriterSeq, Tag};
 
 use super::{AlternativeNames, Request, Usages};
 
-/// Who signs: a certificate and its key.
+/// A certificate authority: a certificate and its key.
 pub struct Authority {
     name: Vec<u8>,
     key_id: Option<Vec<u8>>,
     key: PrivateKey,
-    /// Until when its own certificate is good; no other can be good for longer.
+    /// When its own certificate expires. No certificate that it issues is valid for longer.
     pub not_after: Timestamp,
 }
 
-/// Why a certificate and a key make no authority.
+/// Why a certificate and a key cannot be used as an authority.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The certificate cannot be read.
     #[error("the certificate file must hold one certificate in PEM form: {0}")]
     Certificate(String),
-    /// The key cannot be used.
     #[error("the key file cannot be used: {0}")]
     Key(#[from] KeyError),
-    /// They do not belong together.
     #[error("the key is not that of the certificate")]
     Mismatch,
 }
 
-/// What tells certificates of an authority apart: chance.
+/// A random serial number.
 pub type Serial = [u8; 16];
 
-/// From when to when a certificate is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// The first second.
     pub not_before: Timestamp,
-    /// The last second.
     pub not_after: Timestamp,
 }
 
 impl Authority {
-    /// Reads a certificate and its key.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, AuthorityError> {
         let blocks: Result<Vec<Pem>, _> = Pem::iter_from_buffer(certificate).collect();
         let unreadable = |problem: &dyn std::fmt::Display| AuthorityError::Certificate(problem.to_string());
@@ -76,7 +68,7 @@ impl Authority {
     }
 }
 
-/// A certificate for what was requested, in PEM.
+/// A certificate for a request, in PEM form.
 pub fn issue(
     authority: &Authority,
     request: &Request,
@@ -134,7 +126,7 @@ fn write_extensions(
             });
         });
     }
-    // Not an authority: the default, said aloud.
+    // Not an authority. This is the default, but Go writes it explicitly.
     write_extension(list, 19, true, |value| value.write_sequence(|_| {}));
     if let Some(id) = authority.key_id.as_ref().filter(|_| subject != authority.name) {
         write_extension(list, 35, false, |value| {
@@ -144,7 +136,7 @@ fn write_extensions(
         });
     }
     if !request.names.is_empty() {
-        // Without a subject, nothing else says whom it is for.
+        // The names are critical if there is no subject.
         let is_critical = request.subject == super::Subject::default();
         write_extension(list, 17, is_critical, |value| write_names(value, &request.names));
     }

@@ -1,4 +1,4 @@
-//! Certificates as bytes: [`Request`] reads what is asked, [`issue`] writes what is signed, both as Go's library does.
+//! X.509: [`Request`] parses certificate requests and [`issue`] writes certificates, both as Go's library does.
 
 mod certificate;
 mod proof;

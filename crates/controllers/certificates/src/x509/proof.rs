@@ -1,4 +1,4 @@
-//! That who made a request has the private key: its signature, by the public key inside it.
+//! Verifies the signature of a request by its public key, as proof that the requester has the private key.
 
 use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use ring::digest;
@@ -9,7 +9,7 @@ use x509_parser::x509::AlgorithmIdentifier;
 const WRONG: &str = "it was made with another key, or the request was changed";
 const UNKNOWN: &str = "its algorithm is not one of RSA, ECDSA on P-256, P-384 or P-521, and Ed25519";
 
-/// Checks the signature; the error says what is wrong.
+/// Verifies a signature.
 pub(super) fn check(request: &X509CertificationRequest<'_>) -> Result<(), &'static str> {
     let info = &request.certification_request_info;
     let (key, message) = (&*info.subject_pki.subject_public_key.data, info.raw);

@@ -1,4 +1,4 @@
-//! Certificate requests: what is asked, and that who asks has the key.
+//! Parses and verifies PKCS #10 certificate requests.
 
 use std::net::IpAddr;
 
@@ -15,18 +15,16 @@ pub enum RequestError {
     Pem,
     #[error("it is not a PKCS #10 certificate request")]
     Malformed,
-    /// A name in a form that nobody can read.
     #[error("its subject has an attribute that is not text")]
     Subject,
-    /// An alternative name that cannot be right.
     #[error("its subjectAltName extension is malformed")]
     AlternativeNames,
-    /// Somebody else's key, or a kind of signature that is not known here.
+    /// It was made with another key, or its algorithm is not supported.
     #[error("its signature cannot be verified: {0}")]
     Signature(&'static str),
 }
 
-/// The names that go beside the subject.
+/// Subject alternative names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AlternativeNames {
     pub dns: Vec<String>,
@@ -51,7 +49,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the first PEM block.
+    /// Parses the first PEM block.
     pub fn from_pem(pem: &[u8]) -> Result<Self, RequestError> {
         let (_, block) = x509_parser::pem::parse_x509_pem(pem).map_err(|_| RequestError::Pem)?;
         if block.label != "CERTIFICATE REQUEST" {
@@ -77,7 +75,7 @@ impl Request {
     }
 }
 
-/// Names of other kinds are left out, as upstream.
+/// Names of other kinds are ignored, as upstream.
 fn read(found: &[GeneralName<'_>]) -> Result<AlternativeNames, RequestError> {
     let mut names = AlternativeNames::default();
     for name in found {

@@ -1,5 +1,4 @@
-//! The name of whom a certificate is for. Of a request's name only the parts below are taken over, each kind gathered
-//! in one set.
+//! The subject of a certificate. Only the attributes below are copied from a request, with one set per attribute type.
 //!
 //! Upstream: Go's `crypto/x509/pkix`, `Name.ToRDNSequence`.
 
@@ -10,7 +9,7 @@ use yasna::{DERWriter, DERWriterSeq};
 
 use super::RequestError;
 
-/// A name's parts; most may occur more than once.
+/// The attributes of a subject; most may occur more than once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Subject {
     pub country: Vec<String>,
@@ -20,14 +19,14 @@ pub struct Subject {
     pub province: Vec<String>,
     pub street_address: Vec<String>,
     pub postal_code: Vec<String>,
-    /// Kubernetes' user name. The last one counts.
+    /// The user name in Kubernetes. The last one wins.
     pub common_name: String,
-    /// A number that someone gave. The last one counts.
+    /// The last one wins.
     pub serial_number: String,
 }
 
 impl Subject {
-    /// Reads a name; attributes of other kinds are left out.
+    /// Parses a name; attributes of other types are ignored.
     pub fn read(name: &X509Name<'_>) -> Result<Self, RequestError> {
         let mut subject = Self::default();
         for attribute in name.iter_attributes() {
@@ -86,7 +85,7 @@ impl Subject {
     }
 }
 
-/// As PrintableString where the alphabet allows it, as Go chooses.
+/// As PrintableString if the characters allow it, as Go does.
 fn write_text(writer: DERWriter<'_>, text: &str) {
     let is_printable = |byte: u8| byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&byte);
     if text.bytes().all(is_printable) {

@@ -1,8 +1,8 @@
-//! What a key may be used for: Kubernetes' words, and the bits and numbers that they are in a certificate.
+//! Key usages: Kubernetes' names, and their bits and object identifiers in a certificate.
 
 use std::collections::BTreeSet;
 
-/// Usages in the form that certificates have them.
+/// Usages as they are encoded in certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usages {
     /// The key usage bits; bit 0 is the digital signature.

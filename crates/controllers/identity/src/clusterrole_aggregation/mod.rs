@@ -1,10 +1,10 @@
-//! Gathers the rules of aggregated ClusterRoles from the roles that their selectors match.
+//! Sets the rules of aggregated ClusterRoles to those of the roles that their selectors match.
 //!
 //! - **Promise**: a role with an aggregation rule allows exactly what the matching roles allow together, each rule
-//!   once, in the order of selectors and names. What anyone else writes into its rules is undone.
+//!   once, in the order of selectors and names. Other changes to its rules are undone.
 //! - **Watches** ClusterRoles. **Writes** the rules of those that aggregate, by server-side apply.
 //! - Upstream: `pkg/controller/clusterroleaggregation`. What differs: only the roles that select a changed role are
-//!   looked at, not all that aggregate.
+//!   synced, not all aggregated roles.
 
 pub mod plan;
 mod sync;
@@ -21,10 +21,9 @@ use flyball_runtime::{Context, StartError, Tasks};
 /// The name under which the controller runs, and under which it owns the rules it applies.
 pub const NAME: &str = "clusterrole-aggregation-controller";
 
-/// How many roles are looked at at once.
 const WORKERS: usize = 5;
 
-/// The roles that aggregate, all under one key.
+/// The aggregated roles, all under one key.
 pub(crate) const AGGREGATED: Index<ClusterRole> = Index::new("aggregated", |role, emit| {
     if role.aggregation_rule.is_some() {
         emit("");

@@ -1,4 +1,4 @@
-//! What an aggregated role has to allow. Pure.
+//! The rules of an aggregated role. Pure.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,23 +7,26 @@ use flyball_api::cluster_role::{ClusterRole, PolicyRule};
 use flyball_api::selector::InvalidSelector;
 use flyball_api::{LabelSelector, Object, Resource};
 use flyball_client::Patch;
-use flyball_runtime::{Plan, Write};
+use flyball_runtime::{Chain, Effect, Plan, Write};
 use rustc_hash::FxBuildHasher;
 use serde_json::{Value, json};
 
 use super::NAME;
 
 /// Applies the rules that `role` must have, unless it has exactly those.
-///
-/// # Errors
-/// A selector cannot be read.
-pub fn plan(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Result<Plan, InvalidSelector> {
+pub fn plan(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Plan {
     let apply = |rules: Vec<PolicyRule>| {
         let patch = Patch::Apply { manager: NAME.into(), force: true, object: applied(role, &rules) };
         let why = "it must allow what the roles it selects allow";
         Write::patch::<ClusterRole>(role.key(), patch).why(why)
     };
-    Ok(Plan::of(missing_rules(role, all)?.map(apply)))
+    match missing_rules(role, all) {
+        Ok(rules) => Plan::of(rules.map(apply)),
+        Err(error) => {
+            let message = format!("invalid selector of ClusterRole {}: {}", role.key(), Chain(&error));
+            Plan::of([Effect::Invalid(message)])
+        }
+    }
 }
 
 /// All rules that `role` must have; `None` if it has exactly those, or is not aggregated.
@@ -39,7 +42,7 @@ pub(super) fn missing_rules(
     Ok((held != wanted).then_some(wanted))
 }
 
-/// The rules of all roles that a role selects: selector by selector, name by name, each rule where it comes first.
+/// The rules of all roles that a role selects, in the order of selectors and names, without duplicates.
 fn gathered(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Result<Vec<PolicyRule>, InvalidSelector> {
     let (mut rules, mut known) = (vec![], HashSet::with_hasher(FxBuildHasher));
     for selector in selectors(role) {
@@ -57,7 +60,7 @@ fn gathered(role: &ClusterRole, all: &[Arc<ClusterRole>]) -> Result<Vec<PolicyRu
     Ok(rules)
 }
 
-/// Whether `role` gathers the rules of `other`, as far as its selectors can be read.
+/// Whether a valid selector of `role` matches `other`.
 pub fn selects(role: &ClusterRole, other: &ClusterRole) -> bool {
     let mut compiled = selectors(role).filter_map(|selector| selector.compile().ok());
     is_other(role, other) && compiled.any(|selector| selector.matches(&other.metadata.labels))
@@ -67,12 +70,12 @@ fn selectors(role: &ClusterRole) -> impl Iterator<Item = &LabelSelector> {
     role.aggregation_rule.iter().flat_map(|rule| rule.cluster_role_selectors.iter())
 }
 
-/// No role gathers from itself.
+/// A role does not aggregate itself.
 fn is_other(role: &ClusterRole, other: &ClusterRole) -> bool {
     role.metadata.name != other.metadata.name
 }
 
-/// What is applied: the name and the rules, nothing else. No rules are said by leaving them out.
+/// The name and the rules, nothing else. An empty list of rules is left out.
 pub(super) fn applied(role: &ClusterRole, rules: &[PolicyRule]) -> Value {
     let mut body = json!({
         "apiVersion": ClusterRole::TYPE.api_version(),

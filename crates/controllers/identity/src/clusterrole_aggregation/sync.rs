@@ -17,9 +17,6 @@ impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let store = self.roles.store();
         let Some(role) = store.get(key) else { return Ok(Next::Settled) };
-        let unreadable =
-            |error| SyncError::other(format!("reading the selectors of ClusterRole {key}"), error).never();
-        let plan = plan(&role, &store.list()).map_err(unreadable)?;
-        self.cx.executor(key).execute(plan).await
+        self.cx.executor(key).execute(plan(&role, &store.list())).await
     }
 }

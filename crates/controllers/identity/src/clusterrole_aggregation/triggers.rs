@@ -1,4 +1,4 @@
-//! Which aggregated roles to look at after a change.
+//! Which aggregated roles are synced after a change.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use flyball_cache::Change;
 
 use super::plan::selects;
 
-/// The changed role itself, if it aggregates, and those of `aggregated` that select it or did.
+/// The changed role itself, if it is aggregated, and those of `aggregated` that select it or did before.
 pub fn role_changed(change: &Change<'_, ClusterRole>, aggregated: &[Arc<ClusterRole>]) -> Vec<Key> {
     let mut keys: Vec<Key> = change
         .new
@@ -16,11 +16,11 @@ pub fn role_changed(change: &Change<'_, ClusterRole>, aggregated: &[Arc<ClusterR
         .map(|role| role.key())
         .into_iter()
         .collect();
-    let is_news = match (change.old, change.new) {
+    let is_relevant = match (change.old, change.new) {
         (Some(old), Some(new)) => old.rules != new.rules || old.metadata.labels != new.metadata.labels,
         _ => true,
     };
-    if is_news {
+    if is_relevant {
         let seen = [change.old, change.new].into_iter().flatten();
         let sides: Vec<&Arc<ClusterRole>> = seen.collect();
         let concerned = aggregated.iter().filter(|role| sides.iter().any(|side| selects(role, side)));

@@ -1,12 +1,12 @@
-//! Invalidates, and later deletes, token secrets that were made by older releases and that nobody uses any more.
+//! Invalidates, and later deletes, unused token secrets that older releases created for service accounts.
 //!
-//! - **Promise**: a token that was made for an account automatically (the account lists it) and was neither used nor
-//!   mounted for `--legacy-service-account-token-clean-up-period` is marked as invalid, and deleted when it was not
-//!   missed for as long again. Tokens made by hand are left alone.
-//! - **Watches** ServiceAccounts, Secrets and Pods; reads since when uses are tracked from a ConfigMap. Looks once a
-//!   day. **Writes** the label `kubernetes.io/legacy-token-invalid-since`, and deletes.
-//! - Upstream: `pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go`. What differs: after a look that
-//!   failed the next one comes in minutes, not in a day.
+//! - **Promise**: a token that was created for an account automatically (the account lists it) and was neither used nor
+//!   mounted for `--legacy-service-account-token-clean-up-period` is labelled as invalid. It is deleted when it stays
+//!   unused for the same period again. Tokens that users created are left alone.
+//! - **Watches** ServiceAccounts, Secrets and Pods; reads from a ConfigMap since when the use of tokens is tracked. One
+//!   round per day. **Writes** the label `kubernetes.io/legacy-token-invalid-since`, and deletes.
+//! - Upstream: `pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go`. What differs: a round that failed
+//!   is repeated after minutes, not after a day.
 
 pub mod plan;
 mod sync;
@@ -14,15 +14,17 @@ mod sync;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Secret, ServiceAccount};
-use flyball_runtime::{Context, StartError, Tasks};
+use flyball_runtime::{Context, Schedule, StartError, Tasks};
 
 use crate::token_secret::BY_ACCOUNT;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "legacy-serviceaccount-token-cleaner-controller";
+
+const PERIOD: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let period = cx.config.legacy_sa_token_cleaner.clean_up_period;
@@ -37,7 +39,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.needs(&accounts);
     tasks.needs(&secrets);
     tasks.needs(&pods);
-    let cleaner = sync::Cleaner { cx, accounts, secrets, pods, period };
-    tasks.spawn("daily look", async move { cleaner.run().await });
+    let schedule = Schedule::every(PERIOD).after_failure(plan::AFTER_FAILURE);
+    tasks.periodic("daily round", schedule, sync::Cleaner { cx, accounts, secrets, pods, period });
     Ok(())
 }

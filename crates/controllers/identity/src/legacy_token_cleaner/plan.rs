@@ -1,78 +1,120 @@
-//! What becomes of an old token. Pure.
+//! Which legacy tokens are invalidated and which are deleted. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::time::SignedDuration;
 use flyball_api::{Object, Secret, ServiceAccount, Timestamp};
+use flyball_client::{DeleteOptions, Patch};
+use flyball_runtime::{Effect, Outcome, Plan, Refusals, Write};
 use serde_json::{Value, json};
 
-use crate::token_secret::{Claimed, is_listed, is_token};
+use crate::token_secret::{AccountRef, is_listed, is_token};
 
-/// The label by which the API server says when a token was last used.
+/// The label in which the API server notes the day on which a token was last used.
 pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
-/// The label by which a token is invalid, and since when.
+/// The label of an invalid token, with the day since when it is.
 pub const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 const DAY: SignedDuration = SignedDuration::from_hours(24);
+/// The pause after a round that failed.
+pub const AFTER_FAILURE: Duration = Duration::from_secs(5 * 60);
+/// The pause after a round in which a token changed between its read and its write.
+const AFTER_CONFLICT: Duration = Duration::from_secs(5);
 
-/// What to do with a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Mark it as invalid from this day on.
-    Invalidate(String),
-    Delete,
+/// What a round decides on.
+#[derive(Debug, Default)]
+pub struct View {
+    /// All token secrets, by key.
+    pub tokens: Vec<Token>,
+    /// `None` while use has not been tracked for long enough.
+    pub days: Option<Days>,
 }
 
+#[derive(Debug, Clone)]
+pub struct Token {
+    pub secret: Arc<Secret>,
+    /// The account that the secret names.
+    pub account: Option<Arc<ServiceAccount>>,
+    /// Whether a pod mounts the secret. Only looked up for tokens that are [unused](is_unused).
+    pub is_mounted: bool,
+}
+
+/// The days that tokens are compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Days {
     today: String,
-    /// What was made at or after this moment is too young.
-    made: Timestamp,
-    /// What was used, or became invalid, on or after this day stays.
+    /// Tokens that were created at this time or later are too young.
+    created: Timestamp,
+    /// Tokens that were used or invalidated on this day or later stay as they are.
     used: String,
 }
 
 impl Days {
-    /// The days by which tokens are judged; none while uses have not been tracked for long enough. `tracked_since`
-    /// is a day, at some time of which tracking began.
+    /// `None` while use has not been tracked for long enough. Tracking began at some time of the day `tracked_since`.
     pub fn new(now: Timestamp, tracked_since: Timestamp, period: Duration) -> Option<Self> {
         let period = SignedDuration::try_from(period).unwrap_or(SignedDuration::MAX);
         let tracked = tracked_since.checked_add(DAY).ok()?;
-        let long_enough = tracked.checked_add(period).is_ok_and(|then| now >= then);
-        let made = now.checked_sub(period).ok()?;
-        long_enough.then(|| Self { today: date(now), made, used: date(made) })
+        let is_long_enough = tracked.checked_add(period).is_ok_and(|time| now >= time);
+        let created = now.checked_sub(period).ok()?;
+        is_long_enough.then(|| Self { today: date(now), created, used: date(created) })
     }
 }
 
-/// What to do with a secret. `account` is the one that it names, `is_mounted` whether a pod draws on it.
-pub fn plan(
-    secret: &Secret,
-    account: Option<&ServiceAccount>,
-    is_mounted: impl FnOnce() -> bool,
-    days: &Days,
-) -> Option<Action> {
-    let label = |key: &str| secret.metadata.labels.get(key);
-    let is_old = secret.metadata.creation_timestamp.is_some_and(|made| made < days.made);
+pub fn plan(view: &View) -> Plan {
+    let Some(days) = &view.days else { return Plan::default() };
+    Plan::of([Effect::each(view.tokens.iter().filter_map(|token| clean_up(token, days)))])
+}
+
+/// A shorter pause before the next round, where the outcome asks for one.
+pub fn earlier_round(outcome: &Outcome) -> Option<Duration> {
+    if outcome.refusals().any(|(_, error)| error.is_conflict()) {
+        return Some(AFTER_CONFLICT);
+    }
+    (!outcome.is_ok()).then_some(AFTER_FAILURE)
+}
+
+fn clean_up(token: &Token, days: &Days) -> Option<Write> {
+    let Token { secret, account, is_mounted } = token;
+    if *is_mounted || !is_unused(secret, account.as_deref(), days) {
+        return None;
+    }
+    let invalid_since = secret.metadata.labels.get(INVALID_SINCE).filter(|day| parse_date(day).is_some());
+    let write = match invalid_since {
+        None => Write::patch::<Secret>(secret.key(), Patch::Merge(invalidation(secret, &days.today)))
+            .why("it is a legacy token that has not been used for the clean-up period"),
+        Some(day) if day >= days.used.as_str() => return None,
+        Some(_) => {
+            // Only in the version that was read: a use in between changes it.
+            let version = Some(secret.metadata.resource_version);
+            let options = DeleteOptions { resource_version: version, ..DeleteOptions::default() };
+            Write::delete_with::<Secret>(secret.key(), options)
+                .why("it is a legacy token that has been invalid and unused for the clean-up period")
+        }
+    };
+    Some(write.accept(Refusals::GONE | Refusals::CONFLICT))
+}
+
+/// Whether a secret is an automatically created token that was not used for the period.
+pub fn is_unused(secret: &Secret, account: Option<&ServiceAccount>, days: &Days) -> bool {
+    let is_old = secret.metadata.creation_timestamp.is_some_and(|created| created < days.created);
     if !is_token(secret) || !is_old || secret.is_deleting() {
-        return None;
+        return false;
     }
-    // A day that cannot be read says nothing, so that the token stays.
-    if label(LAST_USED).is_some_and(|used| parse_date(used).is_none() || used >= days.used.as_str()) {
-        return None;
+    // A token with a day that cannot be parsed stays.
+    let last_used = secret.metadata.labels.get(LAST_USED);
+    if last_used.is_some_and(|day| parse_date(day).is_none() || day >= days.used.as_str()) {
+        return false;
     }
-    // Only those that were made automatically are in their account's list.
-    let account = account.filter(|account| Claimed::by(secret).is_some_and(|claimed| claimed.is(account)))?;
-    if !is_listed(account, &secret.metadata.name) || is_mounted() {
-        return None;
-    }
-    match label(INVALID_SINCE).filter(|day| parse_date(day).is_some()) {
-        None => Some(Action::Invalidate(days.today.clone())),
-        Some(day) => (day < days.used.as_str()).then_some(Action::Delete),
-    }
+    // Only tokens that were created automatically are in the list of their account.
+    account.is_some_and(|account| {
+        AccountRef::of(secret).is_some_and(|named| named.matches(account))
+            && is_listed(account, &secret.metadata.name)
+    })
 }
 
-/// The patch that marks a token as invalid. It carries the uid: another secret of that name is left alone.
-pub fn invalidation(secret: &Secret, day: &str) -> Value {
+/// It carries the uid: another secret of that name is left alone.
+fn invalidation(secret: &Secret, day: &str) -> Value {
     let meta = &secret.metadata;
     json!({
         "apiVersion": "v1",
@@ -83,10 +125,10 @@ pub fn invalidation(secret: &Secret, day: &str) -> Value {
     })
 }
 
-/// Midnight of a day written as `2026-01-31`.
+/// Midnight of a day in the form `2026-01-31`.
 pub fn parse_date(text: &str) -> Option<Timestamp> {
-    let is_shaped = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    format!("{text}T00:00:00Z").parse().ok().filter(|_| is_shaped)
+    let has_form = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    format!("{text}T00:00:00Z").parse().ok().filter(|_| has_form)
 }
 
 fn date(time: Timestamp) -> String {

@@ -1,12 +1,18 @@
-//! Which tokens are marked, which go, and which stay.
+//! Which tokens are invalidated, which are deleted, and which stay.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Secret, ServiceAccount, Timestamp};
+use flyball_client::{ApiStatus, Error};
+use flyball_runtime::plan::{Answer, Done, Failure, Operation};
+use flyball_runtime::{Outcome, Plan, Refusals, Retry};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::plan::{Action, Days, INVALID_SINCE, LAST_USED, invalidation, parse_date, plan};
+use super::plan::{
+    AFTER_FAILURE, Days, INVALID_SINCE, LAST_USED, Token, View, earlier_round, parse_date, plan,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -14,7 +20,7 @@ fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// In this world uses have been tracked for long, today is 2026-06-15, and the period is ten days.
+/// Use is tracked since January, today is 2026-06-15, and the period is ten days.
 fn days() -> Days {
     Days::new(time("2026-06-15T12:00:00Z"), parse_date("2026-01-01").unwrap(), 10 * DAY).unwrap()
 }
@@ -50,54 +56,70 @@ fn robot(secrets: Value) -> ServiceAccount {
     serde_json::from_value(account).unwrap()
 }
 
-fn verdict(secret: &Secret, account: Option<&ServiceAccount>, mounted: bool) -> String {
-    match plan(secret, account, || mounted, &days()) {
-        None => String::new(),
-        Some(Action::Delete) => "delete".to_owned(),
-        Some(Action::Invalidate(day)) => format!("invalid since {day}"),
+fn planned(secret: Secret, account: Option<&ServiceAccount>, is_mounted: bool) -> Plan {
+    let account = account.cloned().map(Arc::new);
+    let token = Token { secret: Arc::new(secret), account, is_mounted };
+    plan(&View { tokens: vec![token], days: Some(days()) })
+}
+
+/// The day since when the token is invalid, or `delete`.
+fn result(secret: Secret, account: Option<&ServiceAccount>, is_mounted: bool) -> String {
+    let plan = planned(secret, account, is_mounted);
+    let Some(write) = plan.writes().first().copied() else { return String::new() };
+    assert_eq!(write.accept, Refusals::GONE | Refusals::CONFLICT);
+    match &write.operation {
+        Operation::Patch(patch) => {
+            let day = &patch.document()["metadata"]["labels"][INVALID_SINCE];
+            format!("invalid since {}", day.as_str().unwrap())
+        }
+        Operation::Delete(options) => {
+            assert!(options.resource_version.is_some(), "only the version that was read");
+            "delete".to_owned()
+        }
+        other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn unused_tokens_become_invalid_and_then_go() {
+fn unused_tokens_are_invalidated_and_later_deleted() {
     #[rustfmt::skip]
     let table = [
-        // case                              token                                verdict
+        // case                              token                                result
         ("never used",                       "",                                  "invalid since 2026-06-15"),
         ("used long ago",                    "used=2026-06-04",                   "invalid since 2026-06-15"),
         ("used on the last day",             "used=2026-06-05",                   ""),
-        ("used on no day",                   "used=yesterday",                    ""),
+        ("used on an unparsable day",        "used=yesterday",                    ""),
         ("young",                            "made=2026-06-05T12:00:00Z",         ""),
         ("just old enough",                  "made=2026-06-05T11:59:59Z",         "invalid since 2026-06-15"),
         ("invalid for a while",              "invalid=2026-06-05",                ""),
         ("invalid for long",                 "invalid=2026-06-04",                "delete"),
         ("invalid, but used since",          "invalid=2026-06-04 used=2026-06-10", ""),
-        ("invalid since no day",             "invalid=soon",                      "invalid since 2026-06-15"),
+        ("invalid since an unparsable day",  "invalid=soon",                      "invalid since 2026-06-15"),
         ("being deleted",                    "invalid=2026-06-04 deleting",       ""),
         ("of another type",                  "opaque",                            ""),
-        ("of a dead account",                "uid=u0",                            ""),
+        ("of a deleted account",             "uid=u0",                            ""),
         ("of another account",               "of=human",                          ""),
-        ("that does not say which account",  "uid= invalid=2026-06-04",           "delete"),
+        ("without the uid of the account",   "uid= invalid=2026-06-04",           "delete"),
     ];
     let account = robot(json!([{"name": "other"}, {"name": "t"}]));
     for (case, words, want) in table {
-        assert_eq!(verdict(&token(words), Some(&account), false), want, "{case}");
+        assert_eq!(result(token(words), Some(&account), false), want, "{case}");
     }
 }
 
 #[test]
-fn tokens_that_are_mounted_or_were_made_by_hand_stay() {
+fn tokens_that_are_mounted_or_were_created_by_users_stay() {
     let listed = robot(json!([{"name": "t"}]));
-    assert_eq!(verdict(&token("invalid=2026-06-04"), Some(&listed), true), "", "mounted");
-    assert_eq!(verdict(&token("invalid=2026-06-04"), Some(&robot(json!([]))), false), "", "made by hand");
-    assert_eq!(verdict(&token("invalid=2026-06-04"), None, false), "", "nobody's");
+    assert_eq!(result(token("invalid=2026-06-04"), Some(&listed), true), "", "mounted");
+    assert_eq!(result(token("invalid=2026-06-04"), Some(&robot(json!([]))), false), "", "created by a user");
+    assert_eq!(result(token("invalid=2026-06-04"), None, false), "", "without an account");
 }
 
 #[test]
-fn nothing_is_judged_before_uses_were_tracked_for_long_enough() {
+fn no_token_is_cleaned_up_before_use_was_tracked_for_long_enough() {
     #[rustfmt::skip]
     let table = [
-        // now                      tracked since  judged
+        // now                      tracked since  cleaned up
         ("2026-06-12T00:00:00Z",    "2026-06-01",  true),
         ("2026-06-11T23:59:59Z",    "2026-06-01",  false),
     ];
@@ -124,17 +146,45 @@ fn days_have_one_form() {
 }
 
 #[test]
-fn the_mark_is_put_on_that_very_secret() {
+fn the_label_is_put_on_the_secret_that_was_read() {
     let want = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {
         "name": "t", "namespace": "n", "uid": "u-t", "labels": {INVALID_SINCE: "2026-06-15"},
     }});
-    assert_eq!(invalidation(&token(""), "2026-06-15"), want);
+    let account = robot(json!([{"name": "t"}]));
+    let plan = planned(token(""), Some(&account), false);
+    assert_eq!(plan.writes()[0].body(), Some(want));
+    #[rustfmt::skip]
+    assert_eq!(plan.to_string(), "each\n  patch Secret n/t: it is a legacy token that has not been used for the clean-up period");
+}
+
+#[test]
+fn a_round_is_repeated_early_after_a_failure_or_a_conflict() {
+    let error = |code, reason: &str| {
+        Error::Status(Box::new(ApiStatus { code, reason: reason.into(), ..ApiStatus::default() }))
+    };
+    let refused = |error| vec![Done { tag: (), answer: Answer::Refused(error) }];
+    let failed = |error| {
+        let (doing, message) = (String::new(), String::new());
+        let (error, retry) = (Some(error), Retry::Backoff);
+        vec![Failure { tag: Some(()), verb: None, doing, message, error, retry, expected: false }]
+    };
+    #[rustfmt::skip]
+    let table = [
+        ("done",      Outcome::default(),                                                                            None),
+        ("gone",      Outcome { done: refused(error(404, "NotFound")), failures: vec![] },                           None),
+        ("conflict",  Outcome { done: refused(error(409, "Conflict")), failures: vec![] },                           Some(Duration::from_secs(5))),
+        ("forbidden", Outcome { done: vec![], failures: failed(error(403, "Forbidden")) },                           Some(AFTER_FAILURE)),
+        ("both",      Outcome { done: refused(error(409, "Conflict")), failures: failed(error(403, "Forbidden")) },  Some(Duration::from_secs(5))),
+    ];
+    for (case, outcome, want) in table {
+        assert_eq!(earlier_round(&outcome), want, "{case}");
+    }
 }
 
 proptest! {
-    /// Nothing goes that was used or marked within the period, that is young, mounted, or not the account's own.
+    /// No token is deleted that was used or invalidated within the period, is young, is mounted, or is not listed.
     #[test]
-    fn what_is_deleted_was_unused_and_marked_for_long(
+    fn deleted_tokens_were_unused_and_invalid_for_the_period(
         made in 1..31u32, used in proptest::option::of(1..31u32), invalid in proptest::option::of(1..31u32),
         mounted in any::<bool>(), listed in any::<bool>(),
     ) {
@@ -146,11 +196,11 @@ proptest! {
         ];
         let words: Vec<String> = words.into_iter().flatten().collect();
         let account = robot(if listed { json!([{"name": "t"}]) } else { json!([]) });
-        let verdict = verdict(&token(&words.join(" ")), Some(&account), mounted);
-        if !verdict.is_empty() {
+        let result = result(token(&words.join(" ")), Some(&account), mounted);
+        if !result.is_empty() {
             prop_assert!(made <= 5 && used.is_none_or(|n| n < 5) && !mounted && listed);
         }
-        if verdict == "delete" {
+        if result == "delete" {
             prop_assert!(invalid.is_some_and(|n| n < 5));
         }
     }

@@ -1,8 +1,8 @@
-//! Publishes the certificate authority of the API server to every namespace, so that pods can trust it.
+//! Publishes the CA of the API server to every namespace, so that pods can verify it.
 //!
 //! - **Promise**: every namespace has a ConfigMap `kube-root-ca.crt` with exactly the CA bundle and a description.
-//! - **Watches** Namespaces, and of ConfigMaps only those of that name. **Writes** these ConfigMaps, nothing else.
-//! - Upstream: `pkg/controller/certificates/rootcacertpublisher`. What differs: it caches all ConfigMaps.
+//! - **Watches** Namespaces, and ConfigMaps of that name. **Writes** these ConfigMaps.
+//! - Upstream: `pkg/controller/certificates/rootcacertpublisher`. What differs: upstream caches all ConfigMaps.
 
 pub mod plan;
 mod sync;
@@ -14,7 +14,6 @@ use flyball_api::{ConfigMap, Namespace};
 use flyball_cache::Filter;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs.
 pub const NAME: &str = "root-ca-certificate-publisher-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -28,7 +27,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     Ok(())
 }
 
-/// The bundle: from `--root-ca-file`, or else what we ourselves trust the API server by.
+/// The bundle from `--root-ca-file`, or else the CA that this process itself verifies the API server with.
 fn bundle(cx: &Context) -> Result<Arc<str>, StartError> {
     let file = cx.config.sa_controller.root_ca_file.as_str();
     if file.is_empty() {

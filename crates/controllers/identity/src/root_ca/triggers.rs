@@ -1,4 +1,4 @@
-//! Which namespaces to look at after a change.
+//! Which namespaces are synced after a change.
 
 use flyball_api::{ConfigMap, Key, Namespace};
 use flyball_cache::Change;
@@ -11,7 +11,7 @@ pub fn namespace_changed(change: &Change<'_, Namespace>) -> Option<Key> {
     (change.old.is_none() || namespace.status.phase == "Active").then(|| change.key())
 }
 
-/// A published bundle that was changed or deleted.
+/// The namespace of a ConfigMap that was changed or deleted.
 pub fn published_changed(change: &Change<'_, ConfigMap>) -> Option<Key> {
     let published = change.old?;
     (published.metadata.name == CONFIG_MAP).then(|| Key::cluster(published.metadata.namespace.as_str()))

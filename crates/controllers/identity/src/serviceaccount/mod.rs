@@ -1,7 +1,7 @@
-//! Makes sure that every namespace has its `default` service account.
+//! Creates the `default` service account of every namespace.
 //!
-//! - **Promise**: an active namespace has all accounts of [`plan::WANTED`]; one that is deleted comes back.
-//! - **Watches** Namespaces and ServiceAccounts. **Writes**: creates service accounts, nothing else.
+//! - **Promise**: an active namespace has all accounts of [`plan::WANTED`]; a deleted one is created again.
+//! - **Watches** Namespaces and ServiceAccounts. **Writes**: creates service accounts.
 //! - Upstream: `pkg/controller/serviceaccount/serviceaccounts_controller.go`.
 
 pub mod plan;
@@ -13,7 +13,6 @@ use std::sync::Arc;
 use flyball_api::{Namespace, ServiceAccount};
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs.
 pub const NAME: &str = "serviceaccount-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

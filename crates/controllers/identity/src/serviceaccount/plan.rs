@@ -7,7 +7,7 @@ use serde_json::json;
 /// The accounts that every namespace has.
 pub const WANTED: [&str; 1] = ["default"];
 
-/// The accounts to create in `namespace`, given which of the wanted ones there are.
+/// Creates the wanted accounts that `namespace` does not have.
 pub fn plan(namespace: &Namespace, has: impl Fn(&Key) -> bool) -> Plan {
     // Nothing can be created in a namespace that is being deleted.
     if namespace.status.phase != "Active" {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn active_namespaces_get_what_they_lack() {
+    fn active_namespaces_get_the_accounts_that_they_lack() {
         #[rustfmt::skip]
         let table = [
             ("Active",      false, "create ServiceAccount ns/default: every namespace has this account"),

@@ -1,16 +1,16 @@
-//! Which namespaces to look at after a change.
+//! Which namespaces are synced after a change.
 
 use flyball_api::{Key, Namespace, ServiceAccount};
 use flyball_cache::Change;
 
 use super::plan::WANTED;
 
-/// A namespace that is there is looked at; one that is gone takes its accounts with it.
+/// Any change of a namespace but its deletion, which deletes its accounts, too.
 pub fn namespace_changed(change: &Change<'_, Namespace>) -> Option<Key> {
     change.new.map(|_| change.key())
 }
 
-/// Only the loss of a wanted account concerns us.
+/// The namespace of a wanted account that was deleted.
 pub fn account_changed(change: &Change<'_, ServiceAccount>) -> Option<Key> {
     let gone = change.old.filter(|_| change.new.is_none())?;
     WANTED.contains(&gone.metadata.name.as_str()).then(|| Key::cluster(gone.metadata.namespace.as_str()))

@@ -1,13 +1,13 @@
-//! What is put into the queues: enough to act even when the object is gone.
+//! The keys of the queues. They hold enough to act on deleted objects.
 
 use std::fmt;
 
 use flyball_api::{Key, Secret, ServiceAccount, Uid};
 use flyball_runtime::WorkKey;
 
-use crate::token_secret::Claimed;
+use crate::token_secret::AccountRef;
 
-/// One incarnation of an account.
+/// An account by name and uid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountKey {
     pub key: Key,
@@ -15,33 +15,31 @@ pub struct AccountKey {
 }
 
 impl AccountKey {
-    /// The key of an account.
     pub fn of(account: &ServiceAccount) -> Self {
         Self { key: account.metadata.key(), uid: account.metadata.uid.clone() }
     }
 }
 
-/// One incarnation of a token secret, and the account that it names.
+/// A token secret by name and uid, and the account that it names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretKey {
     pub key: Key,
     pub uid: Uid,
     pub account: Key,
-    /// Which incarnation of the account, if the secret says so.
+    /// The uid of the account, if the secret has it.
     pub account_uid: Option<Uid>,
 }
 
 impl SecretKey {
-    /// The key of a token secret; `None` for any other, and for one that names no account.
+    /// `None` for secrets of other types, and for those that name no account.
     pub fn of(secret: &Secret) -> Option<Self> {
-        let Claimed { key, uid } = Claimed::by(secret)?;
+        let AccountRef { key, uid } = AccountRef::of(secret)?;
         let meta = &secret.metadata;
         Some(Self { key: meta.key(), uid: meta.uid.clone(), account: key, account_uid: uid })
     }
 
-    /// The account that is meant.
-    pub fn claimed(&self) -> Claimed {
-        Claimed { key: self.account.clone(), uid: self.account_uid.clone() }
+    pub fn account_ref(&self) -> AccountRef {
+        AccountRef { key: self.account.clone(), uid: self.account_uid.clone() }
     }
 }
 

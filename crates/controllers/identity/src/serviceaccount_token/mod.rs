@@ -1,19 +1,21 @@
-//! Fills the secrets by which a service account has a token that does not expire, and deletes them with the account.
+//! Fills secrets with tokens of service accounts that do not expire, and deletes them with the account.
 //!
-//! - **Promise**: a secret of type `kubernetes.io/service-account-token` that names a living account holds a token for
-//!   it, the namespace and the cluster's CA; what is missing or wrong is repaired. With its account such a secret
-//!   goes, and with such a secret the account's reference to it.
+//! - **Promise**: a secret of type `kubernetes.io/service-account-token` that names an existing account holds a token for
+//!   it, the namespace and the cluster's CA; what is missing or wrong is repaired. Such a secret is deleted with its
+//!   account, and the account's reference to it is removed with the secret.
 //! - **Watches** ServiceAccounts and Secrets. **Writes**: updates and deletes these secrets, and removes references
-//!   from ServiceAccounts. All with the manager's own identity: other controllers may depend on such tokens.
-//! - Upstream: `pkg/controller/serviceaccount/tokens_controller.go`. What differs: that an account is gone is
-//!   confirmed by the server before its tokens are deleted, and a token that names no uid stays if there is
-//!   another account of the name; a sync that fails is retried for as long as it fails, not ten times.
+//!   from ServiceAccounts. It uses the manager's own identity, as the identities of other controllers may depend on
+//!   such tokens.
+//! - Upstream: `pkg/controller/serviceaccount/tokens_controller.go`. What differs: the deletion of an
+//!   account is confirmed by the server before its tokens are deleted, and a token that names no uid stays if there is
+//!   another account of the name; a failing sync is retried without limit, not ten times.
 //!
-//! A secret that goes while no manager runs leaves its reference in the account, as upstream: who lists a secret that is
-//! not there may be about to make it.
+//! As upstream, a secret that is deleted while no manager runs leaves its reference in the account: a user may list a
+//! secret before creating it.
 //!
 //! Without `--service-account-private-key-file` it does not run.
 
+pub mod contents;
 pub mod keys;
 pub mod plan;
 pub mod signer;
@@ -32,7 +34,6 @@ use rustls_pki_types::pem::PemObject as _;
 use crate::token_secret::BY_ACCOUNT;
 use signer::Signer;
 
-/// The name under which the controller runs.
 pub const NAME: &str = "serviceaccount-token-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -52,20 +53,20 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let workers = usize::try_from(config.concurrent_sa_token_syncs).unwrap_or(1);
 
     // Upstream gives both queues the same name.
-    let (dead, tokens) =
+    let (deleted, tokens) =
         (tasks.queue("serviceaccount_tokens_service"), tasks.queue("serviceaccount_tokens_service"));
     let (accounts, secrets) = (cx.informer::<ServiceAccount>(), cx.informer::<Secret>());
     secrets.index(&BY_ACCOUNT);
-    tasks.feed(&accounts, &dead, triggers::account_changed);
+    tasks.feed(&accounts, &deleted, triggers::account_changed);
     tasks.feed(&secrets, &tokens, triggers::secret_changed);
     let controller = Arc::new(sync::Controller { cx, accounts, secrets, signer, authority });
-    tasks.workers(&dead, workers, controller.clone());
+    tasks.workers(&deleted, workers, controller.clone());
     tasks.workers(&tokens, workers, controller);
     Ok(())
 }
 
-/// The CA that goes into the secrets: `--root-ca-file`, or else what we ourselves trust the API server by. Empty if
-/// there is none, so that secrets are left without.
+/// The CA for the secrets from `--root-ca-file`, or else the one that this process itself verifies the API server with. Empty
+/// if there is none.
 fn authority(cx: &Context) -> Result<Vec<u8>, StartError> {
     let file = cx.config.sa_controller.root_ca_file.as_str();
     if file.is_empty() {

@@ -1,95 +1,92 @@
-//! What a token secret lacks, and which of an account's secrets go with it. Pure.
+//! What happens to a token secret, and to the tokens of a deleted account. Pure, but for signatures, which may be random.
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use flyball_api::{Secret, ServiceAccount, Uid};
-use serde_json::{Value, json};
+use flyball_api::{Object, Secret, ServiceAccount};
+use flyball_runtime::{Chain, Effect, Plan, Refusals, Write};
+use serde_json::Value;
 
-use crate::token_secret::{ACCOUNT_NAME, ACCOUNT_UID, Claimed};
+use super::contents::{claims, filled, lacks};
+use super::keys::{AccountKey, SecretKey};
+use super::signer::Signer;
+use crate::token_secret::AccountRef;
 
-const AUTHORITY: &str = "ca.crt";
-const NAMESPACE: &str = "namespace";
-const TOKEN: &str = "token";
-/// Who issues tokens of this kind.
-const ISSUER: &str = "kubernetes/serviceaccount";
-
-/// What a secret lacks or has wrong.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lacks {
-    /// The CA, or it has another one.
-    pub authority: bool,
-    pub namespace: bool,
-    pub token: bool,
+/// What the decision about a token secret depends on.
+pub struct View<'a> {
+    pub token: &'a SecretKey,
+    /// The secret in the cache, if it still is the one of the key.
+    pub cached: Option<&'a Secret>,
+    /// The secret on the server. Only read if the cached one lacks something.
+    pub live: Option<&'a Secret>,
+    /// The account that the secret names. If the cache does not have it, the server was asked.
+    pub account: Option<&'a ServiceAccount>,
+    /// The CA in PEM form; may be empty.
+    pub authority: &'a [u8],
+    pub signer: &'a Signer,
 }
 
-impl Lacks {
-    /// Whether there is something to repair.
-    pub fn anything(self) -> bool {
-        self.authority || self.namespace || self.token
+/// What to do about one token secret.
+pub fn plan(view: &View<'_>) -> Plan {
+    match (view.cached, view.account) {
+        (None, None) => Plan::default(),
+        (None, Some(_)) => Plan::of([remove_reference(view.token)]),
+        (Some(secret), None) => Plan::of([delete(secret)]),
+        (Some(secret), Some(account)) => Plan::of(fill(view, secret, account)),
     }
 }
 
-/// What a secret lacks. Without a CA of our own we leave what it has.
-pub fn lacks(secret: &Secret, authority: &[u8]) -> Lacks {
-    let held = |entry: &str| secret.data.get(entry).unwrap_or_default();
-    Lacks {
-        authority: !authority.is_empty() && BASE64.decode(held(AUTHORITY)).ok().as_deref() != Some(authority),
-        namespace: held(NAMESPACE).is_empty(),
-        token: held(TOKEN).is_empty(),
+/// Deletes the tokens of an account that was deleted, unless the server still has it. `current` is the account of that name
+/// on the server. A secret without the uid of its account is deleted only if there is no such account.
+pub fn plan_deleted(deleted: &AccountKey, current: Option<&ServiceAccount>, tokens: &[Arc<Secret>]) -> Plan {
+    if current.is_some_and(|account| account.metadata.uid == deleted.uid) {
+        return Plan::default();
     }
-}
-
-/// The secret with all that it lacks.
-pub fn filled(
-    secret: &Secret,
-    account: &ServiceAccount,
-    lacks: Lacks,
-    authority: &[u8],
-    token: Option<&str>,
-) -> Secret {
-    let mut filled = secret.clone();
-    let mut set = |entry: &str, bytes: &[u8]| filled.data = filled.data.with(entry, &BASE64.encode(bytes));
-    if lacks.authority {
-        set(AUTHORITY, authority);
-    }
-    if lacks.namespace {
-        set(NAMESPACE, secret.metadata.namespace.as_bytes());
-    }
-    if let Some(token) = token {
-        set(TOKEN, token.as_bytes());
-    }
-    let annotations = secret.metadata.annotations.with(ACCOUNT_NAME, &account.metadata.name);
-    filled.metadata.annotations = annotations.with(ACCOUNT_UID, &account.metadata.uid.to_smol_str());
-    filled
-}
-
-/// What the token in a secret says: who the bearer is, and that the secret must still be there.
-pub fn claims(secret: &Secret, account: &ServiceAccount) -> Value {
-    let account = &account.metadata;
-    json!({
-        "iss": ISSUER,
-        "sub": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
-        "kubernetes.io/serviceaccount/namespace": account.namespace,
-        "kubernetes.io/serviceaccount/secret.name": secret.metadata.name,
-        "kubernetes.io/serviceaccount/service-account.name": account.name,
-        "kubernetes.io/serviceaccount/service-account.uid": account.uid,
-    })
-}
-
-/// Of the secrets that name an account, those that go with its incarnation `uid`, which is gone. One that does not
-/// say which incarnation it is for goes only if no other of that name lives.
-pub fn left_behind<'a>(secrets: &'a [Arc<Secret>], uid: &Uid, another_lives: bool) -> Vec<&'a Arc<Secret>> {
-    let is_of_it = |secret: &&Arc<Secret>| match Claimed::by(secret) {
-        Some(Claimed { uid: Some(named), .. }) => named == *uid,
-        Some(Claimed { uid: None, .. }) => !another_lives,
+    let belongs = |secret: &&Arc<Secret>| match AccountRef::of(secret) {
+        Some(AccountRef { uid: Some(named), .. }) => named == deleted.uid,
+        Some(AccountRef { uid: None, .. }) => current.is_none(),
         None => false,
     };
-    secrets.iter().filter(is_of_it).collect()
+    Plan::of(tokens.iter().filter(belongs).map(|secret| delete(secret)))
 }
 
-/// An account as served, without its references to a secret; `None` if it has none.
+fn delete(secret: &Secret) -> Write {
+    // A conflict is retried: if another secret has taken the name, the cache will show it.
+    Write::delete(secret).why("its service account is deleted").accept_only(Refusals::GONE)
+}
+
+/// Adds what the secret lacks. Nothing if the cache is behind: its next change brings the secret back.
+fn fill(view: &View<'_>, cached: &Secret, account: &ServiceAccount) -> Option<Effect> {
+    let live = view.live.filter(|live| live.metadata.resource_version == cached.metadata.resource_version)?;
+    let lacking = lacks(live, view.authority);
+    if !lacking.anything() {
+        return None;
+    }
+    let token = match lacking.token.then(|| view.signer.sign(&claims(live, account))).transpose() {
+        Ok(token) => token,
+        Err(error) => {
+            return Some(Effect::Fail(format!("signing a token for {}: {}", live.key(), Chain(&error))));
+        }
+    };
+    let filled = filled(live, account, lacking, view.authority, token.as_deref());
+    let why = "it must hold a token, the namespace and the cluster's CA";
+    Some(Write::replace(&filled).why(why).accept(Refusals::GONE).into())
+}
+
+/// Removes the reference to a deleted secret from its account.
+fn remove_reference(token: &SecretKey) -> Write {
+    let (name, account) = (token.key.name.clone(), token.account_ref());
+    let edit = move |live: &Value| {
+        let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+        let is_account = account.uid.as_ref().is_none_or(|wanted| wanted.with_str(|wanted| wanted == uid));
+        without_reference(live, &name).filter(|_| is_account)
+    };
+    Write::edit_latest::<ServiceAccount>(token.account.clone(), edit)
+        .why("the token secret is deleted")
+        .accept(Refusals::GONE)
+}
+
+/// The account without its references to a secret; `None` if it has none. The account is as served, so that no field is
+/// lost.
 pub fn without_reference(account: &Value, secret: &str) -> Option<Value> {
     let references = account.get("secrets")?.as_array()?;
     let kept: Vec<Value> =

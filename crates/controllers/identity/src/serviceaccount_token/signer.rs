@@ -1,5 +1,4 @@
-//! Signs tokens with the cluster's key, in the form that Go's jose library gives them: whoever compares tokens by
-//! their bytes, or finds the key by its id, sees no difference.
+//! Signs tokens with the cluster's key. Tokens and key ids are byte for byte those of Go's jose library.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 pub enum KeyError {
     #[error(transparent)]
     Key(#[from] private_key::KeyError),
-    /// The API server knows no such tokens.
+    /// The API server does not accept such tokens.
     #[error("it must be an RSA or ECDSA key: tokens are not signed with Ed25519")]
     Ed25519,
 }
@@ -24,7 +23,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Reads a key: PKCS #1 or PKCS #8 for RSA, SEC 1 or PKCS #8 for ECDSA. Other blocks in the file are passed over.
+    /// Reads a key: PKCS #1 or PKCS #8 for RSA, SEC 1 or PKCS #8 for ECDSA. Other blocks in the file are ignored.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let key = PrivateKey::from_pem(pem)?;
         let algorithm = match key.algorithm() {
@@ -39,7 +38,7 @@ impl Signer {
         Ok(Self { key, header })
     }
 
-    /// A token that says `claims`.
+    /// A token with these claims.
     pub fn sign(&self, claims: &Value) -> Result<String, Refused> {
         let text = format!("{}.{}", self.header, BASE64.encode(canonical::to_string(claims)));
         let signature = self.key.sign(text.as_bytes(), Form::Fixed)?;

@@ -1,4 +1,4 @@
-//! What token secrets get, lose and leave behind, and that tokens are signed as Go's library would.
+//! Tables for token secrets, their references and their tokens.
 
 mod plan;
 mod signer;

@@ -1,13 +1,17 @@
-//! What token secrets lack, get, and which go with their account.
+//! What token secrets hold, and which are deleted with their account.
 
 use std::sync::Arc;
 
-use flyball_api::{Secret, ServiceAccount, Uid};
+use flyball_api::{Key, Secret, ServiceAccount, Uid};
 use flyball_cache::{Change, Origin};
+use flyball_runtime::Refusals;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::serviceaccount_token::plan::{claims, filled, lacks, left_behind, without_reference};
+use crate::serviceaccount_token::contents::{claims, filled, lacks};
+use crate::serviceaccount_token::keys::{AccountKey, SecretKey};
+use crate::serviceaccount_token::plan::{View, plan, plan_deleted, without_reference};
+use crate::serviceaccount_token::signer::Signer;
 use crate::serviceaccount_token::triggers::{account_changed, secret_changed};
 
 const CA: &[u8] = b"CA";
@@ -32,7 +36,7 @@ fn of(uid: &str) -> Value {
 }
 
 #[test]
-fn missing_and_wrong_data_is_noticed() {
+fn missing_and_wrong_entries_are_found() {
     #[rustfmt::skip]
     let table = [
         // case                    data (CA is Q0E=)                                              lacks
@@ -95,8 +99,17 @@ fn tokens_name_account_and_secret() {
     );
 }
 
+fn deleted(uid: &str) -> AccountKey {
+    AccountKey { key: Key::new("n", "robot"), uid: Uid::from(uid) }
+}
+
+fn deletions(secrets: &[Arc<Secret>], gone: &str, current: Option<&ServiceAccount>) -> Vec<Key> {
+    let plan = plan_deleted(&deleted(gone), current, secrets);
+    plan.writes().iter().map(|write| write.key.clone()).collect()
+}
+
 #[test]
-fn tokens_go_with_their_account_and_no_other() {
+fn tokens_are_deleted_with_their_account_and_no_other() {
     let all = [
         secret("old", of("u1"), json!({})),
         secret("any", of(""), json!({})),
@@ -104,15 +117,59 @@ fn tokens_go_with_their_account_and_no_other() {
     ];
     #[rustfmt::skip]
     let table = [
-        // case                       gone   another lives  deleted
-        ("the account is gone",       "u1",  false,         "old any"),
-        ("it was made anew",          "u1",  true,          "old"),
-        ("nobody's",                  "u3",  true,          ""),
+        // case                         deleted  current       plan
+        ("the account is deleted",      "u1",    None,         "delete Secret n/old: its service account is deleted\ndelete Secret n/any: its service account is deleted"),
+        ("it was created again",        "u1",    Some("u2"),   "delete Secret n/old: its service account is deleted"),
+        ("the server still has it",     "u1",    Some("u1"),   ""),
+        ("it has no tokens",            "u3",    Some("u2"),   ""),
     ];
-    for (case, gone, another, want) in table {
-        let names: Vec<&str> =
-            left_behind(&all, &Uid::from(gone), another).iter().map(|s| s.metadata.name.as_str()).collect();
-        assert_eq!(names.join(" "), want, "{case}");
+    for (case, gone, current, want) in table {
+        let plan = plan_deleted(&deleted(gone), current.map(account).as_ref(), &all);
+        assert_eq!(plan.to_string(), want, "{case}");
+        assert!(plan.writes().iter().all(|write| write.accept == Refusals::GONE), "{case}");
+    }
+}
+
+#[test]
+fn a_token_secret_is_filled_deleted_or_its_reference_removed() {
+    let signer = Signer::from_pem(include_bytes!("keys/p256-pkcs8.pem")).unwrap();
+    let empty = || secret("t", of("u"), json!({}));
+    let full = || secret("t", of("u"), json!({"ca.crt": "Q0E=", "namespace": "bg==", "token": "dA=="}));
+    let changed = || {
+        let mut changed = Secret::clone(&empty());
+        changed.metadata.resource_version = flyball_api::ResourceVersion(9);
+        Arc::new(changed)
+    };
+    const FILL: &str = "update Secret n/t: it must hold a token, the namespace and the cluster's CA";
+    const DELETE: &str = "delete Secret n/t: its service account is deleted";
+    const REMOVE: &str = "update ServiceAccount n/robot: the token secret is deleted";
+    #[rustfmt::skip]
+    let table = [
+        // case                          cached         live             account  plan
+        ("incomplete",                   Some(empty()), Some(empty()),   true,    FILL),
+        ("complete",                     Some(full()),  None,            true,    ""),
+        ("complete on the server",       Some(empty()), Some(full()),    true,    ""),
+        ("changed on the server",        Some(empty()), Some(changed()), true,    ""),
+        ("deleted on the server",        Some(empty()), None,            true,    ""),
+        ("the account is deleted",       Some(empty()), None,            false,   DELETE),
+        ("the secret is deleted",        None,          None,            true,    REMOVE),
+        ("both are deleted",             None,          None,            false,   ""),
+    ];
+    for (case, cached, live, has_account, want) in table {
+        let (token, account) = (SecretKey::of(&empty()).unwrap(), account("u"));
+        let plan = plan(&View {
+            token: &token,
+            cached: cached.as_deref(),
+            live: live.as_deref(),
+            account: has_account.then_some(&account),
+            authority: CA,
+            signer: &signer,
+        });
+        assert_eq!(plan.to_string(), want, "{case}");
+        for body in plan.writes().iter().filter_map(|write| write.body()) {
+            let filled: Secret = serde_json::from_value(body).unwrap();
+            assert!(!lacks(&filled, CA).anything(), "{case}");
+        }
     }
 }
 
@@ -131,7 +188,7 @@ fn only_the_reference_is_removed() {
 }
 
 #[test]
-fn only_tokens_that_name_an_account_are_looked_at() {
+fn only_tokens_that_name_an_account_are_synced() {
     let opaque: Arc<Secret> = Arc::new(
         serde_json::from_value(json!({"metadata": {"name": "o", "annotations": of("u")}, "type": "Opaque"}))
             .unwrap(),
@@ -139,8 +196,8 @@ fn only_tokens_that_name_an_account_are_looked_at() {
     #[rustfmt::skip]
     let table = [
         ("a token",               secret("t", of("u"), json!({})),  true),
-        ("without an identity",   secret("t", of(""), json!({})),   true),
-        ("that names nobody",     secret("t", json!({}), json!({})), false),
+        ("without a uid",         secret("t", of(""), json!({})),   true),
+        ("that names no account", secret("t", json!({}), json!({})), false),
         ("of another type",       opaque,                           false),
     ];
     for (case, secret, want) in table {
@@ -155,21 +212,25 @@ fn only_tokens_that_name_an_account_are_looked_at() {
 }
 
 proptest! {
-    /// Whatever secrets there are: one that may belong to a living account never goes with a dead one.
+    /// A token that may belong to an existing account is never deleted with another.
     #[test]
-    fn tokens_of_living_accounts_stay(
+    fn tokens_of_existing_accounts_stay(
         uids in proptest::collection::vec(0..4usize, 0..8),
-        dead in 1..4usize,
-        living in proptest::option::of(1..4usize),
+        gone in 1..4usize,
+        existing in proptest::option::of(1..4usize),
     ) {
-        prop_assume!(living != Some(dead));
+        prop_assume!(existing != Some(gone));
         let uid = |n: usize| if n == 0 { String::new() } else { format!("u{n}") };
-        let all: Vec<_> = uids.iter().map(|n| secret("t", of(&uid(*n)), json!({}))).collect();
-        for secret in left_behind(&all, &Uid::from(uid(dead).as_str()), living.is_some()) {
+        let name = |index: usize| format!("t{index}");
+        let all: Vec<_> =
+            uids.iter().enumerate().map(|(i, n)| secret(&name(i), of(&uid(*n)), json!({}))).collect();
+        let current = existing.map(|n| account(&uid(n)));
+        for key in deletions(&all, &uid(gone), current.as_ref()) {
+            let secret = all.iter().find(|secret| secret.metadata.name == key.name).unwrap();
             let named = secret.metadata.annotations.get("kubernetes.io/service-account.uid");
             let may_be_of = |n: usize| named.is_none_or(|named| named == uid(n));
-            prop_assert!(!living.is_some_and(may_be_of), "{named:?} goes while {living:?} lives");
-            prop_assert!(may_be_of(dead));
+            prop_assert!(!existing.is_some_and(may_be_of), "{named:?} is deleted while {existing:?} exists");
+            prop_assert!(may_be_of(gone));
         }
     }
 }

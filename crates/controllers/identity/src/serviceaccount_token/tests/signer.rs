@@ -10,7 +10,7 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-use crate::serviceaccount_token::plan::claims;
+use crate::serviceaccount_token::contents::claims;
 use crate::serviceaccount_token::signer::Signer;
 
 macro_rules! key {

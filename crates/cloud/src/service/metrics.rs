@@ -1,4 +1,4 @@
-//! The numbers of the controller.
+//! The metrics of the controller.
 
 use flyball_runtime::Metrics;
 use flyball_runtime::metrics::{Counter, Family, Histogram, Stability};
@@ -34,14 +34,14 @@ static UPDATE: Family = Family::histogram(
 );
 
 #[derive(Clone)]
-pub(super) struct Numbers {
+pub(super) struct ServiceMetrics {
     pub(super) syncs: Counter,
     pub(super) errors: Counter,
     pub(super) update: Histogram,
     node_sync: Histogram,
 }
 
-impl Numbers {
+impl ServiceMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
         Self {
             syncs: metrics.counter(&SYNCS, &[]),
@@ -51,19 +51,18 @@ impl Numbers {
         }
     }
 
-    /// A change of nodes, of which every load balancer has to hear.
-    pub(super) fn pass(&self) -> Pass {
-        Pass { began: Instant::now(), latency: self.node_sync.clone() }
+    pub(super) fn node_sync(&self) -> NodeSync {
+        NodeSync { began: Instant::now(), latency: self.node_sync.clone() }
     }
 }
 
-/// Is over when the last of those who hold it lets go.
-pub(super) struct Pass {
+/// A change of nodes. It ends, and its latency is observed, when the last Service that holds it has dropped it.
+pub(super) struct NodeSync {
     began: Instant,
     latency: Histogram,
 }
 
-impl Drop for Pass {
+impl Drop for NodeSync {
     fn drop(&mut self) {
         self.latency.observe(self.began.elapsed().as_secs_f64());
     }

@@ -1,0 +1,78 @@
+//! What this process has done for each Service: the memory between two syncs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flyball_api::{Key, Service, Uid};
+use parking_lot::Mutex;
+
+use super::backends::Backends;
+use super::metrics::NodeSync;
+use super::plan::{Applied, wants_balancer};
+
+/// Services that have, or may have, a load balancer.
+#[derive(Default)]
+pub(super) struct Records {
+    records: Mutex<BTreeMap<Key, Record>>,
+}
+
+struct Record {
+    service: Arc<Service>,
+    applied: Applied,
+    /// Changes of nodes that this Service has to follow.
+    node_syncs: Vec<Arc<NodeSync>>,
+}
+
+impl Records {
+    pub(super) fn applied(&self, key: &Key) -> Option<Applied> {
+        self.records.lock().get(key).map(|record| record.applied.clone())
+    }
+
+    /// The last known Service of this name, if it is not the current one, which has this uid.
+    pub(super) fn deleted(&self, key: &Key, current: Option<&Uid>) -> Option<Arc<Service>> {
+        let last = self.records.lock().get(key).map(|record| record.service.clone());
+        last.filter(|service| current != Some(&service.metadata.uid))
+    }
+
+    /// Notes that the load balancer of a Service is about to change. Until that succeeds, nothing counts as applied.
+    pub(super) fn begin(&self, key: &Key, service: &Arc<Service>, backends: Backends) {
+        let mut records = self.records.lock();
+        let record = records.entry(key.clone()).or_insert_with(|| Record {
+            service: service.clone(),
+            applied: Applied::default(),
+            node_syncs: vec![],
+        });
+        record.service = service.clone();
+        record.applied = Applied { service: None, backends };
+    }
+
+    /// Notes that the load balancer has everything that the Service asks for.
+    pub(super) fn ensured(&self, key: &Key, service: &Arc<Service>) {
+        if let Some(record) = self.records.lock().get_mut(key) {
+            record.applied.service = Some(service.clone());
+        }
+    }
+
+    /// Notes that a Service has no load balancer any more.
+    pub(super) fn forget(&self, key: &Key) {
+        self.records.lock().remove(key);
+    }
+
+    /// The Services whose load balancers have other backends than these. `node_sync` ends when all of them were synced.
+    pub(super) fn with_other_backends(&self, backends: &Backends, node_sync: &Arc<NodeSync>) -> Vec<Key> {
+        let mut found = vec![];
+        for (key, record) in self.records.lock().iter_mut() {
+            if wants_balancer(&record.service) && record.applied.backends != *backends {
+                record.node_syncs.push(node_sync.clone());
+                found.push(key.clone());
+            }
+        }
+        found
+    }
+
+    /// Ends the part of a Service in changes of nodes.
+    pub(super) fn finish_node_syncs(&self, key: &Key) {
+        let finished = self.records.lock().get_mut(key).map(|record| std::mem::take(&mut record.node_syncs));
+        drop(finished);
+    }
+}
