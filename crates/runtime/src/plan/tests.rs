@@ -273,13 +273,6 @@ async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
     }
 }
 
-#[tokio::test]
-async fn what_is_not_there_yet_is_tried_again_without_a_warning() {
-    let (outcome, ..) = perform::<()>(never, [Effect::NotYet("no right to it".into())]).await;
-    let error = outcome.result().unwrap_err();
-    assert_eq!((error.retry(), error.is_expected()), (Retry::Backoff, true));
-}
-
 #[test]
 fn refusals_are_told_apart() {
     let by_uid = Write::delete_with::<flyball_api::pod::Pod>(
