@@ -29,7 +29,7 @@ impl<S: Server> Collector<S> {
                 continue;
             }
             standings[n] = match self.standing(object, &references[n]).await? {
-                Standing::Absent if self.absent.lock().is_outlived(&references[n].uid) => Standing::Outlived,
+                Standing::Absent if self.absent().is_outlived(&references[n].uid) => Standing::Outlived,
                 standing => standing,
             };
             is_kept |= standings[n] == Standing::Solid;
@@ -38,7 +38,7 @@ impl<S: Server> Collector<S> {
     }
 
     async fn standing(&self, object: &Identity, reference: &OwnerReference) -> Result<Standing, Problem> {
-        if self.absent.lock().has(reference, &object.namespace) {
+        if self.absent().has(reference, &object.namespace) {
             return Ok(Standing::Absent);
         }
         // If the server does not serve the kind any more, a cache may have seen the deletion of the owner.
@@ -57,7 +57,7 @@ impl<S: Server> Collector<S> {
             true => None,
             false => Some(self.turns.take(&owner).await),
         };
-        if self.absent.lock().has(reference, &object.namespace) {
+        if self.absent().has(reference, &object.namespace) {
             return Ok(Standing::Absent);
         }
         match self.server.read(&resource, &owner).await {
@@ -68,7 +68,7 @@ impl<S: Server> Collector<S> {
             },
             // It does not exist, or another object has its name.
             Ok(_) | Err(_) => {
-                self.absent.lock().add(owner);
+                self.absent().add(owner);
                 Ok(Standing::Absent)
             }
         }

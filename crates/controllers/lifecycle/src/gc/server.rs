@@ -14,7 +14,9 @@ pub trait Server: Send + Sync + 'static {
     fn resource(&self, api_version: &str, kind: &str) -> Option<ResourceType>;
     /// Whether all resources that the last discovery found are watched.
     fn is_followed(&self) -> bool;
-    /// The object from the cache, perhaps stale.
+    /// How often the server has been seen to go back to an earlier state, as after a restore of etcd.
+    fn era(&self) -> u64;
+    /// The object as a cache has it, perhaps stale.
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta>;
     /// The object of that name as it is now.
     fn read(

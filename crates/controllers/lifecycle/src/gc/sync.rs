@@ -6,7 +6,7 @@ use flyball_api::ObjectMeta;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::{Next, Reconcile, SyncError};
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::absent::{Absent, Turns};
 use super::act::Answer;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 50;
 pub struct Collector<S> {
     pub(super) server: S,
     graph: Mutex<Graph>,
-    pub(super) absent: Mutex<Absent>,
+    absent: Mutex<Absent>,
     pub(super) turns: Turns,
     pub(super) unserved: Mutex<Unserved>,
     pub(super) deletions: Queue<Item>,
@@ -70,6 +70,13 @@ impl<S: Server> Collector<S> {
                 }
             }
         }
+    }
+
+    /// The owners that are known to be absent in the present era.
+    pub(super) fn absent(&self) -> MutexGuard<'_, Absent> {
+        let mut absent = self.absent.lock();
+        absent.enter(self.server.era());
+        absent
     }
 
     pub fn look<R>(&self, look: impl FnOnce(&Graph) -> R) -> R {
@@ -187,7 +194,7 @@ impl<S: Server> Collector<S> {
             );
             return Err(error.expected());
         }
-        self.absent.lock().add_outlived(owner.uid.clone());
+        self.absent().add_outlived(owner.uid.clone());
         let owners = [owner.uid.clone()];
         let owners = &owners;
         let released =
