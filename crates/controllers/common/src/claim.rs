@@ -3,26 +3,25 @@
 
 use std::sync::Arc;
 
-use flyball_api::{Object, ObjectMeta, OwnerReference, Resource, Selector};
+use flyball_api::{ObjectMeta, OwnerReference, Resource, Selector};
 use flyball_client::Patch;
 use flyball_runtime::{Context, Effect, Refusals, SyncError, Write};
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
-/// What is to become of one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// The owner controls it and keeps it.
+    /// The owner controls it, and it matches.
     Keep,
-    /// It has no controller; the owner becomes it.
+    /// It has no controller, and it matches.
     Adopt,
-    /// The owner controls it and gives it up.
+    /// The owner controls it, and it no longer matches.
     Release,
     /// Something else controls it, or it does not match.
     Leave,
 }
 
-/// Decides on one object of the owner's namespace, which `matches` what the owner wants or does not.
+/// Decides on one object. `matches`: whether the owner's selector matches it.
 pub fn decide(owner: &ObjectMeta, matches: bool, object: &ObjectMeta) -> Claim {
     match object.controller() {
         Some(controller) if controller.uid != owner.uid => Claim::Leave,
@@ -48,11 +47,11 @@ pub fn controller_reference<O: Resource>(owner: &O) -> OwnerReference {
     }
 }
 
-/// Claims `candidates` for `owner` and returns what is its own afterwards. `finalizers` come with adoption and
-/// go with release.
+/// Adopts and releases `candidates` for `owner`, and returns those it controls afterwards. `finalizers` are added with
+/// adoption and removed with release.
 ///
-/// Before the first adoption the owner is read live: the cache might still show one that is gone or is being
-/// deleted, and its orphans are to stay orphans.
+/// Before the first adoption the owner is read live: the cache may be stale, and an owner that is gone or is being deleted
+/// must not adopt.
 pub async fn claim<O: Resource, T: Resource>(
     cx: &Context,
     owner: &O,
@@ -64,7 +63,7 @@ pub async fn claim<O: Resource, T: Resource>(
     claim_where(cx, owner, matches, candidates, finalizers).await
 }
 
-/// [`claim`] for owners that want more of an object than labels: what does not match is let go.
+/// [`claim`] for owners that match by more than labels.
 pub async fn claim_where<O: Resource, T: Resource>(
     cx: &Context,
     owner: &O,
@@ -82,7 +81,7 @@ pub async fn claim_where<O: Resource, T: Resource>(
         Claim::Release => Some(release(owner, &**object, finalizers).tag(n)),
         Claim::Keep | Claim::Leave => None,
     });
-    // One object that could not be claimed does not keep the others from it, but then the number of objects is wrong.
+    // All are tried. After a failure the number of objects is not known.
     let outcome = cx.executor(&owner.meta().key()).perform([Effect::each(writes)]).await;
     let written: FxHashSet<usize> =
         outcome.done.iter().filter(|done| done.answer.written().is_some()).map(|done| done.tag).collect();
@@ -95,7 +94,7 @@ pub async fn claim_where<O: Resource, T: Resource>(
     Ok(candidates.into_iter().enumerate().filter(|(n, _)| is_owned(*n)).map(|(_, object)| object).collect())
 }
 
-/// Makes sure, by a live read, that the owner is still there and not being deleted.
+/// Checks by a live read that the owner still exists and is not being deleted.
 pub async fn recheck<O: Resource>(cx: &Context, owner: &O) -> Result<(), SyncError> {
     let meta = owner.meta();
     let doing = || format!("checking that {} {} may adopt", O::TYPE.kind, meta.key());
@@ -136,11 +135,6 @@ fn release<O: Resource, T: Resource>(owner: &O, object: &T, finalizers: &[&str])
         .accept(Refusals::GONE | Refusals::INVALID)
 }
 
-/// Whether the two are the same object and not only of the same name.
-pub fn is_same<T: Object>(one: &T, other: &T) -> bool {
-    one.meta().uid == other.meta().uid
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,21 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn orphans_that_match_are_adopted_and_strangers_left_alone() {
+    fn matching_orphans_are_adopted_and_objects_of_others_left_alone() {
         let selector = Selector::from_labels(&Labels::from_iter([("app", "web")]));
         #[rustfmt::skip]
         let table = [
             // case                                          owner       object                      claim
             ("an orphan that matches",                       "",         "matching",                 Claim::Adopt),
-            ("an orphan that does not",                      "",         "",                         Claim::Leave),
-            ("a dying orphan stays one",                     "",         "matching deleting",        Claim::Leave),
-            ("a dying owner adopts nobody",                  "deleting", "matching",                 Claim::Leave),
+            ("an orphan that does not match",                "",         "",                         Claim::Leave),
+            ("an orphan that is being deleted",              "",         "matching deleting",        Claim::Leave),
+            ("an owner that is being deleted",               "deleting", "matching",                 Claim::Leave),
             ("an orphan of another namespace",               "",         "matching elsewhere",       Claim::Leave),
-            ("ours",                                         "",         "matching of-us",           Claim::Keep),
-            ("ours, dying",                                  "",         "matching of-us deleting",  Claim::Keep),
-            ("ours, relabelled",                             "",         "of-us",                    Claim::Release),
-            ("a dying owner lets nobody go",                 "deleting", "of-us",                    Claim::Leave),
-            ("somebody else's",                              "",         "matching of-them",         Claim::Leave),
+            ("owned",                                        "",         "matching of-us",           Claim::Keep),
+            ("owned, being deleted",                         "",         "matching of-us deleting",  Claim::Keep),
+            ("owned, relabelled",                            "",         "of-us",                    Claim::Release),
+            ("an owner that is being deleted, relabelled",   "deleting", "of-us",                    Claim::Leave),
+            ("controlled by another owner",                  "",         "matching of-them",         Claim::Leave),
         ];
         for (case, owner, object, want) in table {
             let owner = ObjectMeta { uid: Uid::from("us"), ..meta(owner) };

@@ -28,7 +28,7 @@ pub fn by_node() -> Index<Pod> {
     }
 }
 
-/// Everything that an owner in `namespace` may have a say in: what it controls, then what nobody controls.
+/// The objects that an owner in `namespace` controls, then the orphans of the namespace.
 pub fn owned_or_orphaned<T: Object>(store: &Store<T>, namespace: &str, owner: &Uid) -> Vec<Arc<T>> {
     let mut found = owned(store, owner);
     found.extend(store.by(&by_controller(), &orphans_of(namespace)));
@@ -40,6 +40,6 @@ pub fn owned<T: Object>(store: &Store<T>, owner: &Uid) -> Vec<Arc<T>> {
 }
 
 fn orphans_of(namespace: &str) -> String {
-    // No uid contains a slash, so the two kinds of keys cannot meet.
+    // No uid contains a slash, so the two kinds of keys differ.
     format!("orphans/{namespace}")
 }

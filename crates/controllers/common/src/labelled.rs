@@ -1,5 +1,4 @@
-//! Look-ups by label, so that neither "which pods does this select" nor "who selects this pod" grows with the number
-//! of objects in a namespace.
+//! Indexes by label, so that finding the pods of a selector, or the selectors of a pod, does not scan a namespace.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -18,19 +17,18 @@ pub const PODS_BY_LABEL: Index<Pod> = Index::new("label", |pod, emit| {
 });
 
 /// An index key for a label in a namespace, or for the namespace as a whole, short enough to be stored inline.
-/// Whoever looks one up checks the labels themselves, so that two labels with one digest cost time and nothing else.
+/// After a look-up the labels themselves are checked, so a collision of digests costs only time.
 pub fn digest(namespace: &str, label: Option<(&str, &str)>) -> SmolStr {
     let mut hasher = FxHasher::default();
     (namespace, label).hash(&mut hasher);
     format_smolstr!("{:016x}", hasher.finish())
 }
 
-/// The keys under which an index by one label of their selector holds whatever may select an object with these labels.
+/// The keys under which an index by one label of the selector holds the objects that may select these labels.
 pub fn selector_keys<'a>(namespace: &'a str, labels: &'a Labels) -> impl Iterator<Item = SmolStr> + 'a {
     labels.iter().map(Some).chain([None]).map(move |label| digest(namespace, label))
 }
 
-/// Whether all of `wanted` is among `labels`.
 pub fn has_all(labels: &Labels, wanted: &Labels) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
@@ -48,7 +46,7 @@ pub fn pods_selected(pods: &Store<Pod>, namespace: &str, selector: &Selector) ->
     found_by(pods, namespace, selector.required(), |labels| selector.matches(labels))
 }
 
-/// Those that match among the pods with the rarest of the labels that all of them have.
+/// The matching pods, searched among those with the rarest required label.
 fn found_by<'a>(
     pods: &Store<Pod>,
     namespace: &str,

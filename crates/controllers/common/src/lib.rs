@@ -1,9 +1,8 @@
-//! What several families of controllers share: who owns an object, who must look when it changes, which pod can best be spared, how pods are
-//! made in growing batches, and how all that is told to users. Knowledge about one kind is not here.
+//! What several families of controllers share: adoption and release, triggers of owners, indexes, the ranking of pods for
+//! deletion, pod creation, revisions. Knowledge about one controller is not here.
 
 pub mod claim;
 pub mod disruption;
-pub mod gather;
 pub mod go_text;
 pub mod index;
 pub mod labelled;
@@ -13,6 +12,5 @@ pub mod pods;
 pub mod private_key;
 pub mod revisions;
 pub mod served;
-pub mod slow_start;
 pub mod spare;
 pub mod wake;

@@ -1,4 +1,4 @@
-//! What the server serves: asked for when it is first needed, and remembered.
+//! Cached discovery: which resources the server serves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use flyball_client::{Client, Discovery, Error};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Asks the server what it serves, and remembers the answer.
 pub struct Served {
     client: Client,
     known: Mutex<Option<(Instant, Arc<Discovery>)>>,
@@ -18,7 +17,7 @@ impl Served {
         Self { client, known: Mutex::default() }
     }
 
-    /// What the server serves, and how old that knowledge is if it is not new.
+    /// The cached discovery with its age, or a new one.
     pub async fn known(&self) -> Result<(Arc<Discovery>, Option<Duration>), Error> {
         let known = self.known.lock().clone();
         match known {
@@ -27,7 +26,7 @@ impl Served {
         }
     }
 
-    /// What the server serves now.
+    /// A new discovery.
     pub async fn discover(&self) -> Result<Arc<Discovery>, Error> {
         let served = Arc::new(self.client.discover().await?);
         *self.known.lock() = Some((Instant::now(), served.clone()));

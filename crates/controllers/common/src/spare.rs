@@ -1,4 +1,4 @@
-//! Which pods can best be spared when there are too many: the order is API, as users rely on which pod goes.
+//! Which pods are deleted first when there are too many. The order is API: users rely on it.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,7 +8,7 @@ use flyball_api::Timestamp;
 use flyball_api::pod::{ContainerStatus, Phase, Pod};
 use rustc_hash::FxHashMap;
 
-/// The annotation by which users say how much they would mind losing a pod.
+/// The annotation with the cost of deleting a pod, compared to others.
 pub const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 impl fmt::Display for Usefulness<'_> {
@@ -32,15 +32,15 @@ impl fmt::Display for Usefulness<'_> {
 /// What deleting a pod would cost, compared by [`Usefulness::cmp_with`]; the value says why it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usefulness<'a> {
-    /// On a node at all.
+    /// Whether it is on a node.
     pub assigned: bool,
     /// Pending, then unknown, then running.
     pub phase: u8,
     /// Ready, and since when (that may be missing).
     pub ready: Option<Option<Timestamp>>,
-    /// What the user says it costs.
+    /// From the annotation.
     pub deletion_cost: i32,
-    /// Pods of the same family on its node.
+    /// Related pods on its node.
     pub neighbours: usize,
     /// Most restarts of a container, and of a sidecar.
     pub restarts: (i32, i32),
@@ -50,7 +50,7 @@ pub struct Usefulness<'a> {
 }
 
 impl<'a> Usefulness<'a> {
-    /// Measures a pod that has `neighbours` pods of its family on its node.
+    /// `neighbours`: how many related pods are on its node.
     pub fn of(pod: &'a Pod, neighbours: usize) -> Self {
         Self {
             assigned: !pod.spec.node_name.is_empty(),
@@ -68,7 +68,7 @@ impl<'a> Usefulness<'a> {
         }
     }
 
-    /// Who goes first; `Less` is the less useful one.
+    /// `Less` is deleted first.
     pub fn cmp_with(&self, other: &Self, now: Timestamp) -> Ordering {
         self.assigned
             .cmp(&other.assigned)
@@ -85,8 +85,7 @@ impl<'a> Usefulness<'a> {
             .then_with(|| self.uid.to_smol_str().cmp(&other.uid.to_smol_str()))
     }
 
-    /// Who goes first among the pods of a Job: neither what users say nor neighbours count, and of two ages
-    /// the younger always goes.
+    /// The order for the pods of a Job: the annotation and related pods do not count, and the younger is deleted first.
     pub fn cmp_plainly(&self, other: &Self) -> Ordering {
         // A missing time sorts before all others.
         let younger = |one: Option<Timestamp>, two: Option<Timestamp>| match (one, two) {
@@ -103,13 +102,13 @@ impl<'a> Usefulness<'a> {
     }
 }
 
-/// How old something is, as the power of two that its age in nanoseconds lies above; below zero for the future,
-/// and nothing when nobody knows. The younger goes first, but ages of one magnitude count as equal: otherwise
-/// the pods of one late rollout, often all in one zone, would go first.
+/// The logarithm of an age in nanoseconds; negative for the future, `None` if the age is not known. The younger is deleted
+/// first, but ages of one magnitude count as equal: otherwise the pods of one late rollout, often all in one zone, would
+/// be deleted first.
 ///
 /// Upstream: controller_utils.go, ActivePodsWithRanks: lets the uid decide at once between different ages of one
-/// magnitude, but not between equal ages. That is no order at all, and a sort may give up on it; here chance
-/// has the last word in both cases.
+/// magnitude, but not between equal ages. That is not a total order, and a sort may panic; here the uid decides in both
+/// cases.
 fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<i32> {
     match now.duration_since(since?).as_nanos() {
         age if age > 0 => Some(age.ilog2() as i32),
@@ -130,7 +129,7 @@ fn most_restarts(pod: &Pod) -> (i32, i32) {
     (most(containers.max()), most(beside.max()))
 }
 
-/// What the user says a pod costs; text that is no number counts as nothing said.
+/// The cost from the annotation; zero if it is missing or is not a number.
 fn deletion_cost(pod: &Pod) -> i32 {
     let text = pod.metadata.annotations.get(DELETION_COST).unwrap_or("0");
     // Upstream: pkg/apis/core/v1/helper, validFirstDigit: a leading plus sign or zero is refused.
@@ -139,8 +138,8 @@ fn deletion_cost(pod: &Pod) -> i32 {
     if canonical { text.parse().unwrap_or(0) } else { 0 }
 }
 
-/// The `count` pods of `pods` that can best be spared. `family` are the pods, these included, next to which
-/// a pod on the same node counts as doubled up; empty when that does not matter.
+/// The `count` pods of `pods` to delete first. `family` are the related pods, these included; of several on one node some
+/// are deleted before others. Empty if that does not matter.
 pub fn least_useful<'a>(
     pods: &'a [Arc<Pod>],
     family: &[Arc<Pod>],

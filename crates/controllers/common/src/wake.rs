@@ -1,13 +1,13 @@
-//! Who must look again when an object changes: the owner that controls it, the one that did, or, for an object
-//! that nobody controls, whoever could adopt it.
+//! Which owners are synced when an object changes: its controller, its former controller, or, for an orphan, the owners
+//! that could adopt it.
 
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ObjectMeta, Resource, Selector};
 use flyball_cache::{Change, Origin, Store};
 
-/// The owners of kind `O` that a change of one of their objects concerns. `selector` says what an owner would
-/// adopt; an owner with a broken or an empty selector adopts nothing.
+/// The owners of kind `O` to sync after a change. `selector` is what an owner would adopt; an owner with an invalid or
+/// empty selector adopts nothing.
 pub fn owners<T: Object, O: Resource>(
     change: &Change<'_, T>,
     owners: &Store<O>,
@@ -20,7 +20,7 @@ pub fn owners<T: Object, O: Resource>(
     let (before, after) = (controlling(change.old), controlling(change.new));
     let mut keys: Vec<Key> = before.into_iter().chain(after).collect();
     keys.dedup();
-    if let Some(orphan) = change.new.filter(|object| is_orphan_with_news(change, object.meta())) {
+    if let Some(orphan) = change.new.filter(|object| is_new_orphan(change, object.meta())) {
         let wants = |owner: &&Arc<O>| {
             let selector = selector(owner).filter(|selector| !selector.is_empty());
             selector.is_some_and(|selector| selector.matches(&orphan.meta().labels))
@@ -32,7 +32,7 @@ pub fn owners<T: Object, O: Resource>(
     keys
 }
 
-/// The owner of kind `O` that controls an object, unless another one has taken its name.
+/// The owner of kind `O` that controls an object; not another one of the same name.
 pub fn controller<O: Resource>(object: &ObjectMeta, owners: &Store<O>) -> Option<Arc<O>> {
     let reference = object.controller()?;
     if reference.kind != O::TYPE.kind || reference.group() != O::TYPE.group {
@@ -42,8 +42,8 @@ pub fn controller<O: Resource>(object: &ObjectMeta, owners: &Store<O>) -> Option
     owners.get(&key).filter(|owner| *owner.uid() == reference.uid)
 }
 
-/// Whether nobody controls the object and its owner or labels are news, so that somebody may want it now.
-fn is_orphan_with_news<T: Object>(change: &Change<'_, T>, object: &ObjectMeta) -> bool {
+/// Whether this change orphaned the object, or relabelled an orphan.
+fn is_new_orphan<T: Object>(change: &Change<'_, T>, object: &ObjectMeta) -> bool {
     object.controller().is_none()
         && !object.is_deleting()
         && change

@@ -1,4 +1,4 @@
-//! One cluster range divided into equal blocks: which are held, by how many, and which comes next. Pure.
+//! One cluster CIDR divided into equal blocks: which are in use, and which is allocated next. Pure.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,37 +9,31 @@ use ipnet::IpNet;
 /// Some blocks in a row, by number.
 pub type Span = RangeInclusive<u64>;
 
-/// A block that was given away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
-    pub block: u64,
-    /// How many held ones were passed over.
-    pub tries: u64,
-}
-
-/// The blocks of one cluster range. A block may have several holders (nodes that somebody gave the same range, a
-/// range of Services), and is free when the last one is gone.
+/// The blocks of one cluster CIDR. A block may have several holders (nodes to which a user gave the same podCIDR, a Service
+/// CIDR), and is free when the last one is gone.
 #[derive(Debug, Clone)]
 pub struct Blocks {
     cluster: IpNet,
     length: u8,
     total: u64,
-    /// Holders of one block, by its number.
+    /// How many holders a block has, by its number.
     single: BTreeMap<u64, u32>,
-    /// What is held of more than one block: few, and perhaps very long.
+    /// Holdings of more than one block: few, and perhaps very long.
     wide: Vec<Span>,
     used: u64,
     next: u64,
     allocations: u64,
     releases: u64,
+    /// How many blocks in use each search has skipped.
+    searches: Vec<u64>,
 }
 
 impl Blocks {
-    /// All blocks with a prefix of `length` bits in `cluster`; none if there is no such division.
+    /// All blocks with a prefix of `length` bits in `cluster`; `None` if there is no such division.
     pub fn new(cluster: IpNet, length: u8) -> Option<Self> {
         let cluster = cluster.trunc();
         let bits = length.checked_sub(cluster.prefix_len())?;
-        // One address fewer than 2^128 must be countable, and more blocks than 2^32 nobody has nodes for.
+        // 2^128 addresses cannot be counted in 128 bits, and no cluster needs more than 2^32 blocks.
         if bits > 32 || length > cluster.max_prefix_len() || length == 0 {
             return None;
         }
@@ -53,10 +47,11 @@ impl Blocks {
             next: 0,
             allocations: 0,
             releases: 0,
+            searches: vec![],
         })
     }
 
-    /// The range that is divided.
+    /// The CIDR that is divided.
     pub fn cluster(&self) -> IpNet {
         self.cluster
     }
@@ -66,29 +61,33 @@ impl Blocks {
         self.total
     }
 
-    /// How many of them are held.
+    /// How many of them are in use.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// How often a block came to be held, and how often it became free.
+    /// How often a block came into use, and how often it became free.
     pub fn turnover(&self) -> (u64, u64) {
         (self.allocations, self.releases)
     }
 
-    /// The addresses of a block.
+    pub fn take_searches(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.searches)
+    }
+
+    /// The CIDR of a block.
     pub fn network(&self, block: u64) -> IpNet {
         let first = number(self.cluster.network()) | u128::from(block) << self.host_bits();
         let address = match self.cluster {
             IpNet::V4(_) => IpAddr::V4(u32::try_from(first).unwrap_or(u32::MAX).into()),
             IpNet::V6(_) => IpAddr::V6(first.into()),
         };
-        // The length fits the family: `new` has seen to it.
+        // `new` has checked that the length fits the family.
         IpNet::new(address, self.length).unwrap_or(self.cluster)
     }
 
-    /// The blocks that have addresses in common with `range`; none if it lies elsewhere.
-    pub fn touched(&self, range: &IpNet) -> Option<Span> {
+    /// The blocks that overlap `range`; `None` if there are none.
+    pub fn overlapping(&self, range: &IpNet) -> Option<Span> {
         let is_same_family =
             matches!((range, &self.cluster), (IpNet::V4(_), IpNet::V4(_)) | (IpNet::V6(_), IpNet::V6(_)));
         if !is_same_family {
@@ -104,6 +103,7 @@ impl Blocks {
         Some(block(range.network())?..=block(range.broadcast())?)
     }
 
+    /// Adds a holder.
     pub fn occupy(&mut self, span: &Span) {
         let new = self.free_in(span);
         match is_wide(span) {
@@ -114,7 +114,7 @@ impl Blocks {
         self.allocations += new;
     }
 
-    /// Notes that a holder is gone.
+    /// Removes a holder.
     pub fn vacate(&mut self, span: &Span) {
         if is_wide(span) {
             let Some(at) = self.wide.iter().position(|held| held == span) else { return };
@@ -131,20 +131,20 @@ impl Blocks {
         self.releases += freed;
     }
 
-    /// Whether one who holds this block is not the only one.
+    /// Whether the block has more than one holder.
     pub fn is_shared(&self, block: u64) -> bool {
         self.single.get(&block).is_some_and(|holders| *holders > 1)
             || self.wide.iter().any(|held| held.contains(&block))
     }
 
-    /// Takes the next free block, going on where the last one was found: a block that was given back is used again
-    /// late, as its addresses may still be remembered somewhere.
-    pub fn take(&mut self) -> Option<Taken> {
+    /// Allocates the next free block after the last one. So a released block is used again late: its addresses may still be
+    /// in other caches.
+    pub fn take(&mut self) -> Option<u64> {
         let block = self.first_free(self.next).or_else(|| self.first_free(0))?;
-        let tries = (block + self.total - self.next) % self.total;
+        self.searches.push((block + self.total - self.next) % self.total);
         self.occupy(&(block..=block));
         self.next = (block + 1) % self.total;
-        Some(Taken { block, tries })
+        Some(block)
     }
 
     fn first_free(&self, from: u64) -> Option<u64> {
@@ -160,7 +160,7 @@ impl Blocks {
         None
     }
 
-    /// How many blocks of a span nobody holds.
+    /// How many blocks of a span are free.
     fn free_in(&self, span: &Span) -> u64 {
         let is_covered = |block: &u64| self.wide.iter().any(|held| held.contains(block));
         if !is_wide(span) {

@@ -1,4 +1,4 @@
-//! The books under a lock, with the numbers that are kept about them.
+//! The pool under a lock, with its metrics.
 
 use flyball_runtime::Metrics;
 use flyball_runtime::metrics::{Counter, Family, Gauge, Histogram, Stability};
@@ -39,12 +39,12 @@ static TRIES: Family = Family::histogram(
     "Held blocks that were passed over to find a free one.",
 );
 
-/// The books, one reader or writer at a time. Whatever is done to them shows in the numbers.
-pub(super) struct Books {
-    state: Mutex<(Pool, Vec<Numbers>)>,
+/// The pool, for one thread at a time. The metrics show every change of it.
+pub(super) struct SharedPool {
+    state: Mutex<(Pool, Vec<CidrMetrics>)>,
 }
 
-struct Numbers {
+struct CidrMetrics {
     allocations: Counter,
     releases: Counter,
     usage: Gauge,
@@ -52,41 +52,28 @@ struct Numbers {
     shown: (u64, u64),
 }
 
-impl Books {
+impl SharedPool {
     pub(super) fn new(settings: &Settings, metrics: &Metrics) -> Self {
         let pool = Pool::new(settings);
-        let numbers = pool.clusters().iter().map(|blocks| Numbers::new(blocks, metrics)).collect();
-        let books = Self { state: Mutex::new((pool, numbers)) };
-        books.with(|_| ());
-        books
+        let metrics = pool.clusters().iter().map(|blocks| CidrMetrics::new(blocks, metrics)).collect();
+        let shared = Self { state: Mutex::new((pool, metrics)) };
+        shared.with(|_| ());
+        shared
     }
 
-    /// Looks into the books, or writes in them.
+    /// Reads or changes the pool.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut Pool) -> R) -> R {
-        let (pool, numbers) = &mut *self.state.lock();
+        let (pool, metrics) = &mut *self.state.lock();
         let result = work(pool);
-        pool.clusters().iter().zip(numbers).for_each(|(blocks, numbers)| numbers.show(blocks));
-        result
-    }
-
-    /// Where the search for a free block in a range is counted.
-    pub(super) fn searched(&self) -> impl FnMut(&Blocks, u64) + use<> {
-        let state = self.state.lock();
-        let of: Vec<_> = state
-            .0
-            .clusters()
-            .iter()
-            .map(Blocks::cluster)
-            .zip(state.1.iter().map(|n| n.tries.clone()))
-            .collect();
-        move |blocks, tries| {
-            let found = of.iter().find(|(cluster, _)| *cluster == blocks.cluster());
-            found.into_iter().for_each(|(_, histogram)| histogram.observe(tries as f64));
+        let searches = pool.take_searches();
+        for ((blocks, searches), metrics) in pool.clusters().iter().zip(searches).zip(metrics) {
+            metrics.show(blocks, &searches);
         }
+        result
     }
 }
 
-impl Numbers {
+impl CidrMetrics {
     fn new(blocks: &Blocks, metrics: &Metrics) -> Self {
         let cluster = blocks.cluster().to_string();
         let labels = &[cluster.as_str()];
@@ -100,7 +87,8 @@ impl Numbers {
         }
     }
 
-    fn show(&mut self, blocks: &Blocks) {
+    fn show(&mut self, blocks: &Blocks, searches: &[u64]) {
+        searches.iter().for_each(|tries| self.tries.observe(*tries as f64));
         let (allocations, releases) = blocks.turnover();
         self.allocations.add(allocations - self.shown.0);
         self.releases.add(releases - self.shown.1);

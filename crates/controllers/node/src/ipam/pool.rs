@@ -1,4 +1,4 @@
-//! The books: which node holds which blocks, and who waits for some. Pure.
+//! Which node holds which blocks, and which nodes wait for some. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,76 +10,76 @@ use smol_str::SmolStr;
 use super::blocks::{Blocks, Span};
 use super::settings::{Settings, parse};
 
-/// All blocks, who holds them and who waits for them.
 #[derive(Debug)]
 pub struct Pool {
     clusters: Vec<Blocks>,
-    /// By the node's uid: another node of the same name has its own.
+    /// By the node's uid: a new node of the same name has its own.
     holdings: FxHashMap<Uid, Holding>,
-    /// Nodes that found nothing free.
+    /// Nodes for which no block was free.
     waiting: BTreeSet<SmolStr>,
-    /// Nodes whose ranges do not fit the cluster's, and why.
-    misfits: BTreeMap<SmolStr, Misfit>,
+    /// Nodes whose podCIDRs do not fit the cluster CIDRs.
+    invalid: BTreeMap<SmolStr, InvalidPodCidr>,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Another process may be giving blocks away.
+    /// The nodes are not all known, or another process may be allocating.
     Closed,
-    /// Some nodes do not fit, so the flags are probably wrong.
-    Refusing,
+    /// Some nodes have invalid podCIDRs, so the flags are probably wrong.
+    Blocked,
     Open,
 }
 
-/// What a node holds: each with the number of the cluster range it is in.
+/// The blocks of a node, each with the index of its cluster CIDR.
 type Holding = Vec<(usize, Span)>;
 
-/// Who can be served now.
+/// The nodes for which blocks have become available.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wake {
-    /// Nobody who was not before.
-    Nobody,
-    These(Vec<SmolStr>),
-    Everybody,
+pub enum Requeue {
+    None,
+    Nodes(Vec<SmolStr>),
+    All,
 }
 
-/// Why a node cannot be given blocks.
+/// What a node has, or can get.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The books are closed. All nodes are brought back when they are opened.
+pub enum Allocation {
+    /// It has podCIDRs, and perhaps one of them is invalid.
+    Assigned(Option<InvalidPodCidr>),
+    /// One block of every cluster CIDR is reserved for it.
+    Reserved(Vec<IpNet>),
+    /// Allocation has not begun. All nodes are requeued when it does.
     Closed,
-    /// This cluster range is used up.
+    /// No block of this cluster CIDR is free. The node is requeued when one is.
     Exhausted(IpNet),
 }
 
-/// Why the range of a node does not fit.
+/// Why a podCIDR of a node does not fit the cluster CIDRs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
-    #[error("node {node} has the pod range {range:?}, which is none")]
-    Unreadable { node: SmolStr, range: SmolStr },
-    /// More ranges than the cluster has.
-    #[error(
-        "node {node} has the pod range {range}, its number {number}, but --cluster-cidr has only {clusters}"
-    )]
+pub enum InvalidPodCidr {
+    #[error("node {node}: invalid podCIDR {cidr:?}")]
+    Unreadable { node: SmolStr, cidr: SmolStr },
+    /// More podCIDRs than there are cluster CIDRs.
+    #[error("node {node}: podCIDR {cidr} is number {number}, but --cluster-cidr has only {clusters}")]
     Surplus {
         node: SmolStr,
-        range: SmolStr,
-        /// Where in its list, from one.
+        cidr: SmolStr,
+        /// Its position in the list, from one.
         number: usize,
         clusters: usize,
     },
-    /// Not in the cluster's range.
-    #[error("node {node} has the pod range {range}, which is not in {cluster} of --cluster-cidr")]
-    Elsewhere { node: SmolStr, range: SmolStr, cluster: IpNet },
+    #[error("node {node}: podCIDR {cidr} is not in {cluster} of --cluster-cidr")]
+    Elsewhere { node: SmolStr, cidr: SmolStr, cluster: IpNet },
 }
 
 impl Pool {
-    /// All blocks but those of Services.
+    /// All blocks, those of Service CIDRs being in use.
     pub fn new(settings: &Settings) -> Self {
         let mut clusters = settings.clusters.clone();
         for blocks in &mut clusters {
-            for span in settings.services.iter().filter_map(|range| blocks.touched(range)).collect::<Vec<_>>()
+            for span in
+                settings.services.iter().filter_map(|range| blocks.overlapping(range)).collect::<Vec<_>>()
             {
                 blocks.occupy(&span);
             }
@@ -88,7 +88,7 @@ impl Pool {
             clusters,
             holdings: FxHashMap::default(),
             waiting: BTreeSet::new(),
-            misfits: BTreeMap::new(),
+            invalid: BTreeMap::new(),
             state: State::Closed,
         }
     }
@@ -97,59 +97,59 @@ impl Pool {
         &self.clusters
     }
 
-    /// What is wrong with the ranges of a node, if anything.
-    pub fn misfit(&self, node: &str) -> Option<&Misfit> {
-        self.misfits.get(node)
+    /// The number of blocks that each search since the last call has skipped, by cluster CIDR.
+    pub fn take_searches(&mut self) -> Vec<Vec<u64>> {
+        self.clusters.iter_mut().map(Blocks::take_searches).collect()
     }
 
-    /// Begins to give blocks away: the nodes are known, and nobody else does.
+    /// Begins to allocate: all nodes are known, and no other process allocates.
     ///
     /// # Errors
-    /// The nodes that do not fit. Nothing is given away before they are gone: most likely the flags are wrong.
-    pub fn open(&mut self) -> Result<(), Vec<Misfit>> {
-        if self.misfits.is_empty() {
+    /// The nodes with invalid podCIDRs. Nothing is allocated before they are gone: most likely the flags are wrong.
+    pub fn open(&mut self) -> Result<(), Vec<InvalidPodCidr>> {
+        if self.invalid.is_empty() {
             self.state = State::Open;
             return Ok(());
         }
-        self.state = State::Refusing;
-        Err(self.misfits.values().cloned().collect())
+        self.state = State::Blocked;
+        Err(self.invalid.values().cloned().collect())
     }
 
-    /// Follows a change of a node in the cache.
-    pub fn follow(&mut self, old: Option<&Node>, new: Option<&Node>) -> Wake {
+    /// Takes in a change of a node in the cache.
+    pub fn update(&mut self, old: Option<&Node>, new: Option<&Node>) -> Requeue {
         let is_replaced = |old: &&Node| new.is_none_or(|new| new.metadata.uid != old.metadata.uid);
         if let Some(node) = old.filter(is_replaced) {
             self.forget(node);
         }
         if let Some(node) = new {
-            self.note(node);
+            self.record(node);
         }
         match self.state {
-            State::Refusing if self.misfits.is_empty() => {
+            State::Blocked if self.invalid.is_empty() => {
                 self.state = State::Open;
-                Wake::Everybody
+                Requeue::All
             }
-            State::Open if !self.waiting.is_empty() => self.next_in_line(),
-            _ => Wake::Nobody,
+            State::Open if !self.waiting.is_empty() => self.servable(),
+            _ => Requeue::None,
         }
     }
 
-    /// Enters what a node has. One that has nothing keeps what is set aside for it.
-    fn note(&mut self, node: &Node) {
+    /// Records the podCIDRs of a node. One that has none keeps what is reserved for it.
+    fn record(&mut self, node: &Node) {
         if node.spec.pod_cidrs.is_empty() {
             return;
         }
         let name = &node.metadata.name;
         self.waiting.remove(name);
-        let (holding, misfit) = self.holding_of(node);
-        match misfit {
-            Some(misfit) => self.misfits.insert(name.clone(), misfit),
-            None => self.misfits.remove(name),
+        let (holding, invalid) = self.holding_of(node);
+        match invalid {
+            Some(invalid) => self.invalid.insert(name.clone(), invalid),
+            None => self.invalid.remove(name),
         };
         if self.holdings.get(&node.metadata.uid) == Some(&holding) {
             return;
         }
-        // First the new, then the old: what is in both is never free in between.
+        // First the new, then the old: blocks in both are never free in between.
         holding.iter().for_each(|(cluster, span)| self.clusters[*cluster].occupy(span));
         let before = self.holdings.insert(node.metadata.uid.clone(), holding);
         self.vacate(before.unwrap_or_default());
@@ -157,7 +157,7 @@ impl Pool {
 
     fn forget(&mut self, node: &Node) {
         self.waiting.remove(&node.metadata.name);
-        self.misfits.remove(&node.metadata.name);
+        self.invalid.remove(&node.metadata.name);
         let holding = self.holdings.remove(&node.metadata.uid);
         self.vacate(holding.unwrap_or_default());
     }
@@ -170,85 +170,82 @@ impl Pool {
         }
     }
 
-    /// All blocks that the ranges of a node have addresses in, wherever they are, and the first range that is not
-    /// where it should be.
-    fn holding_of(&self, node: &Node) -> (Holding, Option<Misfit>) {
-        let (mut holding, mut misfit) = (vec![], None);
+    /// All blocks that the podCIDRs of a node overlap, and the first podCIDR that is invalid.
+    fn holding_of(&self, node: &Node) -> (Holding, Option<InvalidPodCidr>) {
+        let (mut holding, mut invalid) = (vec![], None);
         for (index, text) in node.spec.pod_cidrs.iter().enumerate() {
             let Some(range) = parse(text) else {
-                let (node, range) = (node.metadata.name.clone(), text.clone());
-                misfit.get_or_insert(Misfit::Unreadable { node, range });
+                let (node, cidr) = (node.metadata.name.clone(), text.clone());
+                invalid.get_or_insert(InvalidPodCidr::Unreadable { node, cidr });
                 continue;
             };
-            let touched = self.clusters.iter().enumerate();
-            holding.extend(touched.filter_map(|(n, blocks)| Some((n, blocks.touched(&range)?))));
-            let (node, range) = (node.metadata.name.clone(), text.clone());
+            let clusters = self.clusters.iter().enumerate();
+            holding.extend(clusters.filter_map(|(n, blocks)| Some((n, blocks.overlapping(&range)?))));
+            let (node, cidr) = (node.metadata.name.clone(), text.clone());
             match self.clusters.get(index) {
                 None => {
                     let (number, clusters) = (index + 1, self.clusters.len());
-                    misfit.get_or_insert(Misfit::Surplus { node, range, number, clusters });
+                    invalid.get_or_insert(InvalidPodCidr::Surplus { node, cidr, number, clusters });
                 }
                 Some(blocks) if !holding.iter().any(|(n, _)| *n == index) => {
-                    misfit.get_or_insert(Misfit::Elsewhere { node, range, cluster: blocks.cluster() });
+                    invalid.get_or_insert(InvalidPodCidr::Elsewhere {
+                        node,
+                        cidr,
+                        cluster: blocks.cluster(),
+                    });
                 }
                 Some(_) => {}
             }
         }
-        (holding, misfit)
+        (holding, invalid)
     }
 
-    /// As many of those who wait as there is something for.
-    fn next_in_line(&mut self) -> Wake {
+    /// As many of the waiting nodes as there are free blocks.
+    fn servable(&mut self) -> Requeue {
         let free = self.clusters.iter().map(|blocks| blocks.total() - blocks.used()).min().unwrap_or(0);
         let served = usize::try_from(free).unwrap_or(usize::MAX).min(self.waiting.len());
         let names: Vec<SmolStr> = self.waiting.iter().take(served).cloned().collect();
         names.iter().for_each(|name| {
             self.waiting.remove(name);
         });
-        if names.is_empty() { Wake::Nobody } else { Wake::These(names) }
+        if names.is_empty() { Requeue::None } else { Requeue::Nodes(names) }
     }
 
-    /// Sets one block of every cluster range aside for a node, or says again which these are. `passed_over` is told
-    /// how many held blocks of a range were passed over.
-    ///
-    /// # Errors
-    /// Why there is nothing for it. It then waits, and nothing is set aside.
-    pub fn reserve(
-        &mut self,
-        node: &Node,
-        mut passed_over: impl FnMut(&Blocks, u64),
-    ) -> Result<Vec<IpNet>, Refusal> {
-        if self.state != State::Open {
-            return Err(Refusal::Closed);
+    /// What a node has. If it has nothing, one block of every cluster CIDR is reserved for it; calls that follow return the
+    /// same ones. If one cannot be had, none is reserved, and the node waits.
+    pub fn allocate(&mut self, node: &Node) -> Allocation {
+        if !node.spec.pod_cidrs.is_empty() {
+            return Allocation::Assigned(self.invalid.get(&node.metadata.name).cloned());
         }
-        if let Some(networks) = self.set_aside(node) {
-            return Ok(networks);
+        if self.state != State::Open {
+            return Allocation::Closed;
+        }
+        if let Some(networks) = self.reserved(node) {
+            return Allocation::Reserved(networks);
         }
         let mut holding: Holding = vec![];
         let mut networks = vec![];
         for n in 0..self.clusters.len() {
-            let Some(taken) = self.clusters[n].take() else {
+            let Some(block) = self.clusters[n].take() else {
                 self.vacate(holding);
                 self.waiting.insert(node.metadata.name.clone());
-                return Err(Refusal::Exhausted(self.clusters[n].cluster()));
+                return Allocation::Exhausted(self.clusters[n].cluster());
             };
-            passed_over(&self.clusters[n], taken.tries);
-            holding.push((n, taken.block..=taken.block));
-            networks.push(self.clusters[n].network(taken.block));
+            holding.push((n, block..=block));
+            networks.push(self.clusters[n].network(block));
         }
         self.waiting.remove(&node.metadata.name);
         self.holdings.insert(node.metadata.uid.clone(), holding);
-        Ok(networks)
+        Allocation::Reserved(networks)
     }
 
-    /// What is set aside for a node since an earlier try. If somebody has given it to another node meanwhile, it is
-    /// not set aside any longer.
-    fn set_aside(&mut self, node: &Node) -> Option<Vec<IpNet>> {
+    /// What was reserved for a node by an earlier call. If a user has given it to another node since, it is released.
+    fn reserved(&mut self, node: &Node) -> Option<Vec<IpNet>> {
         let holding = self.holdings.get(&node.metadata.uid)?;
         let blocks = || holding.iter().map(|(n, span)| (&self.clusters[*n], *span.start()));
         if blocks().any(|(cluster, block)| cluster.is_shared(block)) {
-            let given_up = self.holdings.remove(&node.metadata.uid);
-            self.vacate(given_up.unwrap_or_default());
+            let released = self.holdings.remove(&node.metadata.uid);
+            self.vacate(released.unwrap_or_default());
             return None;
         }
         Some(blocks().map(|(cluster, block)| cluster.network(block)).collect())

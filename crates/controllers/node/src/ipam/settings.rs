@@ -1,4 +1,4 @@
-//! What the flags say about the ranges of nodes, read and checked.
+//! The flags of node IPAM, parsed and validated.
 
 use flyball_runtime::config::Config;
 use ipnet::IpNet;
@@ -7,23 +7,20 @@ use super::blocks::Blocks;
 
 const DEFAULT_LENGTH_V4: u8 = 24;
 const DEFAULT_LENGTH_V6: u8 = 64;
-/// In IPv6 a cluster range holds at most two to the power of this many blocks, as upstream.
+/// An IPv6 cluster CIDR has at most two to the power of this many blocks, as upstream.
 const MOST_BITS_V6: u8 = 16;
 
-/// What is divided among the nodes, and what is not to be given away.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The cluster ranges, in the order of the flag: one, or one of each family.
+    /// The cluster CIDRs, in the order of the flag: one, or one of each family.
     pub clusters: Vec<Blocks>,
-    /// Ranges that belong to Services.
+    /// Service CIDRs, which are not allocated to nodes.
     pub services: Vec<IpNet>,
 }
 
 impl Settings {
-    /// Reads the flags.
-    ///
     /// # Errors
-    /// The flag that makes no sense, and what would.
+    /// The flag that is invalid, and what would be valid.
     pub fn of(config: &Config) -> Result<Self, String> {
         let text = &config.kube_cloud_shared.cluster_cidr;
         if text.trim().is_empty() {
@@ -34,7 +31,7 @@ impl Settings {
         let clusters =
             clusters.into_iter().map(|cluster| divide(cluster, &lengths)).collect::<Result<_, _>>()?;
         let flags = &config.node_ipam_controller;
-        // Until the command line is through, both stand in the first.
+        // Before the command line is completed, the first flag holds both.
         let services = flags.service_cidr.split(',').chain([flags.secondary_service_cidr.as_str()]);
         let services: Vec<IpNet> = services.filter_map(service_range).collect();
         if let [first, second] = services[..]
@@ -48,7 +45,7 @@ impl Settings {
     }
 }
 
-/// The ranges of `--cluster-cidr`: one, or one of each family.
+/// The CIDRs of `--cluster-cidr`: one, or one of each family.
 ///
 /// # Errors
 /// What is wrong with the flag.
@@ -65,16 +62,16 @@ pub fn cluster_ranges(text: &str) -> Result<Vec<IpNet>, String> {
     }
 }
 
-/// As upstream, a range of Services that cannot be read is passed over with a warning.
+/// As upstream, an invalid Service CIDR is ignored with a warning.
 fn service_range(text: &str) -> Option<IpNet> {
     let range = parse(text);
     if range.is_none() && !text.trim().is_empty() {
-        tracing::warn!(range = text, "--service-cluster-ip-range is not a range; it is ignored");
+        tracing::warn!(range = text, "ignoring an invalid --service-cluster-ip-range");
     }
     range
 }
 
-/// How long the prefixes of nodes are.
+/// The prefix lengths of node blocks.
 struct Lengths {
     v4: u8,
     v6: u8,
@@ -133,7 +130,7 @@ fn divide(cluster: IpNet, lengths: &Lengths) -> Result<Blocks, String> {
         .ok_or_else(|| format!("--{flag}: a node cannot have a /{length} of --cluster-cidr {cluster}"))
 }
 
-/// Reads a range as the API does: bits beyond the prefix are dropped, and zeros may lead a number.
+/// Parses a CIDR as the API does: bits beyond the prefix are dropped, and numbers may have leading zeros.
 pub fn parse(text: &str) -> Option<IpNet> {
     let text = text.trim();
     let range: Option<IpNet> = text.parse().ok();

@@ -1,44 +1,41 @@
-//! The shell: make sure that the books are complete, set blocks aside, patch nodes.
+//! The shell: wait until all nodes are known, then allocate, plan, execute. The blocks in use are kept in the pool, not in
+//! a view: no two nodes may get the same ones while writes are under way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Key, Node, Object, PartialObject, Resource};
 use flyball_cache::Informer;
-use flyball_client::{Error, ListParams, Patch};
-use flyball_queue::Queue;
+use flyball_client::ListParams;
+use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::metrics::RunningController;
 use flyball_runtime::{Chain, Complaint, Context, Next, Reconcile, SyncError};
-use ipnet::IpNet;
-use serde_json::json;
 
 use super::invariants;
-use super::metrics::Books;
-use super::pool::{Misfit, Refusal, Wake};
+use super::metrics::SharedPool;
+use super::plan::plan;
+use super::pool::{Allocation, InvalidPodCidr, Requeue};
 use super::settings::Settings;
-use super::wake_up;
 
-/// How often a patch that is refused is tried at once.
-const ATTEMPTS: usize = 3;
-/// How many nodes are named when something is wrong with many.
+/// How many nodes with invalid podCIDRs are named.
 const LISTED: usize = 5;
-/// Between questions to a server that does not answer.
+/// The pause before the nodes are listed again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,
     pub(super) nodes: Arc<Informer<Node>>,
-    pub(super) books: Arc<Books>,
+    pub(super) pool: Arc<SharedPool>,
     pub(super) complaint: Complaint,
     pub(super) queue: Queue<Key>,
     pub(super) running: RunningController,
 }
 
 impl Controller {
-    /// Opens the books, once this process leads. The cache may be behind by then, and whoever led before may have
-    /// given blocks away that it does not show: it must come up to what the server has now.
+    /// Begins to allocate, once this process leads. The cache may be stale by then, and the last leader may have allocated
+    /// blocks that it does not show: it must first reach what the server has now.
     pub(super) async fn open(&self) {
         self.running.begin();
         loop {
@@ -52,90 +49,63 @@ impl Controller {
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!(error = %Chain(&error), "cannot list the nodes; no pod ranges are assigned before");
+                    tracing::warn!(error = %Chain(&error), again_in = ?PAUSE, "cannot list the nodes; no podCIDRs are assigned");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
         }
-        // Nobody follows a change between the verdict and what is said of it.
-        let verdict = self.books.with(|pool| {
-            pool.open().inspect_err(|misfits| {
-                self.complaint.raise(format!("no pod ranges are assigned: {}", listed(misfits)));
+        // Under the lock, so that no node is updated in between.
+        let opened = self.pool.with(|pool| {
+            pool.open().inspect_err(|invalid| {
+                self.complaint.raise(format!("no podCIDRs are assigned: {}", listed(invalid)));
             })
         });
-        if let Err(misfits) = verdict {
-            let nodes = listed(&misfits);
-            tracing::error!(%nodes, "no pod ranges are assigned while nodes do not fit --cluster-cidr");
-            return;
-        }
-        wake_up(Wake::Everybody, &self.nodes, &self.queue);
-    }
-
-    fn tell(&self, node: &Node, reason: &'static str) {
-        let name = &node.metadata.name;
-        let about = ObjectRef::named::<Node>("", name, &node.metadata.uid);
-        self.events.normal(&about, reason, format!("Node {name} status is now: {reason}"));
-    }
-
-    async fn assign(&self, node: &Node, networks: &[IpNet]) -> Result<(), SyncError> {
-        let key = node.key();
-        let ranges: Vec<String> = networks.iter().map(IpNet::to_string).collect();
-        let why = format!("it has no pod range, and {} is free", ranges.join(" with "));
-        let mut refused = None;
-        for _ in 0..ATTEMPTS {
-            let patch = json!({"spec": {"podCIDR": ranges.first(), "podCIDRs": ranges}});
-            match self.cx.writer(&key).patch::<Node>(&key, None, Patch::Strategic(patch), &why).await {
-                Ok(_) => return Ok(()),
-                Err(error) if error.is_not_found() => return Ok(()),
-                // It may have been carried out: only the server can tell.
-                Err(error) if error.outcome_unknown() => return Err(failed(&key, error)),
-                Err(error) => refused = Some(error),
+        match opened {
+            Ok(()) => requeue(Requeue::All, &self.nodes, &self.queue),
+            Err(invalid) => {
+                let nodes = listed(&invalid);
+                tracing::error!(%nodes, "no podCIDRs are assigned while nodes do not fit --cluster-cidr");
             }
         }
-        self.tell(node, "CIDRAssignmentFailed");
-        refused.map_or(Ok(()), |error| Err(failed(&key, error)))
     }
 }
 
-/// The first few of the nodes that do not fit, and how many more there are.
-fn listed(misfits: &[Misfit]) -> String {
-    let mut text = misfits.iter().take(LISTED).map(Misfit::to_string).collect::<Vec<_>>().join("; ");
-    if misfits.len() > LISTED {
-        text += &format!("; and {} more", misfits.len() - LISTED);
+/// The first few nodes with invalid podCIDRs, and how many more there are.
+fn listed(invalid: &[InvalidPodCidr]) -> String {
+    let mut text = invalid.iter().take(LISTED).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    if invalid.len() > LISTED {
+        text += &format!("; and {} more", invalid.len() - LISTED);
     }
     text
 }
 
-fn failed(key: &Key, error: Error) -> SyncError {
-    SyncError::api(format!("assigning a pod range to node {key}"))(error)
+/// Requeues nodes for which blocks have become available.
+pub(super) fn requeue(requeue: Requeue, nodes: &Informer<Node>, queue: &Queue<Key>) {
+    match requeue {
+        Requeue::None => {}
+        Requeue::Nodes(names) => {
+            names.into_iter().for_each(|name| queue.add(Key::cluster(name), Priority::Change));
+        }
+        Requeue::All => {
+            let without = nodes.store().list().into_iter().filter(|node| node.spec.pod_cidrs.is_empty());
+            without.for_each(|node| queue.add(node.metadata.key(), Priority::Sweep));
+        }
+    }
 }
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let node = self.nodes.store().get(key).filter(|node| !node.is_deleting());
         let Some(node) = node else { return Ok(Next::Settled) };
-        if !node.spec.pod_cidrs.is_empty() {
-            let misfit = self.books.with(|pool| pool.misfit(&key.name).cloned());
-            return misfit.map_or(Ok(Next::Settled), |misfit| Err(SyncError::invalid(misfit.to_string())));
+        let allocation = self.pool.with(|pool| pool.allocate(&node));
+        if let Allocation::Reserved(networks) = &allocation {
+            self.cx.judge(|| {
+                let nodes: Vec<Node> =
+                    self.nodes.store().list().iter().map(|node| Node::clone(node)).collect();
+                invariants::check(&Settings::of(&self.cx.config)?, &nodes, &node, networks)
+            });
         }
-        let searched = self.books.searched();
-        match self.books.with(|pool| pool.reserve(&node, searched)) {
-            Ok(networks) => {
-                self.cx.judge(|| {
-                    let nodes: Vec<Node> =
-                        self.nodes.store().list().iter().map(|node| Node::clone(node)).collect();
-                    invariants::check(&Settings::of(&self.cx.config)?, &nodes, &node, &networks)
-                });
-                self.assign(&node, &networks).await?;
-            }
-            Err(Refusal::Closed) => {}
-            Err(Refusal::Exhausted(cluster)) => {
-                // It is brought back when a block comes free. As upstream, it tells from time to time until then.
-                self.tell(&node, "CIDRNotAvailable");
-                let problem = format!("no block of {cluster} is free");
-                return Err(SyncError::other(format!("assigning a pod range to node {key}"), problem));
-            }
-        }
-        Ok(Next::Settled)
+        let about = ObjectRef::named::<Node>("", &node.metadata.name, &node.metadata.uid);
+        self.cx.executor(key).events(&self.events).about(about).execute(plan(&node, &allocation)).await
     }
 }

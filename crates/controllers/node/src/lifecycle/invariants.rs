@@ -1,40 +1,35 @@
-//! What must hold for every plan, whatever the node and the cluster; for tables, properties and the simulator.
+//! What must hold for every response to the check of a node; for tables, properties and the simulator.
 
-use super::plan::{Action, View};
+use super::response::{Response, Taint, View};
 use super::status::Ready;
-use super::taints::is_evicted;
+use super::taints::has_no_execute;
 
-/// Checks a plan against its view.
+/// Checks a response against its view.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check(view: &View<'_>, actions: &[Action]) -> Result<(), String> {
-    let does = |action| actions.contains(&action);
-    let evicts = does(Action::AwaitTaint) || does(Action::SwapTaint);
-    let is_ready = view.current == Some(Ready::True);
-    let fell = view.observed == Ready::True && !is_ready && view.current.is_some();
+pub fn check(view: &View, response: &Response) -> Result<(), String> {
+    let Response { taint, became_not_ready, marks_pods } = *response;
+    let evicts = matches!(taint, Taint::Queue | Taint::Replace);
+    let is_ready = view.after == Some(Ready::True);
+    let fell = view.before == Ready::True && !is_ready && view.after.is_some();
     let rules = [
-        ("in the dark nobody is evicted", !view.dark || !evicts),
-        ("a node that is ready is not evicted", !is_ready || !evicts),
-        ("a node that never reported is left alone", view.current.is_some() || actions.is_empty()),
-        ("never both welcome and evicted", !(evicts && does(Action::Welcome))),
+        ("no pods are evicted while no node is ready", !view.no_node_ready || !evicts),
+        ("no pods are evicted from a ready node", !is_ready || !evicts),
+        (
+            "a node that never reported is left alone",
+            view.after.is_some() || *response == Response::default(),
+        ),
         (
             "a node that is ready again loses its taints",
-            !(is_ready && is_evicted(view.node)) || does(Action::Welcome),
+            !(is_ready && has_no_execute(&view.node)) || taint == Taint::Clear,
         ),
-        ("the pods of a node that falls are marked", !fell || does(Action::Tell) && does(Action::MarkPods)),
-        ("the pods of a node that is ready are left alone", !is_ready || !does(Action::Tell)),
-        (
-            "no pods are marked while the node says that it is ready",
-            view.observed != Ready::True || fell || !does(Action::MarkPods),
-        ),
-        (
-            "a settled node asks for nothing twice",
-            actions.iter().enumerate().all(|(n, a)| !actions[..n].contains(a)),
-        ),
+        ("the pods of a node that becomes not ready are marked", !fell || became_not_ready && marks_pods),
+        ("a ready node has no NodeNotReady event", !is_ready || !became_not_ready),
+        ("no pods of a ready node are marked", view.before != Ready::True || fell || !marks_pods),
     ];
     rules
         .iter()
         .find(|(_, holds)| !holds)
-        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {view:?} planned {actions:?}")))
+        .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: {view:?} led to {response:?}")))
 }

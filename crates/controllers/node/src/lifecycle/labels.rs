@@ -1,17 +1,17 @@
-//! Labels that have an older twin, which is kept equal. Pure.
+//! Deprecated labels, which are kept equal to those that replaced them. Pure.
 
 use flyball_api::Labels;
 use serde_json::{Map, Value, json};
 
-/// Each label and its twin of old.
-const TWINS: [(&str, &str); 2] =
+/// Each label and its deprecated name.
+const DEPRECATED: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
-/// The patch that makes each twin equal to its label; `None` if they are.
+/// The patch that sets the deprecated labels; `None` if they are right.
 pub fn patch(labels: &Labels) -> Option<Value> {
-    let stale = TWINS.iter().filter_map(|(label, twin)| {
+    let stale = DEPRECATED.iter().filter_map(|(label, deprecated)| {
         let value = labels.get(label)?;
-        (labels.get(twin) != Some(value)).then(|| ((*twin).to_owned(), json!(value)))
+        (labels.get(deprecated) != Some(value)).then(|| ((*deprecated).to_owned(), json!(value)))
     });
     let stale: Map<String, Value> = stale.collect();
     (!stale.is_empty()).then(|| json!({"metadata": {"labels": stale}}))

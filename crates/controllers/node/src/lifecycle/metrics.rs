@@ -1,8 +1,9 @@
-//! The numbers that the controller shows.
+//! The metrics of the controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_runtime::metrics::{Family, Histogram, Metrics, Stability};
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 use super::zone::Tally;
@@ -42,40 +43,41 @@ static ALL_NODES: Family = Family::histogram(
     "How long it takes to look after all nodes.",
 );
 
-pub(super) struct Numbers {
+pub(super) struct NodeMetrics {
     metrics: Metrics,
-    shown: BTreeSet<SmolStr>,
+    zones: Mutex<BTreeSet<SmolStr>>,
     pub(super) one_node: Histogram,
     pub(super) all_nodes: Histogram,
 }
 
-impl Numbers {
+impl NodeMetrics {
     pub(super) fn new(metrics: &Metrics) -> Self {
         Self {
             metrics: metrics.clone(),
-            shown: BTreeSet::new(),
+            zones: Mutex::default(),
             one_node: metrics.histogram(&ONE_NODE, &[]),
             all_nodes: metrics.histogram(&ALL_NODES, &[]),
         }
     }
 
-    /// Shows how zones fare. One that has lost its nodes is shown as empty and well.
-    pub(super) fn zones(&mut self, tallies: &BTreeMap<SmolStr, Tally>) {
-        for zone in self.shown.iter().filter(|zone| !tallies.contains_key(*zone)) {
-            show(&self.metrics, zone, Tally::default());
+    /// Sets the gauges of all zones. A zone that has lost its nodes is shown as empty and healthy.
+    pub(super) fn set_zones(&self, tallies: &BTreeMap<SmolStr, Tally>) {
+        let mut known = self.zones.lock();
+        for zone in known.iter().filter(|zone| !tallies.contains_key(*zone)) {
+            set_zone(&self.metrics, zone, Tally::default());
         }
         for (zone, tally) in tallies {
-            show(&self.metrics, zone, *tally);
-            if self.shown.insert(zone.clone()) {
-                // The count is there before the first eviction.
+            set_zone(&self.metrics, zone, *tally);
+            if known.insert(zone.clone()) {
+                // The counter exists before the first eviction.
                 self.metrics.counter(&EVICTIONS, &[zone]);
             }
         }
-        self.shown.retain(|zone| tallies.contains_key(zone));
+        known.retain(|zone| tallies.contains_key(zone));
     }
 }
 
-fn show(metrics: &Metrics, zone: &str, tally: Tally) {
+fn set_zone(metrics: &Metrics, zone: &str, tally: Tally) {
     let size = tally.size() as f64;
     let health = if tally.size() == 0 { 100.0 } else { 100.0 * tally.ready as f64 / size };
     metrics.gauge(&ZONE_SIZE, &[zone]).set(size);
@@ -83,7 +85,6 @@ fn show(metrics: &Metrics, zone: &str, tally: Tally) {
     metrics.gauge(&UNHEALTHY, &[zone]).set(tally.unready as f64);
 }
 
-/// Counts a node that was tainted.
 pub(super) fn evicted(metrics: &Metrics, zone: &str) {
     metrics.counter(&EVICTIONS, &[zone]).inc();
 }

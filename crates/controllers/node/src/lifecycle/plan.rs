@@ -1,72 +1,54 @@
-//! What follows from a look at a node, once it is known how its zone and the whole cluster fare. Pure.
+//! What is done about one key: the taints and labels of a node, the readiness of a pod on a node that is not ready. Pure.
 
-use flyball_api::Node;
+use flyball_api::pod::{ConditionStatus, Pod, PodConditionType};
+use flyball_api::{Node, Object, ObjectMeta, Resource, Timestamp};
+use flyball_client::Patch;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::status::Ready;
-use super::taints::{NO_EXECUTE, NOT_READY, UNREACHABLE, has, is_evicted};
+use super::status::{Ready, not_ready, readiness};
+use super::{labels, taints};
 
-/// Everything the decision may look at.
-#[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
-    pub node: &'a Node,
-    /// Whether it was ready when we looked; one that never reported is unknown.
-    pub observed: Ready,
-    /// Whether it is ready now that we have said what we think of it; `None` if that was never said.
-    pub current: Option<Ready>,
-    /// Whether its pods should have been marked earlier, and were not, or that cannot be known.
-    pub owed: bool,
-    /// Whether it waits for its turn to get the taint that evicts.
-    pub waits: bool,
-    /// Whether no node of the cluster is ready.
-    pub dark: bool,
+/// Makes `NoSchedule` taints and deprecated labels follow what the node reports.
+pub fn plan(node: &Node, now: Timestamp) -> Plan {
+    let taints = taints::write(node, taints::no_schedule, "taints follow the conditions of the node", now);
+    let labels = labels::patch(&node.metadata.labels).map(|patch| {
+        Write::patch::<Node>(node.key(), Patch::Strategic(patch))
+            .why("deprecated labels follow those that replaced them")
+            .accept(Refusals::GONE)
+    });
+    let writes: Vec<Write> = taints.into_iter().chain(labels).collect();
+    if writes.is_empty() { Plan::default() } else { Plan::of([Effect::each(writes)]) }
 }
 
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Lift the taints that evict, and forget that the node waits for one.
-    Welcome,
-    /// Let the node wait for its turn to get the taint that evicts.
-    AwaitTaint,
-    /// Exchange the taint that evicts for its opposite at once: the pods are being evicted already.
-    SwapTaint,
-    /// Tell that the node is not ready any more.
-    Tell,
-    /// Mark its pods as not ready.
-    MarkPods,
+/// Whether a pod that was bound to a node must be marked as not ready. The monitor marks those that were there before.
+pub fn must_mark(node: &Node, pod: &Pod) -> bool {
+    readiness(node).is_some_and(|ready| ready != Ready::True) && claims_ready(pod)
 }
 
-pub fn plan(view: &View<'_>) -> Vec<Action> {
-    // Of a node that never reported there is nothing to say yet.
-    let Some(current) = view.current else { return vec![] };
-    let mut actions: Vec<Action> = taint(view, current).into_iter().collect();
-    let falls = current != Ready::True && view.observed == Ready::True;
-    if falls {
-        actions.push(Action::Tell);
-    }
-    // Of a node that itself says that it is not ready, the kubelet marks the pods.
-    if falls || view.owed && view.observed != Ready::True {
-        actions.push(Action::MarkPods);
-    }
-    actions
+/// Whether a pod's `Ready` condition is not false.
+pub fn claims_ready(pod: &Pod) -> bool {
+    let ready = pod.status.condition(&PodConditionType::Ready);
+    ready.is_some_and(|ready| ready.status != ConditionStatus::False)
 }
 
-fn taint(view: &View<'_>, current: Ready) -> Option<Action> {
-    let (wanted, opposite) = match current {
-        // With no node ready it is rather us who are cut off: nobody is evicted, and who was to be is not any more.
-        _ if view.dark => return welcome(view),
-        Ready::True => return welcome(view),
-        Ready::False => (NOT_READY, UNREACHABLE),
-        Ready::Unknown => (UNREACHABLE, NOT_READY),
-    };
-    let tainted = |key| has(view.node, key, NO_EXECUTE);
-    match (tainted(wanted), tainted(opposite)) {
-        (_, true) => Some(Action::SwapTaint),
-        (true, false) => None,
-        (false, false) => Some(Action::AwaitTaint),
-    }
+/// Marks a pod as not ready, unless another pod has its name by now. `live` is what the server has: caches hold only parts
+/// of the status, and a PUT replaces all of it.
+pub fn mark(pod: &Pod, live: &Value, now: Timestamp) -> Plan {
+    let is_same = live["metadata"]["uid"] == json!(pod.metadata.uid);
+    Plan::of(is_same.then(|| mark_live(live, now)).flatten())
 }
 
-fn welcome(view: &View<'_>) -> Option<Action> {
-    (view.waits || is_evicted(view.node)).then_some(Action::Welcome)
+/// The write that marks a pod as not ready; `None` if it is already.
+pub fn mark_live(live: &Value, now: Timestamp) -> Option<Write> {
+    let mut body = not_ready(live, now)?;
+    // Items of a list come without their kind.
+    body["apiVersion"] = json!(Pod::TYPE.api_version());
+    body["kind"] = json!(Pod::TYPE.kind);
+    let metadata = ObjectMeta::deserialize(&body["metadata"]).unwrap_or_default();
+    let about = ObjectRef::from_meta(Pod::TYPE.api_version(), Pod::TYPE.kind, &metadata);
+    let write = Write::status_of::<Pod>(metadata.key(), body).why("its node is not ready");
+    Some(write.on_success(Event::warning("NodeNotReady", "Node is not ready").about(about)))
 }

@@ -1,23 +1,22 @@
-//! What is written about a node that is lost, and about the pods on it. Pure.
+//! The status of a lost node, and of the pods on it. Pure.
 
 use flyball_api::condition::{Condition, FALSE, TRUE, UNKNOWN};
 use flyball_api::time::format_seconds;
 use flyball_api::{Node, Timestamp};
 use serde_json::{Value, json};
 
-/// Conditions that only the kubelet knows. `NetworkUnavailable` is set by the control plane itself.
+/// Conditions that the kubelet sets. `NetworkUnavailable` is set by the control plane itself.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Whether a node is ready.
+/// The status of a node's `Ready` condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     True,
-    /// It says that it is not.
     False,
     Unknown,
 }
 
-/// Whether a node is ready; `None` if that was never said.
+/// Whether a node is ready; `None` if it has never reported.
 pub fn readiness(node: &Node) -> Option<Ready> {
     node.condition("Ready").map(|ready| match ready.status.as_str() {
         TRUE => Ready::True,
@@ -26,8 +25,8 @@ pub fn readiness(node: &Node) -> Option<Ready> {
     })
 }
 
-/// The conditions of a node that has been silent for too long; `None` if its `Ready` says so already.
-pub fn lost(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
+/// The conditions of a lost node; `None` if its `Ready` is `Unknown` already.
+pub fn unknown_conditions(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
     if readiness(node) == Some(Ready::Unknown) {
         return None;
     }
@@ -55,28 +54,30 @@ pub fn lost(node: &Node, now: Timestamp) -> Option<Vec<Condition>> {
     Some(conditions)
 }
 
-/// The node as the server sent it, with other conditions, to be sent back.
+/// The node as the server sent it, with other conditions.
 pub fn with_conditions(mut live: Value, conditions: &[Condition]) -> Value {
-    forget_managers(&mut live);
+    remove_managed_fields(&mut live);
     live["status"]["conditions"] = json!(conditions);
     live
 }
 
-/// The pod as the server sent it, to be sent back as not ready; `None` if it is not said to be ready.
-pub fn unready(mut live: Value, now: Timestamp) -> Option<Value> {
-    let conditions = live.pointer_mut("/status/conditions")?.as_array_mut()?;
-    let ready = conditions.iter_mut().find(|condition| condition["type"] == "Ready")?;
-    if ready["status"] == FALSE {
+/// The pod as the server sent it, with `Ready` set to false; `None` if it is already, or is missing.
+pub fn not_ready(live: &Value, now: Timestamp) -> Option<Value> {
+    let is_ready = |condition: &Value| condition["type"] == "Ready";
+    let at = live["status"]["conditions"].as_array()?.iter().position(is_ready)?;
+    if live["status"]["conditions"][at]["status"] == FALSE {
         return None;
     }
+    let mut pod = live.clone();
+    let ready = &mut pod["status"]["conditions"][at];
     ready["status"] = json!(FALSE);
     ready["lastTransitionTime"] = json!(format_seconds(now));
-    forget_managers(&mut live);
-    Some(live)
+    remove_managed_fields(&mut pod);
+    Some(pod)
 }
 
-/// The server keeps its own record of who manages which field.
-fn forget_managers(live: &mut Value) {
+/// The server keeps its own.
+fn remove_managed_fields(live: &mut Value) {
     if let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");
     }

@@ -1,27 +1,25 @@
-//! The one who taints nodes so that their pods go, each in its turn. The shell of pacing.
+//! Taints the nodes of the eviction queue, each when the rate of its zone allows it. The shell of [`super::eviction_queue`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::{Key, Node, ResourceVersion};
 use flyball_cache::{Informer, Progress as _};
-use flyball_runtime::Chain;
+use flyball_runtime::{Chain, Context};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::eviction_queue::{EvictionQueue, Next};
 use super::metrics;
-use super::pacing::{Pacing, Turn};
-use super::status::{Ready, readiness};
-use super::taints::no_execute;
-use super::writes::Hands;
+use super::taints::evict;
 
 pub(super) struct Tainter {
-    hands: Arc<Hands>,
+    cx: Arc<Context>,
     nodes: Arc<Informer<Node>>,
-    pacing: Mutex<Pacing>,
+    queue: Mutex<EvictionQueue>,
     changed: Notify,
     /// The version that a node got with its taint, until the cache shows it. If etcd is restored before that, the cache
     /// may not reach the version for a long time, and the taint may be lost: the version counts in its era only.
@@ -29,74 +27,71 @@ pub(super) struct Tainter {
 }
 
 impl Tainter {
-    pub(super) fn new(hands: Arc<Hands>, nodes: Arc<Informer<Node>>) -> Self {
-        Self { hands, nodes, pacing: Mutex::default(), changed: Notify::new(), tainted: Mutex::default() }
+    pub(super) fn new(cx: Arc<Context>, nodes: Arc<Informer<Node>>) -> Self {
+        let (queue, tainted) = (Mutex::default(), Mutex::default());
+        Self { cx, nodes, queue, changed: Notify::new(), tainted }
     }
 
-    /// Sets how fast the nodes of each zone may be tainted; zones that are not named are gone.
+    /// Sets how fast the nodes of each zone may be tainted; other zones are forgotten.
     pub(super) fn set_rates(&self, rates: &BTreeMap<SmolStr, f32>) {
-        let (mut pacing, now) = (self.pacing.lock(), Instant::now());
-        pacing.keep_zones(|zone| rates.contains_key(zone));
+        let (mut queue, now) = (self.queue.lock(), Instant::now());
+        queue.retain_zones(|zone| rates.contains_key(zone));
         for (zone, rate) in rates {
-            pacing.set_rate(zone, *rate, now);
+            queue.set_rate(zone, *rate, now);
         }
         self.changed.notify_one();
     }
 
-    /// Lets a node wait for its taint, unless it has got one that the cache does not show yet.
-    pub(super) fn enter(&self, zone: &SmolStr, node: &SmolStr) {
+    /// Adds a node to the queue, unless it has a taint that the cache does not show yet.
+    pub(super) fn add(&self, zone: &SmolStr, node: &SmolStr) {
         let tainted = self.tainted.lock().get(node).copied();
         let is_unseen = |(era, version)| era == self.nodes.era() && version > self.nodes.version_reached();
         if tainted.is_some_and(is_unseen) {
             return;
         }
         self.tainted.lock().remove(node);
-        self.pacing.lock().enter(zone, node);
+        self.queue.lock().add(zone, node);
         self.changed.notify_one();
     }
 
-    pub(super) fn leave(&self, node: &str) {
-        self.pacing.lock().leave(node);
+    pub(super) fn remove(&self, node: &str) {
+        self.queue.lock().remove(node);
         self.tainted.lock().remove(node);
     }
 
-    pub(super) fn waits(&self, node: &str) -> bool {
-        self.pacing.lock().waits(node)
+    pub(super) fn queued(&self) -> FxHashSet<SmolStr> {
+        self.queue.lock().nodes().cloned().collect()
     }
 
     pub(super) async fn run(&self) {
         loop {
-            let turn = self.pacing.lock().next(Instant::now());
-            match turn {
-                Turn::Node { zone, node } => self.taint(&zone, &node).await,
-                Turn::At(when) => tokio::select! {
+            let next = self.queue.lock().pop(Instant::now());
+            match next {
+                Next::Taint { zone, node } => self.taint(&zone, &node).await,
+                Next::At(time) => tokio::select! {
                     () = self.changed.notified() => {}
-                    () = tokio::time::sleep_until(when) => {}
+                    () = tokio::time::sleep_until(time) => {}
                 },
-                Turn::Idle => self.changed.notified().await,
+                Next::Idle => self.changed.notified().await,
             }
         }
     }
 
     async fn taint(&self, zone: &SmolStr, name: &SmolStr) {
-        let Some(node) = self.nodes.store().get(&Key::cluster(name.clone())) else { return };
-        let why = match readiness(&node) {
-            Some(Ready::False) => "it says that it is not ready",
-            Some(Ready::Unknown) => "nothing is heard of it",
-            // Ready again. If the cache is only late to show that it is not, the next round sends it here again.
-            Some(Ready::True) | None => return,
-        };
+        let key = Key::cluster(name.clone());
+        let Some(node) = self.nodes.store().get(&key) else { return };
+        let write = evict(&node, self.cx.clock.now());
         let era = self.nodes.era();
-        match self.hands.swap_taints_now(&node, no_execute, why).await {
-            Ok(Some(version)) => {
-                self.tainted.lock().insert(name.clone(), (era, version));
-                metrics::evicted(&self.hands.cx.metrics, zone);
+        match self.cx.executor(&key).unawaited().perform(write).await.answer() {
+            Ok(answer) => {
+                if let Some(written) = answer.written() {
+                    self.tainted.lock().insert(name.clone(), (era, written.resource_version));
+                    metrics::evicted(&self.cx.metrics, zone);
+                }
             }
-            Ok(None) => {}
-            Err(error) if error.is_not_found() => {}
             Err(error) => {
-                tracing::warn!(node = %name, error = %Chain(&error), "cannot taint a node; trying again");
-                self.enter(zone, name);
+                tracing::warn!(node = %name, error = %Chain(&error), "cannot taint a node; it is queued again");
+                self.add(zone, name);
             }
         }
     }

@@ -1,21 +1,22 @@
-//! Which taints a node should have, by what it reports. Pure.
+//! Which taints a node should have, by its conditions. Pure.
 
 use flyball_api::taint::Taint;
 use flyball_api::{Node, Timestamp};
+use flyball_client::Patch;
+use flyball_runtime::{Refusals, Write};
 use serde_json::{Value, json};
 
 use super::status::{Ready, readiness};
 
-/// The node says that it is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// The node says nothing any more.
+/// The node has stopped reporting.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 pub const NO_EXECUTE: &str = "NoExecute";
 pub const NO_SCHEDULE: &str = "NoSchedule";
 
-/// Conditions, the status in which each speaks against a node, and the taint that says so.
+/// Conditions, the status in which each is a problem, and the taint for it.
 const CONDITIONS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -25,78 +26,101 @@ const CONDITIONS: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Taints of one effect that come and go.
+/// Taints of one effect to add and to remove.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Swap {
+pub struct TaintChange {
     pub effect: &'static str,
     pub add: Vec<&'static str>,
     pub remove: Vec<&'static str>,
 }
 
-/// Brings the `NoSchedule` taints in line with a node's conditions. Taints of other people are left alone.
-pub fn no_schedule(node: &Node) -> Swap {
-    let of = |condition: &flyball_api::condition::Condition| {
+/// Makes the `NoSchedule` taints follow the node's conditions. Taints of others are left alone.
+pub fn no_schedule(node: &Node) -> TaintChange {
+    let taint_for = |condition: &flyball_api::condition::Condition| {
         let row = CONDITIONS
             .iter()
             .find(|(type_, status, _)| condition.type_ == *type_ && condition.status == *status)?;
         Some(row.2)
     };
     let cordoned = node.spec.unschedulable.then_some(UNSCHEDULABLE);
-    let wanted: Vec<&'static str> = node.status.conditions.iter().filter_map(of).chain(cordoned).collect();
+    let wanted: Vec<&'static str> =
+        node.status.conditions.iter().filter_map(taint_for).chain(cordoned).collect();
     let ours = CONDITIONS.iter().map(|row| row.2).chain([UNSCHEDULABLE]);
     let remove = ours.filter(|key| has(node, key, NO_SCHEDULE) && !wanted.contains(key)).collect();
     let add = wanted.iter().copied().filter(|key| !has(node, key, NO_SCHEDULE)).collect();
-    Swap { effect: NO_SCHEDULE, add, remove }
+    TaintChange { effect: NO_SCHEDULE, add, remove }
 }
 
-/// The one `NoExecute` taint of a node that is not ready, in place of its opposite. Nothing for one that is ready, or
-/// never said.
-pub fn no_execute(node: &Node) -> Swap {
+/// The one `NoExecute` taint of a node that is not ready, in place of its opposite. No change for a node that is ready or
+/// has never reported.
+pub fn no_execute(node: &Node) -> TaintChange {
     let (wanted, opposite) = match readiness(node) {
         Some(Ready::False) => (NOT_READY, UNREACHABLE),
         Some(Ready::Unknown) => (UNREACHABLE, NOT_READY),
-        Some(Ready::True) | None => return Swap { effect: NO_EXECUTE, ..Swap::default() },
+        Some(Ready::True) | None => return TaintChange { effect: NO_EXECUTE, ..TaintChange::default() },
     };
-    Swap { effect: NO_EXECUTE, add: vec![wanted], remove: vec![opposite] }
+    TaintChange { effect: NO_EXECUTE, add: vec![wanted], remove: vec![opposite] }
 }
 
-/// Takes away what [`no_execute`] may have set.
-pub fn welcome(_: &Node) -> Swap {
-    Swap { effect: NO_EXECUTE, add: vec![], remove: vec![UNREACHABLE, NOT_READY] }
+/// Removes what [`no_execute`] may have added.
+pub fn clear_no_execute(_: &Node) -> TaintChange {
+    TaintChange { effect: NO_EXECUTE, add: vec![], remove: vec![UNREACHABLE, NOT_READY] }
 }
 
-/// Whether a node has a taint.
 pub fn has(node: &Node, key: &str, effect: &str) -> bool {
     node.spec.taints.iter().any(|taint| taint.key == key && taint.effect == effect)
 }
 
-/// Whether pods are, or soon will be, evicted from a node on our account.
-pub fn is_evicted(node: &Node) -> bool {
+/// Whether a node has a taint of this controller that evicts pods.
+pub fn has_no_execute(node: &Node) -> bool {
     has(node, NOT_READY, NO_EXECUTE) || has(node, UNREACHABLE, NO_EXECUTE)
 }
 
-impl Swap {
+impl TaintChange {
     /// The taints of a node afterwards; `None` if that changes nothing.
     pub fn apply(&self, node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
-        let goes =
+        let is_removed =
             |taint: &Taint| taint.effect == self.effect && self.remove.iter().any(|key| taint.key == *key);
         let new = self.add.iter().filter(|key| !has(node, key, self.effect));
-        let mut taints: Vec<Taint> = node.spec.taints.iter().filter(|taint| !goes(taint)).cloned().collect();
-        let left = taints.len();
+        let mut taints: Vec<Taint> =
+            node.spec.taints.iter().filter(|taint| !is_removed(taint)).cloned().collect();
+        let kept = taints.len();
         taints.extend(new.map(|key| Taint {
             key: (*key).into(),
             effect: self.effect.into(),
             time_added: Some(now),
             ..Taint::default()
         }));
-        (left != node.spec.taints.len() || left != taints.len()).then_some(taints)
+        (kept != node.spec.taints.len() || kept != taints.len()).then_some(taints)
     }
 
-    /// The patch that does it. The list is replaced as a whole, so it must still be the one that was read.
+    /// The patch that makes this change. It replaces the whole list, so it names the version that was read.
     pub fn patch(&self, node: &Node, now: Timestamp) -> Option<Value> {
         let taints = self.apply(node, now)?;
         let taints = if taints.is_empty() { Value::Null } else { json!(taints) };
         let version = node.metadata.resource_version.to_string();
         Some(json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}}))
     }
+}
+
+/// The write that changes the taints of a node, which may be gone; `None` if nothing is to change.
+pub fn write(
+    node: &Node,
+    change: impl Fn(&Node) -> TaintChange + Send + Sync + 'static,
+    why: &str,
+    now: Timestamp,
+) -> Option<Write> {
+    let write = Write::patch_latest(node, move |node| change(node).patch(node, now).map(Patch::Strategic))?;
+    Some(write.why(why).accept(Refusals::GONE))
+}
+
+/// The write that evicts the pods of a node that is not ready. `None` if it is ready by now: if only the cache is late to
+/// show that it is not, the next check adds it to the queue again.
+pub fn evict(node: &Node, now: Timestamp) -> Option<Write> {
+    let why = match readiness(node)? {
+        Ready::False => "the node reports that it is not ready",
+        Ready::Unknown => "the node has stopped reporting",
+        Ready::True => return None,
+    };
+    write(node, no_execute, why, now)
 }

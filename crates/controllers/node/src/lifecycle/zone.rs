@@ -1,16 +1,16 @@
-//! Zones: which one a node belongs to, how a zone fares, and how fast its nodes may be tainted. Pure.
+//! Zones: which one a node belongs to, how disrupted a zone is, and how fast its nodes may be tainted. Pure.
 
 use std::collections::BTreeMap;
 
 use flyball_api::{Labels, Node};
 use smol_str::{SmolStr, format_smolstr};
 
-/// Nodes with this label do not count when a zone is judged.
+/// Nodes with this label are not counted in their zone.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
-/// With so few nodes not ready a zone is never partially disrupted.
+/// With at most so many nodes not ready a zone is never partially disrupted.
 const FEW: usize = 2;
 
-/// The name of a node's zone; empty for a node without labels of zone and region. The labels of old come first.
+/// The name of a node's zone; empty for a node without labels of zone and region. Deprecated labels take precedence.
 pub fn zone_of(node: &Node) -> SmolStr {
     let labels = &node.metadata.labels;
     let zone = first(labels, ["failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"]);
@@ -26,16 +26,15 @@ fn first<'a>(labels: &'a Labels, keys: [&str; 2]) -> &'a str {
     keys.iter().find_map(|key| labels.get(key)).unwrap_or_default()
 }
 
-/// Whether a node counts when its zone is judged.
-pub fn counts(node: &Node) -> bool {
+pub fn is_counted(node: &Node) -> bool {
     !node.metadata.labels.contains_key(EXCLUDED)
 }
 
-/// How many nodes of a zone are ready.
+/// The nodes of a zone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     pub ready: usize,
-    /// Nodes that are not, or never said so.
+    /// Nodes that are not ready, or have never reported.
     pub unready: usize,
 }
 
@@ -55,7 +54,7 @@ pub enum ZoneState {
 /// How fast nodes may be tainted; from flags.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// Nodes per second in a zone that is healthy, or dark while others are not.
+    /// Nodes per second in a zone that is healthy, or fully disrupted while others are not.
     pub rate: f32,
     /// Nodes per second in a large zone that is partially disrupted.
     pub reduced_rate: f32,
@@ -66,7 +65,6 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// How a zone with this tally fares.
     pub fn state(&self, tally: Tally) -> ZoneState {
         let share = tally.unready as f32 / tally.size().max(1) as f32;
         match tally {
@@ -85,20 +83,20 @@ impl Policy {
     }
 }
 
-/// What follows for the cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outlook {
-    /// Whether no zone has a ready node: then it is rather us who are cut off, and nobody is evicted.
-    pub dark: bool,
-    /// Nodes per second by zone.
+pub struct Assessment {
+    /// Whether all zones are fully disrupted. Then probably the control plane is cut off, and no pod is evicted.
+    pub no_node_ready: bool,
+    /// How many nodes per second may be tainted, by zone.
     pub rates: BTreeMap<SmolStr, f32>,
 }
 
-/// Judges all zones. Those none of whose nodes count have no say, but a rate.
-pub fn outlook(tallies: &BTreeMap<SmolStr, Tally>, policy: &Policy) -> Outlook {
-    let is_dark = |tally: &Tally| policy.state(*tally) == ZoneState::FullDisruption;
-    let mut judged = tallies.values().filter(|tally| tally.size() > 0).peekable();
-    let dark = judged.peek().is_some() && judged.all(is_dark);
-    let rate = |tally: &Tally| if dark { 0.0 } else { policy.rate(*tally) };
-    Outlook { dark, rates: tallies.iter().map(|(zone, tally)| (zone.clone(), rate(tally))).collect() }
+/// Assesses all zones. One without counted nodes does not influence the others, but has a rate.
+pub fn assess(tallies: &BTreeMap<SmolStr, Tally>, policy: &Policy) -> Assessment {
+    let is_down = |tally: &Tally| policy.state(*tally) == ZoneState::FullDisruption;
+    let mut counted = tallies.values().filter(|tally| tally.size() > 0).peekable();
+    let no_node_ready = counted.peek().is_some() && counted.all(is_down);
+    let rate = |tally: &Tally| if no_node_ready { 0.0 } else { policy.rate(*tally) };
+    let rates = tallies.iter().map(|(zone, tally)| (zone.clone(), rate(tally))).collect();
+    Assessment { no_node_ready, rates }
 }

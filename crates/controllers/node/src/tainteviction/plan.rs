@@ -1,94 +1,179 @@
-//! How long a pod bears the taints of its node, and what follows. Pure.
+//! For how long a pod tolerates the taints of its node, and what follows. Pure.
 
 use std::time::Duration;
 
-use flyball_api::Timestamp;
 use flyball_api::pod::Pod;
 use flyball_api::taint::{Taint, Toleration};
+use flyball_api::time::SignedDuration;
+use flyball_api::{Key, Timestamp};
+use flyball_client::Patch;
 use flyball_common::disruption;
+use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write, exactly};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::schedule::Eviction;
+
 const REASON: &str = "DeletionByTaintManager";
 const MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
+const NOT_TOLERATED: &str = "its node has a NoExecute taint that it does not tolerate";
+const TIME_IS_UP: &str = "its node has a NoExecute taint that it does not tolerate any longer";
+
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub key: &'a Key,
+    /// `None` if it is gone.
+    pub pod: Option<&'a Pod>,
+    /// The taints of its node; `None` while the node is not cached.
+    pub taints: Option<&'a [Taint]>,
+    /// The eviction that was scheduled for a pod of this name.
+    pub scheduled: Option<&'a Eviction>,
+    /// Whether tolerations may compare numbers.
+    pub compares_numbers: bool,
+    pub now: Instant,
+    pub wall: Timestamp,
+}
+
+/// When the deletion was due; `None` for other writes.
+pub type Tag = Option<Instant>;
+
+/// Evicts the pod, or schedules or cancels its eviction. Returns what is scheduled from now on; once an announced eviction
+/// has succeeded, nothing is.
+pub fn plan(view: &View<'_>) -> (Option<Eviction>, Plan<Tag>) {
+    let Some(pod) = view.pod else { return (None, Plan::of(view.cancellation(view.scheduled))) };
+    let is_same = |eviction: &&Eviction| eviction.uid == pod.metadata.uid;
+    let (scheduled, of_another) = (view.scheduled.filter(is_same), view.scheduled.filter(|it| !is_same(it)));
+    let mut events: Vec<Event> = view.cancellation(of_another).into_iter().collect();
+    let stay = view.taints.map(|taints| stay(taints, &pod.spec.tolerations, view.compares_numbers));
+    match due(stay, scheduled.map(|eviction| eviction.due), view.now) {
+        Due::Never => (None, Plan::of(events)),
+        Due::Cancelled => {
+            events.extend(view.cancellation(scheduled));
+            (None, Plan::of(events))
+        }
+        Due::At(due) => {
+            let eviction = Eviction { uid: pod.metadata.uid.clone(), due, is_announced: false };
+            let left = due.duration_since(view.now);
+            let time = SignedDuration::try_from(left).ok().and_then(|left| view.wall.checked_add(left).ok());
+            let waiting = time.map(|time| Waiting::until(time, "when it is evicted because of a taint"));
+            (Some(eviction), Plan::of(events).again_after(left).waiting_for(waiting))
+        }
+        // It is being deleted, and its condition says why.
+        Due::Now if is_done(pod) => (None, Plan::of(events)),
+        Due::Now => {
+            let why = if stay == Some(Stay::Refused) { NOT_TOLERATED } else { TIME_IS_UP };
+            if scheduled.is_none_or(|eviction| !eviction.is_announced) {
+                // It had time left, and is evicted at once.
+                events.extend(view.cancellation(scheduled.filter(|eviction| eviction.due > view.now)));
+                events.push(event(format!("Marking for deletion Pod {}", view.key)));
+            }
+            let due = scheduled.map_or(view.now, |eviction| eviction.due.min(view.now));
+            let eviction = Eviction { uid: pod.metadata.uid.clone(), due, is_announced: true };
+            let mut effects: Vec<Effect<Tag>> = events.into_iter().map(Effect::from).collect();
+            effects.push(view.eviction(pod, due, why));
+            (Some(eviction), Plan::of(effects))
+        }
+    }
+}
+
+impl View<'_> {
+    /// The event that an eviction is cancelled, unless there was one that it is under way.
+    fn cancellation(&self, eviction: Option<&Eviction>) -> Option<Event> {
+        let is_cancelled = eviction.is_some_and(|eviction| !eviction.is_announced);
+        is_cancelled.then(|| event(format!("Cancelling deletion of Pod {}", self.key)))
+    }
+
+    /// Marks the pod with the reason and deletes it.
+    fn eviction(&self, pod: &Pod, due: Instant, why: &str) -> Effect<Tag> {
+        let mark = marking(pod, self.wall).map(|patch| {
+            let write = Write::patch::<Pod>(self.key.clone(), Patch::Strategic(patch)).subresource("status");
+            write.why(why).accept(Refusals::GONE).tag(None)
+        });
+        let delete = Write::delete_with::<Pod>(self.key.clone(), exactly(&pod.metadata));
+        let delete = delete.why(why).accept_only(Refusals::GONE).tag(Some(due));
+        Effect::sequence(mark.into_iter().chain([delete])).ends_at(Refusals::GONE).into()
+    }
+}
+
+fn event(message: String) -> Event {
+    Event::normal("TaintManagerEviction", message)
+}
 
 pub fn no_execute(taints: &[Taint]) -> impl Iterator<Item = &Taint> {
     taints.iter().filter(|taint| taint.effect == "NoExecute")
 }
 
-pub fn repels(taints: &[Taint]) -> bool {
+pub fn has_no_execute(taints: &[Taint]) -> bool {
     no_execute(taints).next().is_some()
 }
 
 /// For how long a pod may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stay {
-    /// Nothing asks it to go.
     Untainted,
     /// Some taint is not tolerated.
     Refused,
-    /// All taints are tolerated, the most pressing one for this long.
+    /// All taints are tolerated, for the shortest of the given times.
     For(Duration),
     /// All taints are tolerated without limit.
     Forever,
 }
 
 /// What the taints of a node mean for a pod with these tolerations. Of several tolerations that match a taint the
-/// first counts. `comparisons` says whether tolerations may compare numbers.
-pub fn stay(taints: &[Taint], tolerations: &[Toleration], comparisons: bool) -> Stay {
+/// first counts.
+pub fn stay(taints: &[Taint], tolerations: &[Toleration], compares_numbers: bool) -> Stay {
     let mut shortest: Option<Duration> = None;
-    let mut tainted = false;
+    let mut is_tainted = false;
     for taint in no_execute(taints) {
-        tainted = true;
-        let answer = tolerations.iter().find(|toleration| toleration.tolerates(taint, comparisons));
-        let Some(toleration) = answer else { return Stay::Refused };
+        is_tainted = true;
+        let first = tolerations.iter().find(|toleration| toleration.tolerates(taint, compares_numbers));
+        let Some(toleration) = first else { return Stay::Refused };
         if let Some(seconds) = toleration.toleration_seconds {
             let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
             shortest = Some(shortest.map_or(limit, |so_far| so_far.min(limit)));
         }
     }
-    match (tainted, shortest) {
+    match (is_tainted, shortest) {
         (false, _) => Stay::Untainted,
         (true, None) => Stay::Forever,
         (true, Some(limit)) => Stay::For(limit),
     }
 }
 
-/// What is to be done about a pod.
+/// When a pod is to be evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Leave,
-    /// It stays after all: the eviction that was booked is called off.
-    CallOff,
-    /// It goes at this time.
-    EvictAt(Instant),
-    EvictNow,
+pub enum Due {
+    Never,
+    /// It was scheduled, and the pod stays.
+    Cancelled,
+    At(Instant),
+    Now,
 }
 
-/// Decides. `stay` is `None` while the pod's node is not known; `booked` is when the pod was to go so far.
+/// When a pod is to be evicted. `stay` is `None` while its node is not cached; `scheduled` is when it was to be so far.
 ///
-/// A booked time stands while any limit does, also when a taint is added or a limit changes: so an updated taint
-/// does not grant its pods a new delay.
+/// A scheduled time stands while there is any limit, also when a taint is added or a limit changes: so an updated taint
+/// does not give pods more time.
 /// Upstream: `processPodOnNode`: compares the start of the work that is scheduled plus the limit with now plus the
 /// limit, and the former is always earlier.
-pub fn decide(stay: Option<Stay>, booked: Option<Instant>, now: Instant) -> Verdict {
-    let when = |due: Instant| if due <= now { Verdict::EvictNow } else { Verdict::EvictAt(due) };
-    match (stay, booked) {
-        (Some(Stay::Refused), _) => Verdict::EvictNow,
-        (Some(Stay::Untainted | Stay::Forever), Some(_)) => Verdict::CallOff,
-        (Some(Stay::Untainted | Stay::Forever) | None, None) => Verdict::Leave,
+pub fn due(stay: Option<Stay>, scheduled: Option<Instant>, now: Instant) -> Due {
+    let at = |due: Instant| if due <= now { Due::Now } else { Due::At(due) };
+    match (stay, scheduled) {
+        (Some(Stay::Refused), _) => Due::Now,
+        (Some(Stay::Untainted | Stay::Forever), Some(_)) => Due::Cancelled,
+        (Some(Stay::Untainted | Stay::Forever) | None, None) => Due::Never,
         // A limit beyond the clock's range is none.
-        (Some(Stay::For(limit)), None) => now.checked_add(limit).map_or(Verdict::Leave, when),
-        (Some(Stay::For(_)) | None, Some(due)) => when(due),
+        (Some(Stay::For(limit)), None) => now.checked_add(limit).map_or(Due::Never, at),
+        (Some(Stay::For(_)) | None, Some(due)) => at(due),
     }
 }
 
-/// Whether nothing is left to do about a pod that has to go: it is going, and says why.
+/// Whether nothing is left to do about a pod that is to be evicted: it is being deleted, and its condition says why.
 pub fn is_done(pod: &Pod) -> bool {
     pod.metadata.is_deleting() && disruption::is_marked(pod, REASON, MESSAGE)
 }
 
-/// The patch of the status that says why the pod is deleted; `None` if it says so already.
+/// The patch of the status with the condition `DisruptionTarget`; `None` if the pod has it already.
 pub fn marking(pod: &Pod, now: Timestamp) -> Option<Value> {
     if disruption::is_marked(pod, REASON, MESSAGE) {
         return None;

@@ -1,7 +1,7 @@
-//! Tells the kubelets by an annotation on their nodes for how long they may use what they hold of Secrets and
-//! ConfigMaps before asking again: the larger the cluster, the longer.
+//! Sets the time to live of Secrets and ConfigMaps in the caches of kubelets, by an annotation on their nodes: the larger
+//! the cluster, the longer.
 //!
-//! - **Promise**: a node that is new or has changed carries the time that fits the size of the cluster.
+//! - **Promise**: a node that was added or changed has the time to live for the current size of the cluster.
 //! - **Watches** Nodes. **Writes** their annotation `node.alpha.kubernetes.io/ttl`, nothing else.
 //! - Upstream: `pkg/controller/ttl`.
 
@@ -33,8 +33,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
                 (Some(_), None) => size.lock().shrink(),
                 _ => {}
             }
-            // As upstream, the others follow when they change next, so that a boundary does not cost a write per
-            // node at once.
+            // As upstream, other nodes follow with their next change, so that crossing a boundary does not cost a
+            // write per node at once.
             if change.new.is_some() {
                 queue.add(change.key(), priority(change.origin));
             }

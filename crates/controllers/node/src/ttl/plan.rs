@@ -1,4 +1,4 @@
-//! Which time fits which size of a cluster. Pure.
+//! The time to live for the size of the cluster. Pure.
 
 use flyball_api::{Node, Object};
 use flyball_client::Patch;
@@ -8,63 +8,62 @@ use serde_json::json;
 /// The annotation that kubelets read.
 pub const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// A range of sizes, and the time that fits it.
-struct Step {
-    /// With fewer nodes than this the step before fits.
+/// A range of cluster sizes and its time to live.
+struct Tier {
+    /// With fewer nodes the tier below applies.
     from: usize,
-    /// With more nodes than this the next step fits.
+    /// With more nodes the tier above applies.
     to: usize,
     seconds: u32,
 }
 
-/// Neighbouring steps overlap, so that a cluster whose size goes back and forth stays with one.
-const STEPS: [Step; 5] = [
-    Step { from: 0, to: 100, seconds: 0 },
-    Step { from: 90, to: 500, seconds: 15 },
-    Step { from: 450, to: 1000, seconds: 30 },
-    Step { from: 900, to: 2000, seconds: 60 },
-    Step { from: 1800, to: usize::MAX, seconds: 300 },
+/// Neighbouring tiers overlap, so that a cluster whose size goes back and forth stays in one.
+const TIERS: [Tier; 5] = [
+    Tier { from: 0, to: 100, seconds: 0 },
+    Tier { from: 90, to: 500, seconds: 15 },
+    Tier { from: 450, to: 1000, seconds: 30 },
+    Tier { from: 900, to: 2000, seconds: 60 },
+    Tier { from: 1800, to: usize::MAX, seconds: 300 },
 ];
 
-/// How many nodes there are, and which step that has led to: within an overlap it depends on the way.
+/// How many nodes there are, and the tier. In an overlap the tier depends on the sizes before.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterSize {
     nodes: usize,
-    step: usize,
+    tier: usize,
 }
 
 impl ClusterSize {
-    /// There is one more node.
+    /// A node was added.
     pub fn grow(&mut self) {
         self.nodes = self.nodes.saturating_add(1);
-        if STEPS.get(self.step).is_some_and(|step| self.nodes > step.to) {
-            self.step += 1;
+        if TIERS.get(self.tier).is_some_and(|tier| self.nodes > tier.to) {
+            self.tier += 1;
         }
     }
 
-    /// There is one node fewer.
+    /// A node was deleted.
     pub fn shrink(&mut self) {
         self.nodes = self.nodes.saturating_sub(1);
-        if STEPS.get(self.step).is_some_and(|step| self.nodes < step.from) {
-            self.step -= 1;
+        if TIERS.get(self.tier).is_some_and(|tier| self.nodes < tier.from) {
+            self.tier -= 1;
         }
     }
 
     pub fn seconds(&self) -> u32 {
-        STEPS.get(self.step).map_or(0, |step| step.seconds)
+        TIERS.get(self.tier).map_or(0, |tier| tier.seconds)
     }
 }
 
-/// The patch that gives the annotation its value; nothing to do if it has it. A value that is no number is replaced,
-/// however a number is written.
+/// Sets the annotation, unless it has this number already, in whatever notation.
 pub fn plan(node: &Node, size: ClusterSize) -> Plan {
-    let held = node.metadata.annotations.get(ANNOTATION).and_then(|text| text.parse::<i64>().ok());
+    let present = node.metadata.annotations.get(ANNOTATION).and_then(|text| text.parse::<i64>().ok());
     let wanted = size.seconds();
     let patch = || json!({"metadata": {"annotations": {ANNOTATION: wanted.to_string()}}});
     let write = || {
         Write::patch::<Node>(node.key(), Patch::Strategic(patch()))
-            .why(format_args!("{wanted} seconds fit the size of the cluster"))
+            .why(format_args!("the time to live is {wanted} s for this size of the cluster"))
             .accept(Refusals::GONE)
     };
-    Plan::of((held != Some(i64::from(wanted))).then(write))
+    Plan::of((present != Some(i64::from(wanted))).then(write))
 }

@@ -21,7 +21,7 @@ fn through(sizes: &[usize]) -> ClusterSize {
 }
 
 #[test]
-fn the_time_grows_with_the_cluster_and_lags_when_it_shrinks() {
+fn the_time_grows_with_the_cluster_and_shrinks_later() {
     #[rustfmt::skip]
     let table: [(&[usize], u32); 14] = [
         (&[0],                0),
@@ -51,11 +51,11 @@ fn only_a_wrong_annotation_is_written() {
         // case             annotation     nodes  plan
         ("missing",         None,              1, Some(0)),
         ("right",           Some("0"),         1, None),
-        ("written oddly",   Some("+0"),        1, None),
+        ("other notation",  Some("+0"),        1, None),
         ("wrong",           Some("77"),        1, Some(0)),
         ("no number",       Some("soon"),      1, Some(0)),
         ("empty",           Some(""),          1, Some(0)),
-        ("of before",       Some("0"),       101, Some(15)),
+        ("for fewer nodes", Some("0"),       101, Some(15)),
     ];
     for (case, annotation, nodes, want) in table {
         let annotations = annotation.map_or(json!({}), |text| json!({ANNOTATION: text}));
@@ -69,11 +69,11 @@ fn only_a_wrong_annotation_is_written() {
 }
 
 proptest! {
-    /// Whatever the way, the time is one that fits the size: within an overlap one of two, else the only one.
+    /// Whatever the sizes before, the time is one for the size: in an overlap one of two, else the only one.
     #[test]
-    fn the_time_always_fits(way in prop::collection::vec(0_usize..2500, 1..12)) {
-        let nodes = *way.last().unwrap();
-        let seconds = through(&way).seconds();
+    fn the_time_is_always_one_for_the_size(sizes in prop::collection::vec(0_usize..2500, 1..12)) {
+        let nodes = *sizes.last().unwrap();
+        let seconds = through(&sizes).seconds();
         let fits: &[u32] = match nodes {
             0..90 => &[0],
             90..=100 => &[0, 15],

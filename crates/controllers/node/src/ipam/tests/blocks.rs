@@ -31,7 +31,7 @@ fn blocks_are_numbered_through_the_range() {
 }
 
 #[test]
-fn ranges_touch_blocks() {
+fn ranges_overlap_blocks() {
     #[rustfmt::skip]
     let table = [
         // range             blocks of 10.244.0.0/16 by /24
@@ -44,28 +44,28 @@ fn ranges_touch_blocks() {
         ("fd00::/64",        None),
     ];
     for (text, want) in table {
-        assert_eq!(blocks("10.244.0.0/16", 24).touched(&range(text)), want, "{text}");
+        assert_eq!(blocks("10.244.0.0/16", 24).overlapping(&range(text)), want, "{text}");
     }
-    assert_eq!(blocks("fd00::/48", 64).touched(&range("fd00:0:0:5::/64")), Some(5..=5));
-    assert_eq!(blocks("fd00::/48", 64).touched(&range("::/0")), Some(0..=65535));
-    assert_eq!(blocks("fd00::/48", 64).touched(&range("10.0.0.0/8")), None);
+    assert_eq!(blocks("fd00::/48", 64).overlapping(&range("fd00:0:0:5::/64")), Some(5..=5));
+    assert_eq!(blocks("fd00::/48", 64).overlapping(&range("::/0")), Some(0..=65535));
+    assert_eq!(blocks("fd00::/48", 64).overlapping(&range("10.0.0.0/8")), None);
 }
 
 #[test]
-fn impossible_divisions_are_refused() {
+fn impossible_divisions_are_rejected() {
     for (cluster, length) in [("10.0.0.0/16", 15), ("10.0.0.0/16", 33), ("::/0", 64), ("0.0.0.0/0", 0)] {
         assert!(Blocks::new(cluster.parse().unwrap(), length).is_none(), "{cluster} {length}");
     }
 }
 
 #[test]
-fn blocks_are_taken_in_turn_and_used_again_late() {
+fn blocks_are_allocated_in_order_and_reused_late() {
     let mut four = blocks("10.0.0.0/22", 24);
-    let taken = |four: &mut Blocks| four.take().map(|taken| (taken.block, taken.tries));
+    let taken = |four: &mut Blocks| four.take().map(|block| (block, four.take_searches()[0]));
     assert_eq!([taken(&mut four), taken(&mut four)], [Some((0, 0)), Some((1, 0))]);
     four.vacate(&(0..=0));
     four.occupy(&(2..=2));
-    assert_eq!(taken(&mut four), Some((3, 1)), "not what was just given back");
+    assert_eq!(taken(&mut four), Some((3, 1)), "not the one just released");
     assert_eq!(taken(&mut four), Some((0, 0)));
     assert_eq!((taken(&mut four), four.used(), four.turnover()), (None, 4, (5, 1)));
 }

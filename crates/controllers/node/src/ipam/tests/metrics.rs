@@ -3,25 +3,24 @@ use flyball_runtime::Metrics;
 use super::{flags, node};
 use flyball_runtime::metrics::RunningController;
 
-use crate::ipam::metrics::Books;
+use crate::ipam::metrics::SharedPool;
 
 #[test]
-fn whatever_is_done_to_the_books_shows_in_upstreams_numbers() {
+fn every_change_of_the_pool_shows_in_the_metrics() {
     let metrics = Metrics::default();
-    let books = Books::new(&flags("10.0.0.0/22", "10.0.1.0/24", (0, 0, 0)).unwrap(), &metrics);
-    books.with(|pool| pool.open()).unwrap();
+    let pool = SharedPool::new(&flags("10.0.0.0/22", "10.0.1.0/24", (0, 0, 0)).unwrap(), &metrics);
+    pool.with(|pool| pool.open()).unwrap();
     for name in ["a", "b"] {
-        let searched = books.searched();
-        books.with(|pool| pool.reserve(&node(name, ""), searched)).unwrap();
+        pool.with(|pool| pool.allocate(&node(name, "")));
     }
-    books.with(|pool| pool.follow(Some(&node("a", "")), None));
+    pool.with(|pool| pool.update(Some(&node("a", "")), None));
     let text = metrics.text();
     for line in [
         "node_ipam_controller_cirdset_max_cidrs{clusterCIDR=\"10.0.0.0/22\"} 4",
         "node_ipam_controller_cidrset_cidrs_allocations_total{clusterCIDR=\"10.0.0.0/22\"} 3",
         "node_ipam_controller_cidrset_cidrs_releases_total{clusterCIDR=\"10.0.0.0/22\"} 1",
         "node_ipam_controller_cidrset_usage_cidrs{clusterCIDR=\"10.0.0.0/22\"} 0.5",
-        // The first search found a block at once, the second passed over that of the Services.
+        // The first search found a block at once, the second skipped that of the Services.
         "node_ipam_controller_cidrset_allocation_tries_per_request_sum{clusterCIDR=\"10.0.0.0/22\"} 1",
         "node_ipam_controller_cidrset_allocation_tries_per_request_count{clusterCIDR=\"10.0.0.0/22\"} 2",
     ] {
@@ -30,7 +29,7 @@ fn whatever_is_done_to_the_books_shows_in_upstreams_numbers() {
 }
 
 #[test]
-fn the_controller_shows_that_it_runs_while_it_does() {
+fn a_metric_shows_whether_the_controller_runs() {
     let metrics = Metrics::default();
     let shows = |value: &str| {
         let line = format!(
@@ -39,7 +38,7 @@ fn the_controller_shows_that_it_runs_while_it_does() {
         metrics.text().lines().any(|shown| shown == line)
     };
     let running = RunningController::new(&metrics, "kube-controller-manager", "nodeipam");
-    assert!(!shows("0") && !shows("1"), "a standby says nothing");
+    assert!(!shows("0") && !shows("1"), "a standby has no such metric");
     running.begin();
     assert!(shows("1"));
     drop(running);

@@ -1,7 +1,6 @@
-//! Words for ranges and nodes, so that tables read as such.
-
 mod blocks;
 mod metrics;
+mod plan;
 mod pool;
 mod properties;
 mod settings;
@@ -24,7 +23,7 @@ fn flags(cluster: &str, services: &str, sizes: (i32, i32, i32)) -> Result<Settin
     Settings::of(&config)
 }
 
-/// A node that has these ranges, separated by commas.
+/// A node with these podCIDRs, separated by commas.
 fn node(name: &str, ranges: &str) -> Node {
     let ranges: Vec<&str> = ranges.split(',').filter(|range| !range.is_empty()).collect();
     let metadata = json!({"name": name, "uid": format!("uid-{name}")});

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::{flags, node};
 use crate::ipam::invariants::check;
-use crate::ipam::pool::Pool;
+use crate::ipam::pool::{Allocation, Pool};
 use crate::ipam::settings::Settings;
 
-/// What may happen to a cluster and to whoever gives ranges to its nodes.
+/// What may happen to a cluster and to the controller.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A node comes, perhaps with ranges that somebody chose for it.
+    /// A node is created, perhaps with podCIDRs that a user chose.
     Join {
         node: usize,
         block: Option<u64>,
@@ -18,12 +18,12 @@ enum Step {
     Leave {
         node: usize,
     },
-    /// A node is given ranges; the write may be lost, and the answer to it.
+    /// Blocks are assigned to a node; the write may be lost.
     Assign {
         node: usize,
         arrives: bool,
     },
-    /// The cache sees what the server has.
+    /// The cache catches up with the server.
     Watch,
     TakeOver,
 }
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A server, a cache that may lag behind it, and the books.
+/// A server, a cache that may be stale, and the pool.
 struct World {
     settings: Settings,
     server: Vec<Node>,
@@ -61,10 +61,10 @@ impl World {
 
     fn watch(&mut self) {
         for old in &self.cache {
-            self.pool.follow(Some(old), Self::find(&self.server, &old.metadata.name));
+            self.pool.update(Some(old), Self::find(&self.server, &old.metadata.name));
         }
         for new in self.server.iter().filter(|new| Self::find(&self.cache, &new.metadata.name).is_none()) {
-            self.pool.follow(None, Some(new));
+            self.pool.update(None, Some(new));
         }
         self.cache = self.server.clone();
     }
@@ -74,7 +74,7 @@ impl World {
             Step::Join { node: n, block } => {
                 let name = format!("n{n}");
                 if Self::find(&self.server, &name).is_none() {
-                    // Somebody else's choice may collide with what we gave away a moment ago: that is theirs.
+                    // A user's choice may collide with what was just assigned: that is not our fault.
                     let free = |range: &IpNet| {
                         !self
                             .server
@@ -107,7 +107,7 @@ impl World {
                 let seen = Self::find(&self.cache, &format!("n{node}"))
                     .filter(|node| node.spec.pod_cidrs.is_empty());
                 let Some(seen) = seen.cloned() else { return Ok(()) };
-                let Ok(given) = self.pool.reserve(&seen, |_, _| ()) else { return Ok(()) };
+                let Allocation::Reserved(given) = self.pool.allocate(&seen) else { return Ok(()) };
                 check(&self.settings, &self.server, &seen, &given)?;
                 let target = self.server.iter_mut().find(|known| known.metadata.uid == seen.metadata.uid);
                 if let Some(target) = target.filter(|known| *arrives && known.spec.pod_cidrs.is_empty()) {
@@ -116,19 +116,19 @@ impl World {
             }
             Step::Watch => self.watch(),
             Step::TakeOver => {
-                // The new process fills its cache, perhaps from an old state, and then catches up before it opens.
+                // The new process may have a stale cache, which catches up before it allocates.
                 self.pool = Pool::new(&self.settings);
                 for known in &self.cache {
-                    self.pool.follow(None, Some(known));
+                    self.pool.update(None, Some(known));
                 }
                 self.watch();
-                self.pool.open().map_err(|misfits| format!("{misfits:?}"))?;
+                self.pool.open().map_err(|invalid| format!("{invalid:?}"))?;
             }
         }
         Ok(())
     }
 
-    /// No address is in two nodes that we gave it to, and the books say what the nodes say.
+    /// No two nodes have the same address.
     fn check(&self) -> Result<(), String> {
         self.server.iter().try_for_each(|node| {
             let ranges: Vec<IpNet> = node.spec.pod_cidrs.iter().map(|text| text.parse().unwrap()).collect();
@@ -150,7 +150,7 @@ proptest! {
         for step in &steps {
             world.perform(step).and_then(|()| world.check()).map_err(TestCaseError::fail)?;
         }
-        // When all are gone, everything is free again.
+        // When all nodes are gone, all blocks are free again.
         world.server.clear();
         world.watch();
         prop_assert!(world.pool.clusters().iter().all(|blocks| blocks.used() == 0));

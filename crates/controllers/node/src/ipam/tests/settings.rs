@@ -25,7 +25,7 @@ fn flags_become_blocks() {
 }
 
 #[test]
-fn flags_that_make_no_sense_are_named() {
+fn invalid_flags_are_named() {
     #[rustfmt::skip]
     let table = [
         // cluster                                 services                 sizes          problem
@@ -50,7 +50,7 @@ fn flags_that_make_no_sense_are_named() {
 }
 
 #[test]
-fn ranges_of_services_are_read_if_they_can_be() {
+fn valid_service_cidrs_are_used() {
     for (services, want) in [
         ("", ""),
         ("10.96.0.0/12", "10.96.0.0/12"),
@@ -62,7 +62,7 @@ fn ranges_of_services_are_read_if_they_can_be() {
 }
 
 #[test]
-fn ranges_are_read_as_leniently_as_the_api_does() {
+fn cidrs_are_parsed_as_leniently_as_the_api_does() {
     for (text, want) in
         [("010.0.004.0/24", "10.0.4.0/24"), ("10.0.0.7/24", "10.0.0.0/24"), ("000.0.0.0/8", "0.0.0.0/8")]
     {

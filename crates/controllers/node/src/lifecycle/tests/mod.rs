@@ -1,18 +1,22 @@
-//! Tables and properties of the care for nodes.
-
+mod eviction_queue;
 mod health;
-mod pacing;
+mod lease_watch;
 mod plan;
-mod sight;
+mod response;
+mod round;
 mod taints;
 mod zone;
 
-use flyball_api::Node;
 use flyball_api::condition::Condition;
 use flyball_api::taint::Taint;
+use flyball_api::{Node, Timestamp};
+
+pub(super) fn now() -> Timestamp {
+    "2026-01-02T03:04:05Z".parse().unwrap()
+}
 
 /// `"Ready=False MemoryPressure=True not-ready:NoExecute x:NoSchedule cordoned kubernetes.io/os:=linux"`: conditions,
-/// taints, whether it takes pods, and labels.
+/// taints, whether it is cordoned, and labels.
 pub(super) fn node(text: &str) -> Node {
     let mut node = Node::default();
     node.metadata.name = "n".into();

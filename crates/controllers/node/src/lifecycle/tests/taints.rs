@@ -1,21 +1,16 @@
-use flyball_api::Timestamp;
 use flyball_cache::{Change, Origin};
 use serde_json::json;
 use std::sync::Arc;
 
-use super::super::status::{lost, unready};
-use super::super::taints::{Swap, no_execute, no_schedule, welcome};
+use super::super::status::{not_ready, unknown_conditions};
+use super::super::taints::{TaintChange, clear_no_execute, no_execute, no_schedule};
 use super::super::{labels, triggers};
-use super::node;
+use super::{node, now};
 
-fn now() -> Timestamp {
-    "2026-01-02T03:04:05Z".parse().unwrap()
-}
-
-/// The taints of a node after a swap, without the common part of their names; `=` if nothing changes.
-fn after(text: &str, swap: impl Fn(&flyball_api::Node) -> Swap) -> String {
+/// The taints of a node after a change, without the common part of their names; `=` if nothing changes.
+fn after(text: &str, change: impl Fn(&flyball_api::Node) -> TaintChange) -> String {
     let node = node(text);
-    match swap(&node).apply(&node, now()) {
+    match change(&node).apply(&node, now()) {
         None => "=".to_owned(),
         Some(taints) => {
             let show = |taint: &flyball_api::taint::Taint| {
@@ -28,7 +23,7 @@ fn after(text: &str, swap: impl Fn(&flyball_api::Node) -> Swap) -> String {
 }
 
 #[test]
-fn conditions_show_as_taints_that_keep_new_pods_away() {
+fn conditions_become_no_schedule_taints() {
     #[rustfmt::skip]
     let table = [
         // node                                                    taints afterwards
@@ -55,7 +50,7 @@ fn conditions_show_as_taints_that_keep_new_pods_away() {
 }
 
 #[test]
-fn a_node_that_is_not_ready_has_one_taint_that_evicts() {
+fn a_node_that_is_not_ready_has_one_no_execute_taint() {
     #[rustfmt::skip]
     let table = [
         // node                                                    taints afterwards
@@ -72,11 +67,11 @@ fn a_node_that_is_not_ready_has_one_taint_that_evicts() {
         assert_eq!(after(text, no_execute), want, "{text}");
     }
     let tainted = "Ready=True unreachable:NoExecute not-ready:NoExecute own:NoExecute not-ready:NoSchedule";
-    assert_eq!(after(tainted, welcome), "own:NoExecute not-ready:NoSchedule");
+    assert_eq!(after(tainted, clear_no_execute), "own:NoExecute not-ready:NoSchedule");
 }
 
 #[test]
-fn a_patch_of_taints_holds_only_for_what_was_read() {
+fn a_patch_of_taints_names_the_version_that_was_read() {
     let mut read = node("Ready=True not-ready:NoSchedule");
     read.metadata.resource_version = flyball_api::ResourceVersion(7);
     let patch = no_schedule(&read).patch(&read, now()).unwrap();
@@ -87,7 +82,7 @@ fn a_patch_of_taints_holds_only_for_what_was_read() {
 }
 
 #[test]
-fn twin_labels_follow() {
+fn deprecated_labels_follow_their_replacements() {
     #[rustfmt::skip]
     let table = [
         // labels                                                     patch
@@ -106,7 +101,7 @@ fn twin_labels_follow() {
 }
 
 #[test]
-fn a_heartbeat_that_changes_nothing_wakes_nobody() {
+fn a_heartbeat_that_changes_no_taint_or_label_triggers_no_sync() {
     for (text, want) in [
         ("Ready=True", false),
         ("Ready=False", true),
@@ -120,9 +115,9 @@ fn a_heartbeat_that_changes_nothing_wakes_nobody() {
 }
 
 #[test]
-fn what_only_the_kubelet_knows_becomes_unknown() {
+fn conditions_of_the_kubelet_become_unknown() {
     let show = |text: &str| {
-        let conditions = lost(&node(text), now())?;
+        let conditions = unknown_conditions(&node(text), now())?;
         let show = |c: &flyball_api::condition::Condition| {
             let moved = if c.last_transition_time.is_some() { "!" } else { "" };
             format!("{}={}{moved}/{}", c.type_, c.status, c.reason)
@@ -145,7 +140,7 @@ fn what_only_the_kubelet_knows_becomes_unknown() {
 }
 
 #[test]
-fn only_the_readiness_of_a_pod_is_changed() {
+fn only_the_ready_condition_of_a_pod_is_changed() {
     let pod = |status: &str| {
         json!({
             "metadata": {"name": "p", "managedFields": [{}]},
@@ -162,7 +157,7 @@ fn only_the_readiness_of_a_pod_is_changed() {
             {"type": "Ready", "status": "False", "reason": "r", "lastTransitionTime": "2026-01-02T03:04:05Z"},
         ]},
     });
-    assert_eq!(unready(pod("True"), now()), Some(want));
-    assert_eq!(unready(pod("False"), now()), None);
-    assert_eq!(unready(json!({"status": {}}), now()), None);
+    assert_eq!(not_ready(&pod("True"), now()), Some(want));
+    assert_eq!(not_ready(&pod("False"), now()), None);
+    assert_eq!(not_ready(&json!({"status": {}}), now()), None);
 }

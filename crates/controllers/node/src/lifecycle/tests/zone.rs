@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::super::zone::{Policy, Tally, ZoneState, counts, outlook, zone_of};
+use super::super::zone::{Policy, Tally, ZoneState, assess, is_counted, zone_of};
 use super::node;
 
 const POLICY: Policy = Policy { rate: 0.1, reduced_rate: 0.01, large: 50, threshold: 0.55 };
 
 #[test]
-fn the_labels_of_old_name_the_zone_first() {
+fn deprecated_labels_take_precedence() {
     #[rustfmt::skip]
     let table = [
         // labels                                                                                                 zone
@@ -23,11 +23,11 @@ fn the_labels_of_old_name_the_zone_first() {
     for (labels, want) in table {
         assert_eq!(zone_of(&node(labels)), want, "{labels}");
     }
-    assert!(counts(&node("")) && !counts(&node("node.kubernetes.io/exclude-disruption:=")));
+    assert!(is_counted(&node("")) && !is_counted(&node("node.kubernetes.io/exclude-disruption:=")));
 }
 
 #[test]
-fn a_zone_is_judged_by_the_nodes_that_are_not_ready() {
+fn the_state_of_a_zone_follows_from_the_share_of_nodes_that_are_not_ready() {
     use ZoneState::{FullDisruption, Normal, PartialDisruption};
     #[rustfmt::skip]
     let table = [
@@ -47,42 +47,42 @@ fn a_zone_is_judged_by_the_nodes_that_are_not_ready() {
     for (ready, unready, state, rate) in table {
         let tally = Tally { ready, unready };
         assert_eq!(POLICY.state(tally), state, "{tally:?}");
-        // Another zone that fares well keeps the cluster out of the dark.
+        // Another, healthy zone, so that not all are down.
         let tallies = BTreeMap::from([("a".into(), tally), ("b".into(), Tally { ready: 1, unready: 0 })]);
-        assert_eq!(outlook(&tallies, &POLICY).rates["a"], rate, "{tally:?}");
+        assert_eq!(assess(&tallies, &POLICY).rates["a"], rate, "{tally:?}");
     }
 }
 
 #[test]
-fn only_zones_whose_nodes_count_can_be_dark() {
-    let dark = Tally { ready: 0, unready: 2 };
-    let bright = Tally { ready: 1, unready: 5 };
-    let silent = Tally::default();
+fn zones_without_counted_nodes_do_not_influence_the_others() {
+    let down = Tally { ready: 0, unready: 2 };
+    let partial = Tally { ready: 1, unready: 5 };
+    let uncounted = Tally::default();
     #[rustfmt::skip]
     let table = [
-        // zones                      dark
+        // zones                      no node is ready
         (vec![],                      false),
-        (vec![silent],                false),
-        (vec![dark],                  true),
-        (vec![dark, dark],            true),
-        (vec![dark, silent],          true),
-        (vec![dark, bright],          false),
+        (vec![uncounted],                false),
+        (vec![down],                  true),
+        (vec![down, down],            true),
+        (vec![down, uncounted],          true),
+        (vec![down, partial],          false),
     ];
     for (zones, want) in table {
         let tallies = zones.iter().enumerate().map(|(n, tally)| (format!("{n}").into(), *tally)).collect();
-        let outlook = outlook(&tallies, &POLICY);
-        assert_eq!(outlook.dark, want, "{zones:?}");
-        assert!(!want || outlook.rates.values().all(|rate| *rate == 0.0), "{outlook:?}");
-        assert_eq!(outlook.rates.len(), zones.len(), "every zone has a rate");
+        let assessment = assess(&tallies, &POLICY);
+        assert_eq!(assessment.no_node_ready, want, "{zones:?}");
+        assert!(!want || assessment.rates.values().all(|rate| *rate == 0.0), "{assessment:?}");
+        assert_eq!(assessment.rates.len(), zones.len(), "every zone has a rate");
     }
 }
 
 proptest! {
     #[test]
-    fn nobody_is_evicted_while_all_zones_are_fully_disrupted(unready in proptest::collection::vec(1usize..200, 1..6)) {
-        let dark = unready.iter().enumerate().map(|(n, unready)| (format!("{n}").into(), Tally { ready: 0, unready: *unready }));
-        let outlook = outlook(&dark.collect(), &POLICY);
-        prop_assert!(outlook.dark && outlook.rates.values().all(|rate| *rate == 0.0));
+    fn no_node_is_tainted_while_all_zones_are_fully_disrupted(unready in proptest::collection::vec(1usize..200, 1..6)) {
+        let down = unready.iter().enumerate().map(|(n, unready)| (format!("{n}").into(), Tally { ready: 0, unready: *unready }));
+        let assessment = assess(&down.collect(), &POLICY);
+        prop_assert!(assessment.no_node_ready && assessment.rates.values().all(|rate| *rate == 0.0));
     }
 
     #[test]
@@ -91,8 +91,8 @@ proptest! {
     ) {
         let tallies = zones.iter().enumerate().map(|(n, (ready, unready))| (format!("{n}").into(), Tally { ready: *ready, unready: *unready }));
         let tallies: BTreeMap<_, _> = tallies.collect();
-        let outlook = outlook(&tallies, &POLICY);
-        prop_assert!(outlook.rates.values().all(|rate| *rate <= POLICY.rate));
-        prop_assert_eq!(outlook.dark, tallies.values().any(|t| t.size() > 0) && tallies.values().all(|t| t.ready == 0));
+        let assessment = assess(&tallies, &POLICY);
+        prop_assert!(assessment.rates.values().all(|rate| *rate <= POLICY.rate));
+        prop_assert_eq!(assessment.no_node_ready, tallies.values().any(|t| t.size() > 0) && tallies.values().all(|t| t.ready == 0));
     }
 }

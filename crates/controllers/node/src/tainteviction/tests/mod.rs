@@ -1,5 +1,3 @@
-//! Tables and properties of evictions by taints.
-
 mod plan;
 mod triggers;
 

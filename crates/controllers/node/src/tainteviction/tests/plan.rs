@@ -1,15 +1,16 @@
 use std::time::Duration;
 
-use flyball_api::Timestamp;
+use flyball_api::{Key, Timestamp};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::super::plan::{Stay, Verdict, decide, is_done, marking, stay};
+use super::super::plan::{Due, Stay, View, due, is_done, marking, plan, stay};
+use super::super::schedule::Eviction;
 use super::{pod, taints, tolerations};
 
 #[test]
-fn a_pod_stays_as_long_as_it_bears_every_taint() {
+fn a_pod_stays_as_long_as_it_tolerates_every_taint() {
     let seconds = |n| Stay::For(Duration::from_secs(n));
     #[rustfmt::skip]
     let table = [
@@ -46,41 +47,41 @@ fn numbers_are_compared_only_behind_their_gate() {
 }
 
 #[test]
-fn a_booked_eviction_stands_until_the_taints_go_or_are_borne_for_ever() {
+fn a_scheduled_eviction_stands_until_the_taints_are_removed_or_tolerated_for_ever() {
     let now = Instant::now() + Duration::from_secs(1000);
     let at = |seconds: u64| now + Duration::from_secs(seconds);
     let past = now - Duration::from_secs(1);
     let limit = |seconds| Some(Stay::For(Duration::from_secs(seconds)));
     #[rustfmt::skip]
     let table = [
-        // case                                       stay                     booked          verdict
-        ("nothing to do",                             Some(Stay::Untainted),   None,           Verdict::Leave),
-        ("borne for ever",                            Some(Stay::Forever),     None,           Verdict::Leave),
-        ("node not known",                            None,                    None,           Verdict::Leave),
-        ("not borne",                                 Some(Stay::Refused),     None,           Verdict::EvictNow),
-        ("not borne any more",                        Some(Stay::Refused),     Some(at(60)),   Verdict::EvictNow),
-        ("borne for a while",                         limit(30),               None,           Verdict::EvictAt(at(30))),
-        ("borne for no time",                         limit(0),                None,           Verdict::EvictNow),
-        ("longer than any clock runs",                limit(u64::MAX),         None,           Verdict::Leave),
-        ("time is running",                           limit(30),               Some(at(10)),   Verdict::EvictAt(at(10))),
-        ("a shorter limit changes nothing",           limit(1),                Some(at(10)),   Verdict::EvictAt(at(10))),
-        ("time is up",                                limit(30),               Some(past),     Verdict::EvictNow),
-        ("time is up exactly now",                    limit(30),               Some(now),      Verdict::EvictNow),
-        ("the taint is gone",                         Some(Stay::Untainted),   Some(at(10)),   Verdict::CallOff),
-        ("the taint is gone just in time",            Some(Stay::Untainted),   Some(past),     Verdict::CallOff),
-        ("borne for ever by now",                     Some(Stay::Forever),     Some(at(10)),   Verdict::CallOff),
-        ("the node is gone, the time runs on",        None,                    Some(at(10)),   Verdict::EvictAt(at(10))),
-        ("the node is gone, and time is up",          None,                    Some(past),     Verdict::EvictNow),
+        // case                                       stay                     scheduled       due
+        ("nothing to do",                             Some(Stay::Untainted),   None,           Due::Never),
+        ("tolerated for ever",                        Some(Stay::Forever),     None,           Due::Never),
+        ("node not cached",                            None,                    None,           Due::Never),
+        ("not tolerated",                             Some(Stay::Refused),     None,           Due::Now),
+        ("not tolerated any more",                    Some(Stay::Refused),     Some(at(60)),   Due::Now),
+        ("tolerated for a while",                     limit(30),               None,           Due::At(at(30))),
+        ("tolerated for no time",                     limit(0),                None,           Due::Now),
+        ("longer than the clock's range",             limit(u64::MAX),         None,           Due::Never),
+        ("time is running",                           limit(30),               Some(at(10)),   Due::At(at(10))),
+        ("a shorter limit changes nothing",           limit(1),                Some(at(10)),   Due::At(at(10))),
+        ("time is up",                                limit(30),               Some(past),     Due::Now),
+        ("time is up exactly now",                    limit(30),               Some(now),      Due::Now),
+        ("the taint is gone",                         Some(Stay::Untainted),   Some(at(10)),   Due::Cancelled),
+        ("the taint is gone just in time",            Some(Stay::Untainted),   Some(past),     Due::Cancelled),
+        ("tolerated for ever by now",                 Some(Stay::Forever),     Some(at(10)),   Due::Cancelled),
+        ("the node is gone, the time runs on",        None,                    Some(at(10)),   Due::At(at(10))),
+        ("the node is gone, and time is up",          None,                    Some(past),     Due::Now),
     ];
-    for (case, stay, booked, want) in table {
-        assert_eq!(decide(stay, booked, now), want, "{case}");
+    for (case, stay, scheduled, want) in table {
+        assert_eq!(due(stay, scheduled, now), want, "{case}");
     }
 }
 
 #[test]
-fn a_pod_is_told_why_it_goes_once() {
+fn a_pod_gets_the_disruption_condition_once() {
     let now: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
-    let said = |reason: &str, status: &str| {
+    let with_condition = |reason: &str, status: &str| {
         json!({"status": {"conditions": [{
             "type": "DisruptionTarget", "status": status, "reason": reason,
             "message": "Taint manager: deleting due to NoExecute taint",
@@ -100,20 +101,93 @@ fn a_pod_is_told_why_it_goes_once() {
             }]},
         })
     );
-    assert_eq!(marking(&pod(said("DeletionByTaintManager", "True")), now), None);
+    assert_eq!(marking(&pod(with_condition("DeletionByTaintManager", "True")), now), None);
     let since =
         |more| marking(&pod(more), now).unwrap()["status"]["conditions"][0]["lastTransitionTime"].clone();
-    assert_eq!(since(said("PreemptionByScheduler", "True")), "2025-01-01T00:00:00Z", "it holds since then");
-    assert_eq!(since(said("DeletionByTaintManager", "False")), "2026-01-02T03:04:05Z", "it did not hold");
+    assert_eq!(
+        since(with_condition("PreemptionByScheduler", "True")),
+        "2025-01-01T00:00:00Z",
+        "it is true since then"
+    );
+    assert_eq!(
+        since(with_condition("DeletionByTaintManager", "False")),
+        "2026-01-02T03:04:05Z",
+        "it was false before"
+    );
 
-    let mut going = said("DeletionByTaintManager", "True");
-    assert!(!is_done(&pod(going.clone())), "it says why, and does not go");
-    going["metadata"] = json!({"deletionTimestamp": "2026-01-02T03:04:05Z"});
-    assert!(is_done(&pod(going)));
+    let mut deleting = with_condition("DeletionByTaintManager", "True");
+    assert!(!is_done(&pod(deleting.clone())), "it has the condition, and is not being deleted");
+    deleting["metadata"] = json!({"deletionTimestamp": "2026-01-02T03:04:05Z"});
+    assert!(is_done(&pod(deleting)));
     assert!(
         !is_done(&pod(json!({"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}}))),
-        "it does not say why"
+        "it has no condition"
     );
+}
+
+#[test]
+fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
+    let key = Key::new("ns", "p");
+    let now = Instant::now() + Duration::from_secs(1000);
+    let scheduled = |uid: &str, seconds: i64, is_announced| {
+        let due = match u64::try_from(seconds) {
+            Ok(ahead) => now + Duration::from_secs(ahead),
+            Err(_) => now - Duration::from_secs(seconds.unsigned_abs()),
+        };
+        Some(Eviction { uid: uid.into(), due, is_announced })
+    };
+    let marked = json!({"status": {"conditions": [{
+        "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }]}});
+    let mut deleting = marked.clone();
+    deleting["metadata"] = json!({"deletionTimestamp": "2026-01-02T03:04:05Z"});
+    let tolerant =
+        json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists", "tolerationSeconds": 60}]}});
+
+    let cancel = "event Normal TaintManagerEviction: Cancelling deletion of Pod ns/p";
+    let mark = "event Normal TaintManagerEviction: Marking for deletion Pod ns/p";
+    let steps = |why: &str| format!("in sequence\n  patch Pod/status ns/p: {why}\n  delete Pod ns/p: {why}");
+    let refused = steps("its node has a NoExecute taint that it does not tolerate");
+    let late = steps("its node has a NoExecute taint that it does not tolerate any longer");
+    let delete = "in sequence\n  delete Pod ns/p: its node has a NoExecute taint that it does not tolerate";
+    let wait = |seconds: u64, time: &str| {
+        format!("again after {seconds}s\nwaiting for {time}, when it is evicted because of a taint")
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case                                   pod               taints      scheduled                      plan                             afterwards
+        ("no taint",                              Some(json!({})),  Some(""),   None,                          String::new(),                   "-"),
+        ("not tolerated",                         Some(json!({})),  Some("a"),  None,                          format!("{mark}\n{refused}"),    "announced"),
+        ("marked before",                         Some(marked),     Some("a"),  None,                          format!("{mark}\n{delete}"),     "announced"),
+        ("deleted already",                       Some(deleting),   Some("a"),  scheduled("uid-1", 0, true),   String::new(),                   "-"),
+        ("the deletion has failed",               Some(json!({})),  Some("a"),  scheduled("uid-1", 0, true),   refused.clone(),                 "announced"),
+        ("tolerated for a while",                 Some(tolerant.clone()), Some("a"), None,                     wait(60, "2026-01-02T03:05:05Z"), "scheduled"),
+        ("time is running",                       Some(tolerant.clone()), Some("a"), scheduled("uid-1", 7, false), wait(7, "2026-01-02T03:04:12Z"), "scheduled"),
+        ("time is up",                            Some(tolerant),   Some("a"),  scheduled("uid-1", -3, false), format!("{mark}\n{late}"),       "announced"),
+        ("a further taint is not tolerated",      Some(json!({})),  Some("a"),  scheduled("uid-1", 7, false),  format!("{cancel}\n{mark}\n{refused}"), "announced"),
+        ("the taint is removed",                  Some(json!({})),  Some(""),   scheduled("uid-1", 7, false),  cancel.to_owned(),               "-"),
+        ("the taint is removed, too late",        Some(json!({})),  Some(""),   scheduled("uid-1", 0, true),   String::new(),                   "-"),
+        ("the pod is gone",                       None,             None,       scheduled("uid-1", 7, false),  cancel.to_owned(),               "-"),
+        ("another pod has its name",              Some(json!({})),  Some("a"),  scheduled("other", 7, false),  format!("{cancel}\n{mark}\n{refused}"), "announced"),
+        ("the node is gone, time is up",          Some(json!({})),  None,       scheduled("uid-1", -3, false), format!("{mark}\n{late}"),       "announced"),
+    ];
+    for (case, more, node, before, want, want_after) in table {
+        let (pod, taints) = (more.map(pod), node.map(taints));
+        let (after, plan) = plan(&View {
+            key: &key,
+            pod: pod.as_ref(),
+            taints: taints.as_deref(),
+            scheduled: before.as_ref(),
+            compares_numbers: false,
+            now,
+            wall: "2026-01-02T03:04:05Z".parse().unwrap(),
+        });
+        assert_eq!(plan.to_string(), want, "{case}");
+        let after =
+            after.map_or("-", |eviction| if eviction.is_announced { "announced" } else { "scheduled" });
+        assert_eq!(after, want_after, "{case}");
+    }
 }
 
 /// Tolerations of the keys a, b and c, some with a limit.
@@ -129,19 +203,19 @@ fn any_taints() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_pod_that_tolerates_for_ever_is_never_deleted(node in any_taints(), booked in proptest::option::of(0u64..100)) {
+    fn a_pod_that_tolerates_for_ever_is_never_deleted(node in any_taints(), scheduled in proptest::option::of(0u64..100)) {
         let now = Instant::now() + Duration::from_secs(50);
-        let booked = booked.map(|seconds| now - Duration::from_secs(50) + Duration::from_secs(seconds));
-        let verdict = decide(Some(stay(&taints(&node), &tolerations("*"), false)), booked, now);
-        prop_assert!(matches!(verdict, Verdict::Leave | Verdict::CallOff), "{verdict:?}");
+        let scheduled = scheduled.map(|seconds| now - Duration::from_secs(50) + Duration::from_secs(seconds));
+        let when = due(Some(stay(&taints(&node), &tolerations("*"), false)), scheduled, now);
+        prop_assert!(matches!(when, Due::Never | Due::Cancelled), "{when:?}");
     }
 
     #[test]
-    fn a_pod_without_taints_to_bear_is_never_deleted(own in any_tolerations(), booked in proptest::option::of(0u64..100)) {
+    fn a_pod_without_no_execute_taints_is_never_deleted(own in any_tolerations(), scheduled in proptest::option::of(0u64..100)) {
         let now = Instant::now() + Duration::from_secs(50);
-        let booked = booked.map(|seconds| now + Duration::from_secs(seconds));
-        let verdict = decide(Some(stay(&taints("a:NoSchedule"), &tolerations(&own), false)), booked, now);
-        prop_assert!(matches!(verdict, Verdict::Leave | Verdict::CallOff), "{verdict:?}");
+        let scheduled = scheduled.map(|seconds| now + Duration::from_secs(seconds));
+        let when = due(Some(stay(&taints("a:NoSchedule"), &tolerations(&own), false)), scheduled, now);
+        prop_assert!(matches!(when, Due::Never | Due::Cancelled), "{when:?}");
     }
 
     #[test]
@@ -156,13 +230,13 @@ proptest! {
     }
 
     #[test]
-    fn looking_again_before_the_time_changes_nothing(node in any_taints(), own in any_tolerations(), later in 0u64..100) {
+    fn another_sync_before_the_time_changes_nothing(node in any_taints(), own in any_tolerations(), later in 0u64..100) {
         let now = Instant::now();
         let stay = Some(stay(&taints(&node), &tolerations(&own), false));
-        if let Verdict::EvictAt(due) = decide(stay, None, now) {
+        if let Due::At(time) = due(stay, None, now) {
             let then = now + Duration::from_secs(later);
-            let want = if then >= due { Verdict::EvictNow } else { Verdict::EvictAt(due) };
-            prop_assert_eq!(decide(stay, Some(due), then), want);
+            let want = if then >= time { Due::Now } else { Due::At(time) };
+            prop_assert_eq!(due(stay, Some(time), then), want);
         }
     }
 }

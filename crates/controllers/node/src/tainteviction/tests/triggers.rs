@@ -8,7 +8,7 @@ use super::super::triggers::{node_changed, pod_changed};
 use super::{pod, taints};
 
 #[test]
-fn a_node_is_looked_at_when_the_taints_that_evict_change() {
+fn a_change_of_no_execute_taints_triggers_the_node() {
     let node = |text: &str| {
         let mut node = Node::default();
         node.spec.taints = taints(text).into();
@@ -16,7 +16,7 @@ fn a_node_is_looked_at_when_the_taints_that_evict_change() {
     };
     #[rustfmt::skip]
     let table = [
-        // case                          before                 after                  looked at
+        // case                          before                 after                  triggered
         ("new and clean",                None,                  Some(""),              false),
         ("new and tainted",              None,                  Some("a"),             true),
         ("tainted",                      Some(""),              Some("a"),             true),
@@ -34,28 +34,28 @@ fn a_node_is_looked_at_when_the_taints_that_evict_change() {
 }
 
 #[test]
-fn a_pod_is_looked_at_when_it_comes_to_a_tainted_node_or_bears_other_taints() {
+fn a_pod_is_triggered_when_it_is_bound_to_a_tainted_node_or_tolerates_other_taints() {
     let plain = json!({});
     let unbound = json!({"spec": {"nodeName": ""}});
     let tolerant = json!({"spec": {"tolerations": [{"operator": "Exists"}]}});
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     #[rustfmt::skip]
     let table = [
-        // case                               before            after             tainted  booked  looked at
-        ("comes to a clean node",             None,             Some(&plain),     false,   false,  false),
-        ("comes to a tainted node",           None,             Some(&plain),     true,    false,  true),
-        ("waits for a node",                  None,             Some(&unbound),   true,    false,  false),
-        ("is bound",                          Some(&unbound),   Some(&plain),     true,    false,  true),
-        ("bears more",                        Some(&plain),     Some(&tolerant),  true,    false,  true),
-        ("bears more, and was to go",         Some(&plain),     Some(&tolerant),  false,   true,   true),
-        ("changes otherwise",                 Some(&plain),     Some(&ready),     true,    true,   false),
-        ("goes",                              Some(&plain),     None,             true,    false,  false),
-        ("goes before it was to go",          Some(&plain),     None,             true,    true,   true),
+        // case                               before            after             tainted  scheduled  triggered
+        ("bound to a node without taints",    None,             Some(&plain),     false,   false,  false),
+        ("bound to a tainted node",           None,             Some(&plain),     true,    false,  true),
+        ("not bound",                         None,             Some(&unbound),   true,    false,  false),
+        ("bound by an update",                Some(&unbound),   Some(&plain),     true,    false,  true),
+        ("tolerates more",                    Some(&plain),     Some(&tolerant),  true,    false,  true),
+        ("tolerates more, eviction scheduled", Some(&plain),     Some(&tolerant),  false,   true,   true),
+        ("another change",                    Some(&plain),     Some(&ready),     true,    true,   false),
+        ("deleted",                           Some(&plain),     None,             true,    false,  false),
+        ("deleted before its eviction",       Some(&plain),     None,             true,    true,   true),
     ];
-    for (case, before, after, tainted, booked, want) in table {
+    for (case, before, after, tainted, is_scheduled, want) in table {
         let (old, new) =
             (before.map(|more| Arc::new(pod(more.clone()))), after.map(|more| Arc::new(pod(more.clone()))));
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
-        assert_eq!(pod_changed(&change, |_| tainted, |_| booked), want, "{case}");
+        assert_eq!(pod_changed(&change, |_| tainted, |_| is_scheduled), want, "{case}");
     }
 }

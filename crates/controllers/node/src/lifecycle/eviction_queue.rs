@@ -1,4 +1,4 @@
-//! Who waits for a taint, and who is next: each zone in order of arrival, no faster than its rate. Pure.
+//! The nodes that wait for the taint that evicts their pods: each zone in order of arrival, no faster than its rate. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,23 +7,22 @@ use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-/// What the one who taints has to do.
+/// What the tainter has to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
-    Node {
+pub enum Next {
+    Taint {
         zone: SmolStr,
         node: SmolStr,
     },
     At(Instant),
-    /// Come back when something has changed.
+    /// Nothing, until the queue changes.
     Idle,
 }
 
-/// The nodes that wait, by zone.
 #[derive(Debug, Default)]
-pub struct Pacing {
+pub struct EvictionQueue {
     zones: BTreeMap<SmolStr, Zone>,
-    places: FxHashMap<SmolStr, (SmolStr, u64)>,
+    tickets: FxHashMap<SmolStr, (SmolStr, u64)>,
     last_ticket: u64,
 }
 
@@ -33,9 +32,9 @@ struct Zone {
     bucket: Bucket,
 }
 
-impl Pacing {
-    /// Sets how many nodes per second may be tainted in a zone; zero for none. A zone that is new may begin with one
-    /// at once, one whose rate changes may not unless it could before.
+impl EvictionQueue {
+    /// Sets how many nodes per second may be tainted in a zone; zero for none. In a new zone the first may be tainted at
+    /// once; a changed rate does not allow that unless the one before did.
     pub fn set_rate(&mut self, zone: &SmolStr, rate: f32, now: Instant) {
         match self.zones.get_mut(zone) {
             Some(known) => known.bucket.set_rate(rate, now),
@@ -46,62 +45,60 @@ impl Pacing {
         }
     }
 
-    /// Lets a node wait. One that waits already keeps its place.
-    pub fn enter(&mut self, zone: &SmolStr, node: &SmolStr) {
-        if self.places.get(node).is_some_and(|(waits_in, _)| waits_in == zone) {
+    /// Adds a node. One that is in the queue of its zone already keeps its place.
+    pub fn add(&mut self, zone: &SmolStr, node: &SmolStr) {
+        if self.tickets.get(node).is_some_and(|(queued_in, _)| queued_in == zone) {
             return;
         }
-        self.leave(node);
-        // A zone gets its rate before its nodes come.
+        self.remove(node);
+        // Rates are set before nodes are added.
         let Some(known) = self.zones.get_mut(zone) else { return };
         self.last_ticket += 1;
         known.waiting.insert(self.last_ticket, node.clone());
-        self.places.insert(node.clone(), (zone.clone(), self.last_ticket));
+        self.tickets.insert(node.clone(), (zone.clone(), self.last_ticket));
     }
 
-    /// A node needs no taint any more.
-    pub fn leave(&mut self, node: &str) {
-        if let Some((zone, ticket)) = self.places.remove(node)
+    pub fn remove(&mut self, node: &str) {
+        if let Some((zone, ticket)) = self.tickets.remove(node)
             && let Some(zone) = self.zones.get_mut(&zone)
         {
             zone.waiting.remove(&ticket);
         }
     }
 
-    pub fn waits(&self, node: &str) -> bool {
-        self.places.contains_key(node)
+    pub fn nodes(&self) -> impl Iterator<Item = &SmolStr> {
+        self.tickets.keys()
     }
 
-    /// Zones without nodes are forgotten.
-    pub fn keep_zones(&mut self, is_there: impl Fn(&SmolStr) -> bool) {
-        self.zones.retain(|zone, _| is_there(zone));
-        self.places.retain(|_, (zone, _)| is_there(zone));
+    pub fn retain_zones(&mut self, exists: impl Fn(&SmolStr) -> bool) {
+        self.zones.retain(|zone, _| exists(zone));
+        self.tickets.retain(|_, (zone, _)| exists(zone));
     }
 
-    /// Takes out the next node whose zone has a turn.
-    pub fn next(&mut self, now: Instant) -> Turn {
+    /// Takes out the next node that may be tainted by the rate of its zone.
+    pub fn pop(&mut self, now: Instant) -> Next {
         let mut soonest: Option<Instant> = None;
         for (name, zone) in &mut self.zones {
             let Some(first) = zone.waiting.first_entry() else { continue };
             match zone.bucket.take(now) {
                 Ok(()) => {
                     let node = first.remove();
-                    self.places.remove(&node);
-                    return Turn::Node { zone: name.clone(), node };
+                    self.tickets.remove(&node);
+                    return Next::Taint { zone: name.clone(), node };
                 }
                 Err(when) => soonest = soonest.into_iter().chain(when).min(),
             }
         }
-        soonest.map_or(Turn::Idle, Turn::At)
+        soonest.map_or(Next::Idle, Next::At)
     }
 }
 
-/// Turns that come at a rate; at most one can be saved up.
+/// A token bucket that holds at most one token.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
-    /// `None`: no turn ever.
+    /// `None`: there is never a token.
     interval: Option<Duration>,
-    /// When the next turn is there.
+    /// When there is a token.
     ready: Instant,
 }
 
@@ -110,7 +107,7 @@ impl Bucket {
         Self { interval: interval(rate), ready: now }
     }
 
-    /// Takes a turn, or says when there will be one.
+    /// Takes the token, or returns when there will be one.
     fn take(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let interval = self.interval.ok_or(None)?;
         if self.ready > now {
@@ -123,15 +120,15 @@ impl Bucket {
         Ok(())
     }
 
-    /// Upstream: `RateLimitedTimedQueue.SwapLimiter`: a zone that had no turn left begins with none.
+    /// Upstream: `RateLimitedTimedQueue.SwapLimiter`: without a token before, there is none after.
     fn set_rate(&mut self, rate: f32, now: Instant) {
         let new = interval(rate);
         if new == self.interval {
             return;
         }
-        let had_turn = self.interval.is_some() && self.ready <= now;
+        let had_token = self.interval.is_some() && self.ready <= now;
         self.ready = match new {
-            Some(interval) if !had_turn => now.checked_add(interval).unwrap_or(now),
+            Some(interval) if !had_token => now.checked_add(interval).unwrap_or(now),
             _ => now,
         };
         self.interval = new;

@@ -1,0 +1,508 @@
+//! One round of health checks over all nodes, in steps: check all nodes; read those that seem lost from the server and
+//! declare them lost; respond to the state of the zones; mark pods as not ready. Each step is pure: what was remembered
+//! and seen in, what to remember and a plan out. The monitor makes the steps one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Lease, Node, Object, ResourceVersion, Uid, WithRaw};
+use flyball_client::Error;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Effect, Event, Outcome, Plan, Refusals, Write};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::Value;
+use smol_str::{SmolStr, format_smolstr};
+use tokio::time::Instant;
+
+use super::health::{GracePeriods, Health, LastSign, Now, observe};
+use super::lease_watch::{LeaseWatch, Trust};
+use super::plan::mark_live;
+use super::response::{Response, View, about, respond};
+use super::status::{Ready, readiness, unknown_conditions, with_conditions};
+use super::taints::{self, clear_no_execute, has_no_execute};
+use super::zone::{Policy, Tally, assess, is_counted, zone_of};
+
+/// How often a node is tried to be declared lost in one round.
+const TRIES: usize = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// The pods of how many nodes are marked in one step. Their pods are in memory as a whole.
+const NODES_PER_STEP: usize = 8;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    pub grace: GracePeriods,
+    pub policy: Policy,
+}
+
+/// What a step decides on.
+pub struct Observations {
+    pub settings: Settings,
+    /// When the step began, before anything was read.
+    pub started: Instant,
+    pub now: Now,
+    pub seen: Seen,
+}
+
+pub enum Seen {
+    /// For the check: all nodes, by name, with their leases.
+    Cluster {
+        nodes: Vec<(Arc<Node>, Option<Arc<Lease>>)>,
+        /// How many messages the watch of leases has delivered.
+        lease_messages: u64,
+        is_healthy: bool,
+    },
+    /// The suspects, as the server has them.
+    Live(Vec<LiveNode>),
+    /// For the response: nodes as cached after the writes so far, and those that wait for the taint that evicts.
+    Cache { nodes: FxHashMap<SmolStr, Arc<Node>>, queued: FxHashSet<SmolStr> },
+    /// The pods to mark.
+    Pods(Vec<NodePods>),
+}
+
+pub struct LiveNode {
+    pub name: SmolStr,
+    pub node: Result<WithRaw<Node>, Error>,
+    /// When it was read.
+    pub now: Now,
+}
+
+pub struct NodePods {
+    pub node: SmolStr,
+    pub pods: Result<Vec<Value>, Error>,
+}
+
+/// What a write is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tag {
+    /// Removes taints at the first check of a node.
+    FirstCheck,
+    /// Declares this node lost.
+    Declare(SmolStr),
+    Taint,
+    /// Marks a pod of this node.
+    MarkPod(SmolStr),
+}
+
+/// The step that comes next.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub enum Stage {
+    #[default]
+    Check,
+    /// Read the suspects and declare them lost, for the n-th time.
+    Confirm {
+        attempt: usize,
+    },
+    Respond,
+    MarkPods {
+        batch: Vec<SmolStr>,
+        rest: Vec<SmolStr>,
+    },
+}
+
+/// What is remembered from step to step and from round to round.
+#[derive(Default)]
+pub struct Memory {
+    /// Nodes with a `RegisteredNode` event.
+    registered: BTreeMap<SmolStr, Uid>,
+    health: FxHashMap<SmolStr, Health>,
+    /// Nodes whose pods have to be marked as not ready, and are not yet.
+    unmarked: FxHashSet<SmolStr>,
+    no_node_ready: bool,
+    is_suspended: bool,
+    lease_watch: LeaseWatch,
+    last_check: Option<Instant>,
+    stage: Stage,
+    /// By name.
+    checks: Vec<Check>,
+    /// Nodes whose pods are to be marked in this round.
+    to_mark: Vec<SmolStr>,
+    /// The newest version of a node that this round has written.
+    written: Option<ResourceVersion>,
+    round_started: Option<Instant>,
+    step_started: Option<Instant>,
+    report: Report,
+}
+
+/// What this round knows of a node.
+struct Check {
+    node: Arc<Node>,
+    lease: Option<Arc<Lease>>,
+    zone: SmolStr,
+    is_first: bool,
+    before: Ready,
+    after: Option<Ready>,
+    state: State,
+    /// Whether an earlier attempt of this round may have declared it lost, its answer being lost.
+    is_unsure: bool,
+    /// Whether the current step makes requests for it.
+    is_busy: bool,
+    took: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Settled,
+    /// It was silent for too long by what is cached.
+    Suspect,
+    /// It could not be declared lost. Nothing follows in this round, neither for its pods nor for its zone.
+    Unsettled,
+}
+
+/// What a step has decided besides writes.
+#[derive(Default)]
+pub struct Report {
+    pub refresh_leases: bool,
+    /// Whether checks are suspended, if that has changed.
+    pub is_suspended: Option<bool>,
+    pub removed_nodes: Vec<SmolStr>,
+    /// Whether no node is ready, if that has changed.
+    pub no_node_ready: Option<bool>,
+    /// How many nodes of each zone are ready, and how fast they may be tainted.
+    pub zones: Option<(BTreeMap<SmolStr, Tally>, BTreeMap<SmolStr, f32>)>,
+    /// With the zones of the nodes.
+    pub responses: Vec<(SmolStr, View, Response)>,
+    /// At the end of a round.
+    durations: Option<Durations>,
+}
+
+/// How long a round took.
+pub struct Durations {
+    pub nodes: Vec<Duration>,
+    pub all: Duration,
+}
+
+impl Memory {
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    pub fn suspects(&self) -> Vec<SmolStr> {
+        let suspects = self.checks.iter().filter(|check| check.state == State::Suspect);
+        suspects.map(|check| check.node.metadata.name.clone()).collect()
+    }
+
+    pub fn written(&self) -> Option<ResourceVersion> {
+        self.written
+    }
+
+    pub fn take_report(&mut self) -> Report {
+        std::mem::take(&mut self.report)
+    }
+
+    /// How long the round took, if it has ended.
+    pub fn take_durations(&mut self) -> Option<Durations> {
+        self.report.durations.take()
+    }
+
+    /// Makes the next step.
+    pub fn round(mut self, observations: &Observations) -> (Self, Plan<Tag>) {
+        let Observations { settings, started, now, seen } = observations;
+        self.step_started = Some(*started);
+        let plan = match seen {
+            Seen::Cluster { nodes, lease_messages, is_healthy } => {
+                (self.round_started, self.written) = (Some(*started), None);
+                let events = self.register(nodes);
+                self.suspend(*lease_messages, *is_healthy, settings.grace.monitor, now.monotonic);
+                plan_of(events, self.check(nodes, settings.grace, *now))
+            }
+            Seen::Live(live) => {
+                let writes = live.iter().filter_map(|live| self.confirm(live, settings.grace)).collect();
+                plan_of(vec![], writes)
+            }
+            Seen::Cache { nodes, queued } => {
+                self.assess(&settings.policy, now.monotonic);
+                self.respond(nodes, queued, *now)
+            }
+            Seen::Pods(nodes) => Plan::of([Effect::concurrent(
+                nodes.iter().filter_map(|listed| self.mark_pods(listed, *now)).collect::<Vec<_>>(),
+            )]),
+        };
+        (self, plan)
+    }
+
+    /// Forgets nodes that are gone; the events about nodes that have come and gone.
+    fn register(&mut self, nodes: &[(Arc<Node>, Option<Arc<Lease>>)]) -> Vec<Event> {
+        let mut events = vec![];
+        for (node, _) in nodes {
+            let name = &node.metadata.name;
+            if !self.registered.contains_key(name) {
+                let message = format!("Node {name} event: Registered Node {name} in Controller");
+                events.push(about(node, Event::normal("RegisteredNode", message)));
+                self.registered.insert(name.clone(), node.uid().clone());
+            }
+        }
+        if self.registered.len() == nodes.len() {
+            return events;
+        }
+        let present: FxHashSet<&SmolStr> = nodes.iter().map(|(node, _)| &node.metadata.name).collect();
+        self.registered.retain(|name, uid| {
+            let is_present = present.contains(name);
+            if !is_present {
+                let message = format!("Node {name} event: Removing Node {name} from Controller");
+                let object = ObjectRef::named::<Node>("", name, uid);
+                events.push(Event::normal("RemovingNode", message).about(object));
+                self.report.removed_nodes.push(name.clone());
+            }
+            is_present
+        });
+        self.health.retain(|name, _| present.contains(name));
+        self.unmarked.retain(|name| present.contains(name));
+        events
+    }
+
+    /// Suspends the checks while renewals of leases may not be seen. That time does not count as silence of nodes.
+    ///
+    /// Upstream: declares every node lost after an outage of the API server that was longer than the grace period.
+    fn suspend(&mut self, messages: u64, is_healthy: bool, grace: Duration, now: Instant) {
+        let since = self.last_check.replace(now).unwrap_or(now);
+        self.lease_watch.record(messages, now);
+        let trust = self.lease_watch.trust(is_healthy, grace, now);
+        // Where leases are hardly ever renewed, a relist shows whether the server is there.
+        self.report.refresh_leases = trust != Trust::Full && is_healthy;
+        let is_suspended = trust == Trust::None;
+        if std::mem::replace(&mut self.is_suspended, is_suspended) != is_suspended {
+            self.report.is_suspended = Some(is_suspended);
+        }
+        if is_suspended {
+            self.health.values_mut().for_each(|health| health.discount(now.duration_since(since)));
+        }
+    }
+
+    /// Checks all nodes by what is cached.
+    fn check(
+        &mut self,
+        nodes: &[(Arc<Node>, Option<Arc<Lease>>)],
+        grace: GracePeriods,
+        now: Now,
+    ) -> Vec<Write<Tag>> {
+        let mut writes = vec![];
+        self.checks.clear();
+        for (node, lease) in nodes {
+            let name = &node.metadata.name;
+            let known = self.health.get(name);
+            let is_first = known.is_none();
+            let health = observe(known, node, lease.as_deref(), now);
+            let is_silent = !self.is_suspended && health.is_silent(node, grace, now);
+            self.health.insert(name.clone(), health);
+            // How long an earlier process has known the node is not recorded: its pods get their full time again.
+            let why = "first check of the node by this process";
+            let clears = is_first && has_no_execute(node);
+            let write = clears.then(|| taints::write(node, clear_no_execute, why, now.wall)).flatten();
+            let after = readiness(node);
+            let is_suspect = is_silent && after != Some(Ready::Unknown);
+            self.checks.push(Check {
+                node: node.clone(),
+                lease: lease.clone(),
+                zone: zone_of(node),
+                is_first,
+                before: after.unwrap_or(Ready::Unknown),
+                after,
+                state: if is_suspect { State::Suspect } else { State::Settled },
+                is_unsure: false,
+                is_busy: write.is_some(),
+                took: Duration::ZERO,
+            });
+            writes.extend(write.map(|write| write.tag(Tag::FirstCheck)));
+        }
+        writes
+    }
+
+    /// Declares a suspect lost, unless the server knows better by now.
+    fn confirm(&mut self, live: &LiveNode, grace: GracePeriods) -> Option<Write<Tag>> {
+        let LiveNode { name, node, now } = live;
+        let at = self.position(name)?;
+        let check = &mut self.checks[at];
+        check.is_busy = true;
+        let node = match node {
+            Ok(node) => node,
+            Err(error) => {
+                if error.is_not_found() {
+                    check.state = State::Unsettled;
+                }
+                return None;
+            }
+        };
+        let health = observe(self.health.get(name), node, check.lease.as_deref(), *now);
+        let (is_silent, silence) = (health.is_silent(node, grace, *now), health.silent_for(*now));
+        self.health.insert(name.clone(), health);
+        check.after = readiness(node);
+        if !(check.is_unsure && check.after == Some(Ready::Unknown)) {
+            check.before = check.after.unwrap_or(Ready::Unknown);
+        }
+        let Some(conditions) = unknown_conditions(node, now.wall).filter(|_| is_silent) else {
+            check.state = State::Settled;
+            return None;
+        };
+        let body = with_conditions(node.raw().to_value(), &conditions);
+        let write = Write::status_of::<Node>(check.node.key(), body).accept_only(Refusals::NONE);
+        let why = format_smolstr!("the node has not reported for {} s", silence.as_secs());
+        Some(write.why(why).tag(Tag::Declare(name.clone())))
+    }
+
+    /// Decides how fast the nodes of each zone may be tainted.
+    fn assess(&mut self, policy: &Policy, now: Instant) {
+        let mut tallies: BTreeMap<SmolStr, Tally> = BTreeMap::new();
+        for check in &self.checks {
+            let tally = tallies.entry(check.zone.clone()).or_default();
+            match check.after {
+                _ if check.state != State::Settled || !is_counted(&check.node) => {}
+                Some(Ready::True) => tally.ready += 1,
+                _ => tally.unready += 1,
+            }
+        }
+        let assessment = assess(&tallies, policy);
+        if assessment.no_node_ready != self.no_node_ready {
+            self.no_node_ready = assessment.no_node_ready;
+            self.report.no_node_ready = Some(self.no_node_ready);
+            if !self.no_node_ready {
+                // The control plane may have been cut off from all nodes: their grace periods begin again.
+                let sign = LastSign::Renewed(now);
+                self.health.values_mut().for_each(|health| health.last_sign = sign);
+            }
+        }
+        self.report.zones = Some((tallies, assessment.rates));
+    }
+
+    fn respond(
+        &mut self,
+        nodes: &FxHashMap<SmolStr, Arc<Node>>,
+        queued: &FxHashSet<SmolStr>,
+        now: Now,
+    ) -> Plan<Tag> {
+        let (mut events, mut writes) = (vec![], vec![]);
+        for check in self.checks.iter_mut().filter(|check| check.state == State::Settled) {
+            let name = &check.node.metadata.name;
+            // Whether an earlier process has marked the pods of a node that it declared lost is not recorded.
+            let is_inherited = check.is_first && check.before == Ready::Unknown;
+            let view = View {
+                node: nodes.get(name).unwrap_or(&check.node).clone(),
+                before: check.before,
+                after: check.after,
+                pods_pending: is_inherited || self.unmarked.contains(name),
+                is_queued: queued.contains(name),
+                no_node_ready: self.no_node_ready,
+            };
+            let response = respond(&view);
+            if response.marks_pods {
+                self.unmarked.insert(name.clone());
+                self.to_mark.push(name.clone());
+            } else {
+                self.unmarked.remove(name);
+            }
+            let write = response.write(&view, now.wall);
+            check.is_busy = write.is_some();
+            writes.extend(write.map(|write| write.tag(Tag::Taint)));
+            events.extend(response.event(&view.node));
+            self.report.responses.push((check.zone.clone(), view, response));
+        }
+        plan_of(events, writes)
+    }
+
+    /// The writes that mark the pods of a node.
+    fn mark_pods(&mut self, listed: &NodePods, now: Now) -> Option<Effect<Tag>> {
+        let NodePods { node, pods } = listed;
+        if let Some(at) = self.position(node) {
+            self.checks[at].is_busy = true;
+        }
+        let writes = pods.as_ref().ok()?.iter().filter_map(|pod| mark_live(pod, now.wall));
+        let writes: Vec<_> = writes.map(|write| write.tag(Tag::MarkPod(node.clone()))).collect();
+        self.unmarked.remove(node);
+        Some(Effect::each(writes).into())
+    }
+
+    /// Takes in what came of the writes of a step. Returns the pause before the next step, `None` at the end of a round.
+    pub fn settle(&mut self, outcome: &Outcome<Tag>, now: Instant) -> Option<Duration> {
+        for done in outcome.written() {
+            let version = done.answer.written().map(|meta| meta.resource_version);
+            match &done.tag {
+                Tag::FirstCheck => self.written = self.written.max(version),
+                Tag::Declare(name) => {
+                    self.written = self.written.max(version);
+                    if let Some(at) = self.position(name) {
+                        (self.checks[at].after, self.checks[at].state) =
+                            (Some(Ready::Unknown), State::Settled);
+                    }
+                }
+                Tag::Taint | Tag::MarkPod(_) => {}
+            }
+        }
+        for failure in &outcome.failures {
+            match &failure.tag {
+                Some(Tag::Declare(name)) if failure.is_one_of(Refusals::OUTCOME_UNKNOWN) => {
+                    // If it is found to be lost, that was this round's write, and its pods have to be marked.
+                    self.unmarked.insert(name.clone());
+                    if let Some(at) = self.position(name) {
+                        self.checks[at].is_unsure = true;
+                    }
+                }
+                Some(Tag::MarkPod(node)) => {
+                    self.unmarked.insert(node.clone());
+                }
+                _ => {}
+            }
+        }
+        let step = self.step_started.map_or(Duration::ZERO, |start| now.saturating_duration_since(start));
+        for check in self.checks.iter_mut().filter(|check| check.is_busy) {
+            check.took += step;
+            check.is_busy = false;
+        }
+        self.advance(now)
+    }
+
+    /// Chooses the next step, and the pause before it.
+    fn advance(&mut self, now: Instant) -> Option<Duration> {
+        self.stage = match std::mem::take(&mut self.stage) {
+            Stage::Check => self.confirm_or_respond(0),
+            Stage::Confirm { attempt } => self.confirm_or_respond(attempt),
+            Stage::Respond => next_batch(std::mem::take(&mut self.to_mark)),
+            Stage::MarkPods { rest, .. } => next_batch(rest),
+        };
+        match self.stage {
+            Stage::Check => {
+                self.end(now);
+                None
+            }
+            Stage::Confirm { attempt: 2.. } => Some(BETWEEN_TRIES),
+            _ => Some(Duration::ZERO),
+        }
+    }
+
+    /// Tries again to declare the suspects lost, or gives up for this round.
+    fn confirm_or_respond(&mut self, attempts: usize) -> Stage {
+        let mut suspects = self.checks.iter_mut().filter(|check| check.state == State::Suspect).peekable();
+        if suspects.peek().is_some() && attempts < TRIES {
+            return Stage::Confirm { attempt: attempts + 1 };
+        }
+        suspects.for_each(|check| check.state = State::Unsettled);
+        Stage::Respond
+    }
+
+    fn end(&mut self, now: Instant) {
+        let settled = self.checks.drain(..).filter(|check| check.state == State::Settled);
+        let nodes = settled.map(|check| check.took).collect();
+        let all = self.round_started.map_or(Duration::ZERO, |start| now.saturating_duration_since(start));
+        self.report.durations = Some(Durations { nodes, all });
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.checks.binary_search_by(|check| check.node.metadata.name.as_str().cmp(name)).ok()
+    }
+}
+
+fn next_batch(mut nodes: Vec<SmolStr>) -> Stage {
+    if nodes.is_empty() {
+        return Stage::Check;
+    }
+    let rest = nodes.split_off(nodes.len().min(NODES_PER_STEP));
+    Stage::MarkPods { batch: nodes, rest }
+}
+
+/// Events, then writes side by side.
+fn plan_of(events: Vec<Event>, writes: Vec<Write<Tag>>) -> Plan<Tag> {
+    let mut effects: Vec<Effect<Tag>> = events.into_iter().map(Effect::from).collect();
+    if !writes.is_empty() {
+        effects.push(Effect::concurrent(writes).into());
+    }
+    Plan::of(effects)
+}
