@@ -46,7 +46,9 @@ pub enum Effect<T = ()> {
     Event(Event),
     /// A failure that is known without asking the server.
     Fail(String),
-    /// The same where trying again cannot help: only a change of the object can.
+    /// Something is not there yet: the key is tried again with backoff, without a warning.
+    NotYet(String),
+    /// The same as `Fail` where trying again cannot help: only a change of the object can.
     Invalid(String),
     Group(Group<T>),
 }
@@ -149,7 +151,7 @@ impl<T> Effect<T> {
         match self {
             Self::Write(write) => found.push(write),
             Self::Group(group) => group.effects.iter().for_each(|effect| effect.collect_writes(found)),
-            Self::Event(_) | Self::Fail(_) | Self::Invalid(_) => {}
+            Self::Event(_) | Self::Fail(_) | Self::NotYet(_) | Self::Invalid(_) => {}
         }
     }
 }
@@ -227,6 +229,7 @@ impl<T> Effect<T> {
             }
             Self::Event(event) => lines.push(format!("{indent}{event}")),
             Self::Fail(message) => lines.push(format!("{indent}fail: {message}")),
+            Self::NotYet(message) => lines.push(format!("{indent}not yet: {message}")),
             Self::Invalid(message) => lines.push(format!("{indent}invalid: {message}")),
             Self::Group(group) => {
                 let Group { order, effects, on_success, on_failure, .. } = group;
