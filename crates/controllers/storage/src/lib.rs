@@ -1,6 +1,8 @@
-//! Controllers of the storage family: claims find volumes, and nothing goes that is still in use.
+//! Controllers of the storage family: claims are bound to volumes, disks are attached to nodes, and nothing is deleted that is
+//! still in use.
 
 pub mod attach_detach;
+mod backoff;
 pub mod binder;
 mod class;
 pub mod disk;
@@ -11,7 +13,7 @@ mod migration;
 mod names;
 pub mod pv_protection;
 pub mod pvc_protection;
-mod rest;
+
 pub mod selinux_warning;
 pub mod usage;
 pub mod vac_protection;

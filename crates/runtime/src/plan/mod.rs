@@ -46,9 +46,9 @@ pub enum Effect<T = ()> {
     Event(Event),
     /// A failure that is known without asking the server.
     Fail(String),
-    /// The same where something is merely not there yet: it is tried again with backoff, without a warning.
+    /// Something is not there yet: the key is tried again with backoff, without a warning.
     NotYet(String),
-    /// The same where trying again cannot help: only a change of the object can.
+    /// The same as `Fail` where trying again cannot help: only a change of the object can.
     Invalid(String),
     Group(Group<T>),
 }

@@ -46,8 +46,8 @@ pub struct Failure<T = ()> {
     pub error: Option<Error>,
     /// Whether trying again can help.
     pub retry: Retry,
-    /// Whether it is not worth a warning: something is merely not there yet.
-    pub expected: bool,
+    /// Whether something is merely not there yet, which is not worth a warning.
+    pub is_expected: bool,
 }
 
 impl<T> Default for Outcome<T> {
@@ -141,10 +141,10 @@ impl Answer {
 
 impl<T> From<Failure<T>> for SyncError {
     fn from(failure: Failure<T>) -> Self {
-        let Failure { doing, message, error, retry, expected, .. } = failure;
+        let Failure { doing, message, error, retry, is_expected, .. } = failure;
         match (error, retry) {
             (Some(error), _) => Self::api(doing)(error),
-            (None, Retry::Backoff) if expected => Self::other(doing, message).expected(),
+            (None, Retry::Backoff) if is_expected => Self::other(doing, message).expected(),
             (None, Retry::Backoff) => Self::other(doing, message),
             (None, Retry::Never) => Self::invalid(message),
         }

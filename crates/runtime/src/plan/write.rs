@@ -36,7 +36,8 @@ pub struct Write<T = ()> {
     pub quiet: Refusals,
     /// Recorded, in this order, when it is done.
     pub on_success: Vec<Event>,
-    pub on_failure: Option<Event>,
+    /// Recorded, in this order, when it failed.
+    pub on_failure: Vec<Event>,
     /// What goes before the server's own words in the message of the failure; the event has the bare words.
     pub failure_prefix: Option<String>,
     /// For the controller, to find the write again in the outcome.
@@ -73,6 +74,9 @@ pub enum Operation {
     },
     /// Reads the whole object and replaces it by what `edit` makes of it; after a conflict again.
     EditLatest(Rewrite),
+    /// Changes parts of an object that an earlier effect of the same plan has written, by a merge patch, if the object
+    /// still has the version that this left behind.
+    PatchAgain(Value),
     Delete(DeleteOptions),
     /// Deletes all objects of the resource in the namespace of the key, whose name is a `*`.
     DeleteCollection(DeleteOptions),
@@ -187,6 +191,11 @@ impl Write {
         Some(Self::new::<R>(object.key(), Operation::PatchLatest { patch, again }))
     }
 
+    /// Changes parts of an object that an earlier effect of the same plan has written.
+    pub fn patch_again<R: Resource>(key: Key, patch: Value) -> Self {
+        Self::new::<R>(key, Operation::PatchAgain(patch))
+    }
+
     /// Deletes exactly this object. It may be gone, or another may have its name by now.
     pub fn delete<R: Resource>(object: &R) -> Self {
         Self::delete_with::<R>(object.key(), DeleteOptions::uid(&object.meta().uid))
@@ -242,7 +251,7 @@ impl Write {
             accept: Refusals::NONE,
             quiet: Refusals::NONE,
             on_success: vec![],
-            on_failure: None,
+            on_failure: vec![],
             failure_prefix: None,
             tag: (),
         }
@@ -304,9 +313,10 @@ impl<T> Write<T> {
         self
     }
 
-    /// Records `event` when it failed.
-    pub fn on_failure(self, event: Event) -> Self {
-        Self { on_failure: Some(event), ..self }
+    /// Records `event` when it failed, after those that were given before.
+    pub fn on_failure(mut self, event: Event) -> Self {
+        self.on_failure.push(event);
+        self
     }
 
     /// Puts `prefix` before the server's words in the message of the failure.
@@ -322,7 +332,7 @@ impl<T> Write<T> {
             | Operation::UpdateAgain(_)
             | Operation::Edit { .. }
             | Operation::EditLatest(_) => Verb::Update,
-            Operation::Patch(_) | Operation::PatchLatest { .. } => Verb::Patch,
+            Operation::Patch(_) | Operation::PatchLatest { .. } | Operation::PatchAgain(_) => Verb::Patch,
             Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
         }
@@ -332,7 +342,7 @@ impl<T> Write<T> {
     pub fn body(&self) -> Option<Value> {
         match &self.operation {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
-            Operation::UpdateAgain(body) => Some(body.clone()),
+            Operation::UpdateAgain(body) | Operation::PatchAgain(body) => Some(body.clone()),
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
             Operation::Edit { .. }
             | Operation::EditLatest(_)
@@ -364,6 +374,7 @@ impl fmt::Debug for Operation {
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
             Self::EditLatest(_) => write!(f, "EditLatest"),
             Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
+            Self::PatchAgain(patch) => write!(f, "PatchAgain({patch})"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
             Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),
             Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
