@@ -27,12 +27,11 @@ use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Key, Node, Service};
-use flyball_common::labelled::PODS_BY_LABEL;
-use flyball_queue::{Backoff, Priority};
+use flyball_queue::Backoff;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use crate::ledger::Ledger;
-use crate::members::{self, SERVICES_BY_SELECTOR};
+use crate::members;
 use crate::slices::{self, BY_SERVICE};
 
 /// How the controller signs its slices.
@@ -50,23 +49,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let zones = tasks.queue::<Key>("endpoint_slice_topology");
     let (services, pods) = (cx.informer::<Service>(), cx.informer::<Pod>());
     let (nodes, slices) = (cx.informer::<Node>(), cx.informer::<EndpointSlice>());
-    services.index(&SERVICES_BY_SELECTOR);
-    pods.index(&PODS_BY_LABEL);
     slices.index(&BY_SERVICE);
     let (ledger, hinted) = (Arc::new(Ledger::default()), Arc::new(hinted::Hinted::default()));
     tasks.feed(&services, &queue, |change| [change.key()]);
-    tasks.on(&pods, {
-        let (queue, services) = (queue.clone(), services.clone());
-        move |change| {
-            for key in members::concerned(change, services.store()) {
-                if change.origin.is_fresh() {
-                    queue.add_after(key, batch_period);
-                } else {
-                    queue.add(key, Priority::Sweep);
-                }
-            }
-        }
-    });
+    members::feed(tasks, &queue, &services, &pods, batch_period);
     tasks.on(&slices, {
         let (queue, ledger) = (queue.clone(), ledger.clone());
         let delay = triggers::after_slice_change(batch_period);
