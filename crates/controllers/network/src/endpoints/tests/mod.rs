@@ -128,8 +128,8 @@ update Endpoints ns/web: addresses, ports or labels have changed
 #[test]
 fn endpoints_are_written_only_when_they_change() {
     let service = service(json!({"clusterIP": "10.9.9.9", "ports": [{"port": 80}]}));
-    let pods = [pod("a", ready(&["10.0.0.1"]))];
-    let creation = planned(&service, &pods, None);
+    let pods: &[Arc<Pod>] = &[pod("a", ready(&["10.0.0.1"]))];
+    let creation = planned(&service, pods, None);
     assert_eq!(creation.to_string(), CREATE);
     let created = sent(&creation);
     let labels_without = |label: &str| {
@@ -140,13 +140,14 @@ fn endpoints_are_written_only_when_they_change() {
     let mut annotated = created.clone();
     annotated.metadata.annotations =
         [("endpoints.kubernetes.io/over-capacity", "truncated")].into_iter().collect();
+    let none: &[Arc<Pod>] = &[];
     #[rustfmt::skip]
-    let table: [(&str, &[Arc<Pod>], &Endpoints, &str, &str); 4] = [
-        // case                       pods    current                   subsets        plan
-        ("up to date",                &pods,  &created,                 "10.0.0.1:80", ""),
-        ("a label is missing",        &pods,  &labels_without("tier"),  "10.0.0.1:80", UPDATE),
-        ("annotated as truncated",    &pods,  &annotated,               "10.0.0.1:80", UPDATE),
-        ("the pod is gone",           &[],    &created,                 "",            UPDATE),
+    let table = [
+        // case                       pods       current                   subsets        plan
+        ("up to date",                pods,      &created,                 "10.0.0.1:80", ""),
+        ("a label is missing",        pods,      &labels_without("tier"),  "10.0.0.1:80", UPDATE),
+        ("annotated as truncated",    pods,      &annotated,               "10.0.0.1:80", UPDATE),
+        ("the pod is gone",           none,      &created,                 "",            UPDATE),
     ];
     for (case, pods, current, subsets, want) in table {
         let plan = planned(&service, pods, Some(current));
