@@ -1,21 +1,19 @@
-//! Addresses and their families, read as generously as Go reads them.
+//! IP addresses and their families, parsed as leniently as upstream does.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use flyball_api::Service;
 use smol_str::{SmolStr, ToSmolStr};
 
-/// A family of addresses. The order is the one in which a Service's families are worked on.
+/// The families of a Service are reconciled in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 
 impl Family {
-    /// As an EndpointSlice's `addressType` and a Service's `ipFamilies` spell it.
+    /// The value in an EndpointSlice's `addressType` and a Service's `ipFamilies`.
     pub fn as_str(self) -> &'static str {
         match self {
             Family::V4 => "IPv4",
@@ -23,7 +21,6 @@ impl Family {
         }
     }
 
-    /// The family of that spelling.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Family::V4, Family::V6].into_iter().find(|family| family.as_str() == name)
     }
@@ -33,13 +30,13 @@ impl Family {
     }
 }
 
-/// The families that a Service's slices have.
+/// The families of a Service's slices.
 pub(crate) fn families(service: &Service) -> Vec<Family> {
     let named = |family: Family| service.spec.ip_families.iter().any(|name| name == family.as_str());
     let both = [Family::V4, Family::V6];
     let mut families: Vec<Family> = both.into_iter().filter(|family| named(*family)).collect();
     if families.is_empty() {
-        // Only an API server older than dual stack leaves the families out. Its headless Services may have either.
+        // Only an API server without dual stack leaves the families out. Its headless Services may have either.
         families = match parse(&service.spec.cluster_ip) {
             Some((family, _)) => vec![family],
             None => both.to_vec(),
@@ -48,8 +45,8 @@ pub(crate) fn families(service: &Service) -> Vec<Family> {
     families
 }
 
-/// An address in its usual form, with its family; `None` if it is not one. Octets may have leading zeros, and an
-/// IPv4 address written as an IPv6 one is an IPv4 address.
+/// An address in its canonical form, with its family. Octets may have leading zeros, and an IPv4-mapped IPv6 address is an
+/// IPv4 address.
 pub(crate) fn parse(text: &str) -> Option<(Family, SmolStr)> {
     let address = text.parse().ok().or_else(|| with_leading_zeros(text))?;
     let address = address.to_canonical();
@@ -74,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_generously_and_written_in_one_way() {
+    fn addresses_are_parsed_leniently_and_written_canonically() {
         #[rustfmt::skip]
         let table = [
             ("10.0.0.1",         Some((Family::V4, "10.0.0.1"))),

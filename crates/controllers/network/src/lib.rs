@@ -1,12 +1,12 @@
-//! Controllers of the network family: which addresses stand behind a Service.
+//! Controllers of the network family: the addresses behind Services, and the ranges of Service addresses.
 
 mod addresses;
 pub mod endpoints;
 pub mod endpointslice;
-mod ledger;
 mod members;
 pub mod mirroring;
 mod names;
+mod own_writes;
 mod ports;
 pub mod service_cidr;
 mod slices;

@@ -1,23 +1,49 @@
-//! Which Services a change of a pod concerns, and what of a pod a Service publishes.
+//! The pods of a Service: which Services a change of a pod concerns, and what a Service publishes of a pod.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::object_reference::{ObjectReference, SharedReference};
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Labels, Object, Service};
-use flyball_cache::{Change, Index, Origin, Store};
-use flyball_common::labelled::{digest, has_all, selector_keys};
+use flyball_cache::{Change, Index, Informer, Origin, Store};
+use flyball_common::labelled::{PODS_BY_LABEL, digest, has_all, selector_keys};
+use flyball_queue::{Priority, Queue};
+use flyball_runtime::Tasks;
 use smol_str::SmolStr;
 
-/// Services by one of the labels they select; those that select every pod by their namespace.
-pub(crate) const SERVICES_BY_SELECTOR: Index<Service> = Index::new("selector", |service, emit| {
+/// Services by one of the labels they select; those with an empty selector by their namespace.
+const SERVICES_BY_SELECTOR: Index<Service> = Index::new("selector", |service, emit| {
     if let Some(selector) = &service.spec.selector {
         emit(&digest(&service.metadata.namespace, selector.iter().next()));
     }
 });
 
-/// The Services that select a pod with these labels.
+/// Feeds `queue` with the Services that changes of pods concern, after `batch_period`, so that one sync covers the changes
+/// of many pods.
+pub(crate) fn feed(
+    tasks: &mut Tasks,
+    queue: &Queue<Key>,
+    services: &Arc<Informer<Service>>,
+    pods: &Arc<Informer<Pod>>,
+    batch_period: Duration,
+) {
+    services.index(&SERVICES_BY_SELECTOR);
+    pods.index(&PODS_BY_LABEL);
+    let (queue, services) = (queue.clone(), services.clone());
+    tasks.on(pods, move |change| {
+        for key in pod_changed(change, services.store()) {
+            if change.origin.is_fresh() {
+                queue.add_after(key, batch_period);
+            } else {
+                queue.add(key, Priority::Sweep);
+            }
+        }
+    });
+}
+
+/// The Services that select a pod.
 fn services_of(services: &Store<Service>, pod: &Pod) -> BTreeSet<Key> {
     let (namespace, labels) = (&pod.metadata.namespace, &pod.metadata.labels);
     let candidates =
@@ -30,14 +56,14 @@ fn services_of(services: &Store<Service>, pod: &Pod) -> BTreeSet<Key> {
 }
 
 /// The Services whose addresses a change of a pod may change.
-pub(crate) fn concerned(change: &Change<'_, Pod>, services: &Store<Service>) -> BTreeSet<Key> {
+fn pod_changed(change: &Change<'_, Pod>, services: &Store<Service>) -> BTreeSet<Key> {
     let (old, new) = match (change.old, change.new) {
         (Some(old), Some(new)) => (old, new),
         (None, Some(pod)) | (Some(pod), None) => return services_of(services, pod),
         (None, None) => return BTreeSet::new(),
     };
     if change.origin == Origin::Resync {
-        return BTreeSet::new(); // the Services are looked at again themselves
+        return BTreeSet::new(); // Services are resynced themselves
     }
     let changed = has_changed(old, new);
     if old.metadata.labels == new.metadata.labels {
@@ -55,12 +81,12 @@ fn has_changed(old: &Pod, new: &Pod) -> bool {
         || old.status.pod_ips != new.status.pod_ips
 }
 
-/// Whether a pod has an address to publish. A finished one has lost it, whatever its status still says.
+/// Whether a pod has an address to publish. A finished pod has lost it, even if its status still contains it.
 pub(crate) fn has_address(pod: &Pod) -> bool {
     !pod.is_finished() && !pod.status.pod_ips.is_empty()
 }
 
-/// The name under which a pod is published besides its address: only in the domain of the Service it names.
+/// The hostname that is published with a pod's address: only by the Service that is named as its subdomain.
 pub(crate) fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a SmolStr> {
     let rare = pod.spec.rare();
     let is_its_domain =
@@ -68,12 +94,12 @@ pub(crate) fn hostname<'a>(pod: &'a Pod, service: &Service) -> Option<&'a SmolSt
     Some(&rare.hostname).filter(|hostname| is_its_domain && !hostname.is_empty())
 }
 
-/// Whether a Service's addresses are found by selecting pods.
+/// The selector of a Service whose addresses are those of pods.
 pub(crate) fn selector(service: &Service) -> Option<&Labels> {
     service.spec.selector.as_ref().filter(|_| service.spec.type_ != "ExternalName")
 }
 
-/// How an address refers to the pod behind it.
+/// The `targetRef` of a pod's address.
 pub(crate) fn reference(pod: &Pod) -> SharedReference {
     let reference = ObjectReference {
         kind: SmolStr::new_static("Pod"),

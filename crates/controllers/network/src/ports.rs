@@ -1,11 +1,11 @@
-//! Which port of a pod a port of a Service means.
+//! The port of a pod that a port of a Service refers to.
 
 use flyball_api::IntOrString;
 use flyball_api::pod::{Container, Pod, RestartPolicy};
 use flyball_api::service::ServicePort;
 
-/// The pod's port behind a Service's port: the number itself, or whichever container (or sidecar) names it.
-/// `None` if no container does; the pod is then left out of that port.
+/// The target port in a pod: a number, or the port of that name in a container or sidecar. `None` if no container has such
+/// a port; the pod is then not published under that port.
 pub(crate) fn target(pod: &Pod, port: &ServicePort) -> Option<i32> {
     let name = match &port.target_port {
         Some(IntOrString::Int(number)) => return Some(*number),

@@ -1,5 +1,5 @@
-//! When the change happened that a write answers: what the `last-change-trigger-time` annotation says, from which
-//! the latency of the network's programming is measured.
+//! The value of the `last-change-trigger-time` annotation: when the change happened that led to a write. The network
+//! programming latency is measured from it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
-/// What each Service and its pods looked like when they were last synced.
+/// The timestamps of each Service and its pods at their last sync.
 #[derive(Default)]
 pub(crate) struct TriggerTimes {
     seen: Mutex<FxHashMap<Key, Seen>>,
@@ -21,13 +21,13 @@ struct Seen {
 }
 
 impl TriggerTimes {
-    /// Takes note of the present state and says when the earliest change since the last call happened. The first
-    /// time, that is the creation of the Service; `None` if nothing with a time has changed.
+    /// Stores the present state and returns the time of the earliest change since the last call. The first time, that is
+    /// the creation of the Service; `None` if no timestamp has changed.
     pub(crate) fn observe(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let created = service.metadata.creation_timestamp;
         let times = pods.iter().filter_map(|pod| Some((pod.metadata.name.clone(), readiness_changed(pod)?)));
         let now = Seen { service: created, pods: times.collect() };
-        // A key is never in two workers' hands, so between the two locks nobody else looks at this entry.
+        // A key is synced by one worker at a time, so no other one uses this entry between the two locks.
         let key = service.key();
         let before = self.seen.lock().remove(&key);
         let trigger = match &before {
@@ -38,7 +38,6 @@ impl TriggerTimes {
         trigger
     }
 
-    /// Forgets a Service that is gone.
     pub(crate) fn forget(&self, service: &Key) {
         self.seen.lock().remove(service);
     }

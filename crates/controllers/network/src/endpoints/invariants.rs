@@ -1,17 +1,28 @@
-//! What must hold after every step, for tables and simulator alike.
+//! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
 use std::collections::BTreeSet;
 
 use flyball_api::pod::Pod;
+use flyball_api::{Endpoints, Service};
+use flyball_runtime::{Plan, Write};
 
-use super::plan::{Action, View};
+use super::plan::View;
 use super::subsets::CAPACITY;
 use crate::names::OVER_CAPACITY;
 use crate::{addresses, members};
 
-/// What is wrong with a planned write; empty when nothing is.
-pub fn broken(view: &View<'_>, action: &Action) -> Vec<String> {
-    let (Action::Create(endpoints) | Action::Update(endpoints)) = action else { return vec![] };
+/// What is wrong with a plan; empty if nothing is.
+pub fn broken(view: &View<'_>, plan: &Plan) -> Vec<String> {
+    let Some(service) = view.service else { return vec![] };
+    plan.writes().into_iter().filter_map(written).flat_map(|new| wrong(view, service, &new)).collect()
+}
+
+/// The Endpoints that a write sends; `None` for a deletion.
+pub(super) fn written(write: &Write) -> Option<Endpoints> {
+    serde_json::from_value(write.body()?).ok()
+}
+
+fn wrong(view: &View<'_>, service: &Service, endpoints: &Endpoints) -> Vec<String> {
     let mut broken = vec![];
     let mut total = 0;
     for subset in &endpoints.subsets {
@@ -25,31 +36,31 @@ pub fn broken(view: &View<'_>, action: &Action) -> Vec<String> {
                 broken.push(format!("{name} at {} is twice in one subset", address.ip));
             }
             match view.pods.iter().find(|pod| pod.metadata.name == name) {
-                None => broken.push(format!("{} is no selected pod's address", address.ip)),
-                Some(pod) => broken.extend(told_wrong(view, pod, &address.ip, ready)),
+                None => broken.push(format!("{} is not the address of a selected pod", address.ip)),
+                Some(pod) => broken.extend(wrong_address(service, pod, &address.ip, ready)),
             }
         }
         if seen.is_empty() {
-            broken.push(format!("a subset of nobody has the ports {:?}", subset.ports));
+            broken.push(format!("the subset with the ports {:?} has no address", subset.ports));
         }
     }
     if total > CAPACITY {
         broken.push(format!("{total} addresses in one object"));
     }
     if endpoints.metadata.annotations.contains_key(OVER_CAPACITY) && total < CAPACITY {
-        broken.push(format!("{total} addresses are said to be too many"));
+        broken.push(format!("{total} addresses are annotated as truncated"));
     }
     broken
 }
 
-/// What is wrong with how one pod is published.
-fn told_wrong(view: &View<'_>, pod: &Pod, ip: &str, ready: bool) -> Option<String> {
-    let (name, everything) = (&pod.metadata.name, view.service.spec.publish_not_ready_addresses);
+/// What is wrong with the address of one pod.
+fn wrong_address(service: &Service, pod: &Pod, ip: &str, ready: bool) -> Option<String> {
+    let (name, publishes_all) = (&pod.metadata.name, service.spec.publish_not_ready_addresses);
     if !pod.status.pod_ips.iter().any(|own| addresses::parse(own).is_some_and(|(_, own)| own == ip)) {
         return Some(format!("{ip} is not an address of {name}"));
     }
-    if !members::has_address(pod) || (pod.metadata.is_deleting() && !everything) {
-        return Some(format!("{name} is finished or going, and published"));
+    if !members::has_address(pod) || (pod.metadata.is_deleting() && !publishes_all) {
+        return Some(format!("{name} is finished or being deleted, and published"));
     }
-    (ready != (everything || pod.is_ready())).then(|| format!("{name} is published as ready={ready}"))
+    (ready != (publishes_all || pod.is_ready())).then(|| format!("{name} is published as ready={ready}"))
 }

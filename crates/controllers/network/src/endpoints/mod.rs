@@ -1,12 +1,12 @@
-//! Publishes the pods behind each Service in one Endpoints object, for readers that do not know EndpointSlices.
+//! Publishes the pods behind each Service in one Endpoints object, for clients that do not read EndpointSlices.
 //!
 //! - **Promise**: once a Service and its pods stop changing, its Endpoints hold the address of every selected pod
-//!   in the Service's first family, ready or not, up to a thousand addresses; when the Service goes, they go.
+//!   in the Service's first family, ready or not, up to a thousand addresses. They are deleted with the Service.
 //! - **Watches** Services, Pods and Endpoints. **Writes** the Endpoints of Services that have a selector, and
-//!   deletes those of Services that are gone. ExternalName Services are left alone.
-//! - Upstream: `pkg/controller/endpoint`. What differs: truncated Endpoints that are right are not written again,
-//!   a deletion is asked for only if there is something to delete, and ports and subsets are sorted by their
-//!   contents instead of by a hash.
+//!   deletes those of deleted Services. ExternalName Services are ignored.
+//! - Upstream: `pkg/controller/endpoint`. What differs: truncated Endpoints that are up to date are not written again,
+//!   a deletion is sent only if the Endpoints exist, and ports and subsets are sorted by their contents instead of by a
+//!   hash.
 
 pub mod invariants;
 pub mod plan;
@@ -14,20 +14,17 @@ pub mod subsets;
 mod sync;
 #[cfg(test)]
 mod tests;
+pub mod triggers;
 
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Endpoints, Key, Service};
-use flyball_cache::{Change, Origin};
-use flyball_common::labelled::PODS_BY_LABEL;
-use flyball_queue::Priority;
+use flyball_api::{Endpoints, Service};
 use flyball_runtime::{Context, StartError, Tasks};
 
-use crate::members::{self, SERVICES_BY_SELECTOR};
-use crate::names::LEADER;
+use crate::members;
 
-/// How the controller signs its Endpoints; also where its events come from.
+/// The value of the `managed-by` label of its Endpoints, and the source of its events.
 pub const MANAGER: &str = "endpoint-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -36,22 +33,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("endpoint");
     let (services, pods, endpoints) =
         (cx.informer::<Service>(), cx.informer::<Pod>(), cx.informer::<Endpoints>());
-    services.index(&SERVICES_BY_SELECTOR);
-    pods.index(&PODS_BY_LABEL);
     tasks.feed(&services, &queue, |change| [change.key()]);
-    tasks.on(&pods, {
-        let (queue, services) = (queue.clone(), services.clone());
-        move |change| {
-            for key in members::concerned(change, services.store()) {
-                if change.origin.is_fresh() {
-                    queue.add_after(key, batch_period);
-                } else {
-                    queue.add(key, Priority::Sweep);
-                }
-            }
-        }
-    });
-    tasks.feed(&endpoints, &queue, endpoints_changed);
+    members::feed(tasks, &queue, &services, &pods, batch_period);
+    tasks.feed(&endpoints, &queue, triggers::endpoints_changed);
     let controller = sync::Controller {
         events: cx.events.with_source(MANAGER),
         trigger_times: Default::default(),
@@ -62,13 +46,4 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())
-}
-
-/// The Service to look at after a change of Endpoints: deleted ones may be wanted back, and those that are found at
-/// the start may have outlived their Service, unless they only serve to elect a leader.
-fn endpoints_changed(change: &Change<'_, Endpoints>) -> Option<Key> {
-    let is_leftover = |endpoints: &Arc<Endpoints>| {
-        change.origin == Origin::Initial && !endpoints.metadata.annotations.contains_key(LEADER)
-    };
-    change.new.is_none_or(is_leftover).then(|| change.key())
 }

@@ -1,10 +1,13 @@
-//! What a Service's Endpoints should say, and whether that is worth a write.
+//! What a Service's Endpoints should contain, and whether a write is needed. Pure.
 
 use std::sync::Arc;
 
-use flyball_api::endpoints::{EndpointAddress, EndpointPort};
+use flyball_api::endpoints::{EndpointAddress, EndpointPort, EndpointSubset};
 use flyball_api::pod::Pod;
-use flyball_api::{Endpoints, Labels, ObjectMeta, Service, Timestamp};
+use flyball_api::{Endpoints, Labels, Object, ObjectMeta, Service, Timestamp};
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::plan::Message;
+use flyball_runtime::{Event, Plan, Refusals, Write};
 
 use super::MANAGER;
 use super::subsets::{Offer, pack, truncate, unpack};
@@ -14,62 +17,94 @@ use crate::{members, ports};
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
-    pub service: &'a Service,
+    /// A Service with a selector; `None` if it is gone.
+    pub service: Option<&'a Service>,
+    /// The pods that it selects.
     pub pods: &'a [Arc<Pod>],
+    /// The Endpoints of that name.
     pub current: Option<&'a Endpoints>,
-    /// When the change happened that this answers.
+    /// When the change happened that led to this sync.
     pub trigger: Option<Timestamp>,
 }
 
-/// The one write that is needed.
-#[derive(Debug, PartialEq)]
-pub enum Action {
-    Nothing,
-    Create(Endpoints),
-    Update(Endpoints),
+/// Makes the Endpoints publish the pods of the Service, or deletes them with the Service.
+pub fn plan(view: &View<'_>) -> Plan {
+    Plan::of(match (view.service, view.current) {
+        (Some(service), Some(current)) => update(view, service, current),
+        (Some(service), None) => Some(create(view, service)),
+        (None, Some(current)) => Some(delete(current)),
+        (None, None) => None,
+    })
 }
 
-/// The write that makes the Endpoints say what the pods offer.
-pub fn plan(view: &View<'_>) -> Action {
-    let mut subsets = pack(offers(view));
-    let truncated = truncate(&mut subsets);
-    // Upstream leaves a subset that was cut down to nothing in its place, which the server refuses.
-    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
-    let labels = labels(view.service);
-    let Some(current) = view.current else {
-        let metadata = ObjectMeta {
-            name: view.service.metadata.name.clone(),
-            namespace: view.service.metadata.namespace.clone(),
-            labels,
-            annotations: annotations(&Labels::default(), view.trigger, truncated),
-            ..ObjectMeta::default()
-        };
-        return Action::Create(Endpoints { metadata, subsets });
+fn create(view: &View<'_>, service: &Service) -> Write {
+    let Desired { labels, subsets, is_truncated } = desired(view, service);
+    let metadata = ObjectMeta {
+        name: service.metadata.name.clone(),
+        namespace: service.metadata.namespace.clone(),
+        labels,
+        annotations: annotations(&Labels::default(), view.trigger, is_truncated),
+        ..ObjectMeta::default()
     };
-    let is_settled = current.metadata.annotations.contains_key(OVER_CAPACITY) == truncated
+    let endpoints = Endpoints { metadata, subsets };
+    let message = format!("Failed to create endpoint for service {}: ", service.key());
+    Write::create_exact(&endpoints)
+        .why("the Service has no Endpoints")
+        .accept(Refusals::NAMESPACE_TERMINATING)
+        .on_failure(failed("FailedToCreateEndpoint", message, &endpoints))
+}
+
+fn update(view: &View<'_>, service: &Service, current: &Endpoints) -> Option<Write> {
+    let Desired { labels, subsets, is_truncated } = desired(view, service);
+    let is_up_to_date = current.metadata.annotations.contains_key(OVER_CAPACITY) == is_truncated
         && has_labels(current, &labels)
         && pack(unpack(&current.subsets)) == subsets;
-    if is_settled {
-        return Action::Nothing;
+    if is_up_to_date {
+        return None;
     }
-    let metadata = ObjectMeta {
-        labels,
-        annotations: annotations(&current.metadata.annotations, view.trigger, truncated),
-        ..current.metadata.clone()
-    };
-    Action::Update(Endpoints { metadata, subsets })
+    let annotations = annotations(&current.metadata.annotations, view.trigger, is_truncated);
+    let metadata = ObjectMeta { labels, annotations, ..current.metadata.clone() };
+    let endpoints = Endpoints { metadata, subsets };
+    let message = format!("Failed to update endpoint {}: ", service.key());
+    let update = Write::replace(&endpoints)
+        .why("addresses, ports or labels have changed")
+        .on_failure(failed("FailedToUpdateEndpoint", message, &endpoints));
+    Some(update)
 }
 
-fn offers(view: &View<'_>) -> Vec<Offer> {
-    let service = view.service;
-    let everything = service.spec.publish_not_ready_addresses;
+fn delete(endpoints: &Endpoints) -> Write {
+    // Other Endpoints that have taken the name must be deleted, too: a conflict is retried.
+    Write::delete(endpoints).accept_only(Refusals::GONE).why("the Service is gone")
+}
+
+fn failed(reason: &'static str, message: String, endpoints: &Endpoints) -> Event {
+    Event::warning(reason, Message::ThenError(message)).about(ObjectRef::of(endpoints))
+}
+
+/// What the Endpoints of a Service should contain.
+struct Desired {
+    labels: Labels,
+    subsets: Vec<EndpointSubset>,
+    is_truncated: bool,
+}
+
+fn desired(view: &View<'_>, service: &Service) -> Desired {
+    let mut subsets = pack(offers(service, view.pods));
+    let is_truncated = truncate(&mut subsets);
+    // Upstream keeps a subset of which all addresses were cut off, which the server refuses.
+    subsets.retain(|subset| !subset.addresses.is_empty() || !subset.not_ready_addresses.is_empty());
+    Desired { labels: labels(service), subsets, is_truncated }
+}
+
+fn offers(service: &Service, pods: &[Arc<Pod>]) -> Vec<Offer> {
+    let publishes_all = service.spec.publish_not_ready_addresses;
     let mut offers = vec![];
-    for pod in view.pods {
-        if !members::has_address(pod) || (pod.metadata.is_deleting() && !everything) {
+    for pod in pods {
+        if !members::has_address(pod) || (pod.metadata.is_deleting() && !publishes_all) {
             continue;
         }
         let Some(address) = address(service, pod) else { continue };
-        let ready = everything || pod.is_ready();
+        let ready = publishes_all || pod.is_ready();
         if service.spec.ports.is_empty() && service.is_headless() {
             offers.push(Offer { address, ready, port: None });
             continue;
@@ -91,13 +126,7 @@ fn offers(view: &View<'_>) -> Vec<Offer> {
 /// The pod's first address of the Service's first family.
 fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     let family = match service.spec.ip_families.first() {
-        Some(name) => {
-            if name == Family::V6.as_str() {
-                Family::V6
-            } else {
-                Family::V4
-            }
-        }
+        Some(name) => Family::named(name).unwrap_or(Family::V4),
         None => {
             let own = addresses::parse(&service.spec.cluster_ip);
             own.or_else(|| addresses::parse(pod.status.pod_ip())).map_or(Family::V4, |(family, _)| family)
@@ -120,15 +149,15 @@ fn labels(service: &Service) -> Labels {
     if has_address { own } else { own.with(HEADLESS, "") }
 }
 
-/// Whether the labels are right, but for the headless mark: that alone is not worth a write.
+/// Whether the labels are as wanted. A difference in the headless label alone is not worth a write.
 fn has_labels(current: &Endpoints, wanted: &Labels) -> bool {
     current.metadata.labels.without(HEADLESS) == wanted.without(HEADLESS)
 }
 
-fn annotations(current: &Labels, trigger: Option<Timestamp>, truncated: bool) -> Labels {
+fn annotations(current: &Labels, trigger: Option<Timestamp>, is_truncated: bool) -> Labels {
     let timed = match trigger {
         Some(time) => current.with(TRIGGER_TIME, &time.to_string()),
         None => current.without(TRIGGER_TIME),
     };
-    if truncated { timed.with(OVER_CAPACITY, "truncated") } else { timed.without(OVER_CAPACITY) }
+    if is_truncated { timed.with(OVER_CAPACITY, "truncated") } else { timed.without(OVER_CAPACITY) }
 }

@@ -1,5 +1,4 @@
-//! The one form that a set of addresses and ports has in an Endpoints object, and what is cut off when it is too
-//! large.
+//! The canonical form of a set of addresses and ports in an Endpoints object, and its truncation.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +6,10 @@ use flyball_api::endpoints::{EndpointAddress, EndpointPort, EndpointSubset};
 use flyball_api::object_reference::SharedReference;
 use smol_str::SmolStr;
 
-/// Addresses in one Endpoints object, at most.
+/// The most addresses in one Endpoints object.
 pub const CAPACITY: usize = 1000;
 
-/// One address, whether it is ready, and one port of it; no port for a Service without ports.
+/// One address with one of its ports; no port for a Service without ports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     pub address: EndpointAddress,
@@ -18,7 +17,7 @@ pub struct Offer {
     pub port: Option<EndpointPort>,
 }
 
-/// What tells addresses apart: pods may share the address of their node.
+/// Address and uid of the pod: pods on the host network share the address of their node.
 type Identity = (SmolStr, SmolStr);
 
 fn identity(address: &EndpointAddress) -> Identity {
@@ -51,7 +50,7 @@ pub fn pack(offers: impl IntoIterator<Item = Offer>) -> Vec<EndpointSubset> {
     groups.into_iter().map(subset).collect()
 }
 
-/// The offers behind subsets that somebody else may have written.
+/// The offers that subsets consist of, which another client may have written.
 pub fn unpack(subsets: &[EndpointSubset]) -> Vec<Offer> {
     let mut offers = vec![];
     for subset in subsets {
@@ -71,14 +70,14 @@ pub fn unpack(subsets: &[EndpointSubset]) -> Vec<Offer> {
     offers
 }
 
-/// Old releases noted the version of the pod, which says nothing about the address.
+/// Drops the resourceVersion of the pod, which old releases wrote.
 fn unversioned(address: &EndpointAddress) -> EndpointAddress {
     let target_ref = address.target_ref.as_ref().map(SharedReference::unversioned);
     EndpointAddress { target_ref, ..address.clone() }
 }
 
-/// Cuts subsets down to [`CAPACITY`] addresses, each in proportion to its size, and says whether that was needed.
-/// Addresses that are not ready go first.
+/// Cuts subsets down to [`CAPACITY`] addresses, each in proportion to its size, those that are not ready first. Returns
+/// whether anything was cut off.
 pub fn truncate(subsets: &mut [EndpointSubset]) -> bool {
     let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
     let not_ready: usize = subsets.iter().map(|subset| subset.not_ready_addresses.len()).sum();

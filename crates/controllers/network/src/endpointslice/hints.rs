@@ -1,5 +1,5 @@
-//! Who should use which endpoint: hints as a Service's `trafficDistribution` asks for them, or none.
-//! Hints spread over zones by their size are in [`topology`](super::topology).
+//! Hints as a Service's `trafficDistribution` asks for them, or none. Pure. Hints in proportion to the size of zones are in
+//! [`topology`](super::topology).
 
 use flyball_api::endpoint_slice::{Endpoint, EndpointHints, ForNode, ForZone};
 use flyball_api::{EndpointSlice, Service};
@@ -7,12 +7,11 @@ use smol_str::SmolStr;
 
 use super::packing::Changes;
 
-/// What hints a Service wants.
+/// The hints that a Service asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Everybody may use every endpoint.
+pub enum HintMode {
     None,
-    /// Endpoints are shared out between zones according to their size.
+    /// Endpoints are allocated to zones in proportion to their CPUs.
     Auto,
     /// Clients stay in their zone.
     SameZone,
@@ -20,35 +19,41 @@ pub enum Wish {
     SameNode,
 }
 
-impl Wish {
-    /// What `service` wants. The annotations outrank the field, and the older of them the newer one.
+impl HintMode {
+    /// The annotations take precedence over the field, and the older annotation over the newer one.
     pub fn of(service: &Service) -> Self {
         let annotations = &service.metadata.annotations;
         let older = annotations.get("service.kubernetes.io/topology-aware-hints");
         let mode = older.or_else(|| annotations.get("service.kubernetes.io/topology-mode"));
         if matches!(mode, Some("Auto" | "auto")) {
-            return Wish::Auto;
+            return HintMode::Auto;
         }
         match service.spec.traffic_distribution.as_deref() {
-            Some("PreferClose" | "PreferSameZone") => Wish::SameZone,
-            Some("PreferSameNode") => Wish::SameNode,
-            _ => Wish::None,
+            Some("PreferClose" | "PreferSameZone") => HintMode::SameZone,
+            Some("PreferSameNode") => HintMode::SameNode,
+            _ => HintMode::None,
         }
+    }
+
+    /// The `trafficDistribution` of a Service whose hints follow it.
+    pub(super) fn distribution(self, service: &Service) -> Option<SmolStr> {
+        let is_followed = matches!(self, HintMode::SameZone | HintMode::SameNode);
+        service.spec.traffic_distribution.clone().filter(|_| is_followed)
     }
 }
 
-/// Whether an endpoint is ready; only those get hints.
+/// Only ready endpoints get hints.
 pub(super) fn is_ready(endpoint: &Endpoint) -> bool {
     endpoint.conditions.ready == Some(true)
 }
 
-/// A hint for the clients of one zone.
 pub(super) fn for_zone(zone: &SmolStr) -> Option<EndpointHints> {
     Some(EndpointHints { for_zones: vec![ForZone { name: zone.clone() }], ..EndpointHints::default() })
 }
 
+/// Removes all hints.
 pub fn clear(changes: &mut Changes<'_>) {
-    changes.disturb(|slice| slice.endpoints.iter().any(|endpoint| endpoint.hints.is_some()));
+    changes.update_where(|slice| slice.endpoints.iter().any(|endpoint| endpoint.hints.is_some()));
     for slice in changes.written() {
         for endpoint in &mut slice.endpoints {
             endpoint.hints = None;
@@ -56,11 +61,11 @@ pub fn clear(changes: &mut Changes<'_>) {
     }
 }
 
-/// Hints every ready endpoint to the clients near it.
-pub fn stay_close(changes: &mut Changes<'_>, same_node: bool) {
+/// Hints every ready endpoint to the clients in its zone, and on its node if `same_node`.
+pub fn prefer_close(changes: &mut Changes<'_>, same_node: bool) {
     let is_wrong =
         |endpoint: &Endpoint| is_ready(endpoint) && endpoint.hints != close_hints(endpoint, same_node);
-    changes.disturb(|slice: &EndpointSlice| slice.endpoints.iter().any(is_wrong));
+    changes.update_where(|slice: &EndpointSlice| slice.endpoints.iter().any(is_wrong));
     for slice in changes.written() {
         for endpoint in slice.endpoints.iter_mut().filter(|endpoint| is_ready(endpoint)) {
             endpoint.hints = close_hints(endpoint, same_node);

@@ -1,21 +1,20 @@
-//! What must hold after every step, for tables and simulator alike.
+//! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
 use std::collections::BTreeSet;
 
-use super::plan::Plan;
+use super::packing::Changes;
+use crate::addresses::Family;
 use crate::slices::Identity;
 
-/// What is wrong with a plan; empty when nothing is. `capacity` is the limit of endpoints in one slice.
-pub fn broken(plan: &Plan<'_>, capacity: usize) -> Vec<String> {
+/// What is wrong with the changes; empty if nothing is. `capacity` is the limit of endpoints in one slice.
+pub fn broken(changes: &[(Family, Changes<'_>)], capacity: usize) -> Vec<String> {
     let mut broken = vec![];
-    for (family, changes) in &plan.families {
-        let kept = changes.unchanged.iter().copied();
-        let after: Vec<_> = changes.create.iter().chain(&changes.update).chain(kept).collect();
-        if after.is_empty() {
+    for (family, changes) in changes {
+        if changes.after().next().is_none() {
             broken.push(format!("{family:?}: no slice is left"));
         }
         let mut seen = BTreeSet::new();
-        for slice in after {
+        for slice in changes.after() {
             if slice.address_type != family.as_str() {
                 broken.push(format!("{family:?}: a slice of {}", slice.address_type));
             }

@@ -1,12 +1,18 @@
-//! Numbers about slices, under upstream's names.
+//! The metrics of the controller, under upstream's names.
 
 use std::collections::BTreeMap;
 
-use flyball_api::Key;
+use flyball_api::{Key, Object, Service};
+use flyball_runtime::Outcome;
 use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
+
+use super::hints::HintMode;
+use super::packing::Changes;
+use crate::addresses;
+use crate::slices::SliceWrite;
 
 const PER_SYNC: &[f64] =
     &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0];
@@ -70,15 +76,15 @@ static BY_DISTRIBUTION: Family = Family::gauge(
     "Number of Services using some specific trafficDistribution.",
 );
 
+/// What one Service has.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Tally {
-    pub(super) endpoints: usize,
-    pub(super) slices: usize,
-    pub(super) desired: usize,
-    pub(super) distribution: Option<SmolStr>,
+struct Tally {
+    endpoints: usize,
+    slices: usize,
+    desired: usize,
+    distribution: Option<SmolStr>,
 }
 
-/// Counts what the controller does and what there is.
 pub(super) struct Numbers {
     metrics: Metrics,
     tallies: Mutex<Tallies>,
@@ -91,30 +97,46 @@ struct Tallies {
     by_distribution: BTreeMap<SmolStr, usize>,
 }
 
+/// The changes in each family of a Service.
+type FamilyChanges<'a> = [(addresses::Family, Changes<'a>)];
+
 impl Numbers {
     pub(super) fn new(metrics: Metrics) -> Self {
         Self { metrics, tallies: Mutex::default() }
     }
 
-    pub(super) fn synced(&self, succeeded: bool) {
-        self.metrics.counter(&SYNCS, &[if succeeded { "success" } else { "error" }]).inc();
+    /// Records a sync.
+    pub(super) fn synced(
+        &self,
+        service: &Service,
+        changes: &FamilyChanges<'_>,
+        capacity: usize,
+        outcome: &Outcome<SliceWrite>,
+    ) {
+        let mode = HintMode::of(service);
+        let topology = if mode == HintMode::Auto { "Auto" } else { "Disabled" };
+        let distribution = mode.distribution(service);
+        for done in outcome.written() {
+            self.metrics.counter(&CHANGES, &[done.tag.verb.as_str()]).inc();
+        }
+        for (family, changes) in changes {
+            self.metrics.histogram(&ADDED, &[]).observe(changes.added as f64);
+            self.metrics.histogram(&REMOVED, &[]).observe(changes.removed as f64);
+            let mut failed = outcome.failures.iter().filter_map(|failure| failure.tag.as_ref());
+            if !failed.any(|write| write.address_type == family.as_str()) {
+                let labels = [topology, distribution.as_deref().unwrap_or_default()];
+                self.metrics.histogram(&CHANGED, &labels).observe(changes.count() as f64);
+            }
+        }
+        self.set_tally(&service.key(), Some(tally(changes, capacity, distribution)));
+        self.metrics.counter(&SYNCS, &[if outcome.is_ok() { "success" } else { "error" }]).inc();
     }
 
-    pub(super) fn wrote(&self, operation: &str) {
-        self.metrics.counter(&CHANGES, &[operation]).inc();
+    pub(super) fn forget(&self, service: &Key) {
+        self.set_tally(service, None);
     }
 
-    pub(super) fn planned(&self, added: usize, removed: usize) {
-        self.metrics.histogram(&ADDED, &[]).observe(added as f64);
-        self.metrics.histogram(&REMOVED, &[]).observe(removed as f64);
-    }
-
-    pub(super) fn changed(&self, count: usize, topology: &str, distribution: &str) {
-        self.metrics.histogram(&CHANGED, &[topology, distribution]).observe(count as f64);
-    }
-
-    /// Notes what a Service has now; `None` when it is gone.
-    pub(super) fn tally(&self, service: &Key, tally: Option<Tally>) {
+    fn set_tally(&self, service: &Key, tally: Option<Tally>) {
         let mut tallies = self.tallies.lock();
         if tallies.services.get(service) == tally.as_ref() {
             return;
@@ -143,4 +165,16 @@ impl Numbers {
             self.metrics.gauge(&BY_DISTRIBUTION, &[name]).set(*count as f64);
         }
     }
+}
+
+fn tally(changes: &FamilyChanges<'_>, capacity: usize, distribution: Option<SmolStr>) -> Tally {
+    let mut tally = Tally { distribution, ..Tally::default() };
+    for (_, changes) in changes {
+        for slice in changes.after() {
+            tally.slices += 1;
+            tally.endpoints += slice.endpoints.len();
+        }
+        tally.desired += tally.endpoints.div_ceil(capacity.max(1)).max(1);
+    }
+    tally
 }

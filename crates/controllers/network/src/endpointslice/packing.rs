@@ -1,5 +1,5 @@
-//! Puts the endpoints of one set of ports into as few changed slices as possible: slices that must change anyway
-//! are filled first, then one that happens to have room, and only then a new one.
+//! Distributes the endpoints of one set of ports over slices with as few writes as possible: slices that must be updated
+//! anyway are filled first, then a slice with enough room, and only then a new one. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,26 +7,23 @@ use std::collections::BTreeMap;
 use flyball_api::endpoint_slice::Endpoint;
 use flyball_api::{EndpointSlice, Labels, ObjectMeta};
 
-use super::plan::is_reserved;
-use crate::slices::{Identity, says_the_same};
+use super::families::is_reserved;
+use crate::slices::{Identity, is_same};
 
-/// What is to happen to the slices of one family.
+/// The changes to the slices of one family.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes<'a> {
-    /// To be made; the server names them.
     pub create: Vec<EndpointSlice>,
-    /// To be replaced under their names.
     pub update: Vec<EndpointSlice>,
     pub delete: Vec<&'a EndpointSlice>,
-    /// To stay as they are.
     pub unchanged: Vec<&'a EndpointSlice>,
-    /// How many endpoints are new.
+    /// How many endpoints are added.
     pub added: usize,
     pub removed: usize,
 }
 
 impl<'a> Changes<'a> {
-    /// Puts the changes of another set of ports beside these.
+    /// Adds the changes of another set of ports.
     pub(super) fn extend(&mut self, other: Changes<'a>) {
         self.create.extend(other.create);
         self.update.extend(other.update);
@@ -36,25 +33,34 @@ impl<'a> Changes<'a> {
         self.removed += other.removed;
     }
 
-    /// Slices that will be written.
+    /// The slices that are created or updated.
     pub(super) fn written(&mut self) -> impl Iterator<Item = &mut EndpointSlice> {
         self.create.iter_mut().chain(&mut self.update)
     }
 
-    /// Moves those unchanged slices that `must_change` to the ones that are written.
-    pub(super) fn disturb(&mut self, must_change: impl Fn(&EndpointSlice) -> bool) {
-        let (disturbed, rest) =
+    /// Updates those unchanged slices that `must_change`.
+    pub(super) fn update_where(&mut self, must_change: impl Fn(&EndpointSlice) -> bool) {
+        let (changed, unchanged): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.unchanged).into_iter().partition(|slice| must_change(slice));
-        self.unchanged = rest;
-        let disturbed: Vec<&EndpointSlice> = disturbed;
-        self.update.extend(disturbed.into_iter().cloned());
+        self.unchanged = unchanged;
+        self.update.extend(changed.into_iter().cloned());
     }
 
-    /// Uses slices that would be deleted for those that would be made: one write instead of two.
-    pub(super) fn recycle(&mut self, is_ours: impl Fn(&EndpointSlice) -> bool) {
+    /// The number of slices that are written.
+    pub(super) fn count(&self) -> usize {
+        self.create.len() + self.update.len() + self.delete.len()
+    }
+
+    /// The slices afterwards.
+    pub(super) fn after(&self) -> impl Iterator<Item = &EndpointSlice> {
+        self.create.iter().chain(&self.update).chain(self.unchanged.iter().copied())
+    }
+
+    /// Updates slices that would be deleted instead of creating new ones: one write instead of two.
+    pub(super) fn reuse_deleted(&mut self, is_own: impl Fn(&EndpointSlice) -> bool) {
         let mut kept = vec![];
         for slice in std::mem::take(&mut self.delete) {
-            match is_ours(slice).then(|| self.create.pop()).flatten() {
+            match is_own(slice).then(|| self.create.pop()).flatten() {
                 Some(mut new) => {
                     let ObjectMeta { labels, annotations, owner_references, .. } = new.metadata;
                     let old = slice.metadata.clone();
@@ -68,43 +74,43 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// How slices of one set of ports are to look.
-pub struct Frame<'a> {
-    /// A new slice, still empty.
+/// New slices of one set of ports.
+pub struct Template<'a> {
+    /// A new slice without endpoints.
     pub empty: &'a EndpointSlice,
-    /// Endpoints in one slice, at most; at least 1.
+    /// The most endpoints in one slice; at least 1.
     pub capacity: usize,
 }
 
-/// The endpoints that should be published, each once.
+/// The endpoints to publish, by identity.
 pub(crate) type Desired = BTreeMap<Identity, Endpoint>;
 
-/// Brings `existing` slices to publish exactly what is `desired`.
+/// The changes that make the `existing` slices publish exactly the `desired` endpoints.
 pub(crate) fn pack<'a>(
     existing: &[&'a EndpointSlice],
     mut desired: Desired,
-    frame: &Frame<'_>,
+    template: &Template<'_>,
 ) -> Changes<'a> {
     let mut changes = Changes::default();
     for slice in existing.iter().copied() {
-        keep_what_is_desired(slice, &mut desired, &frame.empty.metadata.labels, &mut changes);
+        keep_desired(slice, &mut desired, &template.empty.metadata.labels, &mut changes);
     }
     changes.added = desired.len();
 
     changes.update.sort_by_key(|slice| Reverse(slice.endpoints.len()));
     for slice in &mut changes.update {
-        fill(slice, &mut desired, frame.capacity);
+        fill(slice, &mut desired, template.capacity);
     }
     while !desired.is_empty() {
-        match take_best_fit(&mut changes.unchanged, desired.len(), frame.capacity) {
+        match take_best_fit(&mut changes.unchanged, desired.len(), template.capacity) {
             Some(slice) => {
                 let mut slice = slice.clone();
-                fill(&mut slice, &mut desired, frame.capacity);
+                fill(&mut slice, &mut desired, template.capacity);
                 changes.update.push(slice);
             }
             None => {
-                let mut slice = frame.empty.clone();
-                fill(&mut slice, &mut desired, frame.capacity);
+                let mut slice = template.empty.clone();
+                fill(&mut slice, &mut desired, template.capacity);
                 changes.create.push(slice);
             }
         }
@@ -112,8 +118,8 @@ pub(crate) fn pack<'a>(
     changes
 }
 
-/// Takes what a slice already publishes out of `desired`, and decides whether the slice must change.
-fn keep_what_is_desired<'a>(
+/// Removes the endpoints of a slice from `desired`, and decides whether the slice must change.
+fn keep_desired<'a>(
     slice: &'a EndpointSlice,
     desired: &mut Desired,
     labels: &Labels,
@@ -123,7 +129,7 @@ fn keep_what_is_desired<'a>(
     let mut differs = false;
     for endpoint in &slice.endpoints {
         if let Some(wanted) = desired.remove(&Identity::of(endpoint)) {
-            differs |= !says_the_same(&wanted, endpoint);
+            differs |= !is_same(&wanted, endpoint);
             kept.push(wanted);
         }
     }
@@ -153,8 +159,7 @@ fn without_endpoints(slice: &EndpointSlice) -> EndpointSlice {
     }
 }
 
-/// Whether a slice has the Service's own labels. Reserved ones do not count: a change of those alone is not
-/// worth a write.
+/// Whether a slice has the labels of the Service. A change of reserved labels alone is not worth a write.
 fn has_labels(slice: &EndpointSlice, wanted: &Labels) -> bool {
     let own = |labels: &Labels| labels.filtered(|key| !is_reserved(key));
     own(&slice.metadata.labels) == own(wanted)
@@ -168,7 +173,7 @@ fn fill(slice: &mut EndpointSlice, desired: &mut Desired, capacity: usize) {
     }
 }
 
-/// The slice that `count` more endpoints would leave least room in, if they fit into one at all.
+/// The fullest slice into which `count` more endpoints fit.
 fn take_best_fit<'a>(
     slices: &mut Vec<&'a EndpointSlice>,
     count: usize,

@@ -1,227 +1,155 @@
-//! What a Service's slices should hold, and which writes bring them there.
+//! The writes that make a Service's slices publish its pods, and the events about them. Pure.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use flyball_api::endpoint_slice::{Endpoint, EndpointConditions, EndpointPort};
 use flyball_api::pod::Pod;
-use flyball_api::{EndpointSlice, Labels, Object, ObjectMeta, Service};
-use flyball_common::claim::controller_reference;
+use flyball_api::{EndpointSlice, Key, Node, Object, Service, Timestamp};
+use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
-use super::MANAGER;
-use super::packing::{Changes, Desired, Frame, pack};
-use crate::addresses::{self, Family};
-use crate::names::{HEADLESS, SERVICE_NAME, SLICE_MANAGED_BY};
-use crate::slices::{Identity, generate_name, sorted};
-use crate::{members, ports};
+use super::families::{Families, LeftOut, families, is_owned};
+use super::hint_states::HintState;
+use super::hints::{self, HintMode};
+use super::packing::Changes;
+use super::topology::{self, Disabled, Ratios};
+use crate::addresses::Family;
+use crate::names::TRIGGER_TIME;
+use crate::slices::{self, SliceWrite};
 
-/// The zones of those nodes that exist.
+/// The zones of existing nodes, by node name.
 pub type Zones = FxHashMap<SmolStr, Option<SmolStr>>;
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
     pub service: &'a Service,
+    /// The pods that it selects.
     pub pods: &'a [Arc<Pod>],
     /// The zones of the pods' nodes.
     pub zones: &'a Zones,
-    /// The slices that we keep for it.
+    /// The slices that this controller manages for the Service.
     pub slices: &'a [Arc<EndpointSlice>],
-    /// Endpoints in one slice, at most.
+    /// The most endpoints in one slice.
     pub capacity: usize,
+    /// When the change happened that led to this sync.
+    pub trigger: Option<Timestamp>,
+    /// Each zone's part of the CPUs; `None` if nodes do not state enough. Only needed in [`HintMode::Auto`].
+    pub ratios: Option<&'a Ratios>,
+    /// The hints after the last sync.
+    pub hints: &'a HintState,
 }
 
-/// What to do about a Service's slices, before hints are given.
-#[derive(Debug, PartialEq)]
-pub struct Plan<'a> {
-    /// The changes for each family that the Service has.
-    pub families: Vec<(Family, Changes<'a>)>,
-    /// Slices of a family that it no longer has.
-    pub outdated: Vec<&'a EndpointSlice>,
-    /// Pods that cannot be published yet.
-    pub left_out: Vec<LeftOut<'a>>,
+/// A plan, and what metrics and the next sync need of it.
+pub struct Planned<'a> {
+    pub plan: Plan<SliceWrite>,
+    /// The changes in each family of the Service.
+    pub changes: Vec<(Family, Changes<'a>)>,
+    /// The hints after this sync.
+    pub hints: HintState,
 }
 
-/// A pod that is not published because its node does not exist (any more, or in our cache).
-#[derive(Debug, PartialEq)]
-pub struct LeftOut<'a> {
-    pub service: &'a ObjectMeta,
-    pub pod: &'a Pod,
-}
-
-impl fmt::Display for LeftOut<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { service, pod } = self;
-        let (name, node) = (&pod.metadata.name, &pod.spec.node_name);
-        write!(f, "skipping Pod {name} for Service {}: Node {node} Not Found", service.key())
-    }
-}
-
-/// The changes that make the slices publish the pods.
-pub fn plan<'a>(view: &View<'a>) -> Plan<'a> {
-    let families = addresses::families(view.service);
-    let has_family =
-        |slice: &&EndpointSlice| families.iter().any(|family| slice.address_type == family.as_str());
-    let slices = view.slices.iter().map(Arc::as_ref).filter(|slice| !slice.metadata.is_deleting());
-    let (slices, outdated): (Vec<_>, Vec<_>) = slices.partition(has_family);
-    let (members, left_out) = members(view);
-    let families = families.into_iter().map(|family| {
-        let existing = slices.iter().copied().filter(|slice| slice.address_type == family.as_str());
-        (family, changes(view, &members, family, existing.collect()))
-    });
-    Plan { families: families.collect(), outdated, left_out }
-}
-
-/// A pod to publish, with the ports it has.
-struct Member<'a> {
-    pod: &'a Pod,
-    ports: Vec<EndpointPort>,
-    is_left_out: bool,
-}
-
-fn members<'a>(view: &View<'a>) -> (Vec<Member<'a>>, Vec<LeftOut<'a>>) {
-    let service = view.service;
-    let pods = view.pods.iter().map(Arc::as_ref).filter(|pod| members::has_address(pod));
-    let members: Vec<Member<'_>> = pods
-        .map(|pod| {
-            // Who wants to see pods that are not ready wants to see those of unknown nodes, too.
-            let is_left_out =
-                !view.zones.contains_key(&pod.spec.node_name) && !service.spec.publish_not_ready_addresses;
-            Member { pod, ports: endpoint_ports(service, pod), is_left_out }
-        })
-        .collect();
-    let left_out = members.iter().filter(|member| member.is_left_out);
-    let left_out = left_out.map(|member| LeftOut { service: &service.metadata, pod: member.pod }).collect();
-    (members, left_out)
-}
-
-fn changes<'a>(
-    view: &View<'a>,
-    members: &[Member<'_>],
-    family: Family,
-    existing: Vec<&'a EndpointSlice>,
-) -> Changes<'a> {
-    let empty = empty_slice(view.service, family);
-    let (ours, strange): (Vec<_>, Vec<_>) =
-        existing.into_iter().partition(|slice| is_owned(slice, view.service));
-    let mut groups: BTreeMap<Vec<EndpointPort>, (Option<Desired>, Vec<&EndpointSlice>)> = BTreeMap::new();
-    for slice in ours {
-        groups.entry(sorted(slice.ports.clone())).or_default().1.push(slice);
-    }
-    for member in members {
-        // A pod that is left out still keeps the slices of its ports from being taken for those of other ports.
-        let desired = groups.entry(member.ports.clone()).or_default().0.get_or_insert_default();
-        if !member.is_left_out
-            && let Some(endpoint) = endpoint(view, member.pod, family)
-        {
-            desired.insert(Identity::of(&endpoint), endpoint);
+/// Publishes the pods family by family. A failure in one family does not keep the others from being written; one event
+/// reports all failures, and the pods that are left out.
+pub fn plan<'a>(view: &View<'a>) -> Planned<'a> {
+    let Families { mut changes, outdated, left_out } = families(view);
+    let mut hints = view.hints.clone();
+    let mut effects: Vec<Effect<SliceWrite>> =
+        left_out.iter().map(|pod| Effect::Fail(pod.to_string())).collect();
+    for (family, changes) in &mut changes {
+        let event = set_hints(view, *family, changes, &mut hints);
+        changes.reuse_deleted(|slice| is_owned(slice, view.service));
+        changes.written().for_each(|slice| set_trigger_time(slice, view.trigger));
+        effects.extend(event.map(Effect::from));
+        let writes = writes(view.service, changes);
+        if !writes.is_empty() {
+            effects.push(Effect::sequence(writes).ends_at(Refusals::NAMESPACE_TERMINATING).into());
         }
     }
-    let mut changes = Changes { delete: strange, ..Changes::default() };
-    for (ports, (desired, slices)) in groups {
-        let Some(desired) = desired else {
-            changes.delete.extend(slices);
-            continue;
-        };
-        let empty = EndpointSlice { ports, ..empty.clone() };
-        changes.extend(pack(&slices, desired, &Frame { empty: &empty, capacity: view.capacity.max(1) }));
+    for slice in outdated {
+        if let Some(family) = Family::named(&slice.address_type) {
+            hints.disable(family);
+        }
+        effects.push(delete(view.service, slice, "the Service no longer has this family").into());
     }
-    leave_one(&mut changes, empty);
-    changes
+    let prefix = format!("Error updating Endpoint Slices for Service {}: ", view.service.key());
+    let event = Event::warning("FailedToUpdateEndpointSlices", Message::ThenError(prefix));
+    let group = (!effects.is_empty()).then(|| Effect::each(effects).on_failure(event));
+    Planned { plan: Plan::of(group).waiting_for(missing_nodes(&left_out)), changes, hints }
 }
 
-/// A Service without endpoints has one empty slice, so that everybody sees that it was looked at.
-fn leave_one(changes: &mut Changes<'_>, empty: EndpointSlice) {
-    let Changes { create, update, delete, unchanged, .. } = changes;
-    if !create.is_empty() || !update.is_empty() || !unchanged.is_empty() {
-        return;
-    }
-    // Upstream: endpointslice/reconciler.go, placeholderSliceCompare: whose it is does not count. One of an earlier
-    // Service stays until the garbage collector takes it.
-    let is_it = |slice: &EndpointSlice| {
-        slice.endpoints.is_empty() && slice.ports.is_empty() && slice.metadata.labels == empty.metadata.labels
+/// Sets the hints that the Service asks for. Returns the event about hints that are enabled or disabled by this.
+fn set_hints(
+    view: &View<'_>,
+    family: Family,
+    changes: &mut Changes<'_>,
+    hints: &mut HintState,
+) -> Option<Event> {
+    let disabled = |why: Disabled| {
+        let message = format!("{why}, addressType: {}", family.as_str());
+        Event::warning("TopologyAwareHintsDisabled", message)
     };
-    match delete.as_slice() {
-        [slice] if is_it(slice) => unchanged.extend(delete.pop()),
-        _ => create.push(empty),
+    let mode = HintMode::of(view.service);
+    if mode == HintMode::Auto {
+        return match topology::assign(changes, view.ratios) {
+            Ok(allocated) => hints.enable(family, allocated).then(|| {
+                let message =
+                    format!("Topology Aware Hints has been enabled, addressType: {}", family.as_str());
+                Event::normal("TopologyAwareHintsEnabled", message)
+            }),
+            Err(why) => {
+                hints::clear(changes);
+                hints.disable(family);
+                Some(disabled(why))
+            }
+        };
     }
+    match mode {
+        HintMode::SameZone => hints::prefer_close(changes, false),
+        HintMode::SameNode => hints::prefer_close(changes, true),
+        HintMode::None | HintMode::Auto => hints::clear(changes),
+    }
+    hints.disable(family).then(|| disabled(Disabled::ByUser))
 }
 
-/// How one pod is published to one family; `None` if it has no address of that family.
-fn endpoint(view: &View<'_>, pod: &Pod, family: Family) -> Option<Endpoint> {
-    let parsed = pod.status.pod_ips.iter().filter_map(|ip| addresses::parse(ip));
-    let mut addresses: Vec<SmolStr> =
-        parsed.filter(|(of, _)| *of == family).map(|(_, address)| address).collect();
-    if addresses.is_empty() {
-        return None;
-    }
-    addresses.sort_unstable();
-    let (serving, terminating) = (pod.is_ready(), pod.metadata.is_deleting());
-    let ready = view.service.spec.publish_not_ready_addresses || (serving && !terminating);
-    let node = &pod.spec.node_name;
-    Some(Endpoint {
-        addresses,
-        conditions: EndpointConditions {
-            ready: Some(ready),
-            serving: Some(serving),
-            terminating: Some(terminating),
-        },
-        hostname: members::hostname(pod, view.service).cloned(),
-        target_ref: Some(members::reference(pod)),
-        node_name: Some(node.clone()).filter(|node| !node.is_empty()),
-        zone: view.zones.get(node).cloned().flatten(),
-        ..Endpoint::default()
-    })
+fn set_trigger_time(slice: &mut EndpointSlice, trigger: Option<Timestamp>) {
+    let annotations = &slice.metadata.annotations;
+    slice.metadata.annotations = match trigger {
+        Some(time) => annotations.with(TRIGGER_TIME, &time.to_string()),
+        None => annotations.without(TRIGGER_TIME),
+    };
 }
 
-/// The ports under which a pod is published; those it does not have are left out.
-fn endpoint_ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
-    let ports = service.spec.ports.iter().filter_map(|port| {
-        Some(EndpointPort {
-            name: Some(port.name.clone()),
-            protocol: Some(port.protocol.clone()),
-            port: Some(ports::target(pod, port)?),
-            app_protocol: port.app_protocol.clone(),
-        })
+/// The writes of one family.
+fn writes(service: &Service, changes: &Changes<'_>) -> Vec<Write<SliceWrite>> {
+    let key = service.key();
+    // The garbage collector deletes the slices of a Service that is being deleted. It could miss new ones.
+    let create = changes.create.iter().filter(|_| !service.is_deleting()).map(|slice| {
+        slices::create(slice)
+            .why(format_args!("{} endpoints that do not fit into other slices", slice.endpoints.len()))
+            .failure_prefix(format!("failed to create EndpointSlice for Service {key}: "))
     });
-    sorted(ports.collect())
+    let update = changes.update.iter().map(|slice| {
+        let count = slice.endpoints.len();
+        slices::update(slice)
+            .why(format_args!("endpoints, hints or labels have changed; {count} endpoints now"))
+            .failure_prefix(format!(
+                "failed to update {} EndpointSlice for Service {key}: ",
+                slice.metadata.name
+            ))
+    });
+    let delete = changes.delete.iter().map(|slice| delete(service, slice, "it has no endpoints any more"));
+    create.chain(update).chain(delete).collect()
 }
 
-/// A new slice of a Service, without ports and endpoints.
-pub(super) fn empty_slice(service: &Service, family: Family) -> EndpointSlice {
-    EndpointSlice {
-        metadata: ObjectMeta {
-            generate_name: generate_name(&service.metadata.name),
-            namespace: service.metadata.namespace.clone(),
-            labels: labels(service),
-            owner_references: Box::new([controller_reference(service)]),
-            ..ObjectMeta::default()
-        },
-        address_type: SmolStr::new_static(family.as_str()),
-        ..EndpointSlice::default()
-    }
+fn delete(service: &Service, slice: &EndpointSlice, why: &'static str) -> Write<SliceWrite> {
+    let (name, key) = (&slice.metadata.name, service.key());
+    let prefix = format!("failed to delete {name} EndpointSlice for Service {key}: ");
+    slices::delete(slice).why(why).failure_prefix(prefix)
 }
 
-/// A slice has the labels of its Service, but for those by which slices are found.
-fn labels(service: &Service) -> Labels {
-    let own = service.metadata.labels.filtered(|key| !is_reserved(key));
-    let named = own.with(SERVICE_NAME, &service.metadata.name).with(SLICE_MANAGED_BY, MANAGER);
-    let has_address = !service.is_headless() && !service.spec.cluster_ip.is_empty();
-    if has_address { named } else { named.with(HEADLESS, "") }
-}
-
-/// Labels that mean something on a slice whatever its Service says.
-pub(super) fn is_reserved(label: &str) -> bool {
-    matches!(label, SERVICE_NAME | SLICE_MANAGED_BY | HEADLESS)
-}
-
-/// Whether a slice was made for this Service, and not for an earlier one of its name.
-pub(super) fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
-    slice
-        .metadata
-        .owner_references
-        .iter()
-        .any(|owner| owner.uid == *service.uid() && owner.kind == "Service" && owner.api_version == "v1")
+fn missing_nodes(left_out: &[LeftOut<'_>]) -> Vec<Waiting> {
+    let nodes: BTreeSet<&str> =
+        left_out.iter().map(|left_out| left_out.pod.spec.node_name.as_str()).collect();
+    nodes.into_iter().map(|node| Waiting::on::<Node>(&Key::cluster(node), "to exist")).collect()
 }

@@ -1,5 +1,5 @@
-//! Hints that share a Service's endpoints out between zones in proportion to the CPUs of their nodes, as long as
-//! no endpoint would get more than a fifth above its fair load.
+//! Hints that allocate a Service's endpoints to zones in proportion to the CPUs of their nodes, as long as no endpoint gets
+//! more than a fifth above its fair load. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use super::hints::{for_zone, is_ready};
 use super::packing::Changes;
 use crate::names::ZONE;
 
-/// How far above its fair share an endpoint may be loaded.
+/// How far above its fair load an endpoint may be.
 const OVERLOAD: f64 = 0.2;
 
-/// Nodes that carry no ordinary load.
+/// Labels of nodes that are not counted.
 const EXCLUDED: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
-/// Each zone's part of all CPUs: at least two zones, or none as long as no node was seen.
+/// Each zone's part of all CPUs: at least two zones, or none until the first node is seen.
 pub type Ratios = BTreeMap<SmolStr, f64>;
 
 /// How many endpoints are hinted to each zone.
@@ -29,11 +29,11 @@ pub type Allocated = BTreeMap<SmolStr, usize>;
 pub enum Disabled {
     /// The Service no longer asks for them.
     ByUser,
-    /// A node says nothing about its CPUs or its zone, or there is only one zone.
+    /// A node does not state its CPUs or its zone, or there is only one zone.
     NodeInfo,
     NoNodes,
     FewEndpoints(usize, usize),
-    /// Not enough endpoints to give each zone its part.
+    /// Not enough endpoints for each zone.
     Overload(usize, usize),
     /// An endpoint without a zone.
     NoZone,
@@ -47,7 +47,7 @@ impl fmt::Display for Disabled {
             Disabled::NodeInfo => f.write_str(
                 "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes",
             ),
-            // Upstream's words, which it has for hardly any other case.
+            // Upstream's message, though no node was seen.
             Disabled::NoNodes => f.write_str("Nodes only ready in one zone"),
             Disabled::FewEndpoints(endpoints, zones) => {
                 write!(f, "Insufficient number of endpoints ({endpoints} endpoints, {zones} zones)")
@@ -63,7 +63,7 @@ impl fmt::Display for Disabled {
     }
 }
 
-/// The zones' parts of all CPUs of ready nodes; `None` if a node does not say enough, or there are not two zones.
+/// Each zone's part of the CPUs of ready nodes; `None` if a node does not state enough, or there is only one zone.
 pub fn ratios(nodes: &[Arc<Node>]) -> Option<Ratios> {
     let mut millis: BTreeMap<SmolStr, i64> = BTreeMap::new();
     for node in nodes {
@@ -81,7 +81,7 @@ pub fn ratios(nodes: &[Arc<Node>]) -> Option<Ratios> {
         .then(|| millis.into_iter().map(|(zone, part)| (zone, part as f64 / total as f64)).collect())
 }
 
-/// Whether some zone has too few endpoints hinted to it, so that a Service should be looked at again.
+/// Whether a zone has too few endpoints, so that the Service must be synced.
 pub fn is_overloaded(allocated: &Allocated, ratios: Option<&Ratios>) -> bool {
     if allocated.is_empty() {
         return false;
@@ -93,7 +93,7 @@ pub fn is_overloaded(allocated: &Allocated, ratios: Option<&Ratios>) -> bool {
         .any(|(zone, ratio)| allocated.get(zone).is_none_or(|count| *count < minimum(total as f64 * ratio)))
 }
 
-/// The fewest endpoints that can bear the load meant for `share` of them.
+/// The fewest endpoints that can carry the load of `share` endpoints.
 fn minimum(share: f64) -> usize {
     (share * (1.0 / (1.0 + OVERLOAD))).ceil() as usize
 }
@@ -120,8 +120,8 @@ fn allocations(ratios: &Ratios, endpoints: usize) -> Result<BTreeMap<&SmolStr, A
     Ok(ratios.iter().map(|(zone, ratio)| (zone, allocation(ratio))).collect())
 }
 
-/// Gives every ready endpoint a hint, most of them to their own zone. Slices whose hints are still good are not
-/// touched. On `Err` the changes are half done: their hints must be cleared.
+/// Hints every ready endpoint to a zone, most of them to their own. Slices whose hints are still valid are not changed. On
+/// `Err` some hints have been set: the caller must clear them.
 pub fn assign(changes: &mut Changes<'_>, ratios: Option<&Ratios>) -> Result<Allocated, Disabled> {
     let ratios = ratios.ok_or(Disabled::NodeInfo)?;
     let ready = |slice: &EndpointSlice| slice.endpoints.iter().filter(|e| is_ready(e)).count();
@@ -129,7 +129,7 @@ pub fn assign(changes: &mut Changes<'_>, ratios: Option<&Ratios>) -> Result<Allo
         + changes.unchanged.iter().map(|slice| ready(slice)).sum::<usize>();
     let allocations = allocations(ratios, total)?;
 
-    let mut allocated = keep_good_hints(changes, &allocations);
+    let mut allocated = keep_valid_hints(changes, &allocations);
     for slice in changes.written() {
         for endpoint in &mut slice.endpoints {
             endpoint.hints = None;
@@ -144,8 +144,8 @@ pub fn assign(changes: &mut Changes<'_>, ratios: Option<&Ratios>) -> Result<Allo
     if allocated.is_empty() { Err(Disabled::NoHints) } else { Ok(allocated) }
 }
 
-/// Counts the hints of slices that can stay, and lets the others be written.
-fn keep_good_hints(changes: &mut Changes<'_>, allocations: &BTreeMap<&SmolStr, Allocation>) -> Allocated {
+/// Counts the hints of slices whose hints are valid, and updates the other slices.
+fn keep_valid_hints(changes: &mut Changes<'_>, allocations: &BTreeMap<&SmolStr, Allocation>) -> Allocated {
     let mut allocated = Allocated::new();
     let mut kept = vec![];
     for slice in std::mem::take(&mut changes.unchanged) {
@@ -205,7 +205,7 @@ fn redistribute(
     }
 }
 
-/// How many whole endpoints each zone should give away, and how many each should get.
+/// How many endpoints each zone gives, and how many each receives.
 fn surplus_and_need(
     allocations: &BTreeMap<&SmolStr, Allocation>,
     allocated: &Allocated,
@@ -233,7 +233,7 @@ fn surplus_and_need(
     (giving, receiving)
 }
 
-/// The zone with the greatest amount; of equals the first.
+/// The zone with the greatest amount; the first one of equals.
 fn most<'m, 'z>(amounts: &'m mut BTreeMap<&'z SmolStr, f64>) -> Option<(&'z SmolStr, &'m mut f64)> {
     let mut most: Option<(&SmolStr, &mut f64)> = None;
     for (zone, amount) in amounts {

@@ -1,5 +1,5 @@
-//! Which changes of nodes matter to hints. Changes of pods and slices are told in [`members`](crate::members)
-//! and [`slices`](crate::slices).
+//! Which changes of nodes concern hints. Changes of pods and slices are in [`members`](crate::members) and
+//! [`slices`](crate::slices).
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use flyball_cache::Change;
 
 use crate::names::ZONE;
 
-/// How long changes of slices by others are gathered at least: they seldom come alone.
-const GATHER: Duration = Duration::from_secs(1);
+/// The least time to collect changes of slices by other clients.
+const MIN_DELAY: Duration = Duration::from_secs(1);
 
-/// How long to wait after somebody else has changed a slice.
-pub(super) fn after_slice_change(batch_period: Duration) -> Duration {
-    batch_period.max(GATHER)
+/// The delay of a sync after another client has changed a slice.
+pub(super) fn slice_change_delay(batch_period: Duration) -> Duration {
+    batch_period.max(MIN_DELAY)
 }
 
-/// Whether a change of a node may change the zones' sizes.
+/// Whether a change of a node may change the sizes of the zones.
 pub fn zones_changed(change: &Change<'_, Node>) -> bool {
     match (change.old, change.new) {
         (Some(old), Some(new)) => {

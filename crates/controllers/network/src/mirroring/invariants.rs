@@ -1,35 +1,36 @@
-//! What must hold after every step, for tables and simulator alike.
+//! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::EndpointSlice;
 
-use super::plan::{Plan, View};
+use super::mirror::Mirror;
+use super::plan::View;
 use crate::addresses;
 use crate::slices::sorted;
 
-/// The mirror after a plan was carried out; new slices still have no names.
-pub fn after<'a>(view: &View<'a>, plan: &'a Plan<'a>) -> Vec<&'a EndpointSlice> {
+/// The slices after the changes; new ones have no names yet.
+pub fn after<'a>(view: &View<'a>, mirror: &'a Mirror<'a>) -> Vec<&'a EndpointSlice> {
     let name = |slice: &EndpointSlice| slice.metadata.name.clone();
     let touched: BTreeSet<_> =
-        plan.update.iter().map(name).chain(plan.delete.iter().map(|slice| name(slice))).collect();
+        mirror.update.iter().map(name).chain(mirror.delete.iter().map(|slice| name(slice))).collect();
     let kept = view.slices.iter().map(Arc::as_ref).filter(|slice| !touched.contains(&slice.metadata.name));
-    kept.chain(&plan.update).chain(&plan.create).collect()
+    kept.chain(&mirror.update).chain(&mirror.create).collect()
 }
 
-/// What is wrong with a plan; empty when nothing is.
-pub fn broken(view: &View<'_>, plan: &Plan<'_>) -> Vec<String> {
+/// What is wrong with the changes; empty if nothing is.
+pub fn broken(view: &View<'_>, mirror: &Mirror<'_>) -> Vec<String> {
     let mut broken = vec![];
     let mut groups = BTreeSet::new();
     let mut shown = BTreeSet::new();
-    for slice in after(view, plan) {
+    for slice in after(view, mirror) {
         let kind = &slice.address_type;
         if !groups.insert((kind.clone(), sorted(slice.ports.clone()))) {
             broken.push(format!("two slices of {kind} have the ports {:?}", slice.ports));
         }
         if slice.endpoints.is_empty() {
-            broken.push(format!("a mirror of nothing: {:?}", slice.ports));
+            broken.push(format!("the slice with the ports {:?} has no endpoint", slice.ports));
         }
         for address in slice.endpoints.iter().flat_map(|endpoint| &endpoint.addresses) {
             if addresses::parse(address).is_none_or(|(family, _)| family.as_str() != *kind) {
@@ -40,22 +41,24 @@ pub fn broken(view: &View<'_>, plan: &Plan<'_>) -> Vec<String> {
             }
         }
     }
-    let said = said(view);
-    broken.extend(shown.difference(&said).map(|pair| format!("{pair:?} is mirrored, but nobody said it")));
-    if plan.skipped == 0 {
-        broken.extend(said.difference(&shown).map(|pair| format!("{pair:?} is not mirrored")));
+    let published = published(view);
+    broken.extend(
+        shown.difference(&published).map(|pair| format!("{pair:?} is mirrored, but not in the Endpoints")),
+    );
+    if mirror.skipped == 0 {
+        broken.extend(published.difference(&shown).map(|pair| format!("{pair:?} is not mirrored")));
     }
     broken
 }
 
-/// Every address with every port of it that the Endpoints name.
-fn said(view: &View<'_>) -> BTreeSet<(smol_str::SmolStr, Option<i32>)> {
-    let mut said = BTreeSet::new();
-    for subset in &view.endpoints.subsets {
+/// Every address in the Endpoints, with each of its ports.
+fn published(view: &View<'_>) -> BTreeSet<(smol_str::SmolStr, Option<i32>)> {
+    let mut published = BTreeSet::new();
+    for subset in view.endpoints.iter().flat_map(|endpoints| &endpoints.subsets) {
         for address in subset.addresses.iter().chain(&subset.not_ready_addresses) {
             let Some((_, ip)) = addresses::parse(&address.ip) else { continue };
-            said.extend(subset.ports.iter().map(|port| (ip.clone(), Some(port.port))));
+            published.extend(subset.ports.iter().map(|port| (ip.clone(), Some(port.port))));
         }
     }
-    said
+    published
 }

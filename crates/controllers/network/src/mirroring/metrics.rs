@@ -1,11 +1,11 @@
-//! Numbers about mirrors, under upstream's names.
+//! The metrics of the controller, under upstream's names.
 
 use flyball_api::Key;
 use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::plan::Plan;
+use super::mirror::Mirror;
 
 const PER_SYNC: &[f64] =
     &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0];
@@ -59,13 +59,12 @@ static DESIRED_SLICES: Family = gauge(
 static ENDPOINTS: Family =
     gauge("endpoint_slice_mirroring_controller_endpoints_desired", "Number of endpoints desired.");
 
-/// Counts what the controller does and what there is.
 pub(super) struct Numbers {
     metrics: Metrics,
     mirrors: Mutex<Mirrors>,
 }
 
-/// Endpoints and slices of each mirror and of all.
+/// Endpoints and slices, of each key and in total.
 #[derive(Default)]
 struct Mirrors {
     each: FxHashMap<Key, (usize, usize)>,
@@ -86,20 +85,19 @@ impl Numbers {
         self.metrics.histogram(&DURATION, &[]).observe(time.as_secs_f64());
     }
 
-    pub(super) fn planned(&self, key: &Key, plan: &Plan<'_>) {
-        let observe = |family, count: usize| self.metrics.histogram(family, &[]).observe(count as f64);
-        observe(&ADDED, plan.totals.added);
-        observe(&UPDATED, plan.totals.updated);
-        observe(&REMOVED, plan.totals.removed);
-        observe(&SKIPPED, plan.skipped);
-        self.note(key, Some((plan.endpoints, plan.slices)));
+    /// Records what is planned for a key; `None` if nothing is mirrored.
+    pub(super) fn planned(&self, key: &Key, mirror: Option<&Mirror<'_>>) {
+        if let Some(mirror) = mirror {
+            let observe = |family, count: usize| self.metrics.histogram(family, &[]).observe(count as f64);
+            observe(&ADDED, mirror.totals.added);
+            observe(&UPDATED, mirror.totals.updated);
+            observe(&REMOVED, mirror.totals.removed);
+            observe(&SKIPPED, mirror.skipped);
+        }
+        self.set_totals(key, mirror.map(|mirror| (mirror.endpoints, mirror.slices)));
     }
 
-    pub(super) fn forget(&self, key: &Key) {
-        self.note(key, None);
-    }
-
-    fn note(&self, key: &Key, now: Option<(usize, usize)>) {
+    fn set_totals(&self, key: &Key, now: Option<(usize, usize)>) {
         let mut mirrors = self.mirrors.lock();
         let before = match now {
             Some(now) => mirrors.each.insert(key.clone(), now),
@@ -112,7 +110,7 @@ impl Numbers {
         let set = |family, count: usize| self.metrics.gauge(family, &[]).set(count as f64);
         set(&ENDPOINTS, mirrors.endpoints);
         set(&SLICES, mirrors.slices);
-        // Every set of ports has exactly one slice, so there are as many as there should be.
+        // Every set of ports has exactly one slice, so there are as many as desired.
         set(&DESIRED_SLICES, mirrors.slices);
     }
 }

@@ -1,15 +1,16 @@
-//! Mirrors hand-made Endpoints into EndpointSlices, for Services that select no pods.
+//! Mirrors Endpoints that users write into EndpointSlices, for Services without a selector.
 //!
 //! - **Promise**: once Endpoints and their Service stop changing, there is one slice for each family and set of
-//!   ports in them, saying the same, up to the limit of addresses in a subset. When the Endpoints or the Service
-//!   go, when the Service gets a selector, or when the Endpoints opt out, the slices go.
+//!   ports in them, with the same addresses, up to the limit of addresses in a subset. The slices are deleted when the
+//!   Endpoints or the Service are deleted, the Service gets a selector, or the Endpoints opt out.
 //! - **Watches** Endpoints, Services and EndpointSlices. **Writes** those EndpointSlices that carry its label,
 //!   nothing else.
-//! - Upstream: `pkg/controller/endpointslicemirroring`. What differs: the write barrier stands for tracked
+//! - Upstream: `pkg/controller/endpointslicemirroring`. What differs: the write barrier replaces tracked
 //!   versions.
 
 pub mod invariants;
 mod metrics;
+pub mod mirror;
 pub mod plan;
 mod sync;
 #[cfg(test)]
@@ -23,14 +24,13 @@ use flyball_api::{EndpointSlice, Endpoints, Service};
 use flyball_queue::Backoff;
 use flyball_runtime::{Context, StartError, Tasks};
 
-use crate::ledger::Ledger;
+use crate::own_writes::OwnWrites;
 use crate::slices::{self, BY_SERVICE};
 
-/// How the controller signs its slices.
+/// The value of the `managed-by` label of its slices.
 pub const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
-/// Where its events come from.
 const EVENT_SOURCE: &str = "endpoint-slice-mirroring-controller";
-/// Failed syncs are rather expensive to repeat.
+/// As upstream: failed syncs are expensive to repeat.
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_secs(100), rate: 10.0, burst: 100.0 };
 
@@ -38,17 +38,18 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let config = &cx.config.endpoint_slice_mirroring_controller;
     let workers = config.mirroring_concurrent_service_endpoint_syncs;
     let batch_period = config.mirroring_endpoint_updates_batch_period;
+    let capacity = usize::try_from(config.mirroring_max_endpoints_per_subset).unwrap_or(1);
     let queue = tasks.queue_with("endpoint_slice_mirroring", RETRIES);
     let (endpoints, services, slices) =
         (cx.informer::<Endpoints>(), cx.informer::<Service>(), cx.informer::<EndpointSlice>());
     slices.index(&BY_SERVICE);
-    let ledger = Arc::new(Ledger::default());
+    let own_writes = Arc::new(OwnWrites::default());
     tasks.feed(&endpoints, &queue, |change| triggers::endpoints_changed(change).then(|| change.key()));
     tasks.feed(&services, &queue, |change| triggers::service_changed(change).then(|| change.key()));
     tasks.on(&slices, {
-        let (queue, ledger) = (queue.clone(), ledger.clone());
+        let (queue, own_writes) = (queue.clone(), own_writes.clone());
         move |change| {
-            for key in slices::concerned(change, MANAGER, &ledger) {
+            for key in slices::slice_changed(change, MANAGER, &own_writes) {
                 queue.add_after(key, batch_period);
             }
         }
@@ -60,7 +61,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         endpoints,
         services,
         slices,
-        ledger,
+        own_writes,
+        capacity,
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())

@@ -1,4 +1,4 @@
-//! Which changes of Endpoints and Services concern a mirror.
+//! Which changes of Endpoints and Services need a sync. Changes of slices are in [`slices`](crate::slices).
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use flyball_cache::Change;
 
 use super::plan::is_mirrored;
 
-/// Whether Endpoints are, or were, to be mirrored.
+/// Whether Endpoints may be, or might have been, mirrored.
 pub fn endpoints_changed(change: &Change<'_, Endpoints>) -> bool {
     change.old.into_iter().chain(change.new).any(|endpoints| is_mirrored(endpoints))
 }
 
-/// Whether a Service without a selector came or went, or a Service got or lost its selector.
+/// Whether a Service without a selector was created or deleted, or a Service got or lost its selector.
 pub fn service_changed(change: &Change<'_, Service>) -> bool {
     let selects = |service: &Arc<Service>| service.spec.selector.is_some();
     match (change.old, change.new) {

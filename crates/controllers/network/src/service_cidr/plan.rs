@@ -1,98 +1,120 @@
-//! Whether a range of Service addresses is ready, and whether it may go.
+//! Whether a ServiceCIDR is ready, and whether it may be deleted. Pure.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{IPAddress, Object, ServiceCIDR, Timestamp, condition};
+use flyball_api::{IPAddress, Object, Resource, ServiceCIDR, Timestamp, condition, time};
+use flyball_client::Patch;
+use flyball_runtime::{Event, Plan, Refusals, Waiting, Write};
+use serde_json::{Value, json};
 
+use super::NAME;
 use super::ranges::{covers, provides, ranges};
 
-/// Keeps a range until no address depends on it.
+/// Prevents the deletion of a ServiceCIDR while addresses depend on it.
 pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
-/// Allocators everywhere must have heard that a range is going before it goes.
+/// The time in which all API servers stop allocating from a ServiceCIDR that is being deleted.
 const GRACE: Duration = Duration::from_secs(10);
-/// Who hands out the addresses of Services.
+/// The manager of the IPAddresses that belong to Services.
 const ALLOCATOR: &str = "ipallocator.k8s.io";
 const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 
-/// What is said about a range.
+/// The contents of the condition `Ready`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
-    /// `True` or `False`.
-    pub status: &'static str,
-    pub reason: &'static str,
-    pub message: &'static str,
+struct Ready {
+    status: &'static str,
+    reason: &'static str,
+    message: &'static str,
 }
 
-/// The range can be used.
-pub const READY: Verdict =
-    Verdict { status: "True", reason: "", message: "Kubernetes Service CIDR is ready" };
-/// The range is to go, but cannot.
-pub const TERMINATING: Verdict = Verdict {
+const READY: Ready = Ready { status: "True", reason: "", message: "Kubernetes Service CIDR is ready" };
+const TERMINATING: Ready = Ready {
     status: "False",
     reason: "Terminating",
     message: "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
 };
 
-/// Everything the decision may look at.
+/// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a> {
     pub cidr: &'a ServiceCIDR,
-    /// All of them, this one included.
+    /// All ServiceCIDRs, including this one.
     pub all: &'a [Arc<ServiceCIDR>],
-    /// All addresses in use; only needed while the ServiceCIDR is being deleted.
+    /// All IPAddresses; only needed while the ServiceCIDR is being deleted.
     pub addresses: &'a [Arc<IPAddress>],
     pub now: Timestamp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    Protect,
-    Release,
-    Say(Verdict),
-    /// Look again after this long.
-    Wait(Duration),
-}
-
-/// What to do about a ServiceCIDR, in order.
-pub fn plan(view: &View<'_>) -> Vec<Action> {
+/// Adds the finalizer and reports the ServiceCIDR as ready; for one that is being deleted, removes the finalizer or
+/// reports why it stays.
+pub fn plan(view: &View<'_>) -> Plan {
     let cidr = view.cidr;
-    let is_protected = cidr.metadata.has_finalizer(FINALIZER);
+    let has_finalizer = cidr.metadata.has_finalizer(FINALIZER);
     let Some(deleted) = cidr.metadata.deletion_timestamp else {
-        let protect = (!is_protected).then_some(Action::Protect);
-        return protect.into_iter().chain(say(cidr, READY)).collect();
+        let add = (!has_finalizer)
+            .then(|| change_finalizers(cidr, "finalizers").why("Services may get addresses from it"));
+        return Plan::of(add.into_iter().chain(condition(view, READY).map(|write| {
+            let message = "The ServiceCIDR Status can not be set to Ready=True";
+            write.on_failure(Event::warning("KubernetesServiceCIDRError", message))
+        })));
     };
-    if !is_dispensable(view) {
-        return say(cidr, TERMINATING).into_iter().collect();
+    if let Some(address) = dependent(view) {
+        let until = "to be deleted, or to be in another ServiceCIDR";
+        return Plan::of(condition(view, TERMINATING))
+            .waiting_for([Waiting::on::<IPAddress>(&address.key(), until)]);
     }
-    let age = Duration::try_from(view.now.duration_since(deleted)).unwrap_or_default();
-    match GRACE.checked_sub(age).filter(|left| !left.is_zero()) {
-        Some(left) => vec![Action::Wait(left)],
-        None => is_protected.then_some(Action::Release).into_iter().collect(),
+    let due = deleted.checked_add(GRACE).unwrap_or(Timestamp::MAX);
+    match Duration::try_from(due.duration_since(view.now)) {
+        Ok(left) if !left.is_zero() => {
+            Plan::after(left.min(GRACE)).waiting_for([Waiting::until(due, "when the finalizer is removed")])
+        }
+        _ => Plan::of(has_finalizer.then(|| {
+            change_finalizers(cidr, "$deleteFromPrimitiveList/finalizers").why("no address depends on it")
+        })),
     }
 }
 
-/// The condition, unless it already says so.
-fn say(cidr: &ServiceCIDR, verdict: Verdict) -> Option<Action> {
-    let said = condition::find(&cidr.status.conditions, "Ready").is_some_and(|ready| {
-        ready.status == verdict.status && ready.reason == verdict.reason && ready.message == verdict.message
+fn change_finalizers(cidr: &ServiceCIDR, directive: &str) -> Write {
+    let patch = Patch::Strategic(json!({"metadata": {directive: [FINALIZER]}}));
+    Write::patch::<ServiceCIDR>(cidr.key(), patch).accept(Refusals::GONE)
+}
+
+/// Applies the condition, unless the ServiceCIDR has it.
+fn condition(view: &View<'_>, Ready { status, reason, message }: Ready) -> Option<Write> {
+    let current = condition::find(&view.cidr.status.conditions, "Ready");
+    if current
+        .is_some_and(|ready| ready.status == status && ready.reason == reason && ready.message == message)
+    {
+        return None;
+    }
+    let object: Value = json!({
+        "apiVersion": ServiceCIDR::TYPE.api_version(),
+        "kind": ServiceCIDR::TYPE.kind,
+        "metadata": {"name": view.cidr.metadata.name},
+        "status": {"conditions": [{
+            "type": "Ready", "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": time::format_seconds(view.now),
+        }]},
     });
-    (!said).then_some(Action::Say(verdict))
+    let patch = Patch::Apply { manager: NAME.into(), force: true, object };
+    Some(Write::patch::<ServiceCIDR>(view.cidr.key(), patch).subresource("status").why(message))
 }
 
-/// Whether every address would still belong to some range without this ServiceCIDR.
-fn is_dispensable(view: &View<'_>) -> bool {
+/// An address that would be in no ServiceCIDR without this one.
+fn dependent<'a>(view: &View<'a>) -> Option<&'a IPAddress> {
     let others = || view.all.iter().filter(|other| other.metadata.name != view.cidr.metadata.name);
     if ranges(view.cidr).all(|range| others().any(|other| covers(other, &range))) {
-        return true;
+        return None;
     }
-    let in_use = view.addresses.iter().filter_map(|address| allocated(address));
-    let mut ours = in_use.filter(|address| provides(view.cidr, *address));
-    ours.all(|address| others().any(|other| provides(other, address)))
+    view.addresses.iter().map(Arc::as_ref).find(|address| {
+        allocated(address).is_some_and(|address| {
+            provides(view.cidr, address) && !others().any(|other| provides(other, address))
+        })
+    })
 }
 
-/// The address, if it was handed out to a Service.
+/// The address, if it is allocated to a Service.
 pub(super) fn allocated(address: &IPAddress) -> Option<IpAddr> {
-    let is_service = address.meta().labels.get(MANAGED_BY) == Some(ALLOCATOR);
-    is_service.then(|| address.metadata.name.parse().ok()).flatten()
+    let is_of_service = address.meta().labels.get(MANAGED_BY) == Some(ALLOCATOR);
+    is_of_service.then(|| address.metadata.name.parse().ok()).flatten()
 }

@@ -1,11 +1,11 @@
-//! How the ranges of ServiceCIDRs lie to each other and to addresses.
+//! The ranges of ServiceCIDRs: overlap, and the addresses in them.
 
 use std::net::IpAddr;
 
 use flyball_api::ServiceCIDR;
 use ipnet::IpNet;
 
-/// The ranges of a ServiceCIDR; the server has checked them.
+/// The ranges of a ServiceCIDR, which the server has validated.
 pub(crate) fn ranges(cidr: &ServiceCIDR) -> impl Iterator<Item = IpNet> {
     cidr.spec.cidrs.iter().filter_map(|range| range.parse().ok())
 }
@@ -20,8 +20,8 @@ pub(crate) fn covers(cidr: &ServiceCIDR, range: &IpNet) -> bool {
     ranges(cidr).any(|own| own.contains(range))
 }
 
-/// Whether a Service may get `address` from `cidr`: the first address of a range is nobody's, nor is the last one
-/// of an IPv4 range.
+/// Whether a Service may get `address` from `cidr`: the first address of a range is never allocated, nor is the last one of
+/// an IPv4 range.
 pub(crate) fn provides(cidr: &ServiceCIDR, address: IpAddr) -> bool {
     ranges(cidr).any(|range| {
         let is_last = address.is_ipv4() && range.broadcast() == address;

@@ -1,16 +1,15 @@
-//! Tables for when a range may go.
+//! Tables and a property for the deletion of ServiceCIDRs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flyball_api::{IPAddress, ServiceCIDR, Timestamp};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::invariants::broken;
-use super::plan::{Action, FINALIZER, READY, TERMINATING, View, plan};
+use super::invariants::{broken, removes_finalizer};
+use super::plan::{FINALIZER, View, plan};
 
-/// Ranges that lie around, in, beside and across the judged one.
+/// Ranges around, in, beside and across the range under test.
 const RANGES: &[&str] =
     &["10.0.0.0/24", "10.0.0.0/26", "10.0.0.32/27 fd00::/64", "10.0.0.64/26", "10.0.0.16/28", "fd00::/112"];
 
@@ -28,70 +27,101 @@ fn time(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
+fn planned(cidr: &ServiceCIDR, others: &[ServiceCIDR], addresses: &str, now: i64) -> String {
+    let all: Vec<_> = others.iter().chain([cidr]).cloned().map(Arc::new).collect();
+    let addresses: Vec<_> = addresses.split_whitespace().map(address).collect();
+    let view = View { cidr, all: &all, addresses: &addresses, now: time(now) };
+    let plan = plan(&view);
+    assert_eq!(broken(&view, &plan), Vec::<String>::new());
+    plan.to_string()
+}
+
+const WAIT: &str = "again after 9s\nwaiting for 1970-01-01T00:01:50Z, when the finalizer is removed";
+
+fn stays(address: &str) -> String {
+    format!(
+        "patch ServiceCIDR/status old: There are still IPAddresses referencing the ServiceCIDR, please remove them or \
+         create a new ServiceCIDR\nwaiting for IPAddress/{address} to be deleted, or to be in another ServiceCIDR"
+    )
+}
+
 #[test]
-fn a_range_goes_when_no_address_depends_on_it() {
-    let wait = Action::Wait(Duration::from_secs(9));
+fn a_service_cidr_is_deleted_when_no_address_depends_on_it() {
     #[rustfmt::skip]
     let table = [
-        // case                               others            addresses                 plan
-        ("nothing in use",                    "",               "",                       wait),
-        ("an address in use",                 "",               "10.0.0.5",               Action::Say(TERMINATING)),
-        ("an address elsewhere",              "",               "10.9.0.5",               wait),
-        ("another range has it, too",         "10.0.0.0/28",    "10.0.0.5",               wait),
-        ("another range has only one",        "10.0.0.0/28",    "10.0.0.5 10.0.0.50",     Action::Say(TERMINATING)),
-        ("all of it lies in another range",   "10.0.0.0/16",    "10.0.0.5",               wait),
-        ("the last of a range is nobody's",   "10.0.0.0/28",    "10.0.0.15",              Action::Say(TERMINATING)),
+        // case                                        others          addresses              plan
+        ("no address is allocated",                    "",             "",                    WAIT.to_owned()),
+        ("an address is allocated",                    "",             "10.0.0.5",            stays("10.0.0.5")),
+        ("an address of another range is allocated",   "",             "10.9.0.5",            WAIT.to_owned()),
+        ("the address is in another ServiceCIDR, too", "10.0.0.0/28",  "10.0.0.5",            WAIT.to_owned()),
+        ("only one of two addresses is",               "10.0.0.0/28",  "10.0.0.5 10.0.0.50",  stays("10.0.0.50")),
+        ("another ServiceCIDR contains all of it",     "10.0.0.0/16",  "10.0.0.5",            WAIT.to_owned()),
+        ("the last address of a range is not usable",  "10.0.0.0/28",  "10.0.0.15",           stays("10.0.0.15")),
     ];
     for (case, others, addresses, want) in table {
-        let mut doomed = cidr("doomed", "10.0.0.0/24");
-        doomed.metadata.deletion_timestamp = Some(time(100));
-        let all: Vec<_> = [doomed.clone(), cidr("other", others)].into_iter().map(Arc::new).collect();
-        let addresses: Vec<_> = addresses.split_whitespace().map(address).collect();
-        let view = View { cidr: &doomed, all: &all, addresses: &addresses, now: time(101) };
-        assert_eq!(plan(&view), [want], "{case}");
+        let mut old = cidr("old", "10.0.0.0/24");
+        old.metadata.deletion_timestamp = Some(time(100));
+        assert_eq!(planned(&old, &[cidr("other", others)], addresses, 101), want, "{case}");
     }
 }
 
 #[test]
-fn the_finalizer_goes_after_the_grace_period() {
-    let mut doomed = cidr("doomed", "10.0.0.0/24");
-    doomed.metadata.deletion_timestamp = Some(time(100));
-    doomed.metadata.finalizers = Box::new([FINALIZER.into()]);
-    let view = View { cidr: &doomed, all: &[], addresses: &[], now: time(110) };
-    assert_eq!(plan(&view), [Action::Release]);
+fn the_finalizer_is_removed_after_the_grace_period() {
+    let mut old = cidr("old", "10.0.0.0/24");
+    old.metadata.deletion_timestamp = Some(time(100));
+    old.metadata.finalizers = Box::new([FINALIZER.into()]);
+    assert_eq!(planned(&old, &[], "", 101), WAIT);
+    assert_eq!(planned(&old, &[], "", 110), "patch ServiceCIDR old: no address depends on it");
+    old.metadata.finalizers = Box::new([]);
+    assert_eq!(planned(&old, &[], "", 110), "");
 }
 
 #[test]
-fn a_new_range_is_protected_and_ready() {
-    let new = cidr("new", "10.0.0.0/24 fd00::/112");
-    let view = View { cidr: &new, all: &[], addresses: &[], now: time(0) };
-    assert_eq!(plan(&view), [Action::Protect, Action::Say(READY)]);
+fn a_new_service_cidr_gets_a_finalizer_and_becomes_ready() {
+    let want = "\
+patch ServiceCIDR new: Services may get addresses from it
+patch ServiceCIDR/status new: Kubernetes Service CIDR is ready
+  else event Warning KubernetesServiceCIDRError: The ServiceCIDR Status can not be set to Ready=True";
+    assert_eq!(planned(&cidr("new", "10.0.0.0/24 fd00::/112"), &[], "", 0), want);
+}
+
+#[test]
+fn the_condition_is_applied_with_the_time_and_the_finalizer_patched_as_a_list_element() {
+    let new = cidr("new", "10.0.0.0/24");
+    let plan = plan(&View { cidr: &new, all: &[], addresses: &[], now: time(0) });
+    let bodies: Vec<_> = plan.writes().iter().filter_map(|write| write.body()).collect();
+    assert_eq!(bodies[0], json!({"metadata": {"finalizers": [FINALIZER]}}));
+    let condition = json!({
+        "type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready",
+        "lastTransitionTime": "1970-01-01T00:00:00Z",
+    });
+    assert_eq!(bodies[1]["metadata"], json!({"name": "new"}));
+    assert_eq!(bodies[1]["status"], json!({"conditions": [condition]}));
 }
 
 proptest! {
-    /// Whatever ranges and addresses there are, no address loses its last range, and a range that is let go stays
-    /// let go.
+    /// No address loses its last ServiceCIDR, and the plan is empty once the finalizer is removed.
     #[test]
     fn every_plan_keeps_the_invariants(
-        going: bool,
-        protected: bool,
+        is_deleting: bool,
+        has_finalizer: bool,
         others in prop::collection::vec(prop::sample::select(RANGES), 0..3),
         addresses in prop::collection::vec(0_u8..=255, 0..5),
         age in 0_i64..20,
     ) {
-        let mut judged = cidr("judged", "10.0.0.0/26 fd00::/120");
-        judged.metadata.deletion_timestamp = going.then(|| time(100));
-        judged.metadata.finalizers = protected.then(|| FINALIZER.into()).into_iter().collect();
+        let mut tested = cidr("tested", "10.0.0.0/26 fd00::/120");
+        tested.metadata.deletion_timestamp = is_deleting.then(|| time(100));
+        tested.metadata.finalizers = has_finalizer.then(|| FINALIZER.into()).into_iter().collect();
         let others = others.iter().enumerate().map(|(at, ranges)| cidr(&format!("other-{at}"), ranges));
-        let all: Vec<_> = std::iter::once(judged.clone()).chain(others).map(Arc::new).collect();
+        let all: Vec<_> = std::iter::once(tested.clone()).chain(others).map(Arc::new).collect();
         let addresses: Vec<_> = addresses.iter().map(|last| address(&format!("10.0.0.{last}"))).collect();
-        let view = View { cidr: &judged, all: &all, addresses: &addresses, now: time(100 + age) };
-        let actions = plan(&view);
-        prop_assert_eq!(broken(&view, &actions), Vec::<String>::new());
-        if actions.contains(&Action::Release) {
-            let mut released = judged.clone();
+        let view = View { cidr: &tested, all: &all, addresses: &addresses, now: time(100 + age) };
+        let planned = plan(&view);
+        prop_assert_eq!(broken(&view, &planned), Vec::<String>::new());
+        if planned.writes().iter().filter_map(|write| write.body()).any(|patch| removes_finalizer(&patch)) {
+            let mut released = tested.clone();
             released.metadata.finalizers = Box::new([]);
-            prop_assert_eq!(plan(&View { cidr: &released, ..view }), vec![]);
+            prop_assert_eq!(plan(&View { cidr: &released, ..view }).to_string(), "");
         }
     }
 }

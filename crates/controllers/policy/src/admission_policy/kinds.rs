@@ -1,4 +1,4 @@
-//! Which kinds a policy is about, as far as it names them. Pure.
+//! The kinds that a policy names. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -34,10 +34,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// So many kinds of one rule are enough.
+/// The most kinds of one rule that are checked.
 const MOST: usize = 10;
 
-/// Whether any rule names kinds, so that it is worth asking what the server serves.
+/// Whether any rule names kinds, so that discovery is needed.
 pub(super) fn names_any(spec: &Spec) -> bool {
     spec.match_constraints.resource_rules.iter().any(|rule| !named(rule).is_empty())
 }

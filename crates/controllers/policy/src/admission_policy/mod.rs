@@ -1,10 +1,9 @@
-//! Checks the expressions of ValidatingAdmissionPolicies against the kinds that they are about, and warns in their
-//! status of what does not fit.
+//! Type-checks the expressions of ValidatingAdmissionPolicies against the kinds that they name, and writes warnings into
+//! their status.
 //!
-//! - **Promise**: the status of a policy names its generation and, for each expression of a validation and of its
-//!   message, what would go wrong with objects of each kind that the policy names without wildcards. A warning changes
-//!   nothing about how the policy is applied.
-//! - **Watches** ValidatingAdmissionPolicies; asks the API server which resources it serves, and for their schemas.
+//! - **Promise**: the status of a policy has its generation and, for each expression of a validation and of its message,
+//!   the problems with each kind that the policy names without wildcards. Warnings do not change how the policy is applied.
+//! - **Watches** ValidatingAdmissionPolicies; reads discovery and OpenAPI schemas.
 //!   **Writes** `status.observedGeneration` and `status.typeChecking`, by server-side apply.
 //! - Upstream: `pkg/controller/validatingadmissionpolicystatus`, `k8s.io/apiserver/pkg/admission/plugin/policy`. What
 //!   differs: schemas of built-in kinds come from the API server, too, not from a copy; names of object types in
@@ -25,7 +24,7 @@ use std::sync::Arc;
 use flyball_api::ValidatingAdmissionPolicy;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name of the queue, and the one under which the controller owns what it applies.
+/// The name of the queue, and the field manager of the status.
 pub const NAME: &str = "validatingadmissionpolicy-status";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

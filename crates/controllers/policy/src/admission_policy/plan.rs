@@ -1,10 +1,13 @@
-//! What a policy's status has to say: which expressions do not fit the kinds that the policy is about. Pure.
+//! The status of a policy: warnings about expressions that do not fit the kinds that the policy names. Pure.
 
 use flyball_api::validating_admission_policy::{ExpressionWarning, ValidatingAdmissionPolicy};
 use flyball_api::{Object, Resource};
 use flyball_cel::{Env, check};
+use flyball_client::Patch;
+use flyball_runtime::{Plan, Refusals, Write};
 use serde_json::{Value, json};
 
+use super::NAME;
 use super::kinds::Kind;
 use super::policy::Spec;
 use super::variables::{ObjectType, Params, environment};
@@ -14,7 +17,27 @@ pub fn is_due(policy: &ValidatingAdmissionPolicy) -> bool {
     policy.metadata.generation > policy.status.observed_generation
 }
 
-/// What to warn of, expression by expression, each checked against all kinds.
+/// Everything the decision may look at. Schemas are live reads: they are too large to be cached.
+pub(super) struct View<'a> {
+    pub(super) policy: &'a ValidatingAdmissionPolicy,
+    pub(super) spec: &'a Spec,
+    /// The kinds that the policy names and whose schemas are known.
+    pub(super) kinds: &'a [(Kind, ObjectType)],
+    pub(super) params: &'a Params,
+}
+
+/// Applies the warnings about the policy's expressions.
+pub(super) fn plan(view: &View<'_>) -> Plan {
+    let object = applied(view.policy, &warnings(view.spec, view.kinds, view.params));
+    let patch = Patch::Apply { manager: NAME.into(), force: true, object };
+    let write = Write::patch::<ValidatingAdmissionPolicy>(view.policy.key(), patch)
+        .subresource("status")
+        .accept(Refusals::GONE)
+        .why("its expressions have been checked");
+    Plan::default().with_status(write)
+}
+
+/// The warnings of all expressions, each checked against all kinds.
 pub(super) fn warnings(spec: &Spec, kinds: &[(Kind, ObjectType)], params: &Params) -> Vec<ExpressionWarning> {
     let environments: Vec<(&Kind, Env)> =
         kinds.iter().map(|(kind, object)| (kind, environment(object, params, &spec.variables))).collect();
@@ -33,7 +56,7 @@ pub(super) fn warnings(spec: &Spec, kinds: &[(Kind, ObjectType)], params: &Param
     warnings
 }
 
-/// What is wrong with an expression, kind by kind.
+/// The problems of an expression, kind by kind.
 fn warning(expression: &str, environments: &[(&Kind, Env)]) -> Option<String> {
     let reports = environments.iter().filter_map(|(kind, env)| {
         let report = check(expression, env).err()?;
@@ -43,8 +66,8 @@ fn warning(expression: &str, environments: &[(&Kind, Env)]) -> Option<String> {
     (!reports.is_empty()).then(|| reports.join("\n"))
 }
 
-/// What is applied: the generation that was checked and what was found. Nothing found is said by leaving it out.
-pub(super) fn applied(policy: &ValidatingAdmissionPolicy, warnings: &[ExpressionWarning]) -> Value {
+/// The fields that are applied: the generation that was checked, and the warnings if there are any.
+fn applied(policy: &ValidatingAdmissionPolicy, warnings: &[ExpressionWarning]) -> Value {
     let checked = if warnings.is_empty() { json!({}) } else { json!({"expressionWarnings": warnings}) };
     json!({
         "apiVersion": ValidatingAdmissionPolicy::TYPE.api_version(),

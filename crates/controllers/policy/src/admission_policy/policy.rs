@@ -1,4 +1,4 @@
-//! Of the spec of a policy, what is checked and what that takes.
+//! The fields of a policy's spec that are needed to check it.
 
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -24,7 +24,7 @@ pub(crate) struct ParamKind {
 }
 
 impl ParamKind {
-    /// The kind, if the version can be read.
+    /// The kind, if the version can be parsed.
     pub(crate) fn kind(&self) -> Option<Kind> {
         let (group, version) = match self.api_version.split_once('/') {
             Some((_, version)) if version.contains('/') => return None,
@@ -36,14 +36,12 @@ impl ParamKind {
     }
 }
 
-/// What a policy is about.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct MatchConstraints {
     pub(crate) resource_rules: Vec<Rule>,
 }
 
-/// Resources that a policy is about.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Rule {
@@ -52,7 +50,6 @@ pub(crate) struct Rule {
     pub(crate) resources: Vec<SmolStr>,
 }
 
-/// What must hold, and what to say if it does not.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Validation {
@@ -60,7 +57,6 @@ pub(crate) struct Validation {
     pub(crate) message_expression: String,
 }
 
-/// An expression with a name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Variable {

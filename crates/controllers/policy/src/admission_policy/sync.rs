@@ -1,18 +1,17 @@
-//! The shell: look up, ask what is served and how it looks, check, apply.
+//! The shell: observe, plan, execute. Discovery and schemas are live reads, as they are too large to be cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::{Key, ValidatingAdmissionPolicy};
 use flyball_cache::Informer;
-use flyball_client::{Discovery, Error, Patch};
+use flyball_client::{Discovery, Error};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use serde::Deserialize;
 use smol_str::SmolStr;
 
-use super::NAME;
 use super::kinds::{Kind, kinds, names_any};
-use super::plan::{applied, is_due, warnings};
+use super::plan::{View, is_due, plan};
 use super::policy::Spec;
 use super::schema::Document;
 use super::variables::{ObjectType, Params};
@@ -46,39 +45,30 @@ impl Reconcile for Controller {
             }
         };
         drop(schemas);
-        let object = applied(&policy, &warnings(&spec, &checked, &params));
-        let patch = Patch::Apply { manager: NAME.into(), force: true, object };
-        let why = "its expressions have been checked";
-        let written =
-            self.cx.writer(key).patch::<ValidatingAdmissionPolicy>(key, Some("status"), patch, why).await;
-        match written {
-            Err(error) if error.is_not_found() => Ok(Next::Settled),
-            written => written
-                .map(|_| Next::Settled)
-                .map_err(SyncError::api(format!("applying the status of ValidatingAdmissionPolicy {key}"))),
-        }
+        let plan = plan(&View { policy: &policy, spec: &spec, kinds: &checked, params: &params });
+        self.cx.executor(key).execute(plan).await
     }
 }
 
 impl Controller {
-    /// What the server serves, if the policy names anything.
+    /// The resources that the server serves, if the policy names any.
     async fn served(&self, spec: &Spec, key: &Key) -> Result<Discovery, SyncError> {
         if !names_any(spec) {
             return Ok(Discovery::default());
         }
         let asked = self.cx.client.discover().await;
-        asked.map_err(SyncError::api(format!("asking what ValidatingAdmissionPolicy {key} is about")))
+        asked.map_err(SyncError::api(format!("reading discovery for ValidatingAdmissionPolicy {key}")))
     }
 }
 
-/// The schemas that one policy needs. They are large and rarely needed twice, so none is kept.
+/// The schemas that one policy needs. They are large and rarely needed twice, so they are not kept.
 struct Schemas<'a> {
     cx: &'a Context,
     published: Option<Published>,
     documents: BTreeMap<String, Option<Document>>,
 }
 
-/// Where the server publishes schemas.
+/// The paths of published schemas.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Published {
@@ -93,13 +83,13 @@ struct Place {
 }
 
 impl Schemas<'_> {
-    /// The type of objects of a kind. A kind that no one describes goes unchecked: checks only warn. But if the server
-    /// could not be asked, the policy is checked later: upstream goes without, and never looks again.
+    /// The type of objects of a kind; `None` if the server has no schema for it, so that it is not checked. An error that may
+    /// pass is returned, so that the policy is checked later: upstream goes without the kind, and does not retry.
     async fn object_type(&mut self, kind: &Kind, role: Role) -> Result<Option<ObjectType>, Error> {
         let place = kind.document();
         if !self.documents.contains_key(&place) {
             let document = match self.fetch(&place).await {
-                Err(error) if is_passing(&error) => return Err(error),
+                Err(error) if is_transient(&error) => return Err(error),
                 Err(error) => {
                     tracing::warn!(%kind, error = &error as &dyn std::error::Error, "schema cannot be read");
                     None
@@ -136,8 +126,8 @@ impl Schemas<'_> {
     }
 }
 
-/// Whether the next try may go better: there was no answer, or the server could not give one.
-pub(super) fn is_passing(error: &Error) -> bool {
+/// Whether a retry can help: there was no answer, or the server could not give one.
+pub(super) fn is_transient(error: &Error) -> bool {
     !matches!(error, Error::Decode { .. }) && error.code().is_none_or(|code| code == 429 || code >= 500)
 }
 
@@ -145,15 +135,14 @@ fn unread(key: &Key) -> impl FnOnce(Error) -> SyncError {
     SyncError::api(format!("reading the schemas for ValidatingAdmissionPolicy {key}"))
 }
 
-/// What objects of a kind are to a policy.
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Object,
     Params,
 }
 
-/// Keeps the names of object types from being names of anything else in an expression. Objects and parameters of one
-/// kind have types of their own, as upstream.
+/// Makes the names of object types unique in an expression. Objects and parameters of one kind have different types, as
+/// upstream.
 fn number_of(kind: &Kind, role: Role) -> u32 {
     flyball_api::hash::fnv32a(format!("{kind} {role:?}").as_bytes()) % 1_000_000_000
 }

@@ -1,4 +1,4 @@
-//! What a budget demands: how many pods there should be, and how many of them must be healthy.
+//! The bounds of a budget: how many pods there should be, and how many of them must be healthy. Pure.
 
 use std::sync::Arc;
 
@@ -7,55 +7,63 @@ use flyball_api::pod::Pod;
 use flyball_api::pod_disruption_budget::PodDisruptionBudgetSpec;
 use flyball_api::{IntOrString, OwnerReference};
 
-/// What a budget asks for.
+/// The bound in a budget's spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand<'a> {
-    Nothing,
-    /// This many healthy pods, however many there are.
+    None,
+    /// `minAvailable` as a number.
     Healthy(i32),
-    /// This part of all pods that there should be.
+    /// `minAvailable` as a percentage of the scale.
     Part(&'a IntOrString),
-    /// All pods that there should be, but for these.
+    /// `maxUnavailable`.
     AllBut(&'a IntOrString),
 }
 
 /// How many pods there should be, and how many of them must be healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
-    /// Pods that should be there.
+pub struct Required {
+    /// Pods that there should be.
     pub expected: i32,
     /// Pods that must be healthy.
     pub desired: i32,
 }
 
+impl Required {
+    /// How many pods may be disrupted. None while no pod is expected, so that the first pods are protected until they are
+    /// counted.
+    pub fn allowed(self, healthy: i32) -> i32 {
+        if self.expected <= 0 { 0 } else { healthy.saturating_sub(self.desired).max(0) }
+    }
+}
+
 impl<'a> Demand<'a> {
-    /// The demand of a budget. The server sees to it that at most one bound is given.
+    /// The server validates that at most one bound is given.
     pub fn of(spec: &'a PodDisruptionBudgetSpec) -> Self {
         match (&spec.max_unavailable, &spec.min_available) {
             (Some(missing), _) => Self::AllBut(missing),
             (None, Some(IntOrString::Int(number))) => Self::Healthy(*number),
             (None, Some(part)) => Self::Part(part),
-            (None, None) => Self::Nothing,
+            (None, None) => Self::None,
         }
     }
 
-    /// Whether it depends on the scale of the pods' owners.
+    /// Whether it depends on the scale of the owners.
     pub fn needs_scale(self) -> bool {
         matches!(self, Self::Part(_) | Self::AllBut(_))
     }
 
-    /// The numbers for `pods` pods, whose owners want `scale` of them.
-    pub fn quota(self, pods: usize, scale: i32) -> Result<Quota, InvalidPercentage> {
+    /// The numbers for `pods` pods, of which their owners want `scale`.
+    pub fn required(self, pods: usize, scale: i32) -> Result<Required, InvalidPercentage> {
         let of_scale = |part: &IntOrString| part.resolve(scale.into(), Rounding::Up).map(narrow);
         let desired = match self {
-            Self::Nothing => return Ok(Quota { expected: 0, desired: 0 }),
+            Self::None => return Ok(Required { expected: 0, desired: 0 }),
             Self::Healthy(desired) => {
-                return Ok(Quota { expected: i32::try_from(pods).unwrap_or(i32::MAX), desired });
+                return Ok(Required { expected: i32::try_from(pods).unwrap_or(i32::MAX), desired });
             }
             Self::Part(part) => of_scale(part)?,
             Self::AllBut(missing) => scale.saturating_sub(of_scale(missing)?).max(0),
         };
-        Ok(Quota { expected: scale, desired })
+        Ok(Required { expected: scale, desired })
     }
 }
 
@@ -63,18 +71,18 @@ fn narrow(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// Who answers for how many pods there should be.
+/// The owners of a budget's pods.
 #[derive(Debug, Default, PartialEq)]
-pub struct Answerable<'a> {
-    /// Each controlling owner once, with its first pod.
+pub struct PodOwners<'a> {
+    /// Each controller once, with its first pod.
     pub owners: Vec<(&'a OwnerReference, &'a Pod)>,
-    /// The names of pods that nobody controls.
+    /// The names of pods without a controller.
     pub unmanaged: Vec<&'a str>,
 }
 
-/// The owners of some pods, in the pods' order.
-pub fn answerable(pods: &[Arc<Pod>]) -> Answerable<'_> {
-    let mut found = Answerable::default();
+/// The owners of pods, in the order of the pods.
+pub fn owners_of(pods: &[Arc<Pod>]) -> PodOwners<'_> {
+    let mut found = PodOwners::default();
     let mut known = std::collections::BTreeSet::new();
     for pod in pods {
         match pod.metadata.controller() {

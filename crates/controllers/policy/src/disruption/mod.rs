@@ -1,21 +1,22 @@
-//! Says of every PodDisruptionBudget how many of its pods may be evicted now.
+//! Computes how many pods of each PodDisruptionBudget may be evicted.
 //!
-//! - **Promise**: once a budget, its pods and their owners stop changing, `status` says how many pods there should
-//!   be, how many must be and are healthy, and how many may go; the eviction API lets no more of them go. A budget
-//!   that cannot be judged allows nothing and says why. A pod that was to be evicted and is still there after two
-//!   minutes counts as healthy again, and loses its `DisruptionTarget` condition.
+//! - **Promise**: once a budget, its pods and their owners stop changing, `status` holds how many pods there should be,
+//!   how many must be and are healthy, and how many disruptions the eviction API may allow. A budget whose status cannot
+//!   be computed allows no disruption, and its condition states why. A pod that was evicted and is not deleted after two
+//!   minutes counts as healthy again, and its `DisruptionTarget` condition is set to false.
 //! - **Watches** PodDisruptionBudgets, Pods, ReplicationControllers, ReplicaSets, Deployments and StatefulSets; owners
-//!   of any other kind are asked for their scale. **Writes** the `status` of budgets and the `DisruptionTarget`
+//!   of any other kind are read by their `scale` subresource. **Writes** the `status` of budgets and the `DisruptionTarget`
 //!   condition of pods, nothing else.
-//! - Upstream: `pkg/controller/disruption`. What differs: a budget is looked at again when an owner of its pods is
-//!   scaled and when a pod leaves it, all budgets of a pod follow its changes and not only one, a status that says
-//!   nothing new is not written, and a failure to reach the server is retried.
+//! - Upstream: `pkg/controller/disruption`. What differs: a budget is also synced when an owner of its pods is scaled
+//!   and when a pod leaves it, a change of a pod syncs all its budgets and not only one, an unchanged status is not
+//!   written, and a failure to reach the server is retried.
 
+pub mod census;
 pub mod demand;
 pub mod invariants;
+mod messages;
 mod owners;
 pub mod plan;
-mod pods;
 mod scales;
 mod selection;
 pub mod stale;
@@ -24,7 +25,6 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod triggers;
-mod wording;
 
 use std::sync::Arc;
 
@@ -41,22 +41,22 @@ use flyball_runtime::{Context, StartError, Tasks, priority};
 use self::owners::{Owners, Scaled};
 use self::selection::BUDGETS_BY_SELECTOR;
 
-/// Where its events come from: upstream's name for it is as old as that.
+/// The source of its events, as upstream.
 pub const EVENT_SOURCE: &str = "controllermanager";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (queue, recheck) = (tasks.queue("disruption"), tasks.queue("disruption_recheck"));
-    let noted = tasks.queue("stale_pod_disruption");
+    let pod_queue = tasks.queue("stale_pod_disruption");
     let (budgets, pods) = (cx.informer::<PodDisruptionBudget>(), cx.informer::<Pod>());
     budgets.index(&BUDGETS_BY_SELECTOR);
     pods.index(&PODS_BY_LABEL);
     tasks.feed(&budgets, &queue, |change| [change.key()]);
     tasks.on(&pods, {
-        let (queue, noted, budgets) = (queue.clone(), noted.clone(), budgets.clone());
+        let (queue, pod_queue, budgets) = (queue.clone(), pod_queue.clone(), budgets.clone());
         move |change| {
-            let woken = triggers::pod_changed(change, budgets.store());
-            woken.budgets.into_iter().for_each(|key| queue.add(key, priority(change.origin)));
-            woken.pod.into_iter().for_each(|key| noted.add(key, priority(change.origin)));
+            let concerned = triggers::pod_changed(change, budgets.store());
+            concerned.budgets.into_iter().for_each(|key| queue.add(key, priority(change.origin)));
+            concerned.pod.into_iter().for_each(|key| pod_queue.add(key, priority(change.origin)));
         }
     });
     let owners = Owners {
@@ -67,8 +67,12 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     };
     let events = cx.events.with_source(EVENT_SOURCE);
     let scales = scales::Scales::new(cx.client.clone());
-    let keeper =
-        pods::Keeper { cx: cx.clone(), events: events.clone(), pods: pods.clone(), budgets: budgets.clone() };
+    let pod_controller = sync::PodController {
+        cx: cx.clone(),
+        events: events.clone(),
+        pods: pods.clone(),
+        budgets: budgets.clone(),
+    };
     let controller = sync::Controller {
         cx,
         events,
@@ -77,15 +81,15 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         owners,
         scales,
         recheck: recheck.clone(),
-        moments: Moments::default(),
+        delayed: Moments::default(),
     };
     tasks.workers(&queue, 1, Arc::new(controller));
     tasks.workers(&recheck, 1, Arc::new(sync::Recheck { queue }));
-    tasks.workers(&noted, 1, Arc::new(keeper));
+    tasks.workers(&pod_queue, 1, Arc::new(pod_controller));
     Ok(())
 }
 
-/// Takes the cache of a kind that owns pods; its scale is news for the budgets of its pods.
+/// The cache of a kind that owns pods. A change of its scale syncs the budgets of its pods.
 fn follow<T: Scaled + Resource>(
     cx: &Context,
     tasks: &mut Tasks,

@@ -1,4 +1,4 @@
-//! How many pods an owner wants, for the kinds of which there is a cache.
+//! The scale of owners whose kinds are cached.
 
 use std::sync::Arc;
 
@@ -10,9 +10,8 @@ use flyball_cache::Informer;
 
 /// A kind that wants a number of equal pods.
 pub(super) trait Scaled {
-    /// How many; the server fills it in.
     fn replicas(&self) -> i32;
-    /// The labels its pods are made with.
+    /// The labels of its pod template.
     fn pod_labels(&self) -> Option<&Labels>;
 }
 
@@ -45,7 +44,7 @@ impl Scaled for ReplicationController {
 /// An owner and how many pods it wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scale {
-    /// Whose: two owners that a third one scales together are counted once.
+    /// Of the owner, or of the Deployment above it: ReplicaSets of one Deployment are counted once.
     pub(super) uid: Uid,
     pub(super) replicas: i32,
 }
@@ -59,7 +58,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// What the caches know of the scale of an owner. Nothing does not mean that it is gone.
+    /// The scale of an owner; `None` if it is not cached, which does not mean that it is gone.
     pub(super) fn scale(&self, namespace: &str, owner: &OwnerReference) -> Option<Scale> {
         match (owner.group(), owner.kind.as_str()) {
             ("", "ReplicationController") => {
@@ -69,7 +68,7 @@ impl Owners {
             ("apps" | "extensions", "ReplicaSet") => {
                 let set = find(&self.replica_sets, namespace, owner)?;
                 match deployment_of(&set.metadata) {
-                    // Its Deployment may be about to move pods from one set to another: the sum is what counts.
+                    // During a rollout pods move between ReplicaSets: the scale of the Deployment counts.
                     Some(above) => find(&self.deployments, namespace, above).map(|it| scale(&*it)),
                     None => Some(scale(&*set)),
                 }

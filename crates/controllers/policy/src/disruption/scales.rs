@@ -1,4 +1,4 @@
-//! How many pods an owner of any other kind wants: found by discovery, read from its `scale` subresource.
+//! The scale of owners of any other kind: found by discovery, and read live from their `scale` subresource.
 
 use std::time::Duration;
 
@@ -9,35 +9,28 @@ use serde::Deserialize;
 
 use super::owners::Scale;
 
-/// What the server serves is not asked for more often than this, however many owners are not found in it.
-const ASKED_AT_MOST_EVERY: Duration = Duration::from_secs(5);
+/// The least time between two reads of discovery, even if owners are not found in it.
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why the scale of an owner is not known. Prints as upstream's events and conditions do.
+/// Why the scale of an owner is not known, in the words of upstream's events and conditions.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unknown {
-    /// The server has no such kind.
     #[error("no matches for kind {kind:?} in version {version:?}")]
     NoKind { kind: String, version: String },
-    /// Objects of that kind have no scale.
     #[error("{resource} does not implement the scale subresource")]
-    NoScale {
-        /// As in `daemonsets.apps`.
-        resource: String,
-    },
-    /// The server, or the way to it, failed.
+    NoScale { resource: String },
     #[error("{0}")]
     Api(#[source] Error),
 }
 
-/// What came of a question.
 pub(super) struct Answer {
-    /// The scale; nothing if the owner is gone.
+    /// The scale; `None` if the owner is gone.
     pub(super) scale: Result<Option<Scale>, Unknown>,
-    /// What the server serves may have changed since: ask again after this long.
-    pub(super) ask_again: Option<Duration>,
+    /// The cached discovery may be out of date: read again after this long.
+    pub(super) again_after: Option<Duration>,
 }
 
-/// Asks the server for scales, and remembers what it serves.
+/// Reads scales, with cached discovery.
 pub(super) struct Scales {
     client: Client,
     served: Served,
@@ -66,28 +59,27 @@ impl Scales {
         Self { served: Served::new(client.clone()), client }
     }
 
-    /// The scale of an owner.
-    pub(super) async fn ask(&self, namespace: &str, owner: &OwnerReference) -> Answer {
-        let settled = |scale| Answer { scale, ask_again: None };
+    pub(super) async fn read(&self, namespace: &str, owner: &OwnerReference) -> Answer {
+        let certain = |scale| Answer { scale, again_after: None };
         let (served, age) = match self.served.known().await {
             Ok(served) => served,
-            Err(error) => return settled(Err(Unknown::Api(error))),
+            Err(error) => return certain(Err(Unknown::Api(error))),
         };
-        let scale = self.ask_among(&served, namespace, owner).await;
+        let scale = self.read_served(&served, namespace, owner).await;
         let is_answer = matches!(scale, Ok(Some(_)) | Err(Unknown::Api(_)));
         match age {
-            Some(age) if !is_answer && age < ASKED_AT_MOST_EVERY => {
-                Answer { scale, ask_again: Some(ASKED_AT_MOST_EVERY - age) }
+            Some(age) if !is_answer && age < DISCOVERY_INTERVAL => {
+                Answer { scale, again_after: Some(DISCOVERY_INTERVAL - age) }
             }
             Some(_) if !is_answer => match self.served.discover().await {
-                Ok(served) => settled(self.ask_among(&served, namespace, owner).await),
-                Err(error) => settled(Err(Unknown::Api(error))),
+                Ok(served) => certain(self.read_served(&served, namespace, owner).await),
+                Err(error) => certain(Err(Unknown::Api(error))),
             },
-            _ => settled(scale),
+            _ => certain(scale),
         }
     }
 
-    async fn ask_among(
+    async fn read_served(
         &self,
         served: &Discovery,
         namespace: &str,
@@ -105,8 +97,7 @@ impl Scales {
     }
 }
 
-/// The resource under which the scale of an owner is read: the kind that it names, in the version that the server
-/// prefers.
+/// The resource of an owner's kind, in the version that the server prefers.
 pub(super) fn scalable<'a>(
     served: &'a Discovery,
     owner: &OwnerReference,
@@ -129,7 +120,7 @@ pub(super) fn scalable<'a>(
     Ok(&served.resources.iter().find(is_preferred).unwrap_or(named).resource)
 }
 
-/// As Go prints a GroupResource.
+/// As upstream prints a GroupResource, such as `daemonsets.apps`.
 fn group_resource(resource: &ResourceType) -> String {
     let ResourceType { group, plural, .. } = resource;
     if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") }

@@ -1,4 +1,4 @@
-//! Which budgets a pod counts for, and which pods count for a budget.
+//! The budgets that select a pod, and the pods that a budget selects.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use flyball_api::{Labels, PodDisruptionBudget, Selector};
 use flyball_cache::{Index, Store};
 use flyball_common::labelled::{digest, pods_with, selector_keys};
 
-/// Budgets by one of the labels they select; those that select otherwise by their namespace.
+/// Budgets by one of the labels they select; those without match labels by their namespace.
 pub(super) const BUDGETS_BY_SELECTOR: Index<PodDisruptionBudget> = Index::new("selector", |budget, emit| {
     if let Some(selector) = &budget.spec.selector {
         emit(&digest(&budget.metadata.namespace, selector.match_labels.iter().next()));
     }
 });
 
-/// The budgets that select an object with these labels, by name. One whose selector makes no sense selects nothing.
+/// The budgets that select an object with these labels, by name. One with an invalid selector selects nothing.
 pub(super) fn budgets_selecting(
     budgets: &Store<PodDisruptionBudget>,
     namespace: &str,
@@ -29,7 +29,7 @@ pub(super) fn budgets_selecting(
     };
     let mut found: Vec<_> = candidates.filter(selects).collect();
     found.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    // Two labels may have one digest.
+    // Two labels may have the same digest.
     found.dedup_by(|a, b| a.metadata.name == b.metadata.name);
     found
 }

@@ -1,52 +1,96 @@
-//! Pods that were about to be disrupted and were not: their `DisruptionTarget` condition is taken back. Pure.
+//! Pods in several budgets, and pods that were about to be disrupted but were not: their `DisruptionTarget` condition is
+//! set to false. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::Timestamp;
 use flyball_api::pod::{ConditionStatus, Pod, PodConditionType};
 use flyball_api::time::format_seconds;
+use flyball_api::{Object, PodDisruptionBudget, Timestamp};
+use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// How long a living pod may say that it is about to be disrupted.
+use super::messages;
+
+/// How long a running pod may have the condition.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// The kubelet may take any time to end a pod after it has said so.
+/// The kubelet may take any time to terminate a pod with this reason.
 const BY_KUBELET: &str = "TerminationByKubelet";
 const TARGET: &str = "DisruptionTarget";
 
-/// What to do about the condition of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Leave,
-    /// Look again after this long.
-    Wait(Duration),
-    Clear,
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub pod: &'a Pod,
+    /// The budgets that select it, by name.
+    pub budgets: &'a [Arc<PodDisruptionBudget>],
+    /// The whole pod as the server has it; only needed if the condition is stale.
+    pub whole: Option<&'a Value>,
+    pub now: Timestamp,
 }
 
-/// Whether the pod lives on although it says that it is about to be disrupted.
-pub fn is_condemned(pod: &Pod) -> bool {
+/// Whether the pod is running although it has the condition.
+pub fn is_target(pod: &Pod) -> bool {
     let target = pod.status.condition(&PodConditionType::DisruptionTarget);
     !pod.metadata.is_deleting()
         && !pod.is_finished()
-        && target.is_some_and(|said| said.status == ConditionStatus::True && said.reason() != BY_KUBELET)
+        && target
+            .is_some_and(|target| target.status == ConditionStatus::True && target.reason() != BY_KUBELET)
 }
 
-pub fn verdict(pod: &Pod, now: Timestamp) -> Verdict {
-    let target = pod.status.condition(&PodConditionType::DisruptionTarget);
-    let Some(said) = target.filter(|_| is_condemned(pod)) else { return Verdict::Leave };
-    let since = said.last_transition_time().unwrap_or(Timestamp::MIN);
-    let end = since.checked_add(TIMEOUT).unwrap_or(Timestamp::MAX);
-    match Duration::try_from(end.duration_since(now)) {
-        Ok(left) if !left.is_zero() => Verdict::Wait(left),
-        _ => Verdict::Clear,
+/// When the condition of a pod becomes stale; `None` if the pod does not have it.
+pub fn expiry(pod: &Pod) -> Option<Timestamp> {
+    let target = pod.status.condition(&PodConditionType::DisruptionTarget).filter(|_| is_target(pod))?;
+    let since = target.last_transition_time().unwrap_or(Timestamp::MIN);
+    Some(since.checked_add(TIMEOUT).unwrap_or(Timestamp::MAX))
+}
+
+pub fn is_stale(pod: &Pod, now: Timestamp) -> bool {
+    expiry(pod).is_some_and(|expiry| expiry <= now)
+}
+
+/// Reports a pod in several budgets, and removes a stale condition.
+pub fn plan(view: &View<'_>) -> Plan {
+    let overlap = match view.budgets {
+        [first, _, ..] => {
+            let message = messages::overlap(view.pod, &first.metadata.name);
+            Some(Event::warning("MultiplePodDisruptionBudgets", message))
+        }
+        _ => None,
+    };
+    let plan = Plan::of(overlap.map(Effect::from).into_iter().chain(clearing(view)));
+    match expiry(view.pod).filter(|expiry| *expiry > view.now) {
+        Some(expiry) => plan
+            .again_after(Duration::try_from(expiry.duration_since(view.now)).ok())
+            .waiting_for([Waiting::until(expiry, "when the condition DisruptionTarget is stale")]),
+        None => plan,
     }
 }
 
-/// Takes the condition back in a whole pod; says whether there was anything to take back.
-pub fn clear(pod: &mut Value, now: Timestamp) -> bool {
+/// The write that removes the condition, if it is stale in the cache and on the server.
+fn clearing(view: &View<'_>) -> Option<Effect> {
+    let whole = view.whole.filter(|_| is_stale(view.pod, view.now))?;
+    let fresh = match Pod::deserialize(whole) {
+        Ok(fresh) => fresh,
+        Err(error) => return Some(Effect::Fail(format!("the pod cannot be decoded: {error}"))),
+    };
+    if fresh.metadata.uid != view.pod.metadata.uid || !is_stale(&fresh, view.now) {
+        return None;
+    }
+    let body = cleared(whole, view.now)?;
+    let write = Write::update::<Pod>(view.pod.key(), body).subresource("status").accept(Refusals::GONE);
+    Some(write.why("it was about to be disrupted two minutes ago, and is still running").into())
+}
+
+/// The whole pod with the condition set to false; `None` if it does not have it.
+pub fn cleared(pod: &Value, now: Timestamp) -> Option<Value> {
+    let mut pod = pod.clone();
     let generation = pod["metadata"]["generation"].clone();
-    let conditions = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
-    let target = conditions.and_then(|all| all.iter_mut().find(|said| said["type"] == TARGET));
-    let Some(target) = target.filter(|said| said["status"] == "True") else { return false };
+    let conditions = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut)?;
+    let target = conditions.iter_mut().find(|condition| condition["type"] == TARGET)?;
+    if target["status"] != "True" {
+        return None;
+    }
     *target = json!({
         "type": TARGET,
         "status": "False",
@@ -57,5 +101,5 @@ pub fn clear(pod: &mut Value, now: Timestamp) -> bool {
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }
-    true
+    Some(pod)
 }

@@ -1,54 +1,50 @@
-//! What is said about a budget. Pure.
+//! The status of a budget. Pure.
 
 use flyball_api::condition::{self, Condition, FALSE, TRUE};
 use flyball_api::pod_disruption_budget::PodDisruptionBudgetStatus;
 use flyball_api::{PodDisruptionBudget, Timestamp};
 
-use super::demand::Quota;
-use super::plan::{Census, View};
+use super::census::Census;
+use super::demand::Required;
+use super::plan::View;
 
 const ALLOWED: &str = "DisruptionAllowed";
 const SUFFICIENT: &str = "SufficientPods";
 const INSUFFICIENT: &str = "InsufficientPods";
 const FAILED: &str = "SyncFailed";
 
-/// The status of a budget that could be judged; none if it says nothing new.
-pub fn status(view: &View<'_>, census: &Census<'_>, quota: Quota) -> Option<PodDisruptionBudgetStatus> {
+/// The new status; `None` if it has not changed.
+pub fn status(view: &View<'_>, census: &Census<'_>, required: Required) -> Option<PodDisruptionBudgetStatus> {
     let known = &view.budget.status;
     let new = PodDisruptionBudgetStatus {
         observed_generation: view.budget.metadata.generation,
         disrupted_pods: census.disrupted.clone(),
-        disruptions_allowed: allowed(census.healthy, quota),
+        disruptions_allowed: required.allowed(census.healthy),
         current_healthy: census.healthy,
-        desired_healthy: quota.desired,
-        expected_pods: quota.expected,
+        desired_healthy: required.desired,
+        expected_pods: required.expected,
         conditions: known.conditions.clone(),
     };
-    // As upstream: a condition is right if its status and reason are, whatever generation it was observed for.
-    if new == *known && is_right(known) {
+    // As upstream: the observed generation of the condition is not compared.
+    if new == *known && has_condition(known) {
         return None;
     }
-    let (status, reason) = verdict(new.disruptions_allowed);
+    let (status, reason) = condition(new.disruptions_allowed);
     Some(with_condition(new, status, reason, "", view.now))
 }
 
-/// How many pods may go. None while no pod is expected: when the first come, they are safe until they are counted.
-fn allowed(healthy: i32, quota: Quota) -> i32 {
-    if quota.expected <= 0 { 0 } else { healthy.saturating_sub(quota.desired).max(0) }
-}
-
-fn verdict(allowed: i32) -> (&'static str, &'static str) {
+fn condition(allowed: i32) -> (&'static str, &'static str) {
     if allowed > 0 { (TRUE, SUFFICIENT) } else { (FALSE, INSUFFICIENT) }
 }
 
-fn is_right(status: &PodDisruptionBudgetStatus) -> bool {
-    let said = condition::find(&status.conditions, ALLOWED);
-    said.is_some_and(|said| {
-        (said.status.as_str(), said.reason.as_str()) == verdict(status.disruptions_allowed)
+fn has_condition(status: &PodDisruptionBudgetStatus) -> bool {
+    let current = condition::find(&status.conditions, ALLOWED);
+    current.is_some_and(|current| {
+        (current.status.as_str(), current.reason.as_str()) == condition(status.disruptions_allowed)
     })
 }
 
-/// The status of a budget that could not be judged: nobody may go. None if it says nothing new.
+/// The status of a budget whose status cannot be computed: no disruption is allowed. `None` if it has not changed.
 pub fn fail_safe(
     budget: &PodDisruptionBudget,
     problem: &str,
@@ -61,20 +57,20 @@ pub fn fail_safe(
 
 fn with_condition(
     mut status: PodDisruptionBudgetStatus,
-    holds: &str,
+    value: &str,
     reason: &str,
     message: &str,
     now: Timestamp,
 ) -> PodDisruptionBudgetStatus {
-    let said = Condition {
+    let new = Condition {
         type_: ALLOWED.into(),
-        status: holds.into(),
+        status: value.into(),
         observed_generation: status.observed_generation,
         last_transition_time: Some(now),
         reason: reason.into(),
         message: message.into(),
         ..Condition::default()
     };
-    condition::set(&mut status.conditions, said);
+    condition::set(&mut status.conditions, new);
     status
 }

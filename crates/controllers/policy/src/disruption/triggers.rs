@@ -1,4 +1,4 @@
-//! Which budgets, and which pods, to look at after a change.
+//! Which budgets and pods a change concerns. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,29 @@ use super::owners::Scaled;
 use super::selection::budgets_selecting;
 use super::stale;
 
-/// What a change of a pod concerns.
+/// What to sync after a change of a pod.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Woken {
-    /// Budgets whose counts may have changed.
+pub(super) struct Concerned {
+    /// Budgets whose status may change.
     pub(super) budgets: BTreeSet<Key>,
-    /// The pod itself, if it needs a look: it is in several budgets, or was to be disrupted and is still there.
+    /// The pod itself, if it is in several budgets or has the condition `DisruptionTarget`.
     pub(super) pod: Option<Key>,
 }
 
-/// What to look at after a change of a pod.
-pub(super) fn pod_changed(change: &Change<'_, Pod>, budgets: &Store<PodDisruptionBudget>) -> Woken {
+pub(super) fn pod_changed(change: &Change<'_, Pod>, budgets: &Store<PodDisruptionBudget>) -> Concerned {
     if change.origin == Origin::Resync {
-        return Woken::default(); // the budgets are looked at again themselves
+        return Concerned::default(); // budgets are resynced themselves
     }
     let of = |pod: &Pod| -> BTreeSet<Key> {
         let found = budgets_selecting(budgets, &pod.metadata.namespace, &pod.metadata.labels);
         found.iter().map(|budget| budget.key()).collect()
     };
     let Some(new) = change.new else {
-        return Woken { budgets: change.old.map(|pod| of(pod)).unwrap_or_default(), pod: None };
+        return Concerned { budgets: change.old.map(|pod| of(pod)).unwrap_or_default(), pod: None };
     };
     let after = of(new);
-    let needs_a_look = after.len() > 1 || stale::is_condemned(new);
-    let pod = (needs_a_look && !change.old.is_some_and(|old| is_same(old, new))).then(|| new.key());
+    let needs_sync = after.len() > 1 || stale::is_target(new);
+    let pod = (needs_sync && !change.old.is_some_and(|old| is_same(old, new))).then(|| new.key());
     let concerned = match change.old {
         None => after,
         Some(old) if old.metadata.labels == new.metadata.labels => {
@@ -47,10 +46,10 @@ pub(super) fn pod_changed(change: &Change<'_, Pod>, budgets: &Store<PodDisruptio
         Some(old) if is_same(old, new) => &of(old) ^ &after,
         Some(old) => &of(old) | &after,
     };
-    Woken { budgets: concerned, pod }
+    Concerned { budgets: concerned, pod }
 }
 
-/// Whether the pod counts for its budgets as it did before.
+/// Whether the pod is the same for its budgets.
 fn is_same(old: &Pod, new: &Pod) -> bool {
     let target = |pod: &Pod| pod.status.condition(&PodConditionType::DisruptionTarget).cloned();
     old.metadata.uid == new.metadata.uid
@@ -61,18 +60,18 @@ fn is_same(old: &Pod, new: &Pod) -> bool {
         && target(old) == target(new)
 }
 
-/// The budgets to look at after an owner of pods came, went or was scaled.
+/// The budgets to sync after an owner of pods was created, deleted or scaled.
 pub(super) fn owner_changed<T: Scaled + Resource>(
     change: &Change<'_, T>,
     budgets: &Store<PodDisruptionBudget>,
 ) -> BTreeSet<Key> {
-    // What is there at the start is looked at with the budgets themselves.
+    // Budgets are synced themselves then.
     if matches!(change.origin, Origin::Initial | Origin::Resync) {
         return BTreeSet::new();
     }
-    let is_as_before = |old: &T, new: &T| old.uid() == new.uid() && old.replicas() == new.replicas();
+    let is_same_scale = |old: &T, new: &T| old.uid() == new.uid() && old.replicas() == new.replicas();
     let (owner, was_scaled) = match (change.old, change.new) {
-        (Some(old), Some(new)) => (new, !is_as_before(old, new)),
+        (Some(old), Some(new)) => (new, !is_same_scale(old, new)),
         (None, Some(owner)) | (Some(owner), None) => (owner, true),
         (None, None) => return BTreeSet::new(),
     };

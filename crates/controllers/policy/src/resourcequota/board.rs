@@ -1,4 +1,4 @@
-//! What triggers, monitors and workers share: the quotas, what can be measured, and who is to be looked at.
+//! What triggers, monitors and workers share: the quotas, the resources that are counted, and the queues.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use super::usage::{Features, Id, Source, Sources, Usage};
 pub(super) struct Board {
     pub(super) quotas: Arc<Informer<ResourceQuota>>,
     pub(super) features: Features,
-    /// Quotas whose status may be behind.
+    /// Quotas whose status may be out of date.
     pub(super) routine: Queue<Key>,
-    /// Quotas without a status, which let nothing in: they have workers of their own.
+    /// Quotas without a status, with workers of their own: the API server admits nothing until they have one.
     pub(super) missing: Queue<Key>,
     sources: RwLock<Sources>,
-    given_back: Passage,
+    replenished: Passage,
 }
 
 impl Board {
@@ -28,17 +28,16 @@ impl Board {
         features: Features,
         routine: Queue<Key>,
         missing: Queue<Key>,
-        given_back: Passage,
+        replenished: Passage,
     ) -> Self {
-        Self { quotas, features, routine, missing, sources: RwLock::default(), given_back }
+        Self { quotas, features, routine, missing, sources: RwLock::default(), replenished }
     }
 
-    /// What is used of a quota.
     pub(super) fn usage(&self, quota: &ResourceQuota, now: Timestamp) -> Usage {
         self.sources.read().usage(quota, self.features, now)
     }
 
-    /// A quota was made, changed or listed.
+    /// Queues a quota that was created, changed or listed.
     pub(super) fn quota_changed(&self, change: &Change<'_, ResourceQuota>) {
         let sources = self.sources.read();
         match quota_changed(change, |name| sources.measure(name)) {
@@ -48,9 +47,9 @@ impl Board {
         }
     }
 
-    /// Something of a resource was given back in a namespace.
+    /// Queues the quotas of a namespace that limit a resource of which less is used.
     pub(super) fn replenish(&self, id: &Id, namespace: &str) {
-        self.given_back.through(|| {
+        self.replenished.through(|| {
             let sources = self.sources.read();
             for quota in self.quotas.store().in_namespace(namespace) {
                 if sources.concerns(id, &quota.status.hard) {
@@ -60,7 +59,7 @@ impl Board {
         });
     }
 
-    /// A resource has become known, or has gone: every quota that names it is behind.
+    /// Queues all quotas that limit a resource which can now be counted, or is no longer served.
     pub(super) fn resource_changed(&self, id: &Id) {
         let sources = self.sources.read();
         for quota in self.quotas.store().list() {
@@ -70,7 +69,7 @@ impl Board {
         }
     }
 
-    /// All quotas are to be looked at, in their turn.
+    /// Queues all quotas, with low priority.
     pub(super) fn sweep(&self) {
         for quota in self.quotas.store().list() {
             self.routine.add(quota.key(), Priority::Sweep);

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use flyball_api::ResourceType;
 use flyball_client::Discovery;
 
-/// The verbs without which a resource cannot be limited or followed.
+/// The verbs that a resource needs to be limited and watched.
 const NEEDED: [&str; 4] = ["create", "list", "watch", "delete"];
 
-/// All namespaced resources that can be made and followed, in the version that the server prefers, and of the group
-/// versions that could not be discovered this time those that are followed already.
+/// All namespaced resources that can be created and watched, in the version that the server prefers. Of group versions that
+/// could not be discovered this time, those that are watched already.
 pub fn quotable(
     discovery: &Discovery,
     followed: impl Iterator<Item = ResourceType>,
@@ -18,7 +18,7 @@ pub fn quotable(
     wanted.filter(|resource| resource.namespaced && !is_ignored(resource)).collect()
 }
 
-/// Events were never limited: there may be any number of them.
+/// Events are not limited, as upstream.
 fn is_ignored(resource: &ResourceType) -> bool {
     resource.plural == "events" && matches!(resource.group.as_str(), "" | "events.k8s.io")
 }

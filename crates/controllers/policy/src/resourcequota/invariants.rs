@@ -1,26 +1,41 @@
-//! What must hold for every status that is written.
+//! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
-use flyball_api::ResourceQuota;
 use flyball_api::resource_quota::ResourceQuotaStatus;
+use flyball_runtime::Plan;
+use serde_json::Value;
 
-use super::usage::Usage;
+use super::plan::View;
 
-/// Checks a new status against the quota and what was measured. `Err` says what is wrong.
-pub fn check(quota: &ResourceQuota, usage: &Usage, status: &ResourceQuotaStatus) -> Result<(), String> {
-    if !status.hard.same_amounts(&quota.spec.hard) {
-        return Err(format!("the limits in force are {:?}, not {:?}", status.hard, quota.spec.hard));
+/// The status that a plan writes.
+pub(super) fn written(plan: &Plan) -> Option<ResourceQuotaStatus> {
+    let mut body = plan.status.as_ref()?.body()?;
+    serde_json::from_value(body.get_mut("status").map(Value::take)?).ok()
+}
+
+/// Checks a plan against its view.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check(view: &View<'_>, plan: &Plan) -> Result<(), String> {
+    let Some(status) = written(plan) else { return Ok(()) };
+    let hard = &view.quota.spec.hard;
+    if !status.hard.same_amounts(hard) {
+        return Err(format!("the limits in the status are {:?}, not {hard:?}", status.hard));
     }
     for (name, amount) in status.used.iter() {
-        if quota.spec.hard.get(name).is_none() {
+        if hard.get(name).is_none() {
             return Err(format!("{name} is used but not limited"));
         }
         if amount.is_negative() {
             return Err(format!("{amount} of {name} is used"));
         }
     }
-    for (name, amount) in usage.used.iter() {
+    for (name, amount) in view.usage.used.iter() {
         if status.used.get(name) != Some(amount) {
-            return Err(format!("{amount} of {name} was measured, but {:?} told", status.used.get(name)));
+            return Err(format!(
+                "{amount} of {name} is used, but the status has {:?}",
+                status.used.get(name)
+            ));
         }
     }
     Ok(())

@@ -1,17 +1,17 @@
-//! Says in the status of every ResourceQuota what its namespace uses of what it may use.
+//! Writes the usage of each namespace into the status of its ResourceQuotas.
 //!
-//! - **Promise**: `status.hard` repeats the limits, and `status.used` is the sum over the objects in scope: what pods
-//!   ask for, what services and claims take, and how many there are of any resource, custom ones included.
-//! - **Watches** ResourceQuotas, Pods, Services and claims; of everything else that can be made in a namespace the
-//!   metadata, which is mostly shared with the garbage collector. What is served is asked for every 30 seconds.
-//!   **Writes** the status of ResourceQuotas. So does the API server, which books what it lets in; this controller
-//!   finds what was given back, and all quotas are summed up anew every `--resource-quota-sync-period`.
-//! - Upstream: `pkg/controller/resourcequota`, `pkg/quota/v1`. What differs: quotas that name a custom resource are
-//!   looked at as soon as it is followed, not with the next full resync; a resource that cannot be listed leaves
-//!   its own amounts unknown and keeps nothing else from being summed up; a status that says the same is not sent.
+//! - **Promise**: `status.hard` repeats the limits, and `status.used` is the sum over the objects in scope: the
+//!   requests of pods, the use of Services and claims, and the number of objects of any resource, custom ones included.
+//! - **Watches** ResourceQuotas, Pods, Services and claims; of all other namespaced resources the
+//!   metadata, which is mostly shared with the garbage collector. Discovery is read every 30 seconds.
+//!   **Writes** the status of ResourceQuotas. So does the API server, which adds the usage of objects it admits; this
+//!   controller subtracts, and computes all quotas again every `--resource-quota-sync-period`.
+//! - Upstream: `pkg/controller/resourcequota`, `pkg/quota/v1`. What differs: quotas that limit a custom resource are
+//!   synced as soon as it is watched, not with the next full resync; a resource that cannot be listed leaves only its own
+//!   amounts unknown; an unchanged status is not written.
 //!
-//! In reading order: [`names`] are the words of a quota, [`scopes`] which objects it counts, [`usage`] what those use,
-//! [`plan`] the status; [`triggers`], [`catalog`] and `monitors` say when to look.
+//! In reading order: [`names`] are the resource names in a quota, [`scopes`] select the objects it counts, [`usage`] adds
+//! them up, [`plan`] writes the status; [`triggers`], [`catalog`] and `monitors` decide when to sync.
 
 mod board;
 pub mod catalog;
@@ -45,20 +45,20 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let period = config.resource_quota_sync_period;
     let (routine, missing) = (tasks.queue("resourcequota_primary"), tasks.queue("resourcequota_priority"));
     let quotas = cx.informer::<ResourceQuota>();
-    let given_back = cx.metrics.passage("resource_quota_controller_resource_changes");
+    let replenished = cx.metrics.passage("resource_quota_controller_resource_changes");
     let board = Arc::new(Board::new(
         quotas.clone(),
         Features::of(&cx.gates),
         routine.clone(),
         missing.clone(),
-        given_back,
+        replenished,
     ));
     let monitors = Arc::new(Monitors::new(cx.clone(), board.clone()));
     tasks.on(&quotas, {
         let board = board.clone();
         move |change| board.quota_changed(change)
     });
-    // The first look at discovery and the first lists are done on standby already.
+    // A standby reads discovery and lists, too.
     tasks.prepare({
         let monitors = monitors.clone();
         async move { monitors.first().await }

@@ -1,5 +1,6 @@
-//! Follows what the server serves: a cache for each resource that quotas can limit, by metadata only where that
-//! is enough to count.
+//! Runs an informer for each resource that quotas can limit, by metadata only where that is enough to count.
+//!
+//! Async beside `sync.rs`, as discovery is a live read that decides which informers run; it writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +20,12 @@ use super::triggers;
 use super::usage::device_claims::Claims;
 use super::usage::{Objects, Source, id};
 
-/// How often discovery is asked.
+/// How often discovery is read.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long new lists may take before quotas are summed up without them.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long after a round that failed the next one comes.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How long new lists may take before quotas are synced without them.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after a failed round.
+const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) struct Monitors {
     cx: Arc<Context>,
@@ -33,11 +34,11 @@ pub(super) struct Monitors {
     running: Mutex<BTreeMap<ResourceType, Monitor>>,
 }
 
-/// What is followed for one resource.
+/// The informers for one resource.
 struct Monitor {
     informers: Vec<Arc<dyn AnyInformer>>,
-    /// Whether quotas have been told that all its objects are known.
-    told: bool,
+    /// Whether quotas have been queued since its objects are known.
+    is_announced: bool,
     _subscription: Subscription,
 }
 
@@ -53,28 +54,29 @@ impl Monitor {
 
 impl Monitors {
     pub(super) fn new(cx: Arc<Context>, board: Arc<Board>) -> Self {
-        // Looking at discovery does not have to wait behind writes.
+        // Discovery does not share the rate limit of writes.
         let discovery = cx.client.with_options(cx.client.options().clone());
         Self { cx, discovery, board, running: Mutex::default() }
     }
 
-    /// Finds the resources for the first time. Before that nothing can be said about any quota.
+    /// Finds the resources for the first time. No quota can be synced before.
     pub(super) async fn first(&self) {
         while !self.round().await {
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_PERIOD).await;
         }
     }
 
-    /// Looks again, for as long as the controller runs.
+    /// Reads discovery periodically, for as long as the controller runs.
     pub(super) async fn follow(&self) {
         let mut pause = PERIOD;
         loop {
             tokio::time::sleep(pause).await;
-            pause = if self.round().await { PERIOD } else { AGAIN };
+            pause = if self.round().await { PERIOD } else { RETRY_PERIOD };
         }
     }
 
-    /// Asks discovery, starts what is new and stops what is no longer there; says whether discovery answered.
+    /// Reads discovery, starts informers for new resources and stops those of resources that are no longer served. Returns
+    /// whether discovery could be read.
     async fn round(&self) -> bool {
         let discovery = match self.discovery.discover().await {
             Ok(discovery) if !discovery.resources.is_empty() => discovery,
@@ -101,22 +103,22 @@ impl Monitors {
             self.start(resource);
         }
         self.filled().await;
-        self.tell();
+        self.announce();
         true
     }
 
-    /// Waits for new lists, but not for ever.
+    /// Waits for new lists, with a timeout.
     async fn filled(&self) {
         let waiting: Vec<Arc<dyn AnyInformer>> = {
             let running = self.running.lock();
             running
                 .values()
-                .filter(|monitor| !monitor.told)
+                .filter(|monitor| !monitor.is_announced)
                 .flat_map(|monitor| monitor.informers.clone())
                 .collect()
         };
         let lists = join_all(waiting.iter().map(|informer| informer.synced()));
-        if tokio::time::timeout(PATIENCE, lists).await.is_err() {
+        if tokio::time::timeout(LIST_TIMEOUT, lists).await.is_err() {
             let late = waiting.iter().filter(|informer| !informer.has_synced());
             let late: Vec<String> = late.map(|informer| informer.resource().to_string()).collect();
             tracing::warn!(
@@ -126,16 +128,16 @@ impl Monitors {
         }
     }
 
-    /// Has the quotas looked at that name a resource whose objects have become known.
-    fn tell(&self) {
-        let mut news = vec![];
+    /// Queues the quotas that limit a resource whose objects have become known.
+    fn announce(&self) {
+        let mut filled = vec![];
         for (resource, monitor) in self.running.lock().iter_mut() {
-            if !monitor.told && monitor.is_filled() {
-                monitor.told = true;
-                news.push(id(resource));
+            if !monitor.is_announced && monitor.is_filled() {
+                monitor.is_announced = true;
+                filled.push(id(resource));
             }
         }
-        for id in &news {
+        for id in &filled {
             self.board.resource_changed(id);
         }
     }
@@ -145,13 +147,13 @@ impl Monitors {
         if !is_moved {
             self.board.retire(&id(resource));
             self.board.resource_changed(&id(resource));
-            tracing::info!(%resource, "no longer served; counted no more");
+            tracing::info!(%resource, "resource is no longer served, its objects are no longer counted");
         }
         drop(monitor);
         self.cx.informers.release(resource);
     }
 
-    /// Follows a resource, unless it is followed already by something that runs.
+    /// Starts the informers of a resource, unless they run already.
     fn start(&self, resource: &ResourceType) {
         if self.running.lock().get(resource).is_some_and(|monitor| !monitor.is_stopped()) {
             return;
@@ -161,18 +163,18 @@ impl Monitors {
         let source =
             Source::new(&id(resource), objects, move || seen.iter().all(|informer| informer.has_synced()));
         self.board.put(id(resource), source);
-        let monitor = Monitor { informers, told: false, _subscription: subscription };
+        let monitor = Monitor { informers, is_announced: false, _subscription: subscription };
         self.running.lock().insert(resource.clone(), monitor);
     }
 
-    /// The caches of a resource, and a trigger for what is given back.
+    /// The caches of a resource, and a trigger for changes after which less is used.
     fn open(&self, resource: &ResourceType) -> (Objects, Vec<Arc<dyn AnyInformer>>, Subscription) {
         let (cx, board, id) = (&self.cx, self.board.clone(), id(resource));
         let features = board.features;
         if *resource == Pod::TYPE {
             let (pods, clock) = (cx.informer::<Pod>(), cx.clock);
             let subscription = cx.subscribe(&pods, move |change| {
-                if triggers::pod_gave_back(change, features.resize, clock.now()) {
+                if triggers::pod_uses_less(change, features.resize, clock.now()) {
                     board.replenish(&id, &change.object().metadata.namespace);
                 }
             });
@@ -181,7 +183,7 @@ impl Monitors {
         if *resource == Service::TYPE {
             let services = cx.informer::<Service>();
             let subscription = cx.subscribe(&services, move |change| {
-                if triggers::service_gave_back(change) {
+                if triggers::service_uses_less(change) {
                     board.replenish(&id, &change.object().metadata.namespace);
                 }
             });
@@ -190,7 +192,7 @@ impl Monitors {
         if *resource == PersistentVolumeClaim::TYPE {
             let claims = cx.informer::<PersistentVolumeClaim>();
             let subscription = cx.subscribe(&claims, move |change| {
-                if triggers::claim_gave_back(change) {
+                if triggers::claim_uses_less(change) {
                     board.replenish(&id, &change.object().metadata.namespace);
                 }
             });
@@ -206,14 +208,14 @@ impl Monitors {
             }
         };
         let subscription = cx.subscribe_meta(&*informers[0], move |change| {
-            if let Some(gone) = change.old.filter(|_| triggers::is_gone(change)) {
-                board.replenish(&id, &gone.namespace);
+            if let Some(deleted) = change.old.filter(|_| triggers::is_deleted(change)) {
+                board.replenish(&id, &deleted.namespace);
             }
         });
         (objects, informers, subscription)
     }
 
-    /// Claims for devices; with what pods and classes add to them, if extended resources may stand for devices.
+    /// ResourceClaims; with pods and device classes, if extended resources may be backed by devices.
     fn open_device_claims(&self) -> (Objects, Vec<Arc<dyn AnyInformer>>) {
         let claims = self.cx.informer::<ResourceClaim>();
         let mut informers: Vec<Arc<dyn AnyInformer>> = vec![claims.clone()];

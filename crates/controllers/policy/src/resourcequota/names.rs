@@ -1,10 +1,10 @@
-//! The words in which quotas name what they limit, and which kind of object each of them measures.
+//! The resource names in quotas, and the kind of object that each of them measures.
 
 use std::borrow::Cow;
 
 use smol_str::SmolStr;
 
-/// Before what is asked for, as opposed to what is merely allowed.
+/// The prefix of requests.
 const REQUESTS: &str = "requests.";
 const LIMITS: &str = "limits.";
 const HUGE_PAGES: &str = "hugepages-";
@@ -13,7 +13,7 @@ const PER_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// The extended resource that every class of devices has without naming it.
 const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
-/// The word that counts the objects of a resource, whatever they are.
+/// The name that counts the objects of a resource.
 pub fn count_of(group: &str, plural: &str) -> SmolStr {
     match group {
         "" => smol_str::format_smolstr!("count/{plural}"),
@@ -21,14 +21,14 @@ pub fn count_of(group: &str, plural: &str) -> SmolStr {
     }
 }
 
-/// The words under which the objects of a resource are counted: some had one before there was a word for all.
+/// The names that count the objects of a resource: some have an older name besides `count/…`.
 pub fn counts_of(group: &str, plural: &str) -> Vec<SmolStr> {
     const OLD: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
     let old = (group.is_empty() && OLD.contains(&plural)).then(|| SmolStr::new(plural));
     old.into_iter().chain([count_of(group, plural)]).collect()
 }
 
-/// What a word measures of pods.
+/// What a name measures of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfPods<'a> {
     /// How many there are, also of those that have ended.
@@ -65,7 +65,7 @@ fn is_extended(resource: &str) -> bool {
     resource.contains('/') && !resource.contains("kubernetes.io/") || resource.starts_with(DEVICE_CLASS)
 }
 
-/// What a word measures of services.
+/// What a name measures of Services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfServices {
     Objects,
@@ -87,7 +87,7 @@ impl OfServices {
     }
 }
 
-/// What a word measures of PersistentVolumeClaims, perhaps of one storage class only.
+/// What a name measures of PersistentVolumeClaims, possibly of one storage class only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfVolumeClaims<'a> {
     /// Only those of this class.
@@ -112,7 +112,7 @@ impl<'a> OfVolumeClaims<'a> {
     }
 }
 
-/// What a word measures of ResourceClaims.
+/// What a name measures of ResourceClaims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OfDeviceClaims<'a> {
     Objects,

@@ -1,22 +1,41 @@
-//! What a quota's status has to say, and whether that is news. Pure.
+//! The status of a quota. Pure.
 
+use flyball_api::ResourceQuota;
 use flyball_api::resource_quota::ResourceQuotaStatus;
-use flyball_api::{ResourceList, ResourceQuota};
+use flyball_runtime::{Effect, Plan, Write};
 
-/// The new status, if it differs from the present one. What could not be measured stays as it was last seen.
-pub fn status(quota: &ResourceQuota, measured: &ResourceList) -> Option<ResourceQuotaStatus> {
-    let hard = &quota.spec.hard;
-    let mut used = quota.status.used.clone();
-    for (name, amount) in measured.iter() {
+use super::usage::Usage;
+
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub quota: &'a ResourceQuota,
+    pub usage: &'a Usage,
+}
+
+/// Writes the status, if it changes. If some resources cannot be listed yet, the rest is written, and the sync is retried.
+pub fn plan(view: &View<'_>) -> Plan {
+    let unknown = view.usage.unknown.first().map(|(group, plural)| {
+        let resource = if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") };
+        Effect::Fail(format!("{resource} cannot be listed yet"))
+    });
+    let write = |status| Write::status(view.quota, &status).why(changes(view.quota, &status));
+    Plan::of(unknown).with_status(status(view).map(write))
+}
+
+/// The new status, if it differs. Amounts that could not be measured keep their last value.
+fn status(view: &View<'_>) -> Option<ResourceQuotaStatus> {
+    let (hard, current) = (&view.quota.spec.hard, &view.quota.status);
+    let mut used = current.used.clone();
+    for (name, amount) in view.usage.used.iter() {
         used.set(name, amount);
     }
     let used = used.filtered(|name| hard.get(name).is_some());
-    let news = !hard.same_amounts(&quota.status.hard) || !used.same_amounts(&quota.status.used);
-    news.then(|| ResourceQuotaStatus { hard: hard.clone(), used })
+    let is_changed = !hard.same_amounts(&current.hard) || !used.same_amounts(&current.used);
+    is_changed.then(|| ResourceQuotaStatus { hard: hard.clone(), used })
 }
 
-/// What is new in a status, in words.
-pub fn news(quota: &ResourceQuota, status: &ResourceQuotaStatus) -> String {
+/// What changes with a status, in words.
+fn changes(quota: &ResourceQuota, status: &ResourceQuotaStatus) -> String {
     let before = &quota.status;
     let mut names: Vec<&str> = status
         .used
@@ -28,7 +47,7 @@ pub fn news(quota: &ResourceQuota, status: &ResourceQuotaStatus) -> String {
     names.sort_unstable();
     names.dedup();
     match names.as_slice() {
-        [] => "less is limited than before".to_owned(),
+        [] => "fewer resources are limited than before".to_owned(),
         names => format!("usage or limits changed: {}", names.join(", ")),
     }
 }

@@ -69,7 +69,7 @@ fn holds(scope: &ScopeRequirement, name: Option<&str>) -> bool {
         "DoesNotExist" => name.is_none(),
         "In" => name.is_some_and(listed),
         "NotIn" => !name.is_some_and(listed),
-        // The server lets no other word pass.
+        // The server accepts no other scope.
         _ => false,
     }
 }
@@ -79,7 +79,7 @@ pub fn is_terminating(pod: &Pod) -> bool {
     pod.spec.rare().active_deadline_seconds.is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether a pod asks for nothing: as the server says, or else as it would.
+/// Whether a pod has the QoS class BestEffort, by its status or else by its requests and limits.
 fn is_best_effort(pod: &Pod, pod_level: bool) -> bool {
     if pod.status.qos_class != QosClass::Unset {
         return pod.status.qos_class == QosClass::BestEffort;
@@ -107,7 +107,7 @@ pub fn attributes_classes(claim: &PersistentVolumeClaim) -> Vec<SmolStr> {
     names
 }
 
-/// A pod's affinity as far as it says where other pods are looked for.
+/// The namespaces in a pod's affinity.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Affinity {

@@ -1,7 +1,7 @@
-//! Which changes call for a quota to be summed up anew.
+//! Which changes need a sync of quotas. Pure.
 //!
-//! What takes more is booked by the API server as it lets it in. It books nothing back: what is given back is
-//! for this controller to notice.
+//! The API server adds to the usage when it admits an object, and never subtracts. So this controller reacts to changes
+//! after which less is used.
 
 use flyball_api::pod::{ContainerStatus, Pod};
 use flyball_api::{Key, PersistentVolumeClaim, ResourceQuota, Service, Timestamp};
@@ -10,16 +10,15 @@ use flyball_cache::{Change, MetaChange};
 use super::scopes::is_terminating;
 use super::usage::pods::is_living;
 
-/// How long a quota can wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Its status does not say what is used, so that the server lets nothing in.
+    /// Its status has no usage, so that the API server admits nothing.
     Missing,
-    /// Its status may be behind.
+    /// Its status may be out of date.
     Routine,
 }
 
-/// A new quota, or one with new limits. Its status concerns nobody: only we and the server write it.
+/// A new quota, or one with new limits. Changes of the status alone need no sync.
 pub fn quota_changed(
     change: &Change<'_, ResourceQuota>,
     is_measured: impl Fn(&str) -> bool,
@@ -35,20 +34,20 @@ pub fn quota_changed(
     Some((quota.metadata.key(), if is_missing { Urgency::Missing } else { Urgency::Routine }))
 }
 
-/// Whether an object of any kind gave back what it took.
-pub fn is_gone(change: &MetaChange<'_>) -> bool {
+/// Whether an object of any kind was deleted.
+pub fn is_deleted(change: &MetaChange<'_>) -> bool {
     change.new.is_none()
 }
 
-/// Whether a pod may have given something back, or has moved from one scope to another.
-pub fn pod_gave_back(change: &Change<'_, Pod>, resize: bool, now: Timestamp) -> bool {
+/// Whether a pod may use less, or is in other scopes.
+pub fn pod_uses_less(change: &Change<'_, Pod>, resize: bool, now: Timestamp) -> bool {
     let Some(old) = change.old else { return false };
     let Some(new) = change.new else { return true };
     let ended = || is_living(old, now) && !is_living(new, now);
     resize && was_resized(old, new) || is_terminating(old) != is_terminating(new) || ended()
 }
 
-/// Whether the node has given a container more or less than before.
+/// Whether the actual resources of a container have changed.
 fn was_resized(old: &Pod, new: &Pod) -> bool {
     let differ = |old: &[ContainerStatus], new: &[ContainerStatus]| {
         old.iter().any(|before| {
@@ -60,8 +59,8 @@ fn was_resized(old: &Pod, new: &Pod) -> bool {
         || differ(&old.status.init_container_statuses, &new.status.init_container_statuses)
 }
 
-/// Whether a service may have given back node ports or a load balancer.
-pub fn service_gave_back(change: &Change<'_, Service>) -> bool {
+/// Whether a Service may use fewer node ports or load balancers.
+pub fn service_uses_less(change: &Change<'_, Service>) -> bool {
     let counted = |service: &Service| {
         let type_ = service.spec.type_.as_str();
         matches!(type_, "NodePort" | "LoadBalancer").then(|| type_.to_owned())
@@ -70,10 +69,10 @@ pub fn service_gave_back(change: &Change<'_, Service>) -> bool {
     change.new.is_none_or(|new| counted(old) != counted(new))
 }
 
-/// Whether a claim may have given bytes back, or has moved from one attributes class to another.
+/// Whether a claim may use fewer bytes, or has another attributes class.
 // Upstream: pkg/quota/v1/evaluator/core/persistent_volume_claims.go, RequiresQuotaReplenish compares pointers that are
-// never equal, so that any update does.
-pub fn claim_gave_back(change: &Change<'_, PersistentVolumeClaim>) -> bool {
+// never equal, so that any update counts.
+pub fn claim_uses_less(change: &Change<'_, PersistentVolumeClaim>) -> bool {
     change.old.is_some_and(|old| {
         change.new.is_none_or(|new| old.metadata.resource_version != new.metadata.resource_version)
     })

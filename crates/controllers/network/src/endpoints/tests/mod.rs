@@ -1,4 +1,4 @@
-//! Tables for subsets, truncation and the decision to write.
+//! Tables for subsets, truncation and plans.
 
 mod properties;
 
@@ -7,9 +7,11 @@ use std::sync::Arc;
 use flyball_api::endpoints::{EndpointAddress, EndpointPort, EndpointSubset};
 use flyball_api::pod::Pod;
 use flyball_api::{Endpoints, Service};
+use flyball_runtime::Plan;
 use serde_json::{Value, json};
 
-use super::plan::{Action, View, plan};
+use super::invariants::written;
+use super::plan::{View, plan};
 use super::subsets::{CAPACITY, Offer, pack, truncate, unpack};
 
 fn offer(text: &str) -> Offer {
@@ -19,7 +21,7 @@ fn offer(text: &str) -> Offer {
     Offer { address: EndpointAddress { ip: ip.into(), ..EndpointAddress::default() }, ready, port }
 }
 
-fn told(subsets: &[EndpointSubset]) -> String {
+fn shown(subsets: &[EndpointSubset]) -> String {
     let subset = |subset: &EndpointSubset| {
         let ready = subset.addresses.iter().map(|address| address.ip.to_string());
         let not_ready = subset.not_ready_addresses.iter().map(|address| format!("{}!", address.ip));
@@ -47,13 +49,13 @@ fn addresses_with_the_same_ports_share_a_subset() {
     ];
     for (offers, want) in table {
         let packed = pack(offers.split_whitespace().map(offer));
-        assert_eq!(told(&packed), want, "{offers}");
+        assert_eq!(shown(&packed), want, "{offers}");
         assert_eq!(pack(unpack(&packed)), packed, "{offers}: packed again");
     }
 }
 
 #[test]
-fn those_that_are_not_ready_are_cut_first_and_in_proportion() {
+fn addresses_that_are_not_ready_are_truncated_first_and_in_proportion() {
     #[rustfmt::skip]
     let table = [
         // ready and not ready of each subset   after                       cut
@@ -95,53 +97,82 @@ fn ready(ips: &[&str]) -> Value {
     json!({"podIPs": ips, "conditions": [{"type": "Ready", "status": "True"}]})
 }
 
-fn planned(service: &Service, pods: &[Arc<Pod>], current: Option<&Endpoints>) -> Action {
-    plan(&View { service, pods, current, trigger: None })
+fn planned(service: &Service, pods: &[Arc<Pod>], current: Option<&Endpoints>) -> Plan {
+    plan(&View { service: Some(service), pods, current, trigger: None })
+}
+
+/// The Endpoints that the only write of a plan sends.
+fn sent(plan: &Plan) -> Endpoints {
+    written(plan.writes()[0]).unwrap()
 }
 
 #[test]
-fn a_service_publishes_its_first_family_even_from_unknown_nodes() {
+fn the_first_family_of_a_service_is_published_even_from_unknown_nodes() {
     let pods = [pod("a", ready(&["10.0.0.1", "fd00::1"]))];
     for (families, want) in [(json!(["IPv4", "IPv6"]), "10.0.0.1:80"), (json!(["IPv6"]), "fd00::1:80")] {
         let service = service(json!({"clusterIP": "1", "ipFamilies": families, "ports": [{"port": 80}]}));
-        let Action::Create(endpoints) = planned(&service, &pods, None) else { panic!("nothing is created") };
-        assert_eq!(told(&endpoints.subsets), want);
+        let endpoints = sent(&planned(&service, &pods, None));
+        assert_eq!(shown(&endpoints.subsets), want);
         assert_eq!(endpoints.subsets[0].addresses[0].node_name.as_deref(), Some("lost"));
         assert_eq!(endpoints.subsets[0].addresses[0].hostname, "h");
     }
 }
 
+const CREATE: &str = "\
+create Endpoints ns/web: the Service has no Endpoints
+  else event Warning FailedToCreateEndpoint: Failed to create endpoint for service ns/web: <error> (Endpoints web)";
+const UPDATE: &str = "\
+update Endpoints ns/web: addresses, ports or labels have changed
+  else event Warning FailedToUpdateEndpoint: Failed to update endpoint ns/web: <error> (Endpoints web)";
+
 #[test]
-fn only_news_is_written() {
+fn endpoints_are_written_only_when_they_change() {
     let service = service(json!({"clusterIP": "10.9.9.9", "ports": [{"port": 80}]}));
-    let pods = [pod("a", ready(&["10.0.0.1"]))];
-    let Action::Create(created) = planned(&service, &pods, None) else { panic!("nothing is created") };
-    assert_eq!(planned(&service, &pods, Some(&created)), Action::Nothing);
-
-    let mut relabelled = created.clone();
-    relabelled.metadata.labels = relabelled.metadata.labels.without("tier");
-    assert!(matches!(planned(&service, &pods, Some(&relabelled)), Action::Update(_)), "a label is missing");
-
-    let mut cut = created.clone();
-    cut.metadata.annotations =
-        cut.metadata.annotations.with("endpoints.kubernetes.io/over-capacity", "truncated");
-    let Action::Update(whole) = planned(&service, &pods, Some(&cut)) else { panic!("a wrong note stays") };
-    assert!(whole.metadata.annotations.is_empty());
-
-    let Action::Update(empty) = planned(&service, &[], Some(&created)) else { panic!("a lost pod stays") };
-    assert!(empty.subsets.is_empty());
+    let pods: &[Arc<Pod>] = &[pod("a", ready(&["10.0.0.1"]))];
+    let creation = planned(&service, pods, None);
+    assert_eq!(creation.to_string(), CREATE);
+    let created = sent(&creation);
+    let labels_without = |label: &str| {
+        let mut changed = created.clone();
+        changed.metadata.labels = changed.metadata.labels.without(label);
+        changed
+    };
+    let mut annotated = created.clone();
+    annotated.metadata.annotations =
+        [("endpoints.kubernetes.io/over-capacity", "truncated")].into_iter().collect();
+    let none: &[Arc<Pod>] = &[];
+    #[rustfmt::skip]
+    let table = [
+        // case                       pods       current                   subsets        plan
+        ("up to date",                pods,      &created,                 "10.0.0.1:80", ""),
+        ("a label is missing",        pods,      &labels_without("tier"),  "10.0.0.1:80", UPDATE),
+        ("annotated as truncated",    pods,      &annotated,               "10.0.0.1:80", UPDATE),
+        ("the pod is gone",           none,      &created,                 "",            UPDATE),
+    ];
+    for (case, pods, current, subsets, want) in table {
+        let plan = planned(&service, pods, Some(current));
+        assert_eq!(plan.to_string(), want, "{case}");
+        for after in plan.writes().into_iter().filter_map(written) {
+            assert_eq!(shown(&after.subsets), subsets, "{case}");
+            assert_eq!(after.metadata.labels, created.metadata.labels, "{case}");
+            assert!(after.metadata.annotations.is_empty(), "{case}");
+        }
+    }
+    let view = View { service: None, pods: &[], current: Some(&created), trigger: None };
+    assert_eq!(plan(&view).to_string(), "delete Endpoints ns/web: the Service is gone");
+    assert_eq!(plan(&View { current: None, ..view }).to_string(), "");
 }
 
 #[test]
-fn truncated_endpoints_that_are_right_stay() {
+fn truncated_endpoints_that_are_up_to_date_are_not_written() {
     let service = service(json!({"clusterIP": "None"}));
     let pods: Vec<_> = (0..1003)
         .map(|number| {
             pod(&format!("p{number}"), ready(&[&format!("10.0.{}.{}", number / 250, number % 250)]))
         })
         .collect();
-    let Action::Create(created) = planned(&service, &pods, None) else { panic!("nothing is created") };
+    let created = sent(&planned(&service, &pods, None));
     assert_eq!(created.subsets[0].addresses.len(), CAPACITY);
     assert_eq!(created.metadata.annotations.get("endpoints.kubernetes.io/over-capacity"), Some("truncated"));
-    assert_eq!(planned(&service, &pods, Some(&created)), Action::Nothing);
+    assert_eq!(planned(&service, &pods, Some(&created)).to_string(), "");
 }

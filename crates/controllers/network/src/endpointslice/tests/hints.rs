@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use flyball_api::{Key, Node};
+use flyball_api::Node;
 use serde_json::json;
 
-use super::super::hinted::Hinted;
-use super::super::hints::{Wish, clear, stay_close};
+use super::super::hint_states::HintState;
+use super::super::hints::{HintMode, clear, prefer_close};
 use super::super::packing::Changes;
 use super::super::topology::{Allocated, Disabled, Ratios, assign, is_overloaded, ratios};
-use super::world::{service, slices, told};
+use super::world::{described, service, slices};
 use crate::addresses::Family;
 
 fn changes<'a>(unchanged: &'a [flyball_api::EndpointSlice], update: &str) -> Changes<'a> {
@@ -15,7 +15,7 @@ fn changes<'a>(unchanged: &'a [flyball_api::EndpointSlice], update: &str) -> Cha
 }
 
 #[test]
-fn traffic_stays_close() {
+fn endpoints_are_hinted_to_their_zone_and_node() {
     #[rustfmt::skip]
     let table = [
         // case                          unchanged           to be written   same zone                     same node
@@ -30,32 +30,32 @@ fn traffic_stays_close() {
         let unchanged = slices(unchanged);
         for (wanted, node) in [(same_zone, false), (same_node, true)] {
             let mut changes = changes(&unchanged, update);
-            stay_close(&mut changes, node);
-            assert_eq!(told(&changes), wanted, "{case}, same node: {node}");
+            prefer_close(&mut changes, node);
+            assert_eq!(described(&changes), wanted, "{case}, same node: {node}");
         }
     }
 }
 
 #[test]
-fn hints_that_nobody_wants_are_taken_away() {
+fn hints_are_removed_when_none_are_asked_for() {
     let unchanged = slices("x: a@1>1 b@2; y: c@1");
     let mut changes = changes(&unchanged, "z: d@1>1");
     clear(&mut changes);
-    assert_eq!(told(&changes), "update z: d; update x: a b");
+    assert_eq!(described(&changes), "update z: d; update x: a b");
 }
 
 #[test]
-fn annotations_outrank_the_field() {
+fn annotations_take_precedence_over_the_field() {
     #[rustfmt::skip]
     let table = [
-        // older    newer           field                    wish
-        (None,         None,        None,                    Wish::None),
-        (None,         Some("Auto"), Some("PreferClose"),    Wish::Auto),
-        (Some("auto"), Some("x"),   None,                    Wish::Auto),
-        (Some("x"),    Some("Auto"), Some("PreferClose"),    Wish::SameZone),
-        (None,         None,        Some("PreferSameZone"),  Wish::SameZone),
-        (None,         None,        Some("PreferSameNode"),  Wish::SameNode),
-        (None,         None,        Some("example.com/far"), Wish::None),
+        // older    newer           field                    mode
+        (None,         None,        None,                    HintMode::None),
+        (None,         Some("Auto"), Some("PreferClose"),    HintMode::Auto),
+        (Some("auto"), Some("x"),   None,                    HintMode::Auto),
+        (Some("x"),    Some("Auto"), Some("PreferClose"),    HintMode::SameZone),
+        (None,         None,        Some("PreferSameZone"),  HintMode::SameZone),
+        (None,         None,        Some("PreferSameNode"),  HintMode::SameNode),
+        (None,         None,        Some("example.com/far"), HintMode::None),
     ];
     for (older, newer, field, want) in table {
         let mut service = service(json!({"trafficDistribution": field}));
@@ -65,7 +65,7 @@ fn annotations_outrank_the_field() {
         ];
         service.metadata.annotations =
             annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        assert_eq!(Wish::of(&service), want, "{older:?} {newer:?} {field:?}");
+        assert_eq!(HintMode::of(&service), want, "{older:?} {newer:?} {field:?}");
     }
 }
 
@@ -105,26 +105,26 @@ fn zones_count_by_the_cpus_of_their_ready_nodes() {
 }
 
 #[test]
-fn endpoints_are_shared_out_by_the_size_of_zones() {
+fn endpoints_are_allocated_in_proportion_to_the_size_of_zones() {
     #[rustfmt::skip]
     let table = [
         // case                           nodes      unchanged                 to be written              result
-        ("fair already",                  "a:1 b:1", "",                       "x: 1@a 2@b",              "update x: 1>a 2>b"),
-        ("one zone lends to the other",   "a:1 b:1", "",                       "x: 1@a 2@a 3@a 4@b",      "update x: 1>b 2>a 3>a 4>b"),
-        ("good hints are not touched",    "a:1 b:1", "x: 1@a>a 2@b>b",         "",                        ""),
-        ("a hint for a zone that is gone", "a:1 b:1", "x: 1@a>c 2@b>b",        "",                        "update x: 1>a 2>b"),
+        ("balanced",                      "a:1 b:1", "",                       "x: 1@a 2@b",              "update x: 1>a 2>b"),
+        ("one zone gives to the other",   "a:1 b:1", "",                       "x: 1@a 2@a 3@a 4@b",      "update x: 1>b 2>a 3>a 4>b"),
+        ("valid hints are not changed",   "a:1 b:1", "x: 1@a>a 2@b>b",         "",                        ""),
+        ("a hint for a removed zone",      "a:1 b:1", "x: 1@a>c 2@b>b",        "",                        "update x: 1>a 2>b"),
         ("those not ready do not count",  "a:1 b:1", "",                       "x: 1@a 2@b 3!@b",         "update x: 1>a 2>b 3!"),
     ];
     for (case, zones, unchanged, update, want) in table {
         let unchanged = slices(unchanged);
         let mut changes = changes(&unchanged, update);
         assign(&mut changes, ratios(&nodes(zones)).as_ref()).unwrap();
-        assert_eq!(told(&changes), want, "{case}");
+        assert_eq!(described(&changes), want, "{case}");
     }
 }
 
 #[test]
-fn no_hints_where_they_would_do_harm() {
+fn hints_are_disabled_where_they_would_overload_endpoints() {
     #[rustfmt::skip]
     let table = [
         ("a:1",             "x: 1@a 2@a",        Disabled::NodeInfo),
@@ -139,35 +139,35 @@ fn no_hints_where_they_would_do_harm() {
 }
 
 #[test]
-fn as_long_as_no_node_was_seen_there_is_no_zone() {
+fn hints_are_disabled_until_a_node_is_seen() {
     let got = assign(&mut changes(&[], "x: 1@a 2@b"), Some(&Ratios::new()));
     assert_eq!(got, Err(Disabled::NoNodes));
 }
 
 #[test]
-fn a_service_is_told_of_its_hints_once_for_all_families() {
-    let (hinted, service) = (Hinted::default(), Key::new("ns", "web"));
+fn events_report_hints_once_for_all_families() {
+    let mut state = HintState::default();
     #[rustfmt::skip]
     let steps = [
-        // what happens            told
-        ("given", Family::V4,      true),
-        ("given", Family::V6,      false),
-        ("given", Family::V4,      false),
-        ("taken", Family::V6,      true),
-        ("taken", Family::V4,      false),
-        ("given", Family::V6,      true),
+        // change                  event
+        ("enable",  Family::V4,    true),
+        ("enable",  Family::V6,    false),
+        ("enable",  Family::V4,    false),
+        ("disable", Family::V6,    true),
+        ("disable", Family::V4,    false),
+        ("enable",  Family::V6,    true),
     ];
-    for (step, (what, family, want)) in steps.into_iter().enumerate() {
-        let told = match what {
-            "given" => hinted.given(&service, family, Allocated::new()),
-            _ => hinted.taken(&service, family),
+    for (step, (change, family, want)) in steps.into_iter().enumerate() {
+        let event = match change {
+            "enable" => state.enable(family, Allocated::new()),
+            _ => state.disable(family),
         };
-        assert_eq!(told, want, "step {step}: {what} {family:?}");
+        assert_eq!(event, want, "step {step}: {change} {family:?}");
     }
 }
 
 #[test]
-fn a_service_is_looked_at_again_when_a_zone_has_too_few() {
+fn a_service_is_synced_when_a_zone_has_too_few_endpoints() {
     #[rustfmt::skip]
     let table = [
         // zones            nodes          overloaded

@@ -1,5 +1,5 @@
-use super::super::packing::{Frame, pack};
-use super::world::{desired, slice, slices, told};
+use super::super::packing::{Template, pack};
+use super::world::{described, desired, slice, slices};
 
 /// Three endpoints fit into a slice.
 #[test]
@@ -7,12 +7,12 @@ fn as_few_slices_as_possible_are_written() {
     #[rustfmt::skip]
     let table = [
         // case                                  existing                   desired        plan
-        ("settled",                              "x: a b",                  "a b",         ""),
+        ("up to date",                           "x: a b",                  "a b",         ""),
         ("nothing at all",                       "",                        "",            ""),
         ("first ones",                           "",                        "a b",         "create a b"),
         ("more than fit",                        "",                        "a b c d",     "create a b c; create d"),
-        ("one goes",                             "x: a b",                  "a",           "update x: a"),
-        ("all go",                               "x: a b; y: c",            "c",           "delete x"),
+        ("one is removed",                       "x: a b",                  "a",           "update x: a"),
+        ("all of a slice are removed",           "x: a b; y: c",            "c",           "delete x"),
         ("readiness is changed in place",        "x: a b",                  "a! b",        "update x: a! b"),
         ("a slice that changes anyway is used",  "x: a b; y: c d",          "a c d e",     "update x: a e"),
         ("the fullest of them first",            "x: a b z; y: c d e",      "a c d f",     "update y: c d f; update x: a"),
@@ -28,8 +28,8 @@ fn as_few_slices_as_possible_are_written() {
         let existing = slices(existing);
         let existing: Vec<_> = existing.iter().collect();
         let empty = slice("");
-        let changes = pack(&existing, desired(wanted), &Frame { empty: &empty, capacity: 3 });
-        assert_eq!(told(&changes), want, "{case}");
+        let changes = pack(&existing, desired(wanted), &Template { empty: &empty, capacity: 3 });
+        assert_eq!(described(&changes), want, "{case}");
     }
 }
 
@@ -39,21 +39,21 @@ fn a_change_of_labels_writes_every_slice_and_reserved_labels_do_not_count() {
     let existing: Vec<_> = existing.iter().collect();
     let mut empty = slice("");
     empty.metadata.labels = [("kubernetes.io/service-name", "web")].into_iter().collect();
-    let changes = pack(&existing, desired("a b"), &Frame { empty: &empty, capacity: 3 });
-    assert_eq!(told(&changes), "");
+    let changes = pack(&existing, desired("a b"), &Template { empty: &empty, capacity: 3 });
+    assert_eq!(described(&changes), "");
     empty.metadata.labels = [("kubernetes.io/service-name", "web"), ("tier", "front")].into_iter().collect();
-    let changes = pack(&existing, desired("a b"), &Frame { empty: &empty, capacity: 3 });
-    assert_eq!(told(&changes), "update x: a; update y: b");
+    let changes = pack(&existing, desired("a b"), &Template { empty: &empty, capacity: 3 });
+    assert_eq!(described(&changes), "update x: a; update y: b");
     assert_eq!(changes.update[0].metadata.labels, empty.metadata.labels);
 }
 
 #[test]
-fn a_slice_that_would_be_deleted_is_used_for_one_that_would_be_made() {
+fn a_slice_that_would_be_deleted_is_updated_instead_of_creating_one() {
     let existing = slices("x: a; y: b");
     let existing: Vec<_> = existing.iter().collect();
     let empty = slice("");
-    let mut changes = pack(&existing, desired("b c d e f"), &Frame { empty: &empty, capacity: 3 });
-    assert_eq!(told(&changes), "create c d e; update y: b f; delete x");
-    changes.recycle(|_| true);
-    assert_eq!(told(&changes), "update y: b f; update x: c d e");
+    let mut changes = pack(&existing, desired("b c d e f"), &Template { empty: &empty, capacity: 3 });
+    assert_eq!(described(&changes), "create c d e; update y: b f; delete x");
+    changes.reuse_deleted(|_| true);
+    assert_eq!(described(&changes), "update y: b f; update x: c d e");
 }

@@ -1,13 +1,20 @@
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Service};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::hint_states::HintState;
 use super::super::invariants::broken;
-use super::super::plan::{Plan, View, Zones, plan};
-use super::world::{applied, pod, service, told};
+use super::super::plan::{Planned, View, Zones, plan};
+use super::super::topology::{Allocated, Ratios};
+use super::world::{applied, described, pod, service};
+use crate::addresses::Family;
+
+static NO_HINTS: LazyLock<HintState> = LazyLock::new(HintState::default);
+static EQUAL_ZONES: LazyLock<Ratios> =
+    LazyLock::new(|| [("zone-a".into(), 0.5), ("zone-b".into(), 0.5)].into_iter().collect());
 
 fn zones() -> Zones {
     [("node-1".into(), Some("zone-a".into()))].into_iter().collect()
@@ -18,20 +25,31 @@ fn planned<'a>(
     pods: &'a [Arc<Pod>],
     zones: &'a Zones,
     slices: &'a [Arc<EndpointSlice>],
-) -> Plan<'a> {
-    plan(&View { service, pods, zones, slices, capacity: 3 })
+) -> Planned<'a> {
+    planned_with(service, pods, zones, slices, &NO_HINTS)
+}
+
+fn planned_with<'a>(
+    service: &'a Service,
+    pods: &'a [Arc<Pod>],
+    zones: &'a Zones,
+    slices: &'a [Arc<EndpointSlice>],
+    hints: &'a HintState,
+) -> Planned<'a> {
+    let ratios = Some(&*EQUAL_ZONES);
+    plan(&View { service, pods, zones, slices, capacity: 3, trigger: None, ratios, hints })
 }
 
 fn pods(text: &str) -> Vec<Arc<Pod>> {
     text.split_whitespace().map(|text| Arc::new(pod(text))).collect()
 }
 
-/// What is published: `NAME` with marks for ready, serving and terminating, in upper case when true.
+/// The published endpoints: `NAME` with marks for ready, serving and terminating, in upper case if true.
 fn published(service: &Service, text: &str) -> String {
     let (pods, zones) = (pods(text), zones());
     let plan = planned(service, &pods, &zones, &[]);
     let endpoints =
-        plan.families.iter().flat_map(|(_, changes)| &changes.create).flat_map(|slice| &slice.endpoints);
+        plan.changes.iter().flat_map(|(_, changes)| &changes.create).flat_map(|slice| &slice.endpoints);
     let shown = endpoints.map(|endpoint| {
         let mark = |value: Option<bool>, mark: char| match value {
             Some(true) => mark.to_ascii_uppercase(),
@@ -50,7 +68,7 @@ fn published(service: &Service, text: &str) -> String {
 }
 
 #[test]
-fn pods_are_published_with_their_state() {
+fn pods_are_published_with_their_conditions() {
     let (plain, all) = (service(json!({})), service(json!({"publishNotReadyAddresses": true})));
     #[rustfmt::skip]
     let table = [
@@ -68,47 +86,132 @@ fn pods_are_published_with_their_state() {
     }
 }
 
+const FAILED: &str = "else event Warning FailedToUpdateEndpointSlices: Error updating Endpoint Slices for Service ns/web: <error>";
+
 #[test]
-fn a_pod_on_an_unknown_node_is_named() {
+fn a_pod_on_an_unknown_node_is_left_out_and_reported() {
     let (service, pods, zones) = (service(json!({})), pods("a* b"), zones());
-    let plan = planned(&service, &pods, &zones, &[]);
-    let told: Vec<_> = plan.left_out.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["skipping Pod a for Service ns/web: Node lost Not Found"]);
+    let want = format!(
+        "\
+each
+  fail: skipping Pod a for Service ns/web: Node lost Not Found
+  in sequence
+    create EndpointSlice ns/web-*: 1 endpoints that do not fit into other slices
+{FAILED}
+waiting for Node/lost to exist"
+    );
+    assert_eq!(planned(&service, &pods, &zones, &[]).plan.to_string(), want);
 }
 
 #[test]
-fn each_family_has_its_slices_and_those_of_a_lost_family_go() {
+fn each_family_has_its_slices_and_those_of_a_removed_family_are_deleted() {
     let both = service(json!({"ipFamilies": ["IPv6", "IPv4"]}));
     let (pods, zones) = (pods("a"), zones());
     let first = planned(&both, &pods, &zones, &[]);
     let kinds: Vec<_> =
-        first.families.iter().map(|(family, changes)| (family.as_str(), changes.create.len())).collect();
+        first.changes.iter().map(|(family, changes)| (family.as_str(), changes.create.len())).collect();
     assert_eq!(kinds, [("IPv4", 1), ("IPv6", 1)]);
+    let group =
+        "  in sequence\n    create EndpointSlice ns/web-*: 1 endpoints that do not fit into other slices";
+    assert_eq!(first.plan.to_string(), format!("each\n{group}\n{group}\n{FAILED}"));
     let slices: Vec<_> =
-        first.families.iter().enumerate().flat_map(|(at, (_, changes))| applied(changes, at)).collect();
+        first.changes.iter().enumerate().flat_map(|(at, (_, changes))| applied(changes, at)).collect();
     let one = service(json!({"ipFamilies": ["IPv6"]}));
-    let second = planned(&one, &pods, &zones, &slices);
-    assert_eq!(second.outdated.len(), 1);
-    assert_eq!(second.outdated[0].address_type, "IPv4");
-    assert_eq!(told(&second.families[0].1), "");
+    let second = planned(&one, &pods, &zones, &slices).plan.to_string();
+    let delete = "  delete EndpointSlice ns/web-0-0: the Service no longer has this family";
+    assert_eq!(second, format!("each\n{delete}\n{FAILED}"));
+}
+
+#[test]
+fn no_slice_is_created_for_a_service_that_is_being_deleted() {
+    let (mut service, pods, zones) = (service(json!({})), pods("a"), zones());
+    service.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    assert_eq!(planned(&service, &pods, &zones, &[]).plan.to_string(), "");
+}
+
+#[test]
+fn written_slices_get_the_time_of_the_change() {
+    let (service, pods, zones) = (service(json!({})), pods("a"), zones());
+    let trigger = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let hints = HintState::default();
+    let view = View {
+        service: &service,
+        pods: &pods,
+        zones: &zones,
+        slices: &[],
+        capacity: 3,
+        trigger,
+        ratios: None,
+        hints: &hints,
+    };
+    let body = plan(&view).plan.writes()[0].body().unwrap();
+    let annotations = json!({"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"});
+    assert_eq!(body["metadata"]["annotations"], annotations);
+    assert_eq!(body["kind"], "EndpointSlice");
+}
+
+/// Services that ask, or do not ask, for hints in proportion to zones, with hints that were enabled before or not.
+#[test]
+fn events_report_hints_that_are_enabled_or_disabled() {
+    let auto = |is_auto: bool| {
+        let mut service = service(json!({}));
+        let mode = is_auto.then_some(("service.kubernetes.io/topology-mode", "Auto"));
+        service.metadata.annotations = mode.into_iter().collect();
+        service
+    };
+    let mut zones = zones();
+    zones.insert("node-2".into(), Some("zone-b".into()));
+    let enabled =
+        "event Normal TopologyAwareHintsEnabled: Topology Aware Hints has been enabled, addressType: IPv4";
+    let few = "event Warning TopologyAwareHintsDisabled: Insufficient number of endpoints (1 endpoints, 2 zones), \
+               addressType: IPv4";
+    let disabled =
+        "event Warning TopologyAwareHintsDisabled: Topology Aware Hints has been disabled, addressType: IPv4";
+    #[rustfmt::skip]
+    let table = [
+        // asked  before  pods     event
+        (true,    false,  "a b",   enabled),
+        (true,    true,   "a b",   ""),
+        (true,    true,   "a",     few),
+        (true,    false,  "a",     few),
+        (false,   true,   "a b",   disabled),
+        (false,   false,  "a b",   ""),
+    ];
+    for (is_asked, was_enabled, names, want) in table {
+        let (service, mut pods) = (auto(is_asked), pods(names));
+        for pod in pods.iter_mut().skip(1) {
+            Arc::make_mut(pod).spec.node_name = "node-2".into();
+        }
+        let mut before = HintState::default();
+        if was_enabled {
+            before.enable(Family::V4, Allocated::new());
+        }
+        let planned = planned_with(&service, &pods, &zones, &[], &before);
+        let text = planned.plan.to_string();
+        let events = text.lines().map(str::trim).filter(|line| line.starts_with("event "));
+        assert_eq!(events.collect::<Vec<_>>().join("\n"), want, "{is_asked} {was_enabled} {names}");
+        let mut after = planned.hints;
+        let has_hints =
+            planned.changes[0].1.create[0].endpoints.iter().all(|endpoint| endpoint.hints.is_some());
+        assert_eq!(after.disable(Family::V4), has_hints, "{is_asked} {was_enabled} {names}");
+    }
 }
 
 #[test]
 fn without_endpoints_one_empty_slice_stays() {
     let (service, zones) = (service(json!({})), zones());
     let none = planned(&service, &[], &zones, &[]);
-    assert_eq!(told(&none.families[0].1), "create");
-    let slices = applied(&none.families[0].1, 0);
-    assert_eq!(told(&planned(&service, &[], &zones, &slices).families[0].1), "");
+    assert_eq!(described(&none.changes[0].1), "create");
+    let slices = applied(&none.changes[0].1, 0);
+    assert_eq!(described(&planned(&service, &[], &zones, &slices).changes[0].1), "");
 
     let mut again = service.clone();
     again.metadata.uid = "1b0f3a52-93ab-4c1e-8d0f-0123456789ab".into();
-    assert_eq!(told(&planned(&again, &[], &zones, &slices).families[0].1), "", "of an earlier Service");
+    assert_eq!(described(&planned(&again, &[], &zones, &slices).changes[0].1), "", "of an earlier Service");
 
     let pods = pods("a");
-    let mut filled = planned(&service, &pods, &zones, &slices);
-    filled.families[0].1.recycle(|_| true);
-    assert_eq!(told(&filled.families[0].1), format!("update web-0-0: {}", pods[0].status.pod_ip()));
+    let filled = planned(&service, &pods, &zones, &slices);
+    assert_eq!(described(&filled.changes[0].1), format!("update web-0-0: {}", pods[0].status.pod_ip()));
 }
 
 #[test]
@@ -122,7 +225,7 @@ fn named_ports_are_looked_up_in_each_pod_and_group_the_slices() {
     other.spec.containers = Default::default();
     let pods = [Arc::new(pod("a")), Arc::new(other)];
     let plan = planned(&service, &pods, &zones, &[]);
-    let ports: Vec<Vec<_>> = plan.families[0]
+    let ports: Vec<Vec<_>> = plan.changes[0]
         .1
         .create
         .iter()
@@ -134,13 +237,13 @@ fn named_ports_are_looked_up_in_each_pod_and_group_the_slices() {
 }
 
 #[test]
-fn slices_carry_the_labels_of_the_service_and_the_headless_mark() {
+fn slices_have_the_labels_of_the_service_and_the_headless_label() {
     let mut headless = service(json!({"clusterIP": "None"}));
     headless.metadata.labels =
         [("tier", "front"), ("endpointslice.kubernetes.io/managed-by", "me")].into_iter().collect();
     let zones = zones();
     let plan = planned(&headless, &[], &zones, &[]);
-    let labels: Vec<_> = plan.families[0].1.create[0].metadata.labels.iter().collect();
+    let labels: Vec<_> = plan.changes[0].1.create[0].metadata.labels.iter().collect();
     let want = [
         ("endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"),
         ("kubernetes.io/service-name", "web"),
@@ -151,10 +254,10 @@ fn slices_carry_the_labels_of_the_service_and_the_headless_mark() {
 }
 
 proptest! {
-    /// Whatever pods come and go, every plan keeps the invariants, publishes exactly the pods, and a second look
-    /// finds nothing to do.
+    /// For any history of pods, every plan keeps the invariants and publishes exactly the pods, and a second plan has no
+    /// writes.
     #[test]
-    fn every_history_ends_settled(rounds in prop::collection::vec(prop::collection::btree_map(0_u8..12, 0_u8..6, 0..12), 1..6)) {
+    fn every_history_ends_without_writes(rounds in prop::collection::vec(prop::collection::btree_map(0_u8..12, 0_u8..6, 0..12), 1..6)) {
         let (service, zones) = (service(json!({})), zones());
         let mut slices: Vec<Arc<EndpointSlice>> = vec![];
         for (round, members) in rounds.iter().enumerate() {
@@ -163,17 +266,15 @@ proptest! {
                 format!("{name}{}", ["", "", "!", "-", "?", "*"][usize::from(*state)])
             };
             let pods: Vec<_> = members.iter().map(name).map(|text| Arc::new(pod(&text))).collect();
-            let mut plan = planned(&service, &pods, &zones, &slices);
-            for (_, changes) in &mut plan.families {
-                changes.recycle(|_| true);
-            }
-            prop_assert_eq!(broken(&plan, 3), Vec::<String>::new());
-            let after = applied(&plan.families[0].1, round);
+            let plan = planned(&service, &pods, &zones, &slices);
+            prop_assert_eq!(broken(&plan.changes, 3), Vec::<String>::new());
+            let after = applied(&plan.changes[0].1, round);
             let count: usize = after.iter().map(|slice| slice.endpoints.len()).sum();
             let want = pods.iter().filter(|pod| !pod.status.pod_ips.is_empty() && pod.spec.node_name == "node-1");
             prop_assert_eq!(count, want.count());
             let again = planned(&service, &pods, &zones, &after);
-            prop_assert_eq!(told(&again.families[0].1), "");
+            prop_assert_eq!(described(&again.changes[0].1), "");
+            prop_assert_eq!(again.plan.writes().len(), 0);
             slices = after;
         }
     }

@@ -1,4 +1,4 @@
-//! Slices, pods and Services in a few words each.
+//! Slices, pods and Services from short texts.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ fn shown(slice: &EndpointSlice) -> String {
     slice.endpoints.iter().map(endpoint).collect::<Vec<_>>().join(" ")
 }
 
-/// What is planned: `create ENDPOINTS; update NAME: ENDPOINTS; delete NAME`.
-pub(super) fn told(changes: &Changes<'_>) -> String {
+/// The changes: `create ENDPOINTS; update NAME: ENDPOINTS; delete NAME`.
+pub(super) fn described(changes: &Changes<'_>) -> String {
     let create = changes.create.iter().map(|slice| format!("create {}", shown(slice)));
     let update =
         changes.update.iter().map(|slice| format!("update {}: {}", slice.metadata.name, shown(slice)));
@@ -62,7 +62,7 @@ pub(super) fn told(changes: &Changes<'_>) -> String {
     create.chain(update).chain(delete).map(|line| line.trim().to_owned()).collect::<Vec<_>>().join("; ")
 }
 
-/// What the server would hold after these changes; new slices are named by their place.
+/// The slices after these changes; new ones are named by their position.
 pub(super) fn applied(changes: &Changes<'_>, round: usize) -> Vec<Arc<EndpointSlice>> {
     let mut after: Vec<EndpointSlice> = changes.unchanged.iter().map(|slice| (*slice).clone()).collect();
     after.extend(changes.update.iter().cloned());
@@ -75,7 +75,7 @@ pub(super) fn applied(changes: &Changes<'_>, round: usize) -> Vec<Arc<EndpointSl
     after.into_iter().map(Arc::new).collect()
 }
 
-/// The set of endpoints that should be published.
+/// The endpoints to publish.
 pub(super) fn desired(text: &str) -> super::super::packing::Desired {
     text.split_whitespace().map(endpoint).map(|endpoint| (Identity::of(&endpoint), endpoint)).collect()
 }

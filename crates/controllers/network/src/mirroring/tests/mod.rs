@@ -1,13 +1,14 @@
-//! Tables for mirrors.
+//! Tables for mirrored slices and plans.
 
 mod properties;
 
 use std::sync::Arc;
 
-use flyball_api::{EndpointSlice, Endpoints};
+use flyball_api::{EndpointSlice, Endpoints, Service};
 use serde_json::{Value, json};
 
-use super::plan::{Plan, View, is_mirrored, plan};
+use super::mirror::{Mirror, mirror};
+use super::plan::{View, is_mirrored, plan};
 
 fn endpoints(subsets: Value) -> Endpoints {
     let metadata = json!({
@@ -46,22 +47,23 @@ fn shown(slice: &EndpointSlice) -> String {
     format!("{}:{}", endpoints.collect::<Vec<_>>().join(" "), ports.collect::<String>())
 }
 
-fn told(plan: &Plan<'_>) -> String {
-    let create = plan.create.iter().map(|slice| format!("create {}", shown(slice)));
-    let update = plan.update.iter().map(|slice| format!("update {}: {}", slice.metadata.name, shown(slice)));
-    let delete = plan.delete.iter().map(|slice| format!("delete {}", slice.metadata.name));
+fn described(mirror: &Mirror<'_>) -> String {
+    let create = mirror.create.iter().map(|slice| format!("create {}", shown(slice)));
+    let update =
+        mirror.update.iter().map(|slice| format!("update {}: {}", slice.metadata.name, shown(slice)));
+    let delete = mirror.delete.iter().map(|slice| format!("delete {}", slice.metadata.name));
     create.chain(update).chain(delete).collect::<Vec<_>>().join("; ")
 }
 
-/// The slices that the server would hold after these were mirrored first, named `m0`, `m1` and so on.
+/// The slices that mirror these Endpoints, named `m0`, `m1` and so on.
 fn mirrored(text: &str) -> Vec<Arc<EndpointSlice>> {
     let endpoints = subsets(text);
-    let plan = plan(&View { endpoints: &endpoints, slices: &[], capacity: 1000 });
+    let mirror = mirror(&endpoints, &[], 1000);
     let named = |(at, mut slice): (usize, EndpointSlice)| {
         slice.metadata.name = format!("m{at}").into();
         Arc::new(slice)
     };
-    plan.create.into_iter().enumerate().map(named).collect()
+    mirror.create.into_iter().enumerate().map(named).collect()
 }
 
 #[test]
@@ -71,35 +73,91 @@ fn each_family_and_set_of_ports_has_one_slice() {
         // case                          before                endpoints             plan
         ("first",                        "",                   "1.1.1.1 1.1.1.2!:80", "create 1.1.1.1 1.1.1.2!:80"),
         ("both families",                "",                   "1.1.1.1 fd00::1:80", "create 1.1.1.1:80; create fd00::1:80"),
-        ("settled",                      "1.1.1.1 fd00::1:80", "1.1.1.1 fd00::1:80", ""),
+        ("up to date",                   "1.1.1.1 fd00::1:80", "1.1.1.1 fd00::1:80", ""),
         ("one more",                     "1.1.1.1:80",         "1.1.1.1 1.1.1.2:80", "update m0: 1.1.1.1 1.1.1.2:80"),
         ("no longer ready",              "1.1.1.1:80",         "1.1.1.1!:80",        "update m0: 1.1.1.1!:80"),
-        ("another port uses the slice",  "1.1.1.1:80",         "1.1.1.1:81",         "update m0: 1.1.1.1:81"),
-        ("another family does not",      "1.1.1.1:80",         "fd00::1:80",         "create fd00::1:80; delete m0"),
-        ("a family goes",                "1.1.1.1 fd00::1:80", "1.1.1.1:80",         "delete m1"),
-        ("all go",                       "1.1.1.1:80",         "",                   "delete m0"),
+        ("a changed port, same slice",   "1.1.1.1:80",         "1.1.1.1:81",         "update m0: 1.1.1.1:81"),
+        ("another family",               "1.1.1.1:80",         "fd00::1:80",         "create fd00::1:80; delete m0"),
+        ("a family is removed",          "1.1.1.1 fd00::1:80", "1.1.1.1:80",         "delete m1"),
+        ("all addresses are removed",    "1.1.1.1:80",         "",                   "delete m0"),
     ];
     for (case, before, text, want) in table {
         let (slices, endpoints) = (mirrored(before), subsets(text));
-        let plan = plan(&View { endpoints: &endpoints, slices: &slices, capacity: 1000 });
-        assert_eq!(told(&plan), want, "{case}");
+        assert_eq!(described(&mirror(&endpoints, &slices, 1000)), want, "{case}");
     }
 }
 
-#[test]
-fn what_cannot_be_shown_is_counted() {
-    let endpoints = subsets("1.1.1.1 nonsense 1.1.1.2 1.1.1.3!:80");
-    let plan = plan(&View { endpoints: &endpoints, slices: &[], capacity: 2 });
-    assert_eq!(told(&plan), "create 1.1.1.1 1.1.1.2:80");
-    assert_eq!(
-        (plan.invalid, plan.skipped),
-        (0, 2),
-        "sorted, the address that is none comes after the limit"
-    );
+fn service(spec: Value) -> Service {
+    serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "ns"}, "spec": spec})).unwrap()
+}
+
+/// The plan for Endpoints with a limit of two addresses per subset.
+fn planned(
+    endpoints: Option<&Endpoints>,
+    service: Option<&Service>,
+    slices: &[Arc<EndpointSlice>],
+) -> String {
+    let view = View { endpoints, service, slices, capacity: 2 };
+    plan(&view, view.mirror().as_ref()).to_string()
 }
 
 #[test]
-fn a_mirror_carries_labels_and_notes_but_not_those_of_tools() {
+fn a_plan_creates_updates_and_deletes_slices_in_this_order() {
+    let service = service(json!({}));
+    let (mut endpoints, slices) = (subsets("1.1.1.1:80; fd00::1:81"), mirrored("1.1.1.1!:80; 2.2.2.2:82"));
+    let write = "\
+in sequence
+  create EndpointSlice ns/web-*: no slice has these ports yet
+  update EndpointSlice ns/m0: the Endpoints have changed
+  delete EndpointSlice ns/m1: the Endpoints have none of its addresses";
+    assert_eq!(planned(Some(&endpoints), Some(&service), &slices), write);
+    endpoints.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    let without_create: Vec<_> = write.lines().filter(|line| !line.contains("create")).collect();
+    assert_eq!(planned(Some(&endpoints), Some(&service), &slices), without_create.join("\n"));
+}
+
+#[test]
+fn all_slices_are_deleted_when_there_is_nothing_to_mirror() {
+    let (plain, selecting) = (service(json!({})), service(json!({"selector": {"app": "web"}})));
+    let (endpoints, slices) = (subsets("1.1.1.1:80"), mirrored("1.1.1.1 fd00::1:80"));
+    let mut opted_out = endpoints.clone();
+    opted_out.metadata.labels = [("endpointslice.kubernetes.io/skip-mirror", "true")].into_iter().collect();
+    let delete = "\
+each
+  delete EndpointSlice ns/m0: there is nothing to mirror
+  delete EndpointSlice ns/m1: there is nothing to mirror";
+    assert_eq!(planned(None, Some(&plain), &slices), delete, "no Endpoints");
+    assert_eq!(planned(Some(&endpoints), None, &slices), delete, "no Service");
+    assert_eq!(planned(Some(&endpoints), Some(&selecting), &slices), delete, "a selector");
+    assert_eq!(planned(Some(&opted_out), Some(&plain), &slices), delete, "opted out");
+    assert_eq!(planned(None, None, &[]), "");
+}
+
+#[test]
+fn events_report_addresses_that_are_not_mirrored() {
+    let invalid =
+        "event Warning InvalidIPAddress: Skipped 1 invalid IP addresses when mirroring to EndpointSlices";
+    let skipped = "event Warning TooManyAddressesToMirror: A max of 2 addresses can be mirrored to EndpointSlices per \
+                   Endpoints subset. 2 addresses were skipped";
+    let create = "in sequence\n  create EndpointSlice ns/web-*: no slice has these ports yet";
+    #[rustfmt::skip]
+    let table = [
+        // case                                        endpoints                               plan
+        ("none",                                       "1.1.1.1:80",                           create.to_owned()),
+        ("an invalid one",                             "1.1.1.1 nonsense:80",                  format!("{invalid}\n{create}")),
+        ("beyond the limit, before the invalid one",   "1.1.1.1 nonsense 1.1.1.2 1.1.1.3!:80", format!("{skipped}\n{create}")),
+    ];
+    for (case, text, want) in table {
+        assert_eq!(planned(Some(&subsets(text)), Some(&service(json!({}))), &[]), want, "{case}");
+    }
+    let endpoints = subsets("1.1.1.1 nonsense 1.1.1.2 1.1.1.3!:80");
+    let mirror = mirror(&endpoints, &[], 2);
+    assert_eq!(described(&mirror), "create 1.1.1.1 1.1.1.2:80");
+    assert_eq!((mirror.invalid, mirror.skipped), (0, 2), "sorted, the invalid address is beyond the limit");
+}
+
+#[test]
+fn slices_get_the_labels_and_annotations_of_the_endpoints_but_not_those_of_tools() {
     let slices = mirrored("1.1.1.1:80");
     let labels: Vec<_> = slices[0].metadata.labels.iter().collect();
     let want = [
@@ -113,16 +171,15 @@ fn a_mirror_carries_labels_and_notes_but_not_those_of_tools() {
 }
 
 #[test]
-fn a_mirror_of_earlier_endpoints_is_taken_over() {
+fn slices_of_earlier_endpoints_are_updated() {
     let slices = mirrored("1.1.1.1:80");
     let mut endpoints = subsets("1.1.1.1:80");
     endpoints.metadata.uid = "1b0f3a52-93ab-4c1e-8d0f-0123456789ab".into();
-    let plan = plan(&View { endpoints: &endpoints, slices: &slices, capacity: 1000 });
-    assert_eq!(told(&plan), "update m0: 1.1.1.1:80");
+    assert_eq!(described(&mirror(&endpoints, &slices, 1000)), "update m0: 1.1.1.1:80");
 }
 
 #[test]
-fn endpoints_may_opt_out() {
+fn endpoints_that_opt_out_or_serve_leader_election_are_not_mirrored() {
     let mut endpoints = subsets("");
     assert!(is_mirrored(&endpoints));
     endpoints.metadata.labels = [("endpointslice.kubernetes.io/skip-mirror", "true")].into_iter().collect();

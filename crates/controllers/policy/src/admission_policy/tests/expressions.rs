@@ -22,7 +22,7 @@ struct Case {
 }
 
 #[test]
-fn expressions_are_warned_of_in_upstreams_words() {
+fn warnings_are_those_of_upstream() {
     let document: Document = serde_json::from_str(include_str!("widget.json")).unwrap();
     let kind = Kind { group: "example.com".into(), version: "v1".into(), kind: "Widget".into() };
     let named = |name| {

@@ -64,7 +64,7 @@ fn kinds_are_those_named_without_wildcards() {
 }
 
 #[test]
-fn so_many_kinds_are_enough() {
+fn at_most_ten_kinds_of_a_rule_are_checked() {
     let resources = (10..30).map(|at| DiscoveredResource {
         resource: ResourceType::new("g", "v1", Box::leak(format!("r{at}").into_boxed_str()), "K", true),
         ..served().resources.swap_remove(0)

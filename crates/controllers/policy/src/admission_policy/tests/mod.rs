@@ -1,4 +1,4 @@
-//! Tables for what is warned of, and of which kinds.
+//! Tables for triggers, plans, and retries.
 
 mod expressions;
 mod kinds;
@@ -11,9 +11,11 @@ use flyball_cache::{Change, Origin};
 use flyball_client::{ApiStatus, Error};
 use serde_json::json;
 
-use super::plan::applied;
-use super::sync::is_passing;
+use super::plan::{View, plan};
+use super::policy::Spec;
+use super::sync::is_transient;
 use super::triggers::policy_changed;
+use super::variables::Params;
 
 fn policy(generation: i64, observed: i64) -> Arc<ValidatingAdmissionPolicy> {
     let mut policy = ValidatingAdmissionPolicy::default();
@@ -24,10 +26,10 @@ fn policy(generation: i64, observed: i64) -> Arc<ValidatingAdmissionPolicy> {
 }
 
 #[test]
-fn a_policy_is_looked_at_until_its_spec_has_been_checked() {
+fn a_policy_is_synced_until_its_generation_has_been_checked() {
     #[rustfmt::skip]
     let table = [
-        // case            generation  observed  looked at
+        // case            generation  observed  synced
         ("new",                     1,        0, true),
         ("checked",                 1,        1, false),
         ("changed",                 2,        1, true),
@@ -45,27 +47,31 @@ fn a_policy_is_looked_at_until_its_spec_has_been_checked() {
 
 #[test]
 fn only_the_status_is_applied_and_no_warnings_are_left_out() {
-    let body = applied(&policy(3, 1), &[]);
+    let (policy, spec) = (policy(3, 1), Spec::default());
+    let planned = plan(&View { policy: &policy, spec: &spec, kinds: &[], params: &Params::None });
+    let want = "patch ValidatingAdmissionPolicy/status rule: its expressions have been checked";
+    assert_eq!(planned.to_string(), want);
+    let body = planned.status.unwrap().body().unwrap();
     assert_eq!(body["metadata"], json!({"name": "rule"}));
     assert_eq!(body["status"], json!({"observedGeneration": 3, "typeChecking": {}}));
     assert!(body.get("spec").is_none());
 }
 
 #[test]
-fn a_schema_that_could_not_be_read_for_now_is_no_missing_schema() {
-    let said = |code: u16| Error::Status(Box::new(ApiStatus { code, ..ApiStatus::default() }));
-    let away = Error::Unreachable { what: "GET /openapi/v3".into(), source: "away".into() };
+fn a_schema_that_could_not_be_read_is_read_again_if_that_can_help() {
+    let status = |code: u16| Error::Status(Box::new(ApiStatus { code, ..ApiStatus::default() }));
+    let unreachable = Error::Unreachable { what: "GET /openapi/v3".into(), source: "away".into() };
     let garbled =
         serde_json::from_str::<i64>("x").map_err(|source| Error::Decode { what: "x".into(), source });
     let table = [
-        (said(404), false),
-        (said(403), false),
+        (status(404), false),
+        (status(403), false),
         (garbled.unwrap_err(), false),
-        (said(429), true),
-        (said(500), true),
-        (away, true),
+        (status(429), true),
+        (status(500), true),
+        (unreachable, true),
     ];
-    for (error, passes) in table {
-        assert_eq!(is_passing(&error), passes, "{error}");
+    for (error, want) in table {
+        assert_eq!(is_transient(&error), want, "{error}");
     }
 }

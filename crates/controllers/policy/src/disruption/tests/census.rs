@@ -1,11 +1,11 @@
 use flyball_api::ResourceVersion;
 use serde_json::{Map, Value, json};
 
-use super::{at, budget, pod, pods, time};
-use crate::disruption::plan::{View, came_after, count};
+use super::{at, budget, pod, pods, time, view};
+use crate::disruption::census::{count, is_newer};
 
 #[test]
-fn pods_are_counted_as_they_fare() {
+fn ready_pods_are_healthy_unless_they_were_evicted() {
     #[rustfmt::skip]
     let table = [
         // case                                 pods                      evicted at    now  healthy awaited overdue recheck
@@ -30,7 +30,7 @@ fn pods_are_counted_as_they_fare() {
             .collect();
         let (pods, budget) =
             (pods(words), budget(json!({"minAvailable": 1}), json!({"disruptedPods": evicted})));
-        let census = count(&View { budget: &budget, pods: &pods, now: at(now) });
+        let census = count(&view(&budget, &pods, now));
         let names = census.disrupted.keys().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
         let late = census.overdue.iter().map(|pod| &*pod.metadata.name).collect::<Vec<_>>().join(" ");
         let got = (census.healthy, names.as_str(), late.as_str(), census.recheck);
@@ -39,7 +39,7 @@ fn pods_are_counted_as_they_fare() {
 }
 
 #[test]
-fn a_budget_was_there_first_if_version_and_clock_say_so() {
+fn a_pod_is_newer_than_a_budget_if_version_and_timestamp_are() {
     #[rustfmt::skip]
     let table = [
         // case                                      version  second  after
@@ -55,6 +55,6 @@ fn a_budget_was_there_first_if_version_and_clock_say_so() {
         let mut pod = pod("a");
         pod.metadata.resource_version = ResourceVersion(version);
         pod.metadata.creation_timestamp = Some(at(second));
-        assert_eq!(came_after(&pod, &budget), after, "{case}");
+        assert_eq!(is_newer(&pod, &budget), after, "{case}");
     }
 }

@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::{budget, pods};
-use crate::disruption::demand::{Demand, Quota, answerable};
+use crate::disruption::demand::{Demand, Required, owners_of};
 
 #[test]
-fn a_demand_becomes_numbers() {
+fn bounds_become_numbers() {
     #[rustfmt::skip]
     let table = [
         // spec                          pods  scale  expected  desired
@@ -24,23 +24,23 @@ fn a_demand_becomes_numbers() {
     for (spec, pods, scale, expected, desired) in table {
         let budget = budget(spec.clone(), json!({}));
         let demand = Demand::of(&budget.spec);
-        assert_eq!(demand.quota(pods, scale), Ok(Quota { expected, desired }), "{spec}");
+        assert_eq!(demand.required(pods, scale), Ok(Required { expected, desired }), "{spec}");
         let depends = spec.get("maxUnavailable").is_some() || spec["minAvailable"].is_string();
         assert_eq!(demand.needs_scale(), depends, "{spec}");
     }
 }
 
 #[test]
-fn what_is_no_percentage_is_named() {
+fn an_invalid_percentage_is_named_in_the_error() {
     let budget = budget(json!({"minAvailable": "some"}), json!({}));
-    let refused = Demand::of(&budget.spec).quota(1, 1).unwrap_err().to_string();
+    let refused = Demand::of(&budget.spec).required(1, 1).unwrap_err().to_string();
     assert!(refused.contains("\"some\""), "{refused}");
 }
 
 #[test]
-fn every_owner_answers_once() {
+fn every_owner_is_listed_once() {
     let pods = pods("a:of-x b c:of-y d:of-x e");
-    let found = answerable(&pods);
+    let found = owners_of(&pods);
     let owners: Vec<_> =
         found.owners.iter().map(|(owner, pod)| (&*owner.name, &*pod.metadata.name)).collect();
     assert_eq!((owners, found.unmanaged), (vec![("x", "a"), ("y", "c")], vec!["b", "e"]));

@@ -1,13 +1,14 @@
-//! Words for budgets and pods, so that tables read as such.
+//! Tables, with budgets and pods from short texts.
 
 mod census;
 mod demand;
+mod messages;
+mod plan;
 mod properties;
 mod scales;
 mod stale;
 mod status;
 mod triggers;
-mod wording;
 
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ use flyball_api::pod::Pod;
 use flyball_api::{PodDisruptionBudget, Timestamp};
 use serde_json::{Value, json};
 
-/// So many seconds after the beginning of the tests' time.
+use crate::disruption::plan::View;
+
+/// Seconds after 2026-01-01T00:00:00Z.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
@@ -64,4 +67,9 @@ fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
         object["spec"][field] = value.clone();
     }
     serde_json::from_value(object).unwrap()
+}
+
+/// A view of a budget that does not depend on a scale, at a second.
+fn view<'a>(budget: &'a PodDisruptionBudget, pods: &'a [Arc<Pod>], now: i64) -> View<'a> {
+    View { budget, pods, scale: Ok(0), is_cache_behind: false, has_waited: false, now: at(now) }
 }

@@ -3,11 +3,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{at, budget, pod, time};
-use crate::disruption::demand::Demand;
-use crate::disruption::invariants::check;
-use crate::disruption::plan::{View, count};
-use crate::disruption::status::{fail_safe, status};
+use super::{at, budget, pod, time, view};
+use crate::disruption::invariants::{check, written};
+use crate::disruption::plan::{View, plan};
+use crate::disruption::status::fail_safe;
 
 fn some_pods() -> impl Strategy<Value = Vec<String>> {
     let traits =
@@ -30,29 +29,28 @@ fn some_evictions() -> impl Strategy<Value = Map<String, Value>> {
 
 proptest! {
     #[test]
-    fn who_may_go_never_leaves_fewer_than_must_stay(
+    fn allowed_disruptions_never_leave_fewer_pods_than_required(
         words in some_pods(), spec in some_spec(), evicted in some_evictions(), scale in 0..12_i32, now in -100..300_i64,
     ) {
         let known = json!({"disruptedPods": evicted, "disruptionsAllowed": 3});
         let mut budget = budget(spec, known);
         let pods: Vec<_> = words.iter().map(|word| Arc::new(pod(word))).collect();
-        let quota = Demand::of(&budget.spec).quota(pods.len(), scale).unwrap();
-        let view = View { budget: &budget, pods: &pods, now: at(now) };
-        let new = status(&view, &count(&view), quota);
-        let new = new.expect("a budget without a condition gets one");
-        check(&view, quota, &new).map_err(TestCaseError::fail)?;
+        let before = View { scale: Ok(scale), ..view(&budget, &pods, now) };
+        let planned = plan(&before);
+        check(&before, &planned).map_err(TestCaseError::fail)?;
+        let new = written(&planned).expect("a budget without a condition gets one");
 
-        // Evicting all who may go, one by one, leaves enough.
+        // Evicting all pods that may be disrupted leaves enough.
         let left = new.current_healthy - new.disruptions_allowed;
         prop_assert!(new.disruptions_allowed == 0 || left >= new.desired_healthy);
 
-        // Once written, there is nothing more to say until time or pods move on.
+        // Once written, it does not change until time passes or pods change.
         budget.status = new;
-        let view = View { budget: &budget, pods: &pods, now: at(now) };
-        prop_assert_eq!(status(&view, &count(&view), quota), None);
+        let after = View { scale: Ok(scale), ..view(&budget, &pods, now) };
+        prop_assert!(plan(&after).status.is_none());
 
-        // And a failure always closes the door.
-        let closed = fail_safe(&budget, "problem", at(now)).expect("there is something to say");
+        // A failure allows no disruption.
+        let closed = fail_safe(&budget, "problem", at(now)).expect("the condition changes");
         prop_assert_eq!(closed.disruptions_allowed, 0);
     }
 }

@@ -1,17 +1,17 @@
 use serde_json::{Value, json};
 
-use super::{at, budget, pods, time};
-use crate::disruption::demand::Quota;
-use crate::disruption::plan::{View, count};
+use super::{at, budget, pods, time, view};
+use crate::disruption::census::count;
+use crate::disruption::demand::Required;
 use crate::disruption::status::{fail_safe, status};
 
-fn said(holds: &str, reason: &str, generation: i64) -> Value {
+fn condition(holds: &str, reason: &str, generation: i64) -> Value {
     json!([{"type": "DisruptionAllowed", "status": holds, "reason": reason, "observedGeneration": generation,
         "lastTransitionTime": time(-60)}])
 }
 
 #[test]
-fn who_is_more_than_wanted_may_go() {
+fn more_healthy_pods_than_desired_may_be_disrupted() {
     #[rustfmt::skip]
     let table = [
         // case                    pods                        expected desired  allowed
@@ -25,8 +25,8 @@ fn who_is_more_than_wanted_may_go() {
     ];
     for (case, words, expected, desired, want) in table {
         let (pods, budget) = (pods(words), budget(json!({"minAvailable": 1}), json!({})));
-        let view = View { budget: &budget, pods: &pods, now: at(0) };
-        let new = status(&view, &count(&view), Quota { expected, desired }).unwrap();
+        let view = view(&budget, &pods, 0);
+        let new = status(&view, &count(&view), Required { expected, desired }).unwrap();
         let condition = &new.conditions[0];
         let got = format!("{} {} {}", new.disruptions_allowed, condition.status, condition.reason);
         assert_eq!((got.as_str(), new.conditions.len(), new.observed_generation), (want, 1, 3), "{case}");
@@ -34,18 +34,18 @@ fn who_is_more_than_wanted_may_go() {
 }
 
 #[test]
-fn what_is_said_already_is_not_written_again() {
+fn an_unchanged_status_is_not_written() {
     let right = json!({
         "observedGeneration": 3, "disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 0,
-        "expectedPods": 1, "conditions": said("True", "SufficientPods", 3),
+        "expectedPods": 1, "conditions": condition("True", "SufficientPods", 3),
     });
     #[rustfmt::skip]
     let table = [
         // case                          field                 value                                is written
         ("settled",                      "expectedPods",       json!(1),                                 false),
-        ("condition of a generation ago","conditions",         said("True", "SufficientPods", 2),        false),
+        ("condition of a generation ago","conditions",         condition("True", "SufficientPods", 2),        false),
         ("no condition",                 "conditions",         json!([]),                                true),
-        ("failed before",                "conditions",         said("False", "SyncFailed", 3),           true),
+        ("failed before",                "conditions",         condition("False", "SyncFailed", 3),           true),
         ("old generation",               "observedGeneration", json!(2),                                 true),
         ("other numbers",                "desiredHealthy",     json!(1),                                 true),
         ("somebody is awaited no more",  "disruptedPods",      json!({"gone": time(0)}),                 true),
@@ -55,8 +55,8 @@ fn what_is_said_already_is_not_written_again() {
         let mut known = right.clone();
         known[field] = value;
         let (pods, budget) = (pods("a:ready"), budget(json!({"minAvailable": 0}), known));
-        let view = View { budget: &budget, pods: &pods, now: at(0) };
-        let new = status(&view, &count(&view), Quota { expected: 1, desired: 0 });
+        let view = view(&budget, &pods, 0);
+        let new = status(&view, &count(&view), Required { expected: 1, desired: 0 });
         assert_eq!(new.is_some(), written, "{case}");
     }
 }
@@ -65,19 +65,19 @@ fn what_is_said_already_is_not_written_again() {
 fn the_transition_time_moves_with_the_status_only() {
     for (holds, reason, moved) in [("True", "Other", false), ("False", "SyncFailed", true)] {
         let (pods, budget) =
-            (pods("a:ready"), budget(json!({}), json!({"conditions": said(holds, reason, 3)})));
-        let view = View { budget: &budget, pods: &pods, now: at(0) };
-        let new = status(&view, &count(&view), Quota { expected: 1, desired: 0 }).unwrap();
+            (pods("a:ready"), budget(json!({}), json!({"conditions": condition(holds, reason, 3)})));
+        let view = view(&budget, &pods, 0);
+        let new = status(&view, &count(&view), Required { expected: 1, desired: 0 }).unwrap();
         let since = new.conditions[0].last_transition_time;
         assert_eq!((since, new.conditions[0].message.as_str()), (Some(at(if moved { 0 } else { -60 })), ""));
     }
 }
 
 #[test]
-fn a_budget_that_cannot_be_judged_lets_nobody_go_and_keeps_its_numbers() {
+fn a_failure_allows_no_disruption_and_keeps_the_other_numbers() {
     let known = json!({
         "observedGeneration": 2, "disruptionsAllowed": 4, "currentHealthy": 5, "desiredHealthy": 1,
-        "expectedPods": 5, "disruptedPods": {"a": time(0)}, "conditions": said("True", "SufficientPods", 2),
+        "expectedPods": 5, "disruptedPods": {"a": time(0)}, "conditions": condition("True", "SufficientPods", 2),
     });
     let before = budget(json!({}), known);
     let new = fail_safe(&before, "no scale", at(0)).unwrap();

@@ -26,10 +26,10 @@ fn budgets(everything: bool) -> Store<PodDisruptionBudget> {
 }
 
 #[test]
-fn a_change_of_a_pod_wakes_its_budgets() {
+fn a_change_of_a_pod_concerns_its_budgets() {
     #[rustfmt::skip]
     let table = [
-        // case                          old                 new                 woken
+        // case                          old                 new                 concerned
         ("new",                          "",                 "p",                "x"),
         ("gone",                         "p",                "",                 "x"),
         ("became ready",                 "p:unready",        "p:ready",          "x"),
@@ -45,14 +45,14 @@ fn a_change_of_a_pod_wakes_its_budgets() {
         let make = |word: &str| (!word.is_empty()).then(|| Arc::new(pod(word)));
         let (old, new) = (make(old), make(new));
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
-        let woken = pod_changed(&change, &budgets(false));
-        let names: Vec<&str> = woken.budgets.iter().map(|key| key.name.as_str()).collect();
-        assert_eq!((names.join(" ").as_str(), woken.pod), (want, None), "{case}");
+        let concerned = pod_changed(&change, &budgets(false));
+        let names: Vec<&str> = concerned.budgets.iter().map(|key| key.name.as_str()).collect();
+        assert_eq!((names.join(" ").as_str(), concerned.pod), (want, None), "{case}");
     }
 }
 
 #[test]
-fn a_pod_in_several_budgets_or_about_to_go_is_looked_at_itself() {
+fn a_pod_in_several_budgets_or_about_to_be_disrupted_is_synced_itself() {
     let bare: Pod = serde_json::from_value(json!({"metadata": {"namespace": "ns", "name": "p"}})).unwrap();
     let target: Pod = serde_json::from_value(json!({
         "metadata": {"namespace": "ns", "name": "p"},
@@ -68,9 +68,9 @@ fn a_pod_in_several_budgets_or_about_to_go_is_looked_at_itself() {
     for (case, pod, everything, want, looked_at) in table {
         let pod = Arc::new(pod);
         let change = Change { old: None, new: Some(&pod), origin: Origin::Initial };
-        let woken = pod_changed(&change, &budgets(everything));
-        let names: Vec<&str> = woken.budgets.iter().map(|key| key.name.as_str()).collect();
-        assert_eq!((names.join(" ").as_str(), woken.pod.is_some()), (want, looked_at), "{case}");
+        let concerned = pod_changed(&change, &budgets(everything));
+        let names: Vec<&str> = concerned.budgets.iter().map(|key| key.name.as_str()).collect();
+        assert_eq!((names.join(" ").as_str(), concerned.pod.is_some()), (want, looked_at), "{case}");
         let resync = Change { old: Some(&pod), new: Some(&pod), origin: Origin::Resync };
         assert_eq!(pod_changed(&resync, &budgets(everything)), Default::default(), "{case}");
     }
@@ -85,7 +85,7 @@ fn budgets_that_depend_on_the_scale_of_an_owner_hear_of_it() {
     };
     #[rustfmt::skip]
     let table = [
-        // case        old                  new                 origin            woken
+        // case        old                  new                 origin            concerned
         ("scaled",     Some(set(1, "x")),   Some(set(2, "x")),  Origin::Watch,    "all"), // `x` wants a number of pods
         ("the same",   Some(set(1, "x")),   Some(set(1, "x")),  Origin::Watch,    ""),
         ("new",        None,                Some(set(1, "x")),  Origin::Watch,    "all"),
@@ -94,8 +94,8 @@ fn budgets_that_depend_on_the_scale_of_an_owner_hear_of_it() {
     ];
     for (case, old, new, origin, want) in table {
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin };
-        let woken = owner_changed(&change, &budgets(true));
-        let names: Vec<&str> = woken.iter().map(|key| key.name.as_str()).collect();
+        let concerned = owner_changed(&change, &budgets(true));
+        let names: Vec<&str> = concerned.iter().map(|key| key.name.as_str()).collect();
         assert_eq!(names.join(" "), want, "{case}");
     }
 }

@@ -25,7 +25,7 @@ fn resource(group: &str, plural: &str, namespaced: bool) -> ResourceType {
 }
 
 #[test]
-fn what_can_be_made_in_a_namespace_and_followed_can_be_limited() {
+fn namespaced_resources_that_can_be_created_and_watched_can_be_limited() {
     const ALL: &str = "create list watch delete get";
     let discovery = Discovery {
         resources: vec![

@@ -1,4 +1,4 @@
-//! What is counted, by which words, in which scopes; and that the sum is the sum.
+//! Tables for names, scopes, usage, plans and triggers, and properties of the sums.
 
 mod catalog;
 mod devices;

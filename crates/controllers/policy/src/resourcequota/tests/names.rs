@@ -1,7 +1,7 @@
 use crate::resourcequota::names::{OfDeviceClaims, OfPods, OfServices, OfVolumeClaims, counts_of};
 
 #[test]
-fn every_word_finds_its_objects() {
+fn every_name_measures_its_objects() {
     #[rustfmt::skip]
     let table = [
         // word                                             measures

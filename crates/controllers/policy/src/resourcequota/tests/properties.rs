@@ -1,4 +1,4 @@
-//! Whatever happened in whatever order: what is used is the sum over what is there.
+//! The usage is the sum over the existing objects, for any history of them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::world::{ALL, now, quota};
 use crate::resourcequota::invariants;
-use crate::resourcequota::plan::status;
+use crate::resourcequota::invariants::written;
+use crate::resourcequota::plan::{View, plan};
 use crate::resourcequota::usage::{Objects, Source, Sources};
 
 /// What happens to one of a few pods in one of two namespaces.
@@ -70,26 +71,27 @@ proptest! {
         .into_iter()
         .collect();
         prop_assert!(usage.used.same_amounts(&want), "{:?} is not {want:?}", usage.used);
-        let status = status(&quota, &usage.used).expect("limits are new");
-        invariants::check(&quota, &usage, &status).map_err(TestCaseError::fail)?;
+        let view = View { quota: &quota, usage: &usage };
+        let planned = plan(&view);
+        invariants::check(&view, &planned).map_err(TestCaseError::fail)?;
 
-        // Told once, it is not told again.
-        let mut told = flyball_api::ResourceQuota::clone(&quota);
-        told.status = status;
-        prop_assert!(crate::resourcequota::plan::status(&told, &usage.used).is_none());
+        // Once written, it is not written again.
+        let mut after = flyball_api::ResourceQuota::clone(&quota);
+        after.status = written(&planned).expect("the limits are new");
+        let again = plan(&View { quota: &after, usage: &usage });
+        prop_assert!(again.status.is_none());
     }
 
-    /// No word and no object can make the sums go wrong: they are never negative, and only limits are told.
+    /// For any resource name, sums are never negative, and only limits are in the status.
     #[test]
-    fn no_word_is_too_strange(names in proptest::collection::vec("[a-z./]{0,40}|(requests|limits)\\.[a-z./-]{0,20}", 0..6)) {
+    fn any_resource_name_keeps_the_invariants(names in proptest::collection::vec("[a-z./]{0,40}|(requests|limits)\\.[a-z./-]{0,20}", 0..6)) {
         let hard: ResourceList = names.iter().map(|name| (name.as_str(), Quantity::new(1))).collect();
         let mut quota = flyball_api::ResourceQuota::default();
         quota.metadata.namespace = "n".into();
         quota.spec.hard = hard;
         let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "n"}})).unwrap();
         let usage = sources([pod].into_iter()).usage(&quota, ALL, now());
-        if let Some(status) = status(&quota, &usage.used) {
-            invariants::check(&quota, &usage, &status).map_err(TestCaseError::fail)?;
-        }
+        let view = View { quota: &quota, usage: &usage };
+        invariants::check(&view, &plan(&view)).map_err(TestCaseError::fail)?;
     }
 }

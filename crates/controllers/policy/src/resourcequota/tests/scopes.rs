@@ -24,7 +24,7 @@ fn selected(text: &str) -> Scopes {
 }
 
 #[test]
-fn pods_are_told_apart_by_deadline_and_qos() {
+fn pods_are_in_scopes_by_deadline_and_qos() {
     let sized = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]});
     let nothing =
         json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "0", "example.com/x": "1"}}}]});
@@ -49,7 +49,7 @@ fn pods_are_told_apart_by_deadline_and_qos() {
 }
 
 #[test]
-fn pods_are_told_apart_by_priority_class() {
+fn pods_are_in_scopes_by_priority_class() {
     let (high, low, none) =
         (pod(json!({"priorityClassName": "high"})), pod(json!({"priorityClassName": "low"})), pod(json!({})));
     #[rustfmt::skip]
@@ -72,7 +72,7 @@ fn pods_are_told_apart_by_priority_class() {
 }
 
 #[test]
-fn pods_that_look_into_other_namespaces_are_found() {
+fn pods_with_affinity_to_other_namespaces_are_in_scope() {
     let term =
         |term: Value| json!({"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}, term]});
     let weighted = |term: Value| json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]});
@@ -95,7 +95,7 @@ fn pods_that_look_into_other_namespaces_are_found() {
 }
 
 #[test]
-fn claims_are_told_apart_by_attributes_class() {
+fn claims_are_in_scopes_by_attributes_class() {
     let gold = claim(json!({"volumeAttributesClassName": "gold"}), json!({}));
     let moving = claim(
         json!({"volumeAttributesClassName": "gold"}),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::world::{claim, now, pod_with, quota, service};
 use crate::resourcequota::triggers::{
-    Urgency, claim_gave_back, pod_gave_back, quota_changed, service_gave_back,
+    Urgency, claim_uses_less, pod_uses_less, quota_changed, service_uses_less,
 };
 
 fn change<'a, T>(old: &'a Option<Arc<T>>, new: &'a Option<Arc<T>>) -> Change<'a, T> {
@@ -60,9 +60,9 @@ fn pods_give_back_when_they_end_move_or_shrink() {
         ("not resized",                given("1"),  given("1"),                                              false),
     ];
     for (case, old, new, want) in table {
-        assert_eq!(pod_gave_back(&change(&old, &new), true, now()), want, "{case}");
+        assert_eq!(pod_uses_less(&change(&old, &new), true, now()), want, "{case}");
     }
-    assert!(!pod_gave_back(&change(&given("1"), &given("2")), false, now()));
+    assert!(!pod_uses_less(&change(&given("1"), &given("2")), false, now()));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn services_give_back_when_their_type_changes() {
         ("gone",                   of("ClusterIP"),    None,                true),
     ];
     for (case, old, new, want) in table {
-        assert_eq!(service_gave_back(&change(&old, &new)), want, "{case}");
+        assert_eq!(service_uses_less(&change(&old, &new)), want, "{case}");
     }
 }
 
@@ -92,6 +92,6 @@ fn any_change_of_a_claim_may_give_bytes_back() {
     for (old, new, want) in
         [(None, at(1), false), (at(1), at(2), true), (at(2), at(2), false), (at(2), None, true)]
     {
-        assert_eq!(claim_gave_back(&change(&old, &new)), want);
+        assert_eq!(claim_uses_less(&change(&old, &new)), want);
     }
 }

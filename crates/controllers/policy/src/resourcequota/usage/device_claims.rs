@@ -1,7 +1,7 @@
-//! What ResourceClaims use of a quota: devices, by class and by the extended resource a class stands for.
+//! The usage of ResourceClaims: devices, by class and by the extended resource of a class.
 //!
-//! A pod may ask for an extended resource like for cpu, and the scheduler makes a claim for it. The pod itself is
-//! charged then; of such a claim only what goes beyond that is.
+//! A pod may request an extended resource, and the scheduler creates a ResourceClaim for it. The request of the pod counts;
+//! of such a ResourceClaim only devices beyond the request do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +15,21 @@ use smol_str::SmolStr;
 use super::{Features, pods};
 use crate::resourcequota::names::OfDeviceClaims;
 
-/// On claims that the scheduler made for a pod's extended resources.
+/// On ResourceClaims that the scheduler created for a pod's extended resources.
 const MADE_FOR_POD: &str = "resource.kubernetes.io/extended-resource-claim";
-/// What a claim for all devices counts as: it cannot be given more.
+/// The most devices that can be allocated to a ResourceClaim: what a request for all devices counts as.
 const ALL: i64 = 32;
-/// Classes by the extended resource that they stand for.
+/// Classes by their extended resource.
 const BY_EXTENDED: Index<DeviceClass> = Index::new("extended-resource", |class, emit| {
     if let Some(name) = &class.spec.extended_resource_name {
         emit(name);
     }
 });
 
-/// What has to be looked at.
 #[derive(Clone)]
 pub struct Claims {
     pub claims: Store<ResourceClaim>,
-    /// The pods some of them were made for, and the classes; only if extended resources may stand for classes.
+    /// The pods that some of them were created for, and the classes; only if extended resources may be backed by devices.
     pub extended: Option<(Store<Pod>, Store<DeviceClass>)>,
 }
 
@@ -156,7 +155,7 @@ struct Wish {
 }
 
 impl Wish {
-    /// The most devices that it can be given. A way of counting that is not known yet counts as none.
+    /// The most devices that can be allocated. An unknown allocation mode counts as zero.
     fn most(&self) -> i64 {
         match self.allocation_mode.as_str() {
             "ExactCount" => self.count,
@@ -166,7 +165,7 @@ impl Wish {
     }
 }
 
-/// How many devices of each class a claim may be given. Of alternatives the worst counts, class by class.
+/// How many devices of each class can be allocated to a ResourceClaim. Of alternatives the largest counts, class by class.
 fn devices(claim: &ResourceClaim) -> BTreeMap<SmolStr, Quantity> {
     let spec: Spec = claim.spec.to().unwrap_or_default();
     let mut sums: BTreeMap<SmolStr, i64> = BTreeMap::new();

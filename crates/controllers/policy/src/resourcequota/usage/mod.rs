@@ -1,5 +1,5 @@
-//! What is used of a quota: the sum over the objects of its namespace that it counts. Pure, but for the caches that
-//! it reads, one namespace at a time.
+//! The usage of a quota: the sum over the objects of its namespace that it counts. Pure, except that it reads caches, one
+//! namespace at a time.
 
 pub mod device_claims;
 pub mod pods;
@@ -18,17 +18,17 @@ use super::names::{OfPods, OfServices, OfVolumeClaims, counts_of};
 use super::scopes::Scopes;
 use device_claims::Claims;
 
-/// Which optional behaviours are on.
+/// Feature gates.
 #[derive(Debug, Clone, Copy)]
 pub struct Features {
-    /// Pods may ask for resources as a whole.
+    /// Pods may request resources for all containers together.
     pub pod_level_resources: bool,
-    /// What the node has given to a pod counts, not only what it asks for.
+    /// The actual resources of a pod count besides its requests.
     pub resize: bool,
     pub devices: bool,
-    /// Extended resources may stand for devices.
+    /// Extended resources may be backed by devices.
     pub extended_devices: bool,
-    /// An expansion that failed may be taken back.
+    /// A failed expansion may be reverted.
     pub volume_recovery: bool,
     /// Claims may be selected by their attributes class.
     pub volume_attributes: bool,
@@ -55,39 +55,37 @@ impl Features {
     }
 }
 
-/// A resource, whatever the version.
+/// Group and plural of a resource.
 pub type Id = (SmolStr, SmolStr);
 
-/// Group and plural of a resource.
 pub fn id(resource: &ResourceType) -> Id {
     (resource.group.clone(), resource.plural.clone())
 }
 
-/// Where the objects of a resource are found.
 pub enum Objects {
-    /// Pods, by what they ask for.
+    /// Counted by their requests.
     Pods(Store<Pod>),
-    /// Services, by what they take outside of the cluster.
+    /// Counted by node ports and load balancers.
     Services(Store<Service>),
-    /// PersistentVolumeClaims, by bytes and class.
+    /// Counted by bytes and class.
     VolumeClaims(Store<PersistentVolumeClaim>),
     DeviceClaims(Claims),
-    /// Anything else: how many a namespace has.
+    /// Any other resource: the number of objects in a namespace.
     Others(Box<dyn Fn(&str) -> usize + Send + Sync>),
-    /// No longer served: there are none.
+    /// No longer served: no objects.
     Gone,
 }
 
 /// One resource that quotas can limit.
 pub struct Source {
-    /// The words that count its objects, if nothing more is known about them.
+    /// The names that count its objects.
     counts: Vec<SmolStr>,
     objects: Objects,
     is_filled: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Source {
-    /// The objects of a resource, of which all are known once `is_filled`.
+    /// The objects of a resource, which are all known once `is_filled`.
     pub fn new(id: &Id, objects: Objects, is_filled: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { counts: counts_of(&id.0, &id.1), objects, is_filled: Box::new(is_filled) }
     }
@@ -119,7 +117,7 @@ impl Source {
             Objects::VolumeClaims(store) => {
                 volume_claims::usage(&store.in_namespace(namespace), names, scopes, features)
             }
-            // Scopes say nothing about other kinds, so that none of their objects is in one.
+            // Objects of other kinds are in no scope.
             _ if !scopes.is_empty() => all(0),
             Objects::Services(store) => services::usage(&store.in_namespace(namespace), names),
             Objects::DeviceClaims(claims) => claims.usage(namespace, names, features, now),
@@ -141,17 +139,17 @@ struct View<'a> {
 pub struct Sources(BTreeMap<Id, Source>);
 
 impl Sources {
-    /// Adds a resource, or finds its objects elsewhere from now on.
+    /// Adds or replaces a resource.
     pub fn put(&mut self, id: Id, source: Source) {
         self.0.insert(id, source);
     }
 
-    /// A resource that is no longer served still counts: as nothing.
+    /// A resource that is no longer served counts as zero.
     pub fn retire(&mut self, id: &Id) {
         self.put(id.clone(), Source::new(id, Objects::Gone, || true));
     }
 
-    /// Whether the words of a quota measure something of a resource.
+    /// Whether limits measure objects of a resource.
     pub fn concerns(&self, id: &Id, hard: &ResourceList) -> bool {
         self.0.get(id).is_some_and(|source| hard.iter().any(|(name, _)| source.measures(name)))
     }
@@ -161,7 +159,6 @@ impl Sources {
         self.0.values().any(|source| source.measures(name))
     }
 
-    /// What is used of a quota.
     pub fn usage(&self, quota: &ResourceQuota, features: Features, now: Timestamp) -> Usage {
         let scopes = Scopes::of(&quota.spec);
         let view = View { scopes: &scopes, features, now };
@@ -185,11 +182,10 @@ impl Sources {
     }
 }
 
-/// What is used of a quota, as far as that is known.
+/// The usage of a quota, as far as it is known.
 #[derive(Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Of everything that could be measured.
     pub used: ResourceList,
-    /// Resources that could not be listed yet. What they have a part in is left out.
+    /// Resources that could not be listed yet. Amounts that depend on them are left out.
     pub unknown: Vec<Id>,
 }

@@ -8,7 +8,7 @@ use super::Features;
 use crate::resourcequota::names::OfVolumeClaims;
 use crate::resourcequota::scopes::Scopes;
 
-/// The class in the days before there was a field for it; it still goes first.
+/// The annotation for the storage class, which takes precedence over the field.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// What the claims in scope use of each of `names`.
@@ -38,7 +38,7 @@ fn class(claim: &PersistentVolumeClaim) -> &str {
     old.or(claim.spec.storage_class_name.as_deref()).unwrap_or_default()
 }
 
-/// The bytes a claim takes: what it asks for, or, while an expansion is being taken back, what it has got so far.
+/// The bytes of a claim: its request, or what is allocated while an expansion is being reverted.
 fn bytes(claim: &PersistentVolumeClaim, features: Features) -> Quantity {
     let Some(asked) = claim.spec.resources.requests.get("storage").map(whole) else { return Quantity::ZERO };
     let given = claim.status.allocated_resources.get("storage").filter(|_| features.volume_recovery);

@@ -1,10 +1,10 @@
-//! What users are told, word for word as upstream tells it: their tools match on it.
+//! The messages of events, word for word as upstream's: users' tools match on them.
 
 use flyball_api::LabelSelector;
 use flyball_api::pod::Pod;
 use flyball_common::go_text::selector;
 
-/// Told of a budget some of whose pods nobody controls, although its numbers depend on who does.
+/// Some pods of the budget have no controller, although the budget depends on the scale of the controllers.
 pub(super) fn unmanaged(of: Option<&LabelSelector>) -> String {
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the \
@@ -14,15 +14,15 @@ pub(super) fn unmanaged(of: Option<&LabelSelector>) -> String {
     )
 }
 
-/// Told of a pod whose eviction was allowed and which did not go. The namespace stands where the name should.
+/// An evicted pod was not deleted in time.
 ///
-/// Upstream: `pkg/controller/disruption/disruption.go`, `buildDisruptedPodMap`.
+/// Upstream: `pkg/controller/disruption/disruption.go`, `buildDisruptedPodMap`: prints the namespace instead of the name.
 pub(super) fn not_deleted(pod: &Pod) -> String {
     let namespace = &pod.metadata.namespace;
     format!("Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't")
 }
 
-/// Told of a pod that several budgets select.
+/// Several budgets select a pod.
 pub(super) fn overlap(pod: &Pod, chosen: &str) -> String {
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
     format!(

@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::pod;
-use crate::disruption::wording::{not_deleted, overlap, unmanaged};
+use crate::disruption::messages::{not_deleted, overlap, unmanaged};
 
 #[test]
-fn users_tools_find_the_words_they_look_for() {
+fn messages_are_those_of_upstream() {
     let selector = serde_json::from_value(json!({
         "matchLabels": {"b": "2", "a": "1"},
         "matchExpressions": [
@@ -12,15 +12,15 @@ fn users_tools_find_the_words_they_look_for() {
         ],
     }))
     .unwrap();
-    let told = unmanaged(Some(&selector));
+    let message = unmanaged(Some(&selector));
     let selector = "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:\
         []LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},\
         LabelSelectorRequirement{Key:l,Operator:Exists,Values:[],},},}";
     assert!(
-        told.starts_with(&format!(
+        message.starts_with(&format!(
             "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be "
         )),
-        "{told}"
+        "{message}"
     );
     assert!(unmanaged(None).contains("(selector: nil)"));
     assert_eq!(not_deleted(&pod("p")), "Pod was expected by PDB ns/ns to be deleted but it wasn't");
