@@ -332,13 +332,6 @@ async fn refusals_that_are_accepted_are_no_writes() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_yet_is_tried_again_without_a_warning() {
-    let (outcome, ..) = perform::<()>(never, [Effect::NotYet("no volume".into())]).await;
-    let error = outcome.result().unwrap_err();
-    assert_eq!((error.retry(), error.is_expected()), (Retry::Backoff, true));
-}
-
-#[tokio::test]
 async fn an_invalid_object_is_not_tried_again() {
     let (outcome, ..) = perform::<()>(never, [Effect::Invalid("it has no end".into())]).await;
     let error = outcome.result().unwrap_err();
