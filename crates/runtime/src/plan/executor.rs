@@ -18,12 +18,16 @@ use crate::context::Context;
 use crate::error::{Retry, SyncError};
 use crate::events::{ObjectRef, Recorder};
 use crate::tasks::Next;
+use crate::writer::Writer;
 
 /// How many requests one key has under way. An API server works on 200 writes at once, for everybody together.
 const AT_ONCE: usize = 50;
 /// How often a patch is computed again after a conflict, and the pause once a fresh read was not fresh enough.
 const CONFLICTS: usize = 4;
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
+/// How often a live edit is tried when others write to the object at the same time, and the pause in between.
+const LIVE_EDIT_TRIES: u32 = 5;
+const LIVE_EDIT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Carries out what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
@@ -297,6 +301,9 @@ impl<'a> Executor<'a> {
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => {
                 return writer.patch_dynamic(resource, key, subresource, patch, why).await.map(metadata);
             }
+            Operation::EditLive { body, edit } => {
+                return self.edit_live(&writer, target, body, &*edit, why).await;
+            }
             Operation::Update(body) => body,
             Operation::UpdateAgain(body) => self.over_last_version(key, body),
             Operation::Edit { version, edit } => {
@@ -309,6 +316,37 @@ impl<'a> Executor<'a> {
         let written = writer.update_body(resource, key, subresource, body.bytes()?, why).await?;
         self.versions.lock().insert(key.clone(), written.metadata.resource_version);
         Ok(metadata(written))
+    }
+
+    async fn edit_live(
+        &self,
+        writer: &Writer<'_>,
+        target: Target<'_>,
+        mut body: Value,
+        edit: &(dyn Fn(&mut Value) + Send + Sync),
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        let Target { resource, key, subresource } = target;
+        let read = || self.cx.client.get_as::<Value>(resource, key, subresource);
+        let mut tries = 1;
+        loop {
+            edit(&mut body);
+            let bytes = Body::new(&body).bytes()?;
+            match writer.update_body(resource, key, subresource, bytes, why).await {
+                Err(error) if error.is_conflict() && tries < LIVE_EDIT_TRIES => {
+                    tokio::time::sleep(LIVE_EDIT_PAUSE).await;
+                    body = read().await.unwrap_or(body);
+                    tries += 1;
+                }
+                Err(error) if error.outcome_unknown() => {
+                    let Ok(found) = read().await else { return Err(error) };
+                    let mut edited = found.clone();
+                    edit(&mut edited);
+                    return if edited == found { Ok(None) } else { Err(error) };
+                }
+                answer => return answer.map(metadata),
+            }
+        }
     }
 
     /// The body with the version that the last update of the object has left behind.
