@@ -391,7 +391,7 @@ pub const CONTROLLERS: &[Controller] = &[
             rule("resourceclaims/status.resource.k8s.io", &["patch", "update"]),
             rule("pods/status", &["patch", "update"]), EVENTS,
             rule("resourceclaims/binding.resource.k8s.io", &["patch", "update"])],
-        start: Some(flyball_resource::claim::start),
+        start: Some(flyball_resource::resource_claim::start),
         ..DEFAULT
     },
     Controller { name: "resourcepoolstatusrequest-controller", aliases: &[], identity: Some("resourcepoolstatusrequest-controller"),

@@ -1,5 +1,5 @@
-//! Controllers of the resource family: devices that pods ask for.
+//! Controllers of the resource family: devices that pods request by ResourceClaims.
 
-pub mod claim;
 pub mod pool_status;
+pub mod resource_claim;
 pub mod taint_eviction;

@@ -25,6 +25,9 @@ const AT_ONCE: usize = 50;
 /// How often a patch is computed again after a conflict, and the pause once a fresh read was not fresh enough.
 const CONFLICTS: usize = 4;
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
+/// How often a live edit is tried when others write to the object at the same time, and the pause in between.
+const LIVE_EDIT_TRIES: u32 = 5;
+const LIVE_EDIT_PAUSE: Duration = Duration::from_millis(10);
 
 /// Carries out what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
@@ -325,6 +328,9 @@ impl<'a> Executor<'a> {
                 self.set_last_version(key, &mut patch);
                 return self.patched(&writer, target, Patch::Merge(patch), why).await;
             }
+            Operation::EditLive { body, edit } => {
+                return self.edit_live(&writer, target, body, &*edit, why).await;
+            }
             Operation::Update(body) => body,
             Operation::UpdateAgain(mut body) => {
                 self.set_last_version(key, &mut body);
@@ -344,6 +350,37 @@ impl<'a> Executor<'a> {
         let written = writer.update_body(resource, key, subresource, body.bytes()?, why).await?;
         self.versions.lock().insert(key.clone(), written.metadata.resource_version);
         Ok(metadata(written))
+    }
+
+    async fn edit_live(
+        &self,
+        writer: &Writer<'_>,
+        target: Target<'_>,
+        mut body: Value,
+        edit: &(dyn Fn(&mut Value) + Send + Sync),
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        let Target { resource, key, subresource } = target;
+        let read = || self.cx.client.get_as::<Value>(resource, key, subresource);
+        let mut tries = 1;
+        loop {
+            edit(&mut body);
+            let bytes = Body::new(&body).bytes()?;
+            match writer.update_body(resource, key, subresource, bytes, why).await {
+                Err(error) if error.is_conflict() && tries < LIVE_EDIT_TRIES => {
+                    tokio::time::sleep(LIVE_EDIT_PAUSE).await;
+                    body = read().await.unwrap_or(body);
+                    tries += 1;
+                }
+                Err(error) if error.outcome_unknown() => {
+                    let Ok(found) = read().await else { return Err(error) };
+                    let mut edited = found.clone();
+                    edit(&mut edited);
+                    return if edited == found { Ok(None) } else { Err(error) };
+                }
+                answer => return answer.map(metadata),
+            }
+        }
     }
 
     async fn patched(

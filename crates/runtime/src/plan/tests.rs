@@ -279,6 +279,40 @@ async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_live_edit_is_made_again_after_a_conflict() {
+    let edit = || {
+        let body = json!({"spec": {"replicas": 1}});
+        Write::edit_live(THING, Key::new("ns", "a"), body, |body| body["spec"]["replicas"] = json!(2))
+    };
+    assert_eq!(edit().body(), Some(json!({"spec": {"replicas": 2}})));
+    let conflict = |line: &str| (line == "PUT a").then_some((409, "Conflict"));
+    let unreadable = |_: &str| Some((409, "Conflict"));
+    let forbidden = |_: &str| Some((403, "Forbidden"));
+    let lost = |line: &str| (line == "PUT a").then_some((504, "Timeout"));
+    #[rustfmt::skip]
+    let table: [(&str, Refuse, usize, usize); 5] = [
+        // case                                      PUTs  GETs
+        ("done",                        never,       1,    0),
+        ("conflicts",                   conflict,    5,    4),
+        ("and it cannot be read again", unreadable,  5,    4),
+        ("another refusal",             forbidden,   1,    0),
+        ("the answer is lost",          lost,        1,    1),
+    ];
+    for (case, refuse, puts, gets) in table {
+        let (outcome, seen, bodies) = perform(refuse, [edit()]).await;
+        let count = |line: &str| seen.iter().filter(|seen| *seen == line).count();
+        assert_eq!((count("PUT a"), count("GET a")), (puts, gets), "{case}");
+        let written = seen.iter().zip(&bodies).filter(|(line, _)| *line == "PUT a");
+        assert!(written.into_iter().all(|(_, body)| body["spec"]["replicas"] == 2), "{case}");
+        assert_eq!(outcome.is_ok(), case == "done", "{case}");
+    }
+    // What is read after a lost answer shows that the edit was made.
+    let uid = |body: &mut Value| body["metadata"]["uid"] = json!("u");
+    let (outcome, ..) = perform(lost, [Write::edit_live(THING, Key::new("ns", "a"), json!({}), uid)]).await;
+    assert!(outcome.is_ok());
+}
+
 #[test]
 fn refusals_are_told_apart() {
     let by_uid = Write::delete_with::<flyball_api::pod::Pod>(

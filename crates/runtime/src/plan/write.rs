@@ -64,6 +64,13 @@ pub enum Operation {
         version: ResourceVersion,
         edit: Box<dyn FnOnce(&mut Value) + Send + Sync>,
     },
+    /// Edits an object, or its subresource, that was read from the server, and replaces it. After a conflict it is read and
+    /// edited again, a few times. After a lost answer it is read to see whether the edit was made.
+    EditLive {
+        /// The object as it was read.
+        body: Value,
+        edit: Box<dyn Fn(&mut Value) + Send + Sync>,
+    },
     /// Changes parts of the object.
     Patch(Patch),
     /// The same with a patch that depends on the rest of the object. After a conflict, the object is read and the patch
@@ -166,6 +173,16 @@ impl Write {
     pub fn edit<R: Resource>(object: &R, edit: impl FnOnce(&mut Value) + Send + Sync + 'static) -> Self {
         let version = object.meta().resource_version;
         Self::new::<R>(object.key(), Operation::Edit { version, edit: Box::new(edit) })
+    }
+
+    /// Edits an object that was read from the server, also when others write to it at the same time.
+    pub fn edit_live(
+        resource: ResourceType,
+        key: Key,
+        body: Value,
+        edit: impl Fn(&mut Value) + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(resource, key, Operation::EditLive { body, edit: Box::new(edit) })
     }
 
     /// Changes parts of an object.
@@ -331,7 +348,8 @@ impl<T> Write<T> {
             Operation::Update(_)
             | Operation::UpdateAgain(_)
             | Operation::Edit { .. }
-            | Operation::EditLatest(_) => Verb::Update,
+            | Operation::EditLatest(_)
+            | Operation::EditLive { .. } => Verb::Update,
             Operation::Patch(_) | Operation::PatchLatest { .. } | Operation::PatchAgain(_) => Verb::Patch,
             Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
@@ -343,6 +361,11 @@ impl<T> Write<T> {
         match &self.operation {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
             Operation::UpdateAgain(body) | Operation::PatchAgain(body) => Some(body.clone()),
+            Operation::EditLive { body, edit } => {
+                let mut body = body.clone();
+                edit(&mut body);
+                Some(body)
+            }
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
             Operation::Edit { .. }
             | Operation::EditLatest(_)
@@ -373,6 +396,7 @@ impl fmt::Debug for Operation {
             Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
             Self::EditLatest(_) => write!(f, "EditLatest"),
+            Self::EditLive { body, .. } => write!(f, "EditLive({body})"),
             Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
             Self::PatchAgain(patch) => write!(f, "PatchAgain({patch})"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),

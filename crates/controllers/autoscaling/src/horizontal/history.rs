@@ -1,13 +1,14 @@
-//! What is remembered of an autoscaler between two looks: what was recommended, and what was done. Pure.
+//! What is remembered of an autoscaler between two syncs: recommendations and rescales. Pure.
 
 use flyball_api::Timestamp;
 use jiff::SignedDuration;
 
-/// What is remembered of one autoscaler. It does not survive a restart, as upstream's does not.
+/// What is remembered of one autoscaler. As upstream's, it does not survive a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct History {
-    /// Replicas as the measures would have them.
+    /// Recommended numbers of replicas.
     pub(super) recommended: Vec<Past>,
+    /// How many replicas were added.
     pub(super) added: Vec<Past>,
     pub(super) removed: Vec<Past>,
 }
@@ -20,14 +21,14 @@ pub(super) struct Past {
 }
 
 impl History {
-    /// At the beginning, what is there is what was recommended.
+    /// At the first sync, the present number counts as recommended.
     pub fn begin(&mut self, replicas: i32, now: Timestamp) {
         if self.recommended.is_empty() {
             self.recommended.push(Past { replicas, at: now });
         }
     }
 
-    /// Notes a change of `from` replicas to `to`; those before the longest period of any policy make room.
+    /// Remembers a change of `from` replicas to `to`. Changes older than the longest period of any policy may be dropped.
     pub fn note_change(&mut self, from: i32, to: i32, longest: SignedDuration, now: Timestamp) {
         let past = Past { replicas: to.abs_diff(from).try_into().unwrap_or(i32::MAX), at: now };
         let cutoff = before(now, longest);
@@ -35,7 +36,7 @@ impl History {
         remember(side, past, |past| past.at < cutoff);
     }
 
-    /// How many replicas there were at the beginning of a period that ends now, given how many there are.
+    /// How many replicas there were when the period began that ends now, if there are `replicas` now.
     pub(super) fn at_start_of(&self, period: SignedDuration, replicas: i32, now: Timestamp) -> i32 {
         let cutoff = before(now, period);
         let within = |changes: &[Past]| {
@@ -46,7 +47,7 @@ impl History {
     }
 }
 
-/// Puts `new` in the place of the last that is too old to matter, so that the list stays as long as what matters.
+/// Replaces the last entry that is too old to matter by `new`, or appends it, so that the list stays short.
 pub(super) fn remember(list: &mut Vec<Past>, new: Past, is_old: impl Fn(&Past) -> bool) {
     match list.iter().rposition(is_old) {
         Some(place) => list[place] = new,
@@ -54,7 +55,6 @@ pub(super) fn remember(list: &mut Vec<Past>, new: Past, is_old: impl Fn(&Past) -
     }
 }
 
-/// So long before `now`.
 pub(super) fn before(now: Timestamp, period: SignedDuration) -> Timestamp {
     now.checked_sub(period).unwrap_or(Timestamp::MIN)
 }

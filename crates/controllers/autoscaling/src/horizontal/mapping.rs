@@ -1,9 +1,9 @@
-//! Which resource a kind is, from what the server serves. Pure.
+//! The resources of a kind, from what the server serves. Pure.
 
 use flyball_api::ResourceType;
 use flyball_client::{DiscoveredResource, Discovery};
 
-/// A kind in a group, in whatever version.
+/// A kind in a group, in any version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupKind<'a> {
     /// Empty for the core group.
@@ -12,7 +12,7 @@ pub struct GroupKind<'a> {
     pub kind: &'a str,
 }
 
-/// Splits an `apiVersion`; the version does not matter, as the server is asked in the one that it prefers.
+/// The group of an `apiVersion`. The version does not matter: the one that the server prefers is used.
 pub fn group_of(api_version: &str) -> Result<&str, String> {
     match api_version.split('/').collect::<Vec<_>>()[..] {
         [_] => Ok(""),

@@ -1,95 +1,97 @@
-//! One metric of a spec, by its type: what it is compared with, what to ask for it, what it and its failures are
-//! called. Pure.
+//! One metric of a spec, by its type: its target, its name and the messages about its failures. Pure.
 
 use flyball_api::horizontal_pod_autoscaler::{MetricIdentifier, MetricSpec, MetricTarget, ScaleTarget};
 use flyball_common::go_text;
 
-/// A metric with its aim, in thousandths where it is an amount.
+/// A metric with its target, in thousandths where that is an amount.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Metric<'a> {
-    /// A measure of one object.
+    /// A metric of one object.
     Object {
         metric: &'a MetricIdentifier,
-        of: &'a ScaleTarget,
-        aim: Shared,
+        object: &'a ScaleTarget,
+        target: TotalTarget,
     },
-    /// A measure of each pod.
+    /// A metric of each pod.
     Pods {
         metric: &'a MetricIdentifier,
-        /// What it should be on average.
-        aim: i64,
+        /// The average over all pods.
+        target: i64,
     },
-    /// What pods use of a resource.
+    /// The usage of a resource by pods.
     Resource {
         name: &'a str,
-        /// Only what this container uses.
+        /// Only the usage of this container.
         container: Option<&'a str>,
-        /// How much it should be.
-        aim: Used,
+        target: ResourceTarget,
     },
     External {
         metric: &'a MetricIdentifier,
-        aim: Shared,
+        target: TotalTarget,
     },
 }
 
-/// What a measure should be in which all pods have a part.
+/// The target of a metric that has one value for all pods together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shared {
-    Whole(i64),
-    Each(i64),
+pub enum TotalTarget {
+    Value(i64),
+    /// The value divided by the number of replicas.
+    AverageValue(i64),
 }
 
-/// How much pods should use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Used {
-    /// So many percent of what they ask for.
-    Percent(i32),
-    Average(i64),
+pub enum ResourceTarget {
+    /// In percent of the requests.
+    Utilization(i32),
+    AverageValue(i64),
 }
 
-/// Why nothing follows from a metric.
+/// A metric that calls for no number of replicas, because it could not be read or its spec is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unusable {
-    /// In one word, for the condition and the event.
+pub struct InvalidMetric {
+    /// For the condition and the event.
     pub reason: &'static str,
-    /// In a sentence, for the condition and the event.
-    pub problem: String,
-    /// The same, with where it happened in front.
-    pub told: String,
-    /// Whether the spec is at fault.
-    pub is_spec: bool,
+    /// For the condition and the event.
+    pub message: String,
+    /// The message with what was attempted in front.
+    pub error: String,
+    pub is_spec_error: bool,
 }
 
 impl<'a> Metric<'a> {
     /// Reads a metric. The server admits none in which the section of its type is missing.
-    pub fn read(spec: &'a MetricSpec) -> Result<Self, Unusable> {
+    pub fn read(spec: &'a MetricSpec) -> Result<Self, InvalidMetric> {
         let unknown = || {
             let problem = format!("unknown metric source type {:?}", spec.type_);
-            Unusable { reason: "InvalidMetricSourceType", told: problem.clone(), problem, is_spec: true }
+            InvalidMetric {
+                reason: "InvalidMetricSourceType",
+                error: problem.clone(),
+                message: problem,
+                is_spec_error: true,
+            }
         };
         let found = match spec.type_.as_str() {
             "Object" => spec.object.as_ref().map(|object| {
                 let typed = |type_| Some(&object.target).filter(|target| target.type_ == type_);
-                let aim = typed("Value").and_then(whole).or_else(|| typed("AverageValue").and_then(each));
+                let target = typed("Value").and_then(value).or_else(|| typed("AverageValue").and_then(average_value));
                 let problem =
                     "invalid object metric source: neither a value target nor an average value target was set";
-                let (metric, of) = (&object.metric, &object.described_object);
-                aim.map(|aim| Self::Object { metric, of, aim }).ok_or_else(|| Unusable {
+                let (metric, described) = (&object.metric, &object.described_object);
+                target.map(|target| Self::Object { metric, object: described, target }).ok_or_else(|| InvalidMetric {
                     reason: "FailedGetObjectMetric",
-                    problem: problem.to_owned(),
-                    told: format!("failed to get object metric value: {problem}"),
-                    is_spec: false,
+                    message: problem.to_owned(),
+                    error: format!("failed to get object metric value: {problem}"),
+                    is_spec_error: false,
                 })
             }),
             "Pods" => spec.pods.as_ref().map(|pods| {
-                let aim = pods.target.average_value.map(|aim| aim.milli_value());
+                let target = pods.target.average_value.map(|target| target.milli_value());
                 let problem = "invalid pods metric source: no average value target was set";
-                aim.map(|aim| Self::Pods { metric: &pods.metric, aim }).ok_or_else(|| Unusable {
+                target.map(|target| Self::Pods { metric: &pods.metric, target }).ok_or_else(|| InvalidMetric {
                     reason: "FailedGetPodsMetric",
-                    problem: problem.to_owned(),
-                    told: format!("failed to get pods metric value: {problem}"),
-                    is_spec: false,
+                    message: problem.to_owned(),
+                    error: format!("failed to get pods metric value: {problem}"),
+                    is_spec_error: false,
                 })
             }),
             "Resource" => spec.resource.as_ref().map(|found| resource(&found.name, None, &found.target)),
@@ -98,15 +100,15 @@ impl<'a> Metric<'a> {
                 .as_ref()
                 .map(|found| resource(&found.name, Some(&found.container), &found.target)),
             "External" => spec.external.as_ref().map(|external| {
-                let aim = each(&external.target).or_else(|| whole(&external.target));
+                let target = average_value(&external.target).or_else(|| value(&external.target));
                 let metric = &external.metric;
                 let problem =
                     "invalid external metric source: neither a value target nor an average value target was set";
-                aim.map(|aim| Self::External { metric, aim }).ok_or_else(|| Unusable {
+                target.map(|target| Self::External { metric, target }).ok_or_else(|| InvalidMetric {
                     reason: "FailedGetExternalMetric",
-                    problem: problem.to_owned(),
-                    told: format!("failed to get {} external metric value: {problem}", metric.name),
-                    is_spec: false,
+                    message: problem.to_owned(),
+                    error: format!("failed to get {} external metric value: {problem}", metric.name),
+                    is_spec_error: false,
                 })
             }),
             _ => None,
@@ -114,18 +116,20 @@ impl<'a> Metric<'a> {
         found.unwrap_or_else(|| Err(unknown()))
     }
 
-    /// What it is called in conditions and events.
+    /// Its name in conditions and events.
     pub fn name(&self) -> String {
         match self {
-            Self::Object { metric, of, aim: Shared::Whole(_) } => {
-                format!("{} metric {}", of.kind, metric.name)
+            Self::Object { metric, object, target: TotalTarget::Value(_) } => {
+                format!("{} metric {}", object.kind, metric.name)
             }
             // Upstream: `computeStatusForObjectMetric` calls this one external, too.
             Self::Object { metric, .. } | Self::External { metric, .. } => {
                 format!("external metric {}({})", metric.name, go_text::selector(metric.selector.as_ref()))
             }
             Self::Pods { metric, .. } => format!("pods metric {}", metric.name),
-            Self::Resource { name, aim: Used::Average(_), .. } => format!("{name} resource"),
+            Self::Resource { name, target: ResourceTarget::AverageValue(_), .. } => {
+                format!("{name} resource")
+            }
             Self::Resource { name, container: None, .. } => {
                 format!("{name} resource utilization (percentage of request)")
             }
@@ -135,14 +139,14 @@ impl<'a> Metric<'a> {
         }
     }
 
-    /// What a failure of the metrics API is called, before it is a failure of this metric.
+    /// The error when the metrics API failed with `error`.
     pub(super) fn unmeasured(&self, namespace: &str, error: &str) -> String {
         match self {
             // Upstream: `GetObjectMetricReplicas`: the error stands where the name of the object should end.
-            Self::Object { metric, of, .. } => {
+            Self::Object { metric, object, .. } => {
                 format!(
                     "unable to get metric {}: {} on {namespace} {}/{error}",
-                    metric.name, of.kind, of.name
+                    metric.name, object.kind, object.name
                 )
             }
             Self::Pods { metric, .. } => format!("unable to get metric {}: {error}", metric.name),
@@ -154,70 +158,73 @@ impl<'a> Metric<'a> {
         }
     }
 
-    /// Why nothing follows from it.
-    pub(super) fn unusable(&self, error: String) -> Unusable {
-        let (reason, problem, told) = match self {
-            Self::Object { aim: Shared::Whole(_), .. } => {
-                let told = format!("failed to get object metric value: {error}");
-                ("FailedGetObjectMetric", error, told)
+    pub(super) fn invalid(&self, message: String) -> InvalidMetric {
+        let (reason, message, error) = match self {
+            Self::Object { target: TotalTarget::Value(_), .. } => {
+                let error = format!("failed to get object metric value: {message}");
+                ("FailedGetObjectMetric", message, error)
             }
             Self::Object { metric, .. } => {
                 let name = &metric.name;
-                let told =
-                    format!("failed to get object metric value: failed to get {name} object metric: {error}");
-                ("FailedGetObjectMetric", error, told)
+                let error = format!(
+                    "failed to get object metric value: failed to get {name} object metric: {message}"
+                );
+                ("FailedGetObjectMetric", message, error)
             }
             Self::Pods { .. } => {
-                let told = format!("failed to get pods metric value: {error}");
-                ("FailedGetPodsMetric", error, told)
+                let error = format!("failed to get pods metric value: {message}");
+                ("FailedGetPodsMetric", message, error)
             }
-            Self::Resource { name, container, aim } => {
-                let what = if matches!(aim, Used::Percent(_)) { "utilization" } else { "usage" };
-                return of_resource(name, *container, format!("failed to get {name} {what}: {error}"));
+            Self::Resource { name, container, target } => {
+                let what =
+                    if matches!(target, ResourceTarget::Utilization(_)) { "utilization" } else { "usage" };
+                return of_resource(name, *container, format!("failed to get {name} {what}: {message}"));
             }
-            Self::External { metric, aim } => {
+            Self::External { metric, target } => {
                 let name = &metric.name;
-                let inner = match aim {
-                    Shared::Whole(_) => format!("failed to get external metric {name}: {error}"),
-                    Shared::Each(_) => format!("failed to get {name} external metric: {error}"),
+                let inner = match target {
+                    TotalTarget::Value(_) => format!("failed to get external metric {name}: {message}"),
+                    TotalTarget::AverageValue(_) => {
+                        format!("failed to get {name} external metric: {message}")
+                    }
                 };
-                let told = format!("failed to get {name} external metric value: {inner}");
-                ("FailedGetExternalMetric", error, told)
+                let error = format!("failed to get {name} external metric value: {inner}");
+                ("FailedGetExternalMetric", message, error)
             }
         };
-        Unusable { reason, problem, told, is_spec: false }
+        InvalidMetric { reason, message, error, is_spec_error: false }
     }
 }
 
-fn whole(target: &MetricTarget) -> Option<Shared> {
-    target.value.map(|value| Shared::Whole(value.milli_value()))
+fn value(target: &MetricTarget) -> Option<TotalTarget> {
+    target.value.map(|value| TotalTarget::Value(value.milli_value()))
 }
 
-fn each(target: &MetricTarget) -> Option<Shared> {
-    target.average_value.map(|value| Shared::Each(value.milli_value()))
+fn average_value(target: &MetricTarget) -> Option<TotalTarget> {
+    target.average_value.map(|value| TotalTarget::AverageValue(value.milli_value()))
 }
 
 fn resource<'a>(
     name: &'a str,
     container: Option<&'a str>,
     target: &MetricTarget,
-) -> Result<Metric<'a>, Unusable> {
-    let average = target.average_value.map(|value| Used::Average(value.milli_value()));
-    let aim = average.or_else(|| target.average_utilization.map(Used::Percent));
-    aim.map(|aim| Metric::Resource { name, container, aim }).ok_or_else(|| {
-        let problem = "invalid resource metric source: neither an average utilization target nor an average value \
+) -> Result<Metric<'a>, InvalidMetric> {
+    let average = target.average_value.map(|value| ResourceTarget::AverageValue(value.milli_value()));
+    let target = average.or_else(|| target.average_utilization.map(ResourceTarget::Utilization));
+    target.map(|target| Metric::Resource { name, container, target }).ok_or_else(|| {
+        let message = "invalid resource metric source: neither an average utilization target nor an average value \
                        (usage) target was set";
-        of_resource(name, container, problem.to_owned())
+        of_resource(name, container, message.to_owned())
     })
 }
 
-fn of_resource(name: &str, container: Option<&str>, problem: String) -> Unusable {
-    let (reason, told) = match container {
+fn of_resource(name: &str, container: Option<&str>, message: String) -> InvalidMetric {
+    let (reason, error) = match container {
         Some(container) => (
             "FailedGetContainerResourceMetric",
-            format!("failed to get {container} container metric value: {problem}"),
+            format!("failed to get {container} container metric value: {message}"),
         ),
-        None => ("FailedGetResourceMetric", format!("failed to get {name} resource metric value: {problem}")),
+        None => ("FailedGetResourceMetric", format!("failed to get {name} resource metric value: {message}")),
     };
-    Unusable { reason, problem, told, is_spec: false }
+    InvalidMetric { reason, message, error, is_spec_error: false }
 }

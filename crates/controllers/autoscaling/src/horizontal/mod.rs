@@ -1,28 +1,32 @@
-//! Gives a workload as many replicas as its HorizontalPodAutoscaler finds that it needs.
+//! Sets the replicas of a workload to what the metrics of its HorizontalPodAutoscaler call for.
 //!
-//! - **Promise**: every period the metrics of an autoscaler are asked for, and the scale of its workload is set to the
-//!   most replicas that any of them calls for, within the bounds and at the pace of the spec. What cannot be measured is
-//!   never a reason to take replicas away. Conditions say whether it can act, what it goes by and what limits it.
+//! - **Promise**: every sync period the metrics of an autoscaler are read, and the scale of its workload is set to the
+//!   highest number of replicas that any of them calls for, within the bounds and the behavior of the spec. A metric that
+//!   cannot be read never leads to fewer replicas. Conditions say whether the autoscaler can scale, which metric it uses
+//!   and what limits it.
 //! - **Watches** HorizontalPodAutoscalers and Pods; reads scales and metrics live. **Writes** the `status` of autoscalers
 //!   and the `scale` of workloads, nothing else.
-//! - Upstream: `pkg/controller/podautoscaler`. What differs: autoscalers that share pods are told in the order of their
-//!   names, a kind that the server begins to serve is found within seconds, and a huge measure calls for many replicas
-//!   rather than a negative number.
+//! - Upstream: `pkg/controller/podautoscaler`. What differs: events name autoscalers that select the same pods in
+//!   alphabetical order, a kind that the server begins to serve is found within seconds, and a huge metric value calls for
+//!   many replicas instead of a negative number.
+//! - Besides `sync.rs`, the clients of the scale subresource and of the metrics APIs are async: both are live reads.
 
-pub mod census;
+pub mod after;
+pub mod decision;
 pub mod history;
 pub mod invariants;
 pub mod mapping;
-mod meters;
 pub mod metric;
-mod numbers;
-pub mod pace;
+mod metrics_client;
+mod monitor;
+pub mod normalize;
 pub mod plan;
+pub mod pod_groups;
 pub mod proposal;
 pub mod replicas;
-pub mod report;
-mod scales;
+mod scale_client;
 pub mod selections;
+pub mod status;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -39,12 +43,12 @@ use flyball_runtime::{Context, StartError, Tasks};
 use jiff::SignedDuration;
 use parking_lot::Mutex;
 
-use self::census::WarmUp;
-use self::numbers::Numbers;
-use self::plan::Settings;
+use self::decision::Settings;
+use self::monitor::Monitor;
+use self::pod_groups::WarmUp;
 use self::selections::Selections;
 
-/// Where its events come from.
+/// The source of its events.
 pub const EVENT_SOURCE: &str = "horizontal-pod-autoscaler";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -58,24 +62,23 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let selections = Arc::new(Mutex::new(Selections::default()));
     tasks.on(&autoscalers, {
         let (queue, selections, autoscalers) = (queue.clone(), selections.clone(), autoscalers.clone());
-        let numbers = Numbers(cx.metrics.clone());
+        let monitor = Monitor(cx.metrics.clone());
         move |change| {
             let key = triggers::changed(change, &mut selections.lock());
             key.into_iter().for_each(|key| queue.add_after(key, period));
-            numbers.autoscalers(autoscalers.store().len());
+            monitor.autoscalers(autoscalers.store().len());
         }
     });
     let controller = sync::Controller {
         events: cx.events.with_source(EVENT_SOURCE),
-        scales: scales::Scales::new(cx.client.clone()),
-        meters: meters::Meters::new(cx.client.clone(), period),
-        numbers: Numbers(cx.metrics.clone()),
+        scales: scale_client::ScaleClient::new(cx.client.clone()),
+        metrics: metrics_client::MetricsClient::new(cx.client.clone(), period),
+        monitor: Monitor(cx.metrics.clone()),
         histories: Mutex::default(),
         cx,
         autoscalers,
         pods,
         settings,
-        period,
         selections,
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
@@ -86,6 +89,7 @@ fn settings(cx: &Context) -> Settings {
     let config = &cx.config.hpa_controller;
     let signed = |period: Duration| SignedDuration::try_from(period).unwrap_or(SignedDuration::MAX);
     Settings {
+        period: config.sync_period,
         tolerance: config.tolerance,
         downscale_window: signed(config.downscale_stabilization_window),
         warm_up: WarmUp {

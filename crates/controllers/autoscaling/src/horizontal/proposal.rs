@@ -1,4 +1,4 @@
-//! From the answer of a metrics API to what one metric proposes. Pure.
+//! The number of replicas that one metric proposes, from the answer of its metrics API. Pure.
 
 use flyball_api::Quantity;
 use flyball_api::horizontal_pod_autoscaler::{
@@ -7,91 +7,95 @@ use flyball_api::horizontal_pod_autoscaler::{
 };
 use flyball_api::quantity::Format;
 
-use super::census::{Scope, WarmUp, requests};
-use super::metric::{Metric, Shared, Unusable, Used};
-use super::replicas::{Samples, by_average, by_share, by_utilization, by_value};
+use super::metric::{InvalidMetric, Metric, ResourceTarget, TotalTarget};
+use super::pod_groups::{WarmUp, Workload, requests};
+use super::replicas::{Count, Samples, by_average, by_share, by_utilization, by_value};
 
-/// What a metrics API answered, in thousandths.
+/// The answer of a metrics API, in thousandths.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
     Samples(Samples),
-    /// Of one object, or of all series of a measure together.
+    /// The value of one object, or the sum of all series of an external metric.
     Total(i64),
 }
 
-/// What follows from one metric.
+/// What one metric proposes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    pub replicas: i32,
-    /// What the metric is called in conditions and events.
+    pub count: Count,
+    /// The name of the metric in conditions and events.
     pub name: String,
-    /// The metric as it is shown.
+    /// The metric as the status shows it.
     pub status: MetricStatus,
 }
 
-/// What metrics are judged by.
+/// What a metric is compared with.
 #[derive(Debug, Clone, Copy)]
-pub struct Bench<'a> {
-    /// Where the autoscaler and its pods are.
+pub struct Inputs<'a> {
     pub namespace: &'a str,
-    /// The pods, and how many there should be.
-    pub scope: Scope<'a>,
-    /// How many replicas the workload says it has.
-    pub present: i32,
-    /// What pods are given whose CPU is measured.
+    pub workload: Workload<'a>,
+    /// `status.replicas` of the scale.
+    pub status_replicas: i32,
+    /// For CPU metrics.
     pub warm_up: WarmUp,
-    /// Whether what is asked for a pod as a whole counts.
+    /// Whether resource requests of whole pods count.
     pub pod_level: bool,
 }
 
-/// What follows from the answer to the question about a metric.
+/// What a metric proposes, given the answer of its metrics API.
 pub fn propose(
     metric: &Metric<'_>,
     answer: Result<Measured, String>,
-    bench: &Bench<'_>,
-) -> Result<Proposal, Unusable> {
-    let measured = answer.map_err(|error| metric.unmeasured(bench.namespace, &error));
-    let (replicas, current) = measured
-        .and_then(|measured| weigh(metric, measured, bench))
-        .map_err(|error| metric.unusable(error))?;
-    Ok(Proposal { replicas, name: metric.name(), status: status(metric, current) })
+    inputs: &Inputs<'_>,
+) -> Result<Proposal, InvalidMetric> {
+    let measured = answer.map_err(|error| metric.unmeasured(inputs.namespace, &error));
+    let (count, current) = measured
+        .and_then(|measured| evaluate(metric, measured, inputs))
+        .map_err(|error| metric.invalid(error))?;
+    Ok(Proposal { count, name: metric.name(), status: status(metric, current) })
 }
 
-fn weigh(metric: &Metric<'_>, measured: Measured, bench: &Bench<'_>) -> Result<(i32, MetricValue), String> {
-    let scope = &bench.scope;
+fn evaluate(
+    metric: &Metric<'_>,
+    measured: Measured,
+    inputs: &Inputs<'_>,
+) -> Result<(Count, MetricValue), String> {
+    let workload = &inputs.workload;
     match (*metric, measured) {
-        (Metric::Resource { name, container, aim }, Measured::Samples(samples)) => {
-            let scope = Scope { warm_up: (name == "cpu").then_some(bench.warm_up), ..*scope };
-            match aim {
-                Used::Percent(target) => {
-                    let requests = || requests(scope.pods, name, container, bench.pod_level);
-                    let (replicas, used) = by_utilization(&scope, samples, requests, target)?;
+        (Metric::Resource { name, container, target }, Measured::Samples(samples)) => {
+            let workload = Workload { warm_up: (name == "cpu").then_some(inputs.warm_up), ..*workload };
+            match target {
+                ResourceTarget::Utilization(target) => {
+                    let requests = || requests(workload.pods, name, container, inputs.pod_level);
+                    let (count, used) = by_utilization(&workload, samples, requests, target)?;
                     let current = MetricValue {
                         average_utilization: Some(used.percent),
                         average_value: Some(amount(name, used.average)),
                         value: None,
                     };
-                    Ok((replicas, current))
+                    Ok((count, current))
                 }
-                Used::Average(target) => {
-                    let (replicas, average) = by_average(&scope, samples, target)?;
+                ResourceTarget::AverageValue(target) => {
+                    let (count, average) = by_average(&workload, samples, target)?;
                     let average_value = Some(amount(name, average));
-                    Ok((replicas, MetricValue { average_value, ..MetricValue::default() }))
+                    Ok((count, MetricValue { average_value, ..MetricValue::default() }))
                 }
             }
         }
-        (Metric::Pods { aim, .. }, Measured::Samples(samples)) => {
-            by_average(scope, samples, aim).map(|(replicas, average)| (replicas, each(average)))
+        (Metric::Pods { target, .. }, Measured::Samples(samples)) => {
+            by_average(workload, samples, target).map(|(count, average)| (count, average_value(average)))
         }
-        (Metric::Object { aim, .. } | Metric::External { aim, .. }, Measured::Total(usage)) => match aim {
-            Shared::Whole(target) => {
-                by_value(scope, usage, target).map(|(replicas, usage)| (replicas, whole(usage)))
+        (Metric::Object { target, .. } | Metric::External { target, .. }, Measured::Total(usage)) => {
+            match target {
+                TotalTarget::Value(target) => {
+                    by_value(workload, usage, target).map(|(count, usage)| (count, value(usage)))
+                }
+                TotalTarget::AverageValue(target) => {
+                    let (count, share) = by_share(workload.tolerances, inputs.status_replicas, usage, target);
+                    Ok((count, average_value(share)))
+                }
             }
-            Shared::Each(target) => {
-                let (replicas, share) = by_share(scope.tolerances, bench.present, usage, target);
-                Ok((replicas, each(share)))
-            }
-        },
+        }
         (_, measured) => Err(format!("{measured:?} is no answer for a {}", metric.name())),
     }
 }
@@ -99,8 +103,8 @@ fn weigh(metric: &Metric<'_>, measured: Measured, bench: &Bench<'_>) -> Result<(
 fn status(metric: &Metric<'_>, current: MetricValue) -> MetricStatus {
     let mut status = MetricStatus::default();
     status.type_ = match *metric {
-        Metric::Object { metric, of, .. } => {
-            let (metric, described_object) = (metric.clone(), of.clone());
+        Metric::Object { metric, object, .. } => {
+            let (metric, described_object) = (metric.clone(), object.clone());
             status.object = Some(ObjectMetricStatus { metric, current, described_object });
             "Object"
         }
@@ -126,16 +130,16 @@ fn status(metric: &Metric<'_>, current: MetricValue) -> MetricStatus {
     status
 }
 
-/// An amount of a resource as a metrics server prints it.
+/// An amount of a resource in the format that metrics servers use.
 fn amount(resource: &str, milli: i64) -> Quantity {
     let format = if resource == "memory" { Format::BinarySi } else { Format::DecimalSi };
     Quantity::from_milli(milli).with_format(format)
 }
 
-fn each(milli: i64) -> MetricValue {
+fn average_value(milli: i64) -> MetricValue {
     MetricValue { average_value: Some(Quantity::from_milli(milli)), ..MetricValue::default() }
 }
 
-fn whole(milli: i64) -> MetricValue {
+fn value(milli: i64) -> MetricValue {
     MetricValue { value: Some(Quantity::from_milli(milli)), ..MetricValue::default() }
 }

@@ -1,6 +1,6 @@
-//! From what was measured to how many replicas there should be. Pure.
+//! How many replicas the values of a metric call for. Pure.
 //!
-//! All amounts are thousandths, as upstream counts them. Measures of pods leave some pods out: see [`Census`].
+//! All amounts are in thousandths, as upstream's. Metrics of pods ignore some pods: see [`PodGroups`].
 //!
 //! Upstream: `pkg/controller/podautoscaler/replica_calculator.go`.
 
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use smol_str::SmolStr;
 
-use super::census::{Census, Scope};
+use super::pod_groups::{PodGroups, Workload};
 use flyball_api::Timestamp;
 
-/// One measured value of a pod.
+/// One value of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     pub value: i64,
     pub at: Option<Timestamp>,
-    /// The time over which it is an average.
+    /// The time over which the value is an average.
     pub window: SignedDuration,
 }
 
@@ -27,10 +27,10 @@ impl Sample {
     }
 }
 
-/// Measured values by the name of their pod.
+/// Values by the name of their pod.
 pub type Samples = BTreeMap<SmolStr, Sample>;
 
-/// How far a measure may be off its aim before anything is done, as parts of one.
+/// How far the ratio of value to target may be from one without a rescale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerances {
     pub down: f64,
@@ -38,13 +38,12 @@ pub struct Tolerances {
 }
 
 impl Tolerances {
-    /// Whether measured over aimed at is close enough to one.
     fn cover(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }
 }
 
-/// How much of what they ask for pods use.
+/// The usage of a resource compared with the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Utilization {
     /// In percent of the requests.
@@ -52,58 +51,102 @@ pub struct Utilization {
     pub average: i64,
 }
 
-/// What follows from a measure: the replicas there should be, and the measure in the form it is shown.
-pub type Proposed<T> = Result<(i32, T), String>;
+/// The number of replicas that a metric calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    pub replicas: i32,
+    /// Why it is the present number although the value differs from the target.
+    pub kept: Option<Kept>,
+}
 
-/// Replicas that bring the use of a resource to `target` percent of what pods ask for.
+/// Why a metric whose value differs from its target leaves the number of replicas as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    WithinTolerance,
+    /// Pods without a usable sample, counted as idle or as busy, would turn the direction.
+    UnmeasuredPods,
+}
+
+impl Kept {
+    /// The reason, for users.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::WithinTolerance => "its value is within the tolerance of its target",
+            Self::UnmeasuredPods => "pods without metrics could reverse the direction",
+        }
+    }
+}
+
+impl Count {
+    fn exactly(replicas: i32) -> Self {
+        Self { replicas, kept: None }
+    }
+
+    fn kept(replicas: i32, why: Kept) -> Self {
+        Self { replicas, kept: Some(why) }
+    }
+}
+
+/// The number of replicas that a metric calls for, and its value as the status shows it.
+pub type Proposed<T> = Result<(Count, T), String>;
+
+/// Replicas that bring the usage of a resource to `target` percent of the requests.
 pub fn by_utilization(
-    scope: &Scope<'_>,
+    workload: &Workload<'_>,
     mut samples: Samples,
     requests: impl FnOnce() -> Result<BTreeMap<SmolStr, i64>, String>,
     target: i32,
 ) -> Proposed<Utilization> {
-    let census = Census::take(scope, &mut samples)?;
+    let groups = PodGroups::new(workload, &mut samples)?;
     let requests = requests()?;
     let used = utilization(&samples, &requests)?;
     let ratio = |samples: &Samples| {
         utilization(samples, &requests).map(|used| f64::from(used.percent) / f64::from(target))
     };
-    // A pod without a measure is not spared to save on it: it may use all that it asks for, or all that it should.
+    // Before scaling down, a pod without a sample counts as using its whole request, or the target if that is higher.
     let fallback = i64::from(target.max(100));
-    let stand_in = |pod: &str| requests.get(pod).map_or(0, |request| request.saturating_mul(fallback) / 100);
-    Ok((settle(scope, &census, samples, ratio, stand_in)?, used))
+    let assumed = |pod: &str| requests.get(pod).map_or(0, |request| request.saturating_mul(fallback) / 100);
+    Ok((replicas(workload, &groups, samples, ratio, assumed)?, used))
 }
 
-/// Replicas that bring a measure of each pod to `target` on average.
-pub fn by_average(scope: &Scope<'_>, mut samples: Samples, target: i64) -> Proposed<i64> {
-    let census = Census::take(scope, &mut samples)?;
+/// Replicas that bring the average over the pods to `target`.
+pub fn by_average(workload: &Workload<'_>, mut samples: Samples, target: i64) -> Proposed<i64> {
+    let groups = PodGroups::new(workload, &mut samples)?;
     let used = average(&samples);
     let ratio = |samples: &Samples| Ok(average(samples) as f64 / target as f64);
-    Ok((settle(scope, &census, samples, ratio, |_| target)?, used))
+    Ok((replicas(workload, &groups, samples, ratio, |_| target)?, used))
 }
 
-/// Replicas that bring a measure of something else to `target` in all, if each replica does its part of it.
-pub fn by_value(scope: &Scope<'_>, usage: i64, target: i64) -> Proposed<i64> {
+/// Replicas that bring one value for all pods together to `target`, if each ready pod has an equal share in it.
+pub fn by_value(workload: &Workload<'_>, usage: i64, target: i64) -> Proposed<i64> {
     let ratio = usage as f64 / target as f64;
-    if scope.replicas == 0 {
-        return Ok((ceil(ratio), usage));
+    if workload.replicas == 0 {
+        return Ok((Count::exactly(ceil(ratio)), usage));
     }
-    if scope.tolerances.cover(ratio) {
-        return Ok((scope.replicas, usage));
+    if workload.tolerances.cover(ratio) {
+        return Ok((tolerated(workload.replicas, ratio), usage));
     }
-    let ready = scope.ready().map_err(|error| format!("unable to calculate ready pods: {error}"))?;
-    Ok((ceil(ratio * ready as f64), usage))
+    let ready = workload.ready().map_err(|error| format!("unable to calculate ready pods: {error}"))?;
+    Ok((Count::exactly(ceil(ratio * ready as f64)), usage))
 }
 
-/// Replicas that bring a measure of something else to `target` for each of them; there are `present` now.
-pub fn by_share(tolerances: Tolerances, present: i32, usage: i64, target: i64) -> (i32, i64) {
+/// Replicas that bring one value for all pods together to `target` per replica; there are `present` replicas now.
+pub fn by_share(tolerances: Tolerances, present: i32, usage: i64, target: i64) -> (Count, i64) {
     let ratio = usage as f64 / (target as f64 * f64::from(present));
-    let replicas = if tolerances.cover(ratio) { present } else { ceil(usage as f64 / target as f64) };
+    let count = match tolerances.cover(ratio) {
+        true => tolerated(present, ratio),
+        false => Count::exactly(ceil(usage as f64 / target as f64)),
+    };
     let share = if usage == i64::MAX { usage } else { shown((usage as f64 / f64::from(present)).ceil()) };
-    (replicas, share)
+    (count, share)
 }
 
-/// The number as upstream shows it, which without any replica is what a processor makes of an infinite number.
+/// The present number of replicas, which is kept because of the tolerance unless the ratio is exactly one.
+fn tolerated(present: i32, ratio: f64) -> Count {
+    if ratio == 1.0 { Count::exactly(present) } else { Count::kept(present, Kept::WithinTolerance) }
+}
+
+/// The number as upstream shows it. Without replicas it is infinite, and its conversion to an integer is that of amd64.
 ///
 /// Upstream: `GetObjectPerPodMetricReplicas`: `int64(math.Ceil(…))`, on amd64.
 fn shown(number: f64) -> i64 {
@@ -111,42 +154,48 @@ fn shown(number: f64) -> i64 {
     if fits { number as i64 } else { i64::MIN }
 }
 
-/// Replicas for a ratio of what pods use to what they should, with care for those that were not measured: they count
-/// as busy before anything is taken away and as idle before anything is added, and never turn the direction.
-fn settle(
-    scope: &Scope<'_>,
-    census: &Census,
+/// Replicas for a ratio of usage to target. Pods without a usable sample count as busy before scaling down and as idle
+/// before scaling up, and never turn the direction.
+fn replicas(
+    workload: &Workload<'_>,
+    groups: &PodGroups,
     mut samples: Samples,
     ratio: impl Fn(&Samples) -> Result<f64, String>,
-    stand_in: impl Fn(&str) -> i64,
-) -> Result<i32, String> {
-    let (tolerances, present) = (scope.tolerances, scope.replicas);
+    assumed: impl Fn(&str) -> i64,
+) -> Result<Count, String> {
+    let (tolerances, present) = (workload.tolerances, workload.replicas);
     let measured = ratio(&samples)?;
-    let unready_count = !census.unready.is_empty() && measured > 1.0;
-    if !unready_count && census.missing.is_empty() {
-        return Ok(if tolerances.cover(measured) { present } else { ceil(measured * census.ready as f64) });
+    let unready_count = !groups.unready.is_empty() && measured > 1.0;
+    if !unready_count && groups.missing.is_empty() {
+        return Ok(match tolerances.cover(measured) {
+            true => tolerated(present, measured),
+            false => Count::exactly(ceil(measured * groups.ready as f64)),
+        });
     }
-    for pod in &census.missing {
+    for pod in &groups.missing {
         if measured < 1.0 {
-            samples.insert(pod.clone(), Sample::assumed(stand_in(pod)));
+            samples.insert(pod.clone(), Sample::assumed(assumed(pod)));
         } else if measured > 1.0 {
             samples.insert(pod.clone(), Sample::assumed(0));
         }
     }
     if unready_count {
-        samples.extend(census.unready.iter().map(|pod| (pod.clone(), Sample::assumed(0))));
+        samples.extend(groups.unready.iter().map(|pod| (pod.clone(), Sample::assumed(0))));
     }
     let adjusted = ratio(&samples)?;
     let has_turned = (measured < 1.0 && adjusted > 1.0) || (measured > 1.0 && adjusted < 1.0);
-    if tolerances.cover(adjusted) || has_turned {
-        return Ok(present);
+    if tolerances.cover(adjusted) {
+        return Ok(tolerated(present, adjusted));
+    }
+    if has_turned {
+        return Ok(Count::kept(present, Kept::UnmeasuredPods));
     }
     let replicas = ceil(adjusted * samples.len() as f64);
     let is_backwards = (adjusted < 1.0 && replicas > present) || (adjusted > 1.0 && replicas < present);
-    Ok(if is_backwards { present } else { replicas })
+    Ok(if is_backwards { Count::kept(present, Kept::UnmeasuredPods) } else { Count::exactly(replicas) })
 }
 
-/// Of pods whose requests are known.
+/// The utilization by pods whose requests are known.
 fn utilization(samples: &Samples, requests: &BTreeMap<SmolStr, i64>) -> Result<Utilization, String> {
     let known = samples.iter().filter_map(|(pod, sample)| Some((sample.value, *requests.get(pod)?)));
     let (mut used, mut requested, mut pods) = (0_i64, 0_i64, 0_i64);
@@ -168,8 +217,7 @@ fn average(samples: &Samples) -> i64 {
     i64::try_from(samples.len()).ok().and_then(|pods| total.checked_div(pods)).unwrap_or_default()
 }
 
-/// Rounded up; beyond all bounds it stays at the largest number. (Upstream: not so everywhere: there a measure of pods
-/// that is large enough becomes a negative number of replicas.)
+/// Rounds up and saturates. (Upstream: a huge metric value of pods becomes a negative number of replicas.)
 fn ceil(replicas: f64) -> i32 {
     replicas.ceil() as i32
 }

@@ -1,5 +1,5 @@
-//! Which autoscalers look at which pods. Two that look at the same pods would pull in different directions, so neither
-//! may act. Pure.
+//! Which autoscalers select which pods. Two that select the same pods could scale in different directions, so neither may
+//! scale. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use flyball_api::{Key, Selector};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
-/// The selectors of all autoscalers, by namespace and name; none before the first look.
+/// The selectors of all autoscalers, by namespace and name; `None` before the first sync.
 #[derive(Debug, Default)]
 pub struct Selections(FxHashMap<SmolStr, BTreeMap<SmolStr, Option<Selector>>>);
 
@@ -18,7 +18,6 @@ impl Selections {
         self.0.entry(key.namespace.clone()).or_default().entry(key.name.clone()).or_default();
     }
 
-    /// There is no such autoscaler any more.
     pub fn remove(&mut self, key: &Key) {
         if let Some(all) = self.0.get_mut(&key.namespace) {
             all.remove(&key.name);
@@ -28,7 +27,7 @@ impl Selections {
         }
     }
 
-    /// What an autoscaler selects. One that is gone by now selects nothing.
+    /// Sets the selector of an autoscaler, unless that is gone.
     pub fn set(&mut self, key: &Key, selector: &Selector) {
         let known = self.0.get_mut(&key.namespace).and_then(|all| all.get_mut(&key.name));
         if let Some(known) = known {
@@ -36,7 +35,7 @@ impl Selections {
         }
     }
 
-    /// Those that select any of these pods of a namespace, by name.
+    /// The names of the autoscalers in a namespace that select any of these pods.
     pub fn of(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<&SmolStr> {
         let selects = |selector: &Option<Selector>| {
             selector
@@ -48,7 +47,7 @@ impl Selections {
     }
 }
 
-/// What is told of pods that several autoscalers look at.
+/// The message about pods that several autoscalers select.
 pub fn ambiguous(selector: &str, namespace: &str, names: &[&SmolStr]) -> String {
     let list: Vec<String> = names.iter().map(|name| format!("{namespace}/{name}")).collect();
     format!("pods by selector {selector} are controlled by multiple HPAs: [{}]", list.join(" "))

@@ -1,32 +1,32 @@
-//! The shell: read the scale, ask the metrics APIs, set the scale, write the status, tell.
+//! The shell: read the scale and the metrics, decide, rescale, write the status.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::horizontal_pod_autoscaler::{
-    HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus, MetricStatus,
-};
+use flyball_api::horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Object, Selector, manifest_with_status};
+use flyball_api::{Key, Selector, Timestamp};
 use flyball_cache::Informer;
 use flyball_common::labelled::pods_selected;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-use super::census::Scope;
+use super::after::{After, after};
+use super::decision::{
+    Decision, Metrics, Need, Observations, ScaleError, Scaling, SelectorError, Settings, View, decide, need,
+    reference, target_key,
+};
 use super::history::History;
 use super::invariants;
 use super::mapping::{GroupKind, group_of};
-use super::meters::Meters;
-use super::metric::{Metric, Unusable};
-use super::numbers::{Action, Fault, Numbers};
-use super::plan::{Course, Settings, Step, View, Weighed, course, decide, taken, weigh};
-use super::proposal::{Bench, Proposal, propose};
-use super::report::{Desired, Report, is_news};
-use super::scales::{Scaled, Scales};
+use super::metric::Metric;
+use super::metrics_client::MetricsClient;
+use super::monitor::{Action, Fault, Monitor};
+use super::plan::plan;
+use super::scale_client::{Scale, ScaleClient};
 use super::selections::{Selections, ambiguous};
 
 pub(super) struct Controller {
@@ -34,266 +34,131 @@ pub(super) struct Controller {
     pub(super) events: Recorder,
     pub(super) autoscalers: Arc<Informer<HorizontalPodAutoscaler>>,
     pub(super) pods: Arc<Informer<Pod>>,
-    pub(super) scales: Scales,
-    pub(super) meters: Meters,
+    pub(super) scales: ScaleClient,
+    pub(super) metrics: MetricsClient,
     pub(super) settings: Settings,
-    pub(super) period: Duration,
     pub(super) selections: Arc<Mutex<Selections>>,
     pub(super) histories: Mutex<FxHashMap<Key, History>>,
-    pub(super) numbers: Numbers,
-}
-
-/// How a look at an autoscaler ended.
-struct Looked {
-    action: Action,
-    fault: Fault,
-    /// What kept it from being done in full.
-    problem: Option<String>,
-}
-
-impl Looked {
-    fn failed(fault: Fault, problem: String) -> Self {
-        Self { action: Action::None, fault, problem: Some(problem) }
-    }
+    pub(super) monitor: Monitor,
 }
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(hpa) = self.autoscalers.store().get(key) else {
             self.histories.lock().remove(key);
-            self.numbers.gone(key);
+            self.monitor.forget(key);
             return Ok(Next::Settled);
         };
-        let started = Instant::now();
-        let Looked { action, fault, problem } = self.look(key, &hpa).await;
-        self.numbers.looked(action, fault, started.elapsed());
-        match problem {
-            None => Ok(Next::After(self.period)),
-            Some(problem) => Err(SyncError::other(format!("autoscaling by {key}"), problem)),
+        let (started, now) = (Instant::now(), self.cx.clock.now());
+        let (observed, durations) = self.observe(key, &hpa, now).await;
+        let history = self.histories.lock().get(key).cloned().unwrap_or_default();
+        let view = View { hpa: &hpa, observed: &observed, history: &history, settings: &self.settings, now };
+        let decision = decide(&view);
+        self.cx.judge(|| invariants::check(&view, &decision));
+        for ((metric, computed), took) in hpa.spec.metrics.iter().zip(&decision.computed).zip(durations) {
+            self.monitor.computed(*computed, &metric.type_, took);
         }
+        let result = self.carry_out(key, &view, &decision).await;
+        let (action, fault) = match &result {
+            Ok(action) => (*action, Fault::None),
+            Err((action, _)) if decision.is_spec_error => (*action, Fault::Spec),
+            Err((action, _)) => (*action, Fault::Internal),
+        };
+        self.monitor.reconciled(action, fault, started.elapsed());
+        result.map(|_| Next::After(self.settings.period)).map_err(|(_, error)| error)
     }
 }
 
 impl Controller {
-    async fn look(&self, key: &Key, hpa: &HorizontalPodAutoscaler) -> Looked {
-        let now = self.cx.clock.now();
-        let mut report = Report::new(hpa, now);
-        let mut scaled = match self.find(hpa).await {
-            Ok(scaled) => scaled,
-            Err((fault, error, told)) => {
-                report.scale_unknown(&error);
-                let status = report.unchanged(hpa);
-                self.publish(key, hpa, &status, report).await;
-                return Looked::failed(fault, told);
-            }
+    /// Carries out a decision. Returns whether the workload was scaled up or down, also when something failed.
+    async fn carry_out(
+        &self,
+        key: &Key,
+        view: &View<'_>,
+        decision: &Decision,
+    ) -> Result<Action, (Action, SyncError)> {
+        let executor =
+            || -> Executor<'_> { self.cx.executor(key).about(ObjectRef::of(view.hpa)).events(&self.events) };
+        let planned = plan(view, decision);
+        // The scale is read from the server each time, so no cache has to show what was written.
+        let outcome = executor().unawaited().perform(planned.effects).await;
+        let failure = outcome.failures.iter().find_map(|failure| failure.tag.and(failure.error.as_ref()));
+        let failure = failure.zip(view.observed.scale.as_ref().ok()).map(|(error, scale)| scale.quote(error));
+        let After { plan, history, desired } = after(view, decision, failure.as_deref());
+        self.histories.lock().insert(key.clone(), history);
+        desired.into_iter().for_each(|desired| self.monitor.desired(key, desired));
+        let action = match (decision.current, &decision.rescale, &failure) {
+            (Some(current), Some(rescale), None) => Action::of(current, rescale.replicas),
+            _ => Action::None,
         };
-        report.scale_known();
-        let view = View { hpa, current: scaled.replicas, settings: &self.settings, now };
-        self.remember(key, |history| history.begin(view.current, now));
-
-        let mut measures = None;
-        let mut problem = None;
-        let step = match course(&view) {
-            Course::Off => {
-                report.off(self.settings.scale_to_zero);
-                None
-            }
-            Course::Into(replicas, reason) => Some(Step { replicas, reason: reason.to_owned() }),
-            Course::Measure => {
-                let weighed = self.measure(key, &view, &scaled, &mut report).await;
-                measures = weighed.shown;
-                problem = weighed.problem;
-                let Some((recommended, metric)) = &weighed.recommended else {
-                    return self.give_up(key, &view, report, measures, problem).await;
-                };
-                self.remember(key, |history| {
-                    self.cx.judge(|| {
-                        let (mut later, mut said) = (history.clone(), report.clone());
-                        let step = decide(&view, (*recommended, metric), &mut later, &mut said);
-                        invariants::check(&view, history, step.as_ref())
-                    });
-                    decide(&view, (*recommended, metric), history, &mut report)
-                })
-            }
-        };
-        let Some(step) = step else {
-            let problem = self.conclude(key, &view, report, Desired::AsIs, measures).await.or(problem);
-            let fault = if problem.is_some() { Fault::Internal } else { Fault::None };
-            return Looked { action: Action::None, fault, problem };
-        };
-        let target = Key::new(hpa.metadata.namespace.as_str(), hpa.spec.scale_target_ref.name.as_str());
-        // The scale is read from the server each time, so there is no cache to wait for.
-        let writer = self.cx.writer(key).unawaited();
-        if let Err(error) = self.scales.set(&writer, &mut scaled, &target, step.replicas, &step.reason).await
-        {
-            report.not_rescaled(&step, &error);
-            self.conclude(key, &view, report, Desired::Unknown, measures).await;
-            return Looked::failed(Fault::Internal, format!("failed to rescale {}: {error}", reference(hpa)));
-        }
-        self.remember(key, |history| taken(&view, &step, history, &mut report));
-        let problem =
-            self.conclude(key, &view, report, Desired::Set(step.replicas), measures).await.or(problem);
-        let fault = if problem.is_some() { Fault::Internal } else { Fault::None };
-        Looked { action: Action::of(view.current, step.replicas), fault, problem }
+        let written = executor().execute(plan.waiting_for(planned.waiting)).await;
+        outcome.result().and(written.map(drop)).map(|()| action).map_err(|error| (action, error))
     }
 
-    /// The scale of the workload, or: whose fault it is that there is none, the error, and the same in full.
-    async fn find(&self, hpa: &HorizontalPodAutoscaler) -> Result<Scaled, (Fault, String, String)> {
+    /// Reads the scale and, if they decide, the metrics. Also returns how long each metric took.
+    async fn observe(
+        &self,
+        key: &Key,
+        hpa: &HorizontalPodAutoscaler,
+        now: Timestamp,
+    ) -> (Observations, Vec<Duration>) {
+        let scale = self.read_scale(hpa).await;
+        let is_needed = |scale: &Scale| {
+            need(&Scaling { hpa, current: scale.replicas, settings: &self.settings, now }) == Need::Metrics
+        };
+        let Some(found) = scale.as_ref().ok().filter(|scale| is_needed(scale)) else {
+            return (Observations { scale, metrics: Metrics::NotRead }, vec![]);
+        };
+        let (selector, pods) = match self.select(key, found) {
+            Ok(selected) => selected,
+            Err(error) => return (Observations { scale, metrics: Metrics::NoPods(error) }, vec![]),
+        };
+        let (mut answers, mut durations) = (vec![], vec![]);
+        for spec in &hpa.spec.metrics {
+            let started = Instant::now();
+            answers.push(match Metric::read(spec) {
+                Ok(metric) => self.metrics.fetch(&self.scales, &key.namespace, &metric, &selector).await,
+                Err(invalid) => Err(invalid.error),
+            });
+            durations.push(started.elapsed());
+        }
+        (Observations { scale, metrics: Metrics::Read { pods, answers } }, durations)
+    }
+
+    async fn read_scale(&self, hpa: &HorizontalPodAutoscaler) -> Result<Scale, ScaleError> {
         let target = &hpa.spec.scale_target_ref;
-        let group = group_of(&target.api_version).map_err(|error| {
-            let told = format!("invalid API version in scale target reference: {error}");
-            (Fault::Spec, error, told)
+        let group = group_of(&target.api_version).map_err(|message| {
+            let error = format!("invalid API version in scale target reference: {message}");
+            ScaleError { message, error, is_spec_error: true }
         })?;
         let kind = GroupKind { group, kind: &target.kind };
-        let resources = self.scales.resources(kind).await.map_err(|error| {
-            let told = format!("unable to determine resource for scale target reference: {error}");
-            (Fault::Internal, error, told)
+        let resources = self.scales.resources(kind).await.map_err(|message| {
+            let error = format!("unable to determine resource for scale target reference: {message}");
+            ScaleError { message, error, is_spec_error: false }
         })?;
-        let key = Key::new(hpa.metadata.namespace.as_str(), target.name.as_str());
-        self.scales.read(&resources, &key).await.map_err(|error| {
-            let told = format!("failed to query scale subresource for {}: {error}", reference(hpa));
-            (Fault::Internal, error, told)
+        self.scales.read(&resources, &target_key(hpa)).await.map_err(|message| {
+            let error = format!("failed to query scale subresource for {}: {message}", reference(hpa));
+            ScaleError { message, error, is_spec_error: false }
         })
     }
 
-    /// What all metrics come to.
-    async fn measure(&self, key: &Key, view: &View<'_>, scaled: &Scaled, report: &mut Report) -> Weighed {
-        let (selector, pods) = match self.select(key, scaled, report) {
-            Ok(selected) => selected,
-            Err(problem) => return Weighed { problem: Some(problem), ..Weighed::default() },
-        };
-        let namespace = &key.namespace;
-        let scope = Scope {
-            pods: &pods,
-            replicas: scaled.replicas,
-            tolerances: self.settings.tolerances(view.hpa),
-            warm_up: None,
-            now: view.now,
-        };
-        let Settings { warm_up, pod_level, .. } = self.settings;
-        let bench = Bench { namespace, scope, present: scaled.present, warm_up, pod_level };
-        let mut proposals = vec![];
-        for spec in &view.hpa.spec.metrics {
-            let started = Instant::now();
-            let proposal = match Metric::read(spec) {
-                Ok(metric) => {
-                    let answer = self.meters.ask(&self.scales, namespace, &metric, &selector).await;
-                    propose(&metric, answer, &bench)
-                }
-                Err(unusable) => Err(unusable),
-            };
-            let (action, fault) = outcome(view.hpa, &proposal);
-            self.numbers.measured(action, fault, &spec.type_, started.elapsed());
-            proposals.push(proposal);
+    /// The pods of the workload, if no other autoscaler selects them.
+    fn select(&self, key: &Key, scale: &Scale) -> Result<(Selector, Vec<Arc<Pod>>), SelectorError> {
+        if scale.selector.is_empty() {
+            return Err(SelectorError::Missing);
         }
-        weigh(view, proposals, report)
-    }
-
-    /// The pods of the workload, if they are nobody else's.
-    fn select(
-        &self,
-        key: &Key,
-        scaled: &Scaled,
-        report: &mut Report,
-    ) -> Result<(Selector, Vec<Arc<Pod>>), String> {
-        if scaled.selector.is_empty() {
-            report.no_selector();
-            return Err("selector is required".to_owned());
-        }
-        let selector = Selector::parse(&scaled.selector).map_err(|error| {
-            let problem =
-                format!("couldn't convert selector into a corresponding internal selector object: {error}");
-            report.bad_selector("InvalidSelector", &problem);
-            problem
+        let selector = Selector::parse(&scale.selector).map_err(|error| {
+            SelectorError::Invalid(format!(
+                "couldn't convert selector into a corresponding internal selector object: {error}"
+            ))
         })?;
         let pods = pods_selected(self.pods.store(), &key.namespace, &selector);
         let mut selections = self.selections.lock();
         selections.set(key, &selector);
         let selecting = selections.of(&key.namespace, &pods);
-        if selecting.len() > 1 {
-            let problem = ambiguous(&scaled.selector, &key.namespace, &selecting);
-            report.bad_selector("AmbiguousSelector", &problem);
-            return Err(problem);
+        match selecting.len() > 1 {
+            true => Err(SelectorError::Ambiguous(ambiguous(&scale.selector, &key.namespace, &selecting))),
+            false => Ok((selector, pods)),
         }
-        Ok((selector, pods))
     }
-
-    /// Nothing can be recommended: says why, and leaves the workload alone.
-    async fn give_up(
-        &self,
-        key: &Key,
-        view: &View<'_>,
-        mut report: Report,
-        measures: Option<Vec<MetricStatus>>,
-        problem: Option<String>,
-    ) -> Looked {
-        let problem = problem.unwrap_or_else(|| "there is no metric".to_owned());
-        report.warn("FailedComputeMetricsReplicas", problem.clone());
-        self.conclude(key, view, report, Desired::Unknown, measures).await;
-        let reference = reference(view.hpa);
-        let told = "failed to compute desired number of replicas based on listed metrics for";
-        Looked::failed(Fault::Internal, format!("{told} {reference}: {problem}"))
-    }
-
-    /// Ends a look at a workload whose scale is known.
-    async fn conclude(
-        &self,
-        key: &Key,
-        view: &View<'_>,
-        report: Report,
-        desired: Desired,
-        measures: Option<Vec<MetricStatus>>,
-    ) -> Option<String> {
-        match desired {
-            Desired::Unknown => {}
-            Desired::AsIs => self.numbers.desired(key, view.current),
-            Desired::Set(replicas) => self.numbers.desired(key, replicas),
-        }
-        let status = report.status(view.hpa, view.current, desired, measures);
-        self.publish(key, view.hpa, &status, report).await
-    }
-
-    /// Sends the events and writes the status, if it says anything new; returns what went wrong with that.
-    async fn publish(
-        &self,
-        key: &Key,
-        hpa: &HorizontalPodAutoscaler,
-        status: &HorizontalPodAutoscalerStatus,
-        report: Report,
-    ) -> Option<String> {
-        let about = ObjectRef::of(hpa);
-        for event in report.events {
-            self.events.record(&about, event.type_, event.reason, event.message, vec![]);
-        }
-        if !is_news(&hpa.status, status) {
-            return None;
-        }
-        let why = format!("{} replicas, {} wanted", status.current_replicas, status.desired_replicas);
-        let body = manifest_with_status(hpa, status);
-        let written = self.cx.writer(key).update_status::<HorizontalPodAutoscaler>(key, &body, why).await;
-        let error = Chain(&written.err()?).to_string();
-        self.events.warning(&about, "FailedUpdateStatus", error.clone());
-        let problem = format!("failed to update status for {}: {error}", hpa.key().name);
-        tracing::debug!(hpa = %key, problem);
-        Some(problem)
-    }
-
-    fn remember<T>(&self, key: &Key, with: impl FnOnce(&mut History) -> T) -> T {
-        with(self.histories.lock().entry(key.clone()).or_default())
-    }
-}
-
-/// For the numbers: which way a metric would go from what the status says.
-fn outcome(hpa: &HorizontalPodAutoscaler, proposal: &Result<Proposal, Unusable>) -> (Action, Fault) {
-    match proposal {
-        Ok(proposal) => (Action::of(hpa.status.current_replicas, proposal.replicas), Fault::None),
-        Err(Unusable { is_spec: true, .. }) => (Action::None, Fault::Spec),
-        Err(_) => (Action::None, Fault::Internal),
-    }
-}
-
-/// The workload, for error messages.
-fn reference(hpa: &HorizontalPodAutoscaler) -> String {
-    let target = &hpa.spec.scale_target_ref;
-    format!("{}/{}/{}", target.kind, hpa.metadata.namespace, target.name)
 }

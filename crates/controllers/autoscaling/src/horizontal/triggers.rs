@@ -1,4 +1,4 @@
-//! When to look at which autoscaler.
+//! When to sync which autoscaler. Pure.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use flyball_queue::Backoff;
 
 use super::selections::Selections;
 
-/// All looks are one period apart, those that fail as well.
+/// All syncs are one period apart, also after a failure.
 pub(super) fn every(period: Duration) -> Backoff {
     Backoff { base: period, max: period, rate: 0.0, burst: 0.0 }
 }
 
-/// Keeps account of who is there; gives the autoscaler to look at one period after the change. One that is gone is
-/// forgotten when its time comes.
+/// Keeps `selections` current; returns the autoscaler to sync one period after the change. What is remembered of one that
+/// is gone is dropped by its next sync.
 pub(super) fn changed(
     change: &Change<'_, HorizontalPodAutoscaler>,
     selections: &mut Selections,

@@ -1,4 +1,4 @@
-//! What the metrics APIs answer, as far as it is read.
+//! The answers of the metrics APIs, as far as they are read.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use super::replicas::{Sample, Samples};
 
-/// What pods use, from `metrics.k8s.io`.
+/// Resource usage of pods, from `metrics.k8s.io`.
 #[derive(Debug, Deserialize)]
 pub(super) struct PodMetricsList {
     #[serde(default, deserialize_with = "null_default")]
@@ -43,7 +43,8 @@ fn go_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SignedDurat
 }
 
 impl PodMetricsList {
-    /// What each pod, or one container of each, uses of a resource. A pod counts only if that is known of all of it.
+    /// The usage of a resource by each pod, or by one container of each. A pod is left out if the usage of one of its
+    /// containers is not known.
     pub(super) fn samples(&self, resource: &str, container: Option<&str>) -> Samples {
         let of = |pod: &PodMetrics| {
             let used =
@@ -61,7 +62,7 @@ impl PodMetricsList {
     }
 }
 
-/// Measures of objects, from `custom.metrics.k8s.io` in any of its versions.
+/// Metrics of objects, from `custom.metrics.k8s.io` in any of its versions.
 #[derive(Debug, Deserialize)]
 pub(super) struct ObjectValues {
     #[serde(default, deserialize_with = "null_default")]
@@ -85,11 +86,11 @@ struct Described {
     name: SmolStr,
 }
 
-/// The window of a measure that does not say it.
+/// The window of a metric that states none, in seconds.
 const DEFAULT_WINDOW: i64 = 60;
 
 impl ObjectValues {
-    /// The measure of each pod.
+    /// The value of each pod.
     pub(super) fn samples(&self) -> Samples {
         let of = |value: &ObjectValue| {
             let window = SignedDuration::from_secs(value.window_seconds.unwrap_or(DEFAULT_WINDOW));
@@ -100,7 +101,7 @@ impl ObjectValues {
     }
 }
 
-/// The series of a measure, from `external.metrics.k8s.io`.
+/// The series of a metric, from `external.metrics.k8s.io`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExternalValues {
     #[serde(default, deserialize_with = "null_default")]
@@ -114,7 +115,7 @@ pub(super) struct ExternalValue {
 }
 
 impl ExternalValues {
-    /// All series together; at most the largest number there is.
+    /// The sum of all series, saturating.
     pub(super) fn total(&self) -> i64 {
         self.items.iter().fold(0, |sum, series| sum.saturating_add(series.value.milli_value()))
     }
@@ -143,7 +144,7 @@ struct GroupVersion {
 }
 
 impl Groups {
-    /// The version of the custom metrics API to use: the preferred one if it is among those `known`, else the first that is.
+    /// The version of a group to use: the preferred one if it is `known`, else the first that is.
     pub(super) fn version(&self, name: &str, known: &[&str]) -> Result<SmolStr, String> {
         let group = self.groups.iter().find(|group| group.name == name);
         let group = group.ok_or_else(|| format!("no custom metrics API ({name}) registered"))?;

@@ -1,21 +1,30 @@
-//! The answer, and for how long it is kept. Pure.
+//! The status that answers a request. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flyball_api::condition::{self, TRUE};
-use flyball_api::time::{SignedDuration, format_seconds};
-use flyball_api::{ResourceClaim, ResourcePoolStatusRequest, ResourceSlice, Timestamp};
+use flyball_api::condition::TRUE;
+use flyball_api::time::format_seconds;
+use flyball_api::{Object, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice, Timestamp};
+use flyball_runtime::{Plan, Waiting, Write};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-const COMPLETE: &str = "Complete";
-const FAILED: &str = "Failed";
+pub(super) const COMPLETE: &str = "Complete";
+pub(super) const FAILED: &str = "Failed";
 const DEFAULT_LIMIT: i32 = 100;
-const HOUR: SignedDuration = SignedDuration::from_hours(1);
-const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// What is known of a pool: its slices of the latest generation.
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub request: &'a ResourcePoolStatusRequest,
+    /// The slices of the driver.
+    pub slices: &'a [Arc<ResourceSlice>],
+    /// The ResourceClaims that devices of the driver are allocated to.
+    pub claims: &'a [Arc<ResourceClaim>],
+    pub now: Timestamp,
+}
+
+/// The slices of the latest generation of a pool.
 #[derive(Debug, Default)]
 struct Pool<'a> {
     generation: i64,
@@ -23,12 +32,12 @@ struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    fn is_whole(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let wanted = self.slices.first().map_or(0, |slice| slice.spec.pool.resource_slice_count);
         i64::try_from(self.slices.len()).is_ok_and(|present| present >= wanted)
     }
 
-    /// The node that all its devices are on, if they are on one.
+    /// The node of its devices, if it is the same for all.
     fn node(&self) -> Option<&SmolStr> {
         let mut nodes = self.slices.iter().map(|slice| &slice.spec.node_name);
         let first = nodes.next().filter(|node| !node.is_empty())?;
@@ -36,23 +45,26 @@ impl Pool<'_> {
     }
 }
 
-/// The status that answers a request; none while a pool that it would tell of is not published in full.
-pub fn answer(
-    request: &ResourcePoolStatusRequest,
-    slices: &[Arc<ResourceSlice>],
-    claims: &[Arc<ResourceClaim>],
-    now: Timestamp,
-) -> Option<Value> {
-    let pools = pools(request, slices);
-    let taken = taken(&request.spec.driver, claims);
-    let limit = usize::try_from(request.spec.limit.unwrap_or(DEFAULT_LIMIT)).unwrap_or(0);
-    let mut told = vec![];
+/// Answers the request, once all slices of the pools that the answer contains are published.
+pub fn plan(view: &View<'_>) -> Plan {
+    let pools = pools(view.request, view.slices);
+    let limit = usize::try_from(view.request.spec.limit.unwrap_or(DEFAULT_LIMIT)).unwrap_or(0);
+    if let Some(pool) = pools.values().take(limit).find(|pool| !pool.is_complete()) {
+        let until = "to be joined by the other ResourceSlices of its pool";
+        let waiting = pool.slices.first().map(|slice| Waiting::on::<ResourceSlice>(&slice.key(), until));
+        return Plan::default().waiting_for(waiting);
+    }
+    let why = "it asks how many devices are available";
+    Plan::default().with_status(Write::status(view.request, &answer(view, &pools, limit)).why(why))
+}
+
+fn answer(view: &View<'_>, pools: &BTreeMap<&SmolStr, Pool<'_>>, limit: usize) -> Value {
+    let View { request, now, .. } = *view;
+    let allocations = allocations(&request.spec.driver, view.claims);
+    let mut shown = vec![];
     for (name, pool) in pools.iter().take(limit) {
-        if !pool.is_whole() {
-            return None;
-        }
         let total: usize = pool.slices.iter().map(|slice| slice.spec.devices.len()).sum();
-        let allocated = taken.get(name).copied().unwrap_or(0);
+        let allocated = allocations.get(name).copied().unwrap_or(0);
         let mut status = json!({
             "driver": request.spec.driver,
             "poolName": name,
@@ -66,31 +78,31 @@ pub fn answer(
         if let Some(node) = pool.node() {
             status["nodeName"] = json!(node);
         }
-        told.push(status);
+        shown.push(status);
     }
-    let message = format!("Calculated status for {} pools", told.len());
+    let message = format!("Calculated status for {} pools", shown.len());
     let condition = json!({
         "type": COMPLETE, "status": TRUE, "reason": "CalculationComplete", "message": message,
         "lastTransitionTime": format_seconds(now),
     });
     let mut status = json!({"poolCount": pools.len(), "conditions": [condition]});
-    if !told.is_empty() {
-        status["pools"] = told.into();
+    if !shown.is_empty() {
+        status["pools"] = shown.into();
     }
-    Some(status)
+    status
 }
 
-/// The pools that are asked about, by name.
+/// The pools that the request selects, by name.
 fn pools<'a>(
     request: &ResourcePoolStatusRequest,
     slices: &'a [Arc<ResourceSlice>],
 ) -> BTreeMap<&'a SmolStr, Pool<'a>> {
     let mut pools: BTreeMap<&SmolStr, Pool<'_>> = BTreeMap::new();
-    let asked = |slice: &&Arc<ResourceSlice>| {
+    let is_selected = |slice: &&Arc<ResourceSlice>| {
         let is_named = |name: &SmolStr| name.is_empty() || *name == slice.spec.pool.name;
         slice.spec.driver == request.spec.driver && request.spec.pool_name.as_ref().is_none_or(is_named)
     };
-    for slice in slices.iter().filter(asked) {
+    for slice in slices.iter().filter(is_selected) {
         let generation = slice.spec.pool.generation;
         let pool = pools.entry(&slice.spec.pool.name).or_default();
         if pool.slices.is_empty() || generation > pool.generation {
@@ -103,26 +115,14 @@ fn pools<'a>(
     pools
 }
 
-/// How many devices of each pool of a driver claims have.
-fn taken<'a>(driver: &str, claims: &'a [Arc<ResourceClaim>]) -> BTreeMap<&'a SmolStr, usize> {
-    let mut taken = BTreeMap::new();
+/// How many devices of each pool of a driver are allocated to ResourceClaims.
+fn allocations<'a>(driver: &str, claims: &'a [Arc<ResourceClaim>]) -> BTreeMap<&'a SmolStr, usize> {
+    let mut allocations = BTreeMap::new();
     for claim in claims {
         let devices = claim.status.allocation.iter().flat_map(|allocation| &allocation.devices.results);
         for device in devices.filter(|device| device.driver == driver) {
-            *taken.entry(&device.pool).or_default() += 1;
+            *allocations.entry(&device.pool).or_default() += 1;
         }
     }
-    taken
-}
-
-/// Why a request can go; none if it stays.
-pub fn reason_to_delete(request: &ResourcePoolStatusRequest, now: Timestamp) -> Option<&'static str> {
-    let older = |then: Option<Timestamp>, age| then.is_some_and(|then| now.duration_since(then) > age);
-    let made = request.metadata.creation_timestamp;
-    let Some(status) = &request.status else {
-        return older(made, DAY).then_some("nobody has answered it for a day");
-    };
-    let told = [COMPLETE, FAILED].into_iter().find_map(|kind| condition::find(&status.conditions, kind));
-    let since = told.map_or(made, |told| told.last_transition_time);
-    older(since, HOUR).then_some("it was answered more than an hour ago")
+    allocations
 }

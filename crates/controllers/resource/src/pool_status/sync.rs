@@ -1,20 +1,16 @@
-//! The shell: look up, answer, clean up.
+//! The shell: look up, plan, execute.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use flyball_api::{
-    Key, Object, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice, manifest_with_status,
-};
+use flyball_api::{Key, Object, ResourceClaim, ResourcePoolStatusRequest, ResourceSlice};
 use flyball_cache::Informer;
 use flyball_runtime::metrics::{Family, Stability};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError, exactly};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use tokio::time::Instant;
 
-use super::plan::{answer, reason_to_delete};
-use super::{BY_DRIVER, HOLDERS};
+use super::plan::{View, plan};
+use super::{ALLOCATED, BY_DRIVER};
 
-const PERIOD: Duration = Duration::from_secs(10 * 60);
 const SECONDS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
@@ -52,44 +48,18 @@ impl Reconcile for Controller {
         let (started, driver) = (Instant::now(), request.spec.driver.as_str());
         let mut slices = self.slices.store().by(&BY_DRIVER, driver);
         slices.sort_unstable_by_key(|slice| slice.key());
-        let claims = self.claims.store().by(&HOLDERS, driver);
-        let Some(status) = answer(&request, &slices, &claims, self.cx.clock.now()) else {
-            return Ok(Next::Settled);
-        };
-        let body = manifest_with_status(&*request, &status);
-        let why = "it asked how many devices are left";
-        let written = self.cx.writer(key).update_status::<ResourcePoolStatusRequest>(key, &body, why).await;
-        self.cx.metrics.counter(&PROCESSED, &[driver]).inc();
-        self.cx.metrics.histogram(&DURATION, &[driver]).observe(started.elapsed().as_secs_f64());
-        match written {
-            Err(error) if error.is_not_found() => Ok(Next::Settled),
-            Err(error) => {
-                self.cx.metrics.counter(&ERRORS, &[driver]).inc();
-                Err(SyncError::api(format!("answering request {key}"))(error))
-            }
-            Ok(_) => Ok(Next::Settled),
+        let claims = self.claims.store().by(&ALLOCATED, driver);
+        let view = View { request: &request, slices: &slices, claims: &claims, now: self.cx.clock.now() };
+        let plan = plan(&view);
+        let is_answered = plan.status.is_some();
+        let result = self.cx.executor(key).execute(plan).await;
+        if is_answered {
+            self.cx.metrics.counter(&PROCESSED, &[driver]).inc();
+            self.cx.metrics.histogram(&DURATION, &[driver]).observe(started.elapsed().as_secs_f64());
         }
-    }
-}
-
-impl Controller {
-    /// Every ten minutes, deletes what has had its time.
-    pub(super) async fn clean(&self) {
-        loop {
-            let now = self.cx.clock.now();
-            let mut requests = self.requests.store().list();
-            requests.sort_unstable_by_key(|request| request.key());
-            for request in requests {
-                let Some(why) = reason_to_delete(&request, now) else { continue };
-                let (key, options) = (request.key(), exactly(&request.metadata));
-                let writer = self.cx.writer(&key).unawaited();
-                if let Err(error) = writer.delete::<ResourcePoolStatusRequest>(&key, options, why).await
-                    && !error.is_not_found()
-                {
-                    tracing::warn!(request = %key, error = %Chain(&error), "cannot delete an old request; trying again in ten minutes");
-                }
-            }
-            tokio::time::sleep(PERIOD).await;
+        if result.is_err() {
+            self.cx.metrics.counter(&ERRORS, &[driver]).inc();
         }
+        result
     }
 }

@@ -1,10 +1,10 @@
-//! Ends pods whose devices have a `NoExecute` taint that their claims do not tolerate.
+//! Evicts pods whose devices have a `NoExecute` taint that their ResourceClaims do not tolerate.
 //!
-//! - **Promise**: a pod on a node that uses a claim with such a device is deleted once the time that the claim tolerates is
-//!   over, counted from when the taint was set, and is told why by its condition `DisruptionTarget`. One whose taint goes,
-//!   or whose claim is no longer its own, stays. With `DRADeviceTaintRules` the taints of DeviceTaintRules count, too, and
-//!   their status says how far it is.
-//! - **Watches** Pods, ResourceClaims and ResourceSlices, and DeviceTaintRules if they count. **Writes** that condition,
+//! - **Promise**: a pod on a node that uses such a ResourceClaim is deleted once the toleration period has passed since the
+//!   taint was added. Before that, its condition `DisruptionTarget` is set. The eviction is cancelled if the taint is removed
+//!   or the ResourceClaim is no longer reserved for the pod. With `DRADeviceTaintRules` the taints of DeviceTaintRules count
+//!   as well, and the status of the rules shows the progress.
+//! - **Watches** Pods, ResourceClaims and ResourceSlices, and DeviceTaintRules if the gate is on. **Writes** that condition,
 //!   deletes pods, and writes the `status` of rules.
 //! - Upstream: `pkg/controller/devicetainteviction`.
 
@@ -24,8 +24,8 @@ use flyball_runtime::{Context, StartError, Tasks};
 use parking_lot::Mutex;
 
 use self::devices::{CLAIMS_BY_DEVICE, Devices, SLICES_BY_POOL};
-use self::triggers::World;
-use crate::claim::triggers::PODS_BY_GROUP;
+use self::triggers::Stores;
+use crate::resource_claim::triggers::PODS_BY_GROUP;
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("device-taint-eviction-controller");
@@ -38,19 +38,19 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     }
     claims.index(&CLAIMS_BY_DEVICE);
     slices.index(&SLICES_BY_POOL);
-    let world = World {
+    let stores = Stores {
         pods: pods.store().clone(),
         claims: claims.store().clone(),
         slices: slices.store().clone(),
         with_groups,
     };
     tasks.feed(&pods, &queue, triggers::pod_changed);
-    let around = world.clone();
-    tasks.feed(&claims, &queue, move |change| around.claim_changed(change));
-    let around = world.clone();
-    tasks.feed(&slices, &queue, move |change| around.slice_changed(change));
+    let known = stores.clone();
+    tasks.feed(&claims, &queue, move |change| known.claim_changed(change));
+    let known = stores.clone();
+    tasks.feed(&slices, &queue, move |change| known.slice_changed(change));
     if let Some(rules) = &rules {
-        tasks.feed(rules, &queue, move |change| world.rule_changed(change));
+        tasks.feed(rules, &queue, move |change| stores.rule_changed(change));
     }
     let workers = cx.config.device_taint_eviction_controller.concurrent_syncs;
     cx.metrics.show(&[&sync::DELETIONS, &sync::LATENCY]);
@@ -61,8 +61,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         devices: Devices { slices, rules },
         with_groups,
         queue: queue.clone(),
-        booked: Mutex::default(),
-        ended: Mutex::default(),
+        scheduled: Mutex::default(),
+        deleted: Mutex::default(),
         evicted: Mutex::default(),
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));

@@ -1,42 +1,97 @@
-//! When a pod has to go because of what is said against its devices. Pure.
+//! When a pod is evicted because of the taints of its devices, and how. Pure.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::resource_claim::AllocatedDevice;
 use flyball_api::taint::Taint;
-use flyball_api::{DeviceTaintRule, ResourceClaim, Timestamp, Uid};
+use flyball_api::{DeviceTaintRule, Object, ResourceClaim, Timestamp, Uid};
+use flyball_client::Patch;
+use flyball_common::disruption::{is_marked, target};
+use flyball_runtime::{Event, Plan, Refusals, Waiting, Write, exactly};
 use jiff::SignedDuration;
+use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::claim::consumer::{Consumer, Stands, is_for_pod, is_reserved};
+use crate::resource_claim::consumer::{Consumer, Entry, is_for_pod, is_reserved};
 
-/// The effect that ends pods.
+/// The effect that evicts pods.
 pub const NO_EXECUTE: &str = "NoExecute";
 
-/// That a pod has to go.
+const EVENT: &str = "DeviceTaintManagerEviction";
+const REASON: &str = "DeletionByDeviceTaintManager";
+const MESSAGE: &str = "Device Taint manager: deleting due to NoExecute taint";
+
+/// The eviction of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eviction {
     pub due: Timestamp,
-    /// The rules that have a part in it.
+    /// The uids of the rules whose taints are among the causes.
     pub rules: BTreeSet<SmolStr>,
 }
 
 impl Eviction {
-    /// The earlier of both times, and the rules of both.
+    /// The earlier time, and the rules of both.
     fn joined(self, other: Self) -> Self {
         Self { due: self.due.min(other.due), rules: self.rules.into_iter().chain(other.rules).collect() }
     }
 }
 
-/// A taint, and the uid of the rule that it comes from; those of drivers come from no rule.
-pub type Said = (Taint, Option<Uid>);
+/// Everything the decision about a pod may look at.
+pub struct View<'a> {
+    pub pod: &'a Pod,
+    pub eviction: Option<&'a Eviction>,
+    /// Whether an eviction of this pod was planned by an earlier sync.
+    pub was_scheduled: bool,
+    pub now: Timestamp,
+}
 
-/// When users of a claim have to go. `said` gives the taints of a device that end pods.
-pub fn of_claim(claim: &ResourceClaim, said: impl Fn(&AllocatedDevice) -> Vec<Said>) -> Option<Eviction> {
+/// Evicts the pod if that is due: sets its condition, then deletes it.
+pub fn plan(view: &View<'_>) -> Plan {
+    let Some(eviction) = view.eviction else {
+        let cancelled = view.was_scheduled.then(|| Event::normal(EVENT, "Cancelling deletion"));
+        return Plan::of(cancelled);
+    };
+    if let Ok(left) = eviction.due.duration_since(view.now).try_into()
+        && eviction.due > view.now
+    {
+        let when = "when it is evicted because of the taint of a device";
+        return Plan::after(left).waiting_for([Waiting::until(eviction.due, when)]);
+    }
+    let why = "a device that it uses has a NoExecute taint that is not tolerated";
+    let delete = Write::delete_with::<Pod>(view.pod.key(), exactly(&view.pod.metadata));
+    let writes = mark(view.pod, view.now).into_iter().chain([delete.accept_only(Refusals::NONE)]);
+    let mut plan = Plan::of([Event::normal(EVENT, "Marking for deletion")]);
+    plan.effects.extend(writes.map(|write| write.why(why).into()));
+    plan
+}
+
+/// Sets the condition `DisruptionTarget`, unless the pod has it.
+fn mark(pod: &Pod, now: Timestamp) -> Option<Write> {
+    if is_marked(pod, REASON, MESSAGE) {
+        return None;
+    }
+    let mut condition = target(pod, REASON, MESSAGE, now);
+    // Upstream: unlike other controllers that evict pods, this one sets no observed generation.
+    if let Some(fields) = condition.as_object_mut() {
+        fields.remove("observedGeneration");
+    }
+    let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
+    Some(Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).subresource("status"))
+}
+
+/// A taint, and the uid of its DeviceTaintRule; taints in slices come from the driver and have none.
+pub type DeviceTaint = (Taint, Option<Uid>);
+
+/// When pods that use a ResourceClaim are evicted. `taints` returns the `NoExecute` taints of a device.
+pub fn claim_eviction(
+    claim: &ResourceClaim,
+    taints: impl Fn(&AllocatedDevice) -> Vec<DeviceTaint>,
+) -> Option<Eviction> {
     let devices = &claim.status.allocation.as_ref()?.devices.results;
     let evictions = devices.iter().flat_map(|device| {
-        said(device).into_iter().filter_map(|(taint, rule)| {
+        taints(device).into_iter().filter_map(|(taint, rule)| {
             let due = due(&taint, device)?;
             Some(Eviction { due, rules: rule.iter().map(Uid::to_smol_str).collect() })
         })
@@ -44,8 +99,8 @@ pub fn of_claim(claim: &ResourceClaim, said: impl Fn(&AllocatedDevice) -> Vec<Sa
     evictions.reduce(Eviction::joined)
 }
 
-/// When a device's users have to go because of a taint; never if it is tolerated for good. Only tolerations that name the
-/// effect count.
+/// When the users of a device are evicted because of a taint; `None` if it is tolerated without a limit. Only tolerations
+/// that name the effect count.
 fn due(taint: &Taint, device: &AllocatedDevice) -> Option<Timestamp> {
     let since = taint.time_added?;
     let tolerations = device
@@ -61,11 +116,11 @@ fn due(taint: &Taint, device: &AllocatedDevice) -> Option<Timestamp> {
     Some(since.checked_add(delay).unwrap_or(Timestamp::MAX))
 }
 
-/// When a pod has to go: with the first of the claims that it uses. One that runs nowhere need not.
-pub fn of_pod(
+/// When a pod is evicted: with the first of the ResourceClaims that it uses. A pod without a node is not.
+pub fn pod_eviction(
     pod: &Pod,
-    claim: impl Fn(&str) -> Option<std::sync::Arc<ResourceClaim>>,
-    said: impl Fn(&AllocatedDevice) -> Vec<Said>,
+    claim: impl Fn(&str) -> Option<Arc<ResourceClaim>>,
+    taints: impl Fn(&AllocatedDevice) -> Vec<DeviceTaint>,
     with_groups: bool,
 ) -> Option<Eviction> {
     if pod.spec.node_name.is_empty() {
@@ -73,27 +128,27 @@ pub fn of_pod(
     }
     let consumer = Consumer::from(pod);
     let evictions = consumer.entries.iter().filter_map(|entry| {
-        let (name, is_made) = match consumer.stands(entry) {
-            Stands::Given(name) => (name, false),
-            Stands::Made { name, .. } => (name, true),
-            Stands::NotNeeded | Stands::NotMade(_) | Stands::Unknown => return None,
+        let (name, is_generated) = match consumer.resolve(entry) {
+            Entry::Named(name) => (name, false),
+            Entry::Generated { name, .. } => (name, true),
+            Entry::NotNeeded | Entry::Missing(_) | Entry::Unknown => return None,
         };
         let claim = claim(name)?;
-        let is_its_own = !is_made || is_for_pod(pod, &claim, with_groups);
+        let is_its_own = !is_generated || is_for_pod(pod, &claim, with_groups);
         let is_used = is_its_own && is_reserved(pod, &claim, with_groups);
-        is_used.then(|| of_claim(&claim, &said)).flatten()
+        is_used.then(|| claim_eviction(&claim, &taints)).flatten()
     });
     evictions.reduce(Eviction::joined)
 }
 
-/// What a rule says of its devices when it ends pods, or if it did: tolerations are for that effect.
-pub fn evicting(rule: &DeviceTaintRule) -> Said {
+/// The taint of a rule with the effect `NoExecute`, whatever effect it has: tolerations are for that effect.
+pub fn evicting(rule: &DeviceTaintRule) -> DeviceTaint {
     let taint = Taint { effect: NO_EXECUTE.into(), ..rule.spec.taint.clone() };
     (taint, Some(rule.metadata.uid.clone()))
 }
 
-/// Whether a rule speaks of a device.
-pub fn is_about(rule: &DeviceTaintRule, driver: &str, pool: &str, device: &str) -> bool {
+/// Whether a rule selects a device.
+pub fn selects(rule: &DeviceTaintRule, driver: &str, pool: &str, device: &str) -> bool {
     let is = |wanted: &Option<SmolStr>, found: &str| wanted.as_ref().is_none_or(|wanted| wanted == found);
     rule.spec.device_selector.as_ref().is_some_and(|selector| {
         is(&selector.driver, driver) && is(&selector.pool, pool) && is(&selector.device, device)

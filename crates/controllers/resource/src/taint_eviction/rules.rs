@@ -1,42 +1,64 @@
-//! What is said in the status of a DeviceTaintRule. Pure.
+//! The status of a DeviceTaintRule. Pure.
 
 use flyball_api::condition::{self, Condition, FALSE, TRUE};
-use flyball_api::{DeviceTaintRule, Timestamp};
+use flyball_api::{DeviceTaintRule, Object, Resource, Timestamp};
+use flyball_client::Patch;
+use flyball_runtime::{Plan, Refusals, Waiting, Write};
 use jiff::SignedDuration;
+use serde_json::json;
 use smol_str::SmolStr;
 
 use super::plan::NO_EXECUTE;
 
-/// Whether pods are being evicted.
 const IN_PROGRESS: &str = "EvictionInProgress";
-/// The shortest time between two updates.
+/// The shortest time between two updates of a status.
 pub(super) const PERIOD: SignedDuration = SignedDuration::from_secs(10);
 
 /// What was counted for a rule.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Devices in slices that it speaks of.
+    /// Devices in slices that it selects.
     pub published: usize,
-    /// Devices given to claims that it speaks of.
+    /// Devices that are allocated to ResourceClaims and that it selects.
     pub allocated: usize,
-    /// Pods that have to go, or would have to.
+    /// Pods that have to be evicted, or would have to be.
     pub pods: usize,
-    /// The namespaces they are in.
+    /// The namespaces of these pods.
     pub namespaces: usize,
-    /// Pods that went since the controller was started.
+    /// Pods that were evicted since the controller was started.
     pub evicted: usize,
 }
 
-/// How long the status of a rule is to be left alone.
-pub fn wait(rule: &DeviceTaintRule, now: Timestamp) -> Option<SignedDuration> {
-    let said = condition::find(&rule.status.conditions, IN_PROGRESS)?;
-    let since = now.duration_since(said.last_transition_time?);
-    let is_early = said.observed_generation == rule.metadata.generation && since < PERIOD;
+/// Updates the status of a rule, unless that was done a short time ago. `counts` is called only if it is due.
+pub fn plan(rule: &DeviceTaintRule, counts: impl FnOnce() -> Counts, manager: &str, now: Timestamp) -> Plan {
+    if let Some(wait) = wait(rule, now) {
+        let time = now.checked_add(wait).unwrap_or(Timestamp::MAX);
+        let waiting = Waiting::until(time, "when its status may be updated again");
+        return Plan::after(wait.unsigned_abs()).waiting_for([waiting]);
+    }
+    let Some(condition) = condition(rule, counts(), now) else { return Plan::default() };
+    let why = format!("{}: {}", condition.reason, condition.message);
+    let object = json!({
+        "apiVersion": DeviceTaintRule::TYPE.api_version(),
+        "kind": DeviceTaintRule::TYPE.kind,
+        "metadata": {"name": rule.metadata.name, "uid": rule.uid()},
+        "status": {"conditions": [condition]},
+    });
+    let patch = Patch::Apply { manager: manager.into(), force: true, object };
+    let write = Write::patch::<DeviceTaintRule>(rule.key(), patch).subresource("status");
+    Plan::of([write.accept(Refusals::GONE).why(why)])
+}
+
+/// How long to wait until the status of a rule may be updated again.
+fn wait(rule: &DeviceTaintRule, now: Timestamp) -> Option<SignedDuration> {
+    let known = condition::find(&rule.status.conditions, IN_PROGRESS)?;
+    let since = now.duration_since(known.last_transition_time?);
+    let is_early = known.observed_generation == rule.metadata.generation && since < PERIOD;
     is_early.then(|| PERIOD - since)
 }
 
-/// The condition of a rule; nothing if it says nothing new.
-pub fn said(rule: &DeviceTaintRule, counts: Counts, now: Timestamp) -> Option<Condition> {
+/// The new condition of a rule; `None` if it has not changed.
+fn condition(rule: &DeviceTaintRule, counts: Counts, now: Timestamp) -> Option<Condition> {
     let (status, reason, mut message) = match rule.spec.taint.effect.as_str() {
         NO_EXECUTE if counts.pods > 0 => {
             let pods = number(counts.pods, "1 pod needs", "pods need");

@@ -1,4 +1,4 @@
-//! Taints and tolerations of devices, in words.
+//! Taints and tolerations of devices, written as words.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use flyball_api::{DeviceTaintRule, ResourceClaim, Timestamp, Uid};
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::plan::{Said, evicting, is_about, of_claim, of_pod};
-use super::rules::{Counts, said, wait};
+use super::plan::{DeviceTaint, Eviction, View, claim_eviction, evicting, plan, pod_eviction, selects};
+use super::rules::{self, Counts};
 use super::triggers::pod_changed;
 
 fn at(seconds: i64) -> Timestamp {
@@ -20,7 +20,7 @@ fn time(seconds: i64) -> String {
     flyball_api::time::format_seconds(at(seconds))
 }
 
-/// A claim of one device `d`, reserved for the pod `app`, with tolerations such as `k=v/NoExecute@5 */NoExecute`.
+/// A ResourceClaim with one device `d`, reserved for the pod `app`, with tolerations such as `k=v/NoExecute@5 */NoExecute`.
 fn claim(tolerations: &str) -> ResourceClaim {
     let one = |word: &str| {
         let (rest, seconds) = word
@@ -48,7 +48,7 @@ fn claim(tolerations: &str) -> ResourceClaim {
 }
 
 /// Taints such as `k=v:0 other:10`, set at these times; those that begin with `rule-` come from that rule.
-fn taints(words: &str) -> Vec<Said> {
+fn taints(words: &str) -> Vec<DeviceTaint> {
     let one = |word: &str| {
         let (what, when) = word.split_once(':').unwrap();
         let (key, value) = what.split_once('=').unwrap_or((what, ""));
@@ -60,22 +60,22 @@ fn taints(words: &str) -> Vec<Said> {
 }
 
 #[test]
-fn what_a_rule_would_do_is_tolerated_as_if_it_did() {
+fn a_dry_run_rule_is_tolerated_like_one_with_no_execute() {
     let rule: DeviceTaintRule = serde_json::from_value(json!({
         "metadata": {"name": "dry-run", "uid": "rule-x"},
         "spec": {"taint": {"key": "k", "effect": "None", "timeAdded": time(5)}},
     }))
     .unwrap();
-    let would = |tolerations: &str| of_claim(&claim(tolerations), |_| vec![evicting(&rule)]).is_some();
+    let would = |tolerations: &str| claim_eviction(&claim(tolerations), |_| vec![evicting(&rule)]).is_some();
     assert!(would("") && would("k/None") && !would("k/NoExecute") && !would("*/NoExecute"));
 }
 
 #[test]
-fn a_claim_tolerates_taints_by_effect_key_value_and_time() {
+fn resource_claims_tolerate_taints_by_effect_key_value_and_time() {
     #[rustfmt::skip]
     let table = [
-        // case                                          tolerations                         taints          when, because of
-        ("nothing is said",                              "",                                 "",             "never"),
+        // case                                          tolerations                         taints          due, rules
+        ("no taints",                                    "",                                 "",             "never"),
         ("not tolerated",                                "",                                 "k=v:5",        "5"),
         ("tolerated",                                    "k=v/NoExecute",                    "k=v:5",        "never"),
         ("another value",                                "k=w/NoExecute",                    "k=v:5",        "5"),
@@ -83,26 +83,27 @@ fn a_claim_tolerates_taints_by_effect_key_value_and_time() {
         ("any value",                                    "k/NoExecute",                      "k=v:5",        "never"),
         ("anything",                                     "*/NoExecute",                      "k=v:5",        "never"),
         ("another effect",                               "*/NoSchedule",                     "k=v:5",        "5"),
-        ("no effect is not every effect here",           "*/",                               "k=v:5",        "5"),
-        ("for a while",                                  "k/NoExecute@30",                   "k=v:5",        "35"),
-        ("for less than no time",                        "k/NoExecute@-30",                  "k=v:5",        "5"),
+        ("an empty effect does not match",               "*/",                               "k=v:5",        "5"),
+        ("for some time",                                "k/NoExecute@30",                   "k=v:5",        "35"),
+        ("for a negative time",                          "k/NoExecute@-30",                  "k=v:5",        "5"),
         ("the shortest counts",                          "k/NoExecute@30 */NoExecute@20",    "k=v:5",        "25"),
-        ("for good beats for a while",                   "k/NoExecute@30 */NoExecute",       "k=v:5",        "never"),
+        ("without a limit beats a limit",                   "k/NoExecute@30 */NoExecute",       "k=v:5",        "never"),
         ("the first of several",                         "k/NoExecute@30",                   "k:5 j:9",      "9"),
-        ("rules are named",                              "",                                 "rule-b:5 rule-a:7 k:1", "1 rule-a rule-b"),
-        ("but not those that are tolerated",             "rule-a/NoExecute",                 "rule-b:5 rule-a:7",     "5 rule-b"),
+        ("rules are listed",                             "",                                 "rule-b:5 rule-a:7 k:1", "1 rule-a rule-b"),
+        ("but not rules that are tolerated",             "rule-a/NoExecute",                 "rule-b:5 rule-a:7",     "5 rule-b"),
     ];
     for (case, tolerations, words, want) in table {
-        let got = of_claim(&claim(tolerations), |_| taints(words)).map_or("never".to_owned(), |eviction| {
-            let rules: String = eviction.rules.iter().map(|rule| format!(" {rule}")).collect();
-            format!("{}{rules}", eviction.due.as_second() - at(0).as_second())
-        });
+        let got =
+            claim_eviction(&claim(tolerations), |_| taints(words)).map_or("never".to_owned(), |eviction| {
+                let rules: String = eviction.rules.iter().map(|rule| format!(" {rule}")).collect();
+                format!("{}{rules}", eviction.due.as_second() - at(0).as_second())
+            });
         assert_eq!(got, want, "{case}");
     }
 }
 
 #[test]
-fn a_pod_goes_with_the_claims_that_it_uses() {
+fn a_pod_is_evicted_with_the_resource_claims_that_it_uses() {
     let pod = |node: &str, entry: Value, recorded: Value| -> Pod {
         serde_json::from_value(json!({
             "metadata": {"namespace": "ns", "name": "app", "uid": "uid-app"},
@@ -111,9 +112,9 @@ fn a_pod_goes_with_the_claims_that_it_uses() {
         }))
         .unwrap()
     };
-    let given = json!({"name": "g", "resourceClaimName": "c"});
+    let named = json!({"name": "g", "resourceClaimName": "c"});
     let template = json!({"name": "g", "resourceClaimTemplateName": "t"});
-    let made = json!([{"name": "g", "resourceClaimName": "c"}]);
+    let recorded = json!([{"name": "g", "resourceClaimName": "c"}]);
     let own = || {
         let mut claim = claim("");
         claim.metadata.owner_references = serde_json::from_value(
@@ -130,19 +131,50 @@ fn a_pod_goes_with_the_claims_that_it_uses() {
     #[rustfmt::skip]
     let table = [
         // case                        pod                                                    claim             goes
-        ("it uses the claim",          pod("node-1", given.clone(), json!([])),               Some(claim("")),  true),
-        ("it runs nowhere",            pod("", given.clone(), json!([])),                     Some(claim("")),  false),
-        ("there is no claim",          pod("node-1", given.clone(), json!([])),               None,             false),
-        ("it may not use it",          pod("node-1", given.clone(), json!([])),               Some(unreserved()), false),
-        ("made for it",                pod("node-1", template.clone(), made.clone()),         Some(own()),      true),
-        ("made for another",           pod("node-1", template.clone(), made.clone()),         Some(claim("")),  false),
-        ("not made yet",               pod("node-1", template.clone(), json!([])),            Some(own()),      false),
+        ("it uses the ResourceClaim",  pod("node-1", named.clone(), json!([])),               Some(claim("")),  true),
+        ("it has no node",             pod("", named.clone(), json!([])),                     Some(claim("")),  false),
+        ("there is no ResourceClaim",  pod("node-1", named.clone(), json!([])),               None,             false),
+        ("not reserved for it",          pod("node-1", named.clone(), json!([])),               Some(unreserved()), false),
+        ("created for it",              pod("node-1", template.clone(), recorded.clone()),         Some(own()),      true),
+        ("created for another",         pod("node-1", template.clone(), recorded.clone()),         Some(claim("")),  false),
+        ("not created yet",            pod("node-1", template.clone(), json!([])),            Some(own()),      false),
         ("none is needed",             pod("node-1", template.clone(), json!([{"name": "g"}])), Some(own()),    false),
     ];
     for (case, pod, claim, want) in table {
         let claim = claim.map(Arc::new);
-        let eviction = of_pod(&pod, |_| claim.clone(), |_| taints("k:0"), false);
+        let eviction = pod_eviction(&pod, |_| claim.clone(), |_| taints("k:0"), false);
         assert_eq!(eviction.is_some(), want, "{case}");
+    }
+}
+
+#[test]
+fn an_eviction_waits_is_cancelled_or_is_made() {
+    let pod = |conditions: Value| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"namespace": "ns", "name": "app", "uid": "u"}, "spec": {"nodeName": "n"},
+            "status": {"conditions": conditions},
+        }))
+        .unwrap()
+    };
+    let marked = json!([{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager",
+        "message": "Device Taint manager: deleting due to NoExecute taint"}]);
+    let why = "a device that it uses has a NoExecute taint that is not tolerated";
+    let delete = format!("delete Pod ns/app: {why}");
+    let marking = "event Normal DeviceTaintManagerEviction: Marking for deletion";
+    let wait = "again after 5s\nwaiting for 2026-01-01T00:00:05Z, when it is evicted because of the taint of a device";
+    #[rustfmt::skip]
+    let table = [
+        // case                     pod                 due       was scheduled  plan
+        ("not evicted",             pod(json!([])),     None,     false,         String::new()),
+        ("cancelled",               pod(json!([])),     None,     true,          "event Normal DeviceTaintManagerEviction: Cancelling deletion".to_owned()),
+        ("later",                   pod(json!([])),     Some(5),  true,          wait.to_owned()),
+        ("now",                     pod(json!([])),     Some(0),  true,          format!("{marking}\npatch Pod/status ns/app: {why}\n{delete}")),
+        ("it has the condition",    pod(marked),        Some(-9), false,         format!("{marking}\n{delete}")),
+    ];
+    for (case, pod, due, was_scheduled, want) in table {
+        let eviction = due.map(|due| Eviction { due: at(due), rules: Default::default() });
+        let view = View { pod: &pod, eviction: eviction.as_ref(), was_scheduled, now: at(0) };
+        assert_eq!(plan(&view).to_string(), want, "{case}");
     }
 }
 
@@ -156,7 +188,7 @@ fn rule(effect: &str, selector: Value, conditions: Value) -> DeviceTaintRule {
 }
 
 #[test]
-fn rules_speak_of_the_devices_that_they_select() {
+fn rules_select_devices_by_driver_pool_and_name() {
     #[rustfmt::skip]
     let table = [
         (json!(null),                                            false),
@@ -168,7 +200,7 @@ fn rules_speak_of_the_devices_that_they_select() {
     ];
     for (selector, want) in table {
         assert_eq!(
-            is_about(&rule("NoExecute", selector.clone(), json!([])), "x", "p", "d"),
+            selects(&rule("NoExecute", selector.clone(), json!([])), "x", "p", "d"),
             want,
             "{selector}"
         );
@@ -176,7 +208,7 @@ fn rules_speak_of_the_devices_that_they_select() {
 }
 
 #[test]
-fn the_status_of_a_rule_says_how_far_it_is() {
+fn the_status_of_a_rule_shows_the_progress() {
     let counts = |pods, namespaces, evicted| Counts { published: 1, allocated: 2, pods, namespaces, evicted };
     let would = "1 published device selected. 2 allocated devices selected. 3 pods would be evicted in 1 namespace if \
                  the effect was NoExecute. This information will not be updated again. Recreate the DeviceTaintRule to \
@@ -192,34 +224,39 @@ fn the_status_of_a_rule_says_how_far_it_is() {
     ];
     for (effect, counts, want) in table {
         let mut rule = rule(effect, json!({}), json!([]));
-        let new = said(&rule, counts, at(0)).unwrap();
-        assert_eq!(format!("{} {}: {}", new.status, new.reason, new.message), want);
-        rule.status.conditions = vec![new];
-        assert_eq!(said(&rule, counts, at(60)), None, "nothing new");
-        assert_eq!(wait(&rule, at(4)).map(|wait| wait.as_secs()), Some(6));
-        assert_eq!(wait(&rule, at(10)), None);
+        let planned = |rule: &DeviceTaintRule, now| rules::plan(rule, || counts, "manager", now);
+        let first = planned(&rule, at(0));
+        let (status, why) = want.split_once(' ').unwrap();
+        assert_eq!(first.to_string(), format!("patch DeviceTaintRule/status rule: {why}"));
+        let body = first.writes()[0].body().unwrap();
+        assert_eq!(body["status"]["conditions"][0]["status"], json!(status));
+        rule.status.conditions = serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
+        assert_eq!(planned(&rule, at(60)).to_string(), "", "it has not changed");
+        let wait = "again after 6s\nwaiting for 2026-01-01T00:00:10Z, when its status may be updated again";
+        assert_eq!(planned(&rule, at(4)).to_string(), wait);
+        assert_eq!(planned(&rule, at(10)).to_string(), "");
         rule.metadata.generation = 3;
-        assert_eq!(wait(&rule, at(4)), None, "a new spec does not wait");
+        assert_eq!(planned(&rule, at(4)).writes().len(), 1, "a new spec does not wait");
     }
 }
 
 #[test]
-fn a_pod_is_looked_at_when_it_comes_to_a_node_or_goes() {
-    let pod = |node: &str, is_going: bool| -> Arc<Pod> {
-        let going = is_going.then(|| time(0));
+fn a_pod_is_synced_when_its_node_or_its_deletion_changes() {
+    let pod = |node: &str, is_deleting: bool| -> Arc<Pod> {
+        let deleted = is_deleting.then(|| time(0));
         let spec = json!({"nodeName": node, "resourceClaims": [{"name": "g", "resourceClaimName": "c"}]});
-        let metadata = json!({"namespace": "ns", "name": "app", "uid": "u", "deletionTimestamp": going});
+        let metadata = json!({"namespace": "ns", "name": "app", "uid": "u", "deletionTimestamp": deleted});
         Arc::new(serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap())
     };
     #[rustfmt::skip]
     let table = [
-        ("as before",          pod("n", false), pod("n", false), false),
-        ("placed",             pod("", false),  pod("n", false), true),
-        ("it has begun to go", pod("n", false), pod("n", true),  true), // the rules that ended it count it no more
-        ("it is still going",  pod("n", true),  pod("n", true),  false),
+        ("unchanged",          pod("n", false), pod("n", false), false),
+        ("assigned to a node", pod("", false),  pod("n", false), true),
+        ("its deletion begins", pod("n", false), pod("n", true),  true), // the rules no longer count it as pending
+        ("its deletion goes on", pod("n", true),  pod("n", true),  false),
     ];
-    for (case, old, new, looks) in table {
+    for (case, old, new, want) in table {
         let change = Change { old: Some(&old), new: Some(&new), origin: Origin::Watch };
-        assert_eq!(pod_changed(&change).is_some(), looks, "{case}");
+        assert_eq!(pod_changed(&change).is_some(), want, "{case}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which pods and rules to look at after a change.
+//! Which pods and rules to sync after a change. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,14 +11,14 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::devices::{CLAIMS_BY_DEVICE, SLICES_BY_POOL, device_key, pool_of};
 use super::plan::NO_EXECUTE;
-use crate::claim::consumer::{Kind, reserved_for};
-use crate::claim::triggers::PODS_BY_GROUP;
+use crate::resource_claim::consumer::{Kind, reserved_for};
+use crate::resource_claim::triggers::PODS_BY_GROUP;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
-    /// A pod that may have to go.
+    /// A pod that may have to be evicted.
     Pod(Key),
-    /// A rule whose status may have changed.
+    /// A rule whose status may have to change.
     Rule(Key),
 }
 
@@ -39,17 +39,16 @@ impl fmt::Display for Work {
     }
 }
 
-/// Where those who use a claim are found.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct Stores {
     pub(super) pods: Store<Pod>,
     pub(super) claims: Store<ResourceClaim>,
     pub(super) slices: Store<ResourceSlice>,
     pub(super) with_groups: bool,
 }
 
-impl World {
-    /// The pods that may use a claim.
+impl Stores {
+    /// The pods that a ResourceClaim is reserved for.
     fn users(&self, claim: &ResourceClaim) -> Vec<Work> {
         let namespace = &claim.metadata.namespace;
         let users = claim.status.reserved_for.iter().flat_map(|user| match reserved_for(user) {
@@ -63,20 +62,20 @@ impl World {
         users.collect()
     }
 
-    /// What a change of a claim concerns.
+    /// The users of a ResourceClaim, before and after a change.
     pub(super) fn claim_changed(&self, change: &Change<'_, ResourceClaim>) -> Vec<Work> {
         change.old.into_iter().chain(change.new).flat_map(|claim| self.users(claim)).collect()
     }
 
-    /// What a change of a slice concerns: the users of its tainted devices, and if it came, went or belongs to another
-    /// generation, those of its whole pool.
+    /// The users of the tainted devices of a slice. If the slice is new, gone or in another generation, the users of the
+    /// tainted devices of its whole pool.
     pub(super) fn slice_changed(&self, change: &Change<'_, ResourceSlice>) -> BTreeSet<Work> {
         let generation = |slice: &ResourceSlice| (pool_of(slice), slice.spec.pool.generation);
         let both = || change.old.into_iter().chain(change.new);
-        let is_shifted =
+        let is_other_generation =
             change.old.map(|slice| generation(slice)) != change.new.map(|slice| generation(slice));
         let mut devices: BTreeSet<SmolStr> = both().flat_map(|slice| tainted(slice)).collect();
-        if is_shifted {
+        if is_other_generation {
             let pools: BTreeSet<SmolStr> = both().map(|slice| pool_of(slice)).collect();
             let slices = pools.iter().flat_map(|pool| self.slices.by(&SLICES_BY_POOL, pool));
             devices.extend(slices.flat_map(|slice| tainted(&slice).collect::<Vec<_>>()));
@@ -85,7 +84,7 @@ impl World {
         claims.flat_map(|claim| self.users(&claim)).collect()
     }
 
-    /// What a change of a rule concerns: itself, and as rules seldom change, the users of all claims.
+    /// The rule, and the users of all ResourceClaims: rules rarely change.
     pub(super) fn rule_changed(&self, change: &Change<'_, DeviceTaintRule>) -> BTreeSet<Work> {
         let is_same =
             |old: &DeviceTaintRule, new: &DeviceTaintRule| old.uid() == new.uid() && old.spec == new.spec;
@@ -104,7 +103,7 @@ fn tainted(slice: &ResourceSlice) -> impl Iterator<Item = SmolStr> {
     devices.map(move |device| device_key(&pool, &device.name))
 }
 
-/// The pod, if it was placed, or got other claims, or is going or gone.
+/// The pod, if its node, its ResourceClaims or its deletion has changed.
 pub(super) fn pod_changed(change: &Change<'_, Pod>) -> Option<Work> {
     let claims = |pod: &Pod| pod.status.rare().resource_claim_statuses.clone();
     let is_same = |old: &Pod, new: &Pod| {
@@ -115,6 +114,6 @@ pub(super) fn pod_changed(change: &Change<'_, Pod>) -> Option<Work> {
     };
     let has_claims = |pod: &Pod| !pod.spec.rare().resource_claims.is_empty();
     let pod = change.object();
-    let is_news = !change.old.zip(change.new).is_some_and(|(old, new)| is_same(old, new));
-    (is_news && has_claims(pod)).then(|| Work::Pod(pod.key()))
+    let is_relevant = !change.old.zip(change.new).is_some_and(|(old, new)| is_same(old, new));
+    (is_relevant && has_claims(pod)).then(|| Work::Pod(pod.key()))
 }

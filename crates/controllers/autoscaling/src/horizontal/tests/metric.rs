@@ -1,9 +1,9 @@
 use flyball_api::horizontal_pod_autoscaler::MetricSpec;
 use serde_json::{Value, json};
 
-use super::{WARM_UP, pods, samples, scope};
+use super::{WARM_UP, pods, samples, workload};
 use crate::horizontal::metric::Metric;
-use crate::horizontal::proposal::{Bench, Measured, propose};
+use crate::horizontal::proposal::{Inputs, Measured, propose};
 
 fn resource(target: Value) -> Value {
     json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
@@ -30,14 +30,14 @@ fn per_pod() -> Value {
 const SELECTOR: &str =
     "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}";
 
-fn bench<R>(with: impl FnOnce(&Bench<'_>) -> R) -> R {
+fn with_inputs<R>(with: impl FnOnce(&Inputs<'_>) -> R) -> R {
     let pods = pods("a b");
-    let scope = scope(&pods, 2, false);
-    with(&Bench { namespace: "ns", scope, present: 2, warm_up: WARM_UP, pod_level: true })
+    let workload = workload(&pods, 2, false);
+    with(&Inputs { namespace: "ns", workload, status_replicas: 2, warm_up: WARM_UP, pod_level: true })
 }
 
 #[test]
-fn each_type_is_called_and_shown_in_its_own_way() {
+fn each_type_has_its_name_and_its_status() {
     let percent = json!({"type": "Utilization", "averageUtilization": 50});
     let average = json!({"type": "AverageValue", "averageValue": "500m"});
     let value = json!({"type": "Value", "value": "5"});
@@ -61,8 +61,8 @@ fn each_type_is_called_and_shown_in_its_own_way() {
     for (spec, answer, replicas, name, current) in table {
         let spec: MetricSpec = serde_json::from_value(spec).unwrap();
         let metric = Metric::read(&spec).unwrap();
-        let proposal = bench(|bench| propose(&metric, Ok(answer), bench)).unwrap();
-        assert_eq!((proposal.replicas, proposal.name.as_str()), (replicas, name));
+        let proposal = with_inputs(|inputs| propose(&metric, Ok(answer), inputs)).unwrap();
+        assert_eq!((proposal.count.replicas, proposal.name.as_str()), (replicas, name));
         let shown = serde_json::to_value(&proposal.status).unwrap();
         assert_eq!(shown["type"], json!(spec.type_));
         let section = format!("{}{}", spec.type_[..1].to_lowercase(), &spec.type_[1..]);
@@ -71,18 +71,18 @@ fn each_type_is_called_and_shown_in_its_own_way() {
 }
 
 #[test]
-fn memory_is_shown_in_binary() {
+fn memory_is_shown_in_binary_units() {
     let target = json!({"type": "AverageValue", "averageValue": "1Mi"});
     let spec = json!({"type": "Resource", "resource": {"name": "memory", "target": target}});
     let spec: MetricSpec = serde_json::from_value(spec).unwrap();
     let answer = Ok(Measured::Samples(samples("a=10485760000 b=10485760000")));
-    let proposal = bench(|bench| propose(&Metric::read(&spec).unwrap(), answer, bench)).unwrap();
+    let proposal = with_inputs(|inputs| propose(&Metric::read(&spec).unwrap(), answer, inputs)).unwrap();
     let shown = serde_json::to_value(&proposal.status).unwrap();
     assert_eq!(shown["resource"]["current"], json!({"averageValue": "10Mi"}));
 }
 
 #[test]
-fn each_failure_says_where_it_happened() {
+fn each_failure_states_what_was_attempted() {
     let percent = json!({"type": "Utilization", "averageUtilization": 50});
     let average = json!({"type": "AverageValue", "averageValue": "5"});
     let value = json!({"type": "Value", "value": "5"});
@@ -117,14 +117,14 @@ fn each_failure_says_where_it_happened() {
         (json!({"type": "Odd"}),     "InvalidMetricSourceType",  "unknown metric source type \"Odd\"".to_owned(),
             "*".to_owned()),
     ];
-    for (spec, reason, problem, told) in table {
+    for (spec, reason, message, error) in table {
         let spec: MetricSpec = serde_json::from_value(spec).unwrap();
-        let unusable = match Metric::read(&spec) {
-            Ok(metric) => bench(|bench| propose(&metric, Err("E".to_owned()), bench)).unwrap_err(),
-            Err(unusable) => unusable,
+        let invalid = match Metric::read(&spec) {
+            Ok(metric) => with_inputs(|inputs| propose(&metric, Err("E".to_owned()), inputs)).unwrap_err(),
+            Err(invalid) => invalid,
         };
-        assert_eq!((unusable.reason, unusable.problem.as_str()), (reason, problem.as_str()));
-        assert_eq!(unusable.told, told.replace('*', &problem));
-        assert_eq!(unusable.is_spec, reason == "InvalidMetricSourceType");
+        assert_eq!((invalid.reason, invalid.message.as_str()), (reason, message.as_str()));
+        assert_eq!(invalid.error, error.replace('*', &message));
+        assert_eq!(invalid.is_spec_error, reason == "InvalidMetricSourceType");
     }
 }

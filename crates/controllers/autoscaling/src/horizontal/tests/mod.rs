@@ -1,16 +1,18 @@
-//! Words for pods, measures and autoscalers, so that tables read as such.
+//! Builds pods, samples and autoscalers from words, so that tables are readable.
 
-mod census;
+mod decision;
 mod mapping;
 mod metric;
-mod pace;
+mod normalize;
 mod plan;
+mod pod_groups;
 mod properties;
 mod replicas;
 mod selections;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::Timestamp;
 use flyball_api::horizontal_pod_autoscaler::HorizontalPodAutoscaler;
@@ -18,11 +20,11 @@ use flyball_api::pod::Pod;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::census::{Scope, WarmUp};
-use super::plan::Settings;
-use super::replicas::{Sample, Samples, Tolerances};
+use super::decision::Settings;
+use super::pod_groups::{WarmUp, Workload};
+use super::replicas::{Count, Kept, Sample, Samples, Tolerances};
 
-/// So many seconds after the beginning of the tests' time.
+/// This many seconds after 2026-01-01T00:00:00Z.
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
@@ -37,6 +39,7 @@ const WARM_UP: WarmUp =
 
 fn settings() -> Settings {
     Settings {
+        period: Duration::from_secs(15),
         tolerance: 0.1,
         downscale_window: SignedDuration::from_secs(300),
         warm_up: WARM_UP,
@@ -46,8 +49,8 @@ fn settings() -> Settings {
     }
 }
 
-/// Pods such as `a b:pending c:unready,young d:failed e:going`; each has a container `c` that asks for one CPU. Those
-/// that are not young started an hour ago, and have been ready, or not, since five minutes after that.
+/// Pods such as `a b:pending c:unready,young d:failed e:deleting`; each has a container `c` that requests one CPU. Pods that
+/// are not young started an hour ago, and became ready or unready five minutes later.
 fn pods(words: &str) -> Vec<Arc<Pod>> {
     words.split_whitespace().map(|word| Arc::new(pod(word))).collect()
 }
@@ -68,7 +71,7 @@ fn pod(word: &str) -> Pod {
         match word {
             "pending" => status["phase"] = json!("Pending"),
             "failed" => status["phase"] = json!("Failed"),
-            "done" => status["phase"] = json!("Succeeded"),
+            "succeeded" => status["phase"] = json!("Succeeded"),
             "unready" => status["conditions"][0]["status"] = json!("False"),
             "young" => {
                 status["startTime"] = json!(time(-60));
@@ -78,19 +81,19 @@ fn pod(word: &str) -> Pod {
                 status["conditions"][0]["status"] = json!("False");
                 status["conditions"][0]["lastTransitionTime"] = json!(time(-3595));
             }
-            "bare" => status["conditions"] = json!([]),
-            "unstarted" => status["startTime"] = json!(null),
-            "going" => {}
-            other => panic!("no word for a pod: {other:?}"),
+            "no-condition" => status["conditions"] = json!([]),
+            "no-start-time" => status["startTime"] = json!(null),
+            "deleting" => {}
+            other => panic!("unknown word: {other:?}"),
         }
     }
-    if traits.contains("going") {
+    if traits.contains("deleting") {
         object["metadata"]["deletionTimestamp"] = json!(time(0));
     }
     serde_json::from_value(object).unwrap()
 }
 
-/// Measures such as `a=500 b=1000`, in thousandths, over the last half minute.
+/// Samples such as `a=500 b=1000`, in thousandths, taken 10 s ago over 30 s.
 fn samples(words: &str) -> Samples {
     let one = |word: &str| {
         let (pod, value) = word.split_once('=').unwrap();
@@ -104,8 +107,18 @@ fn samples(words: &str) -> Samples {
     words.split_whitespace().map(one).collect()
 }
 
-fn scope(pods: &[Arc<Pod>], replicas: i32, is_cpu: bool) -> Scope<'_> {
-    Scope { pods, replicas, tolerances: TOLERANCES, warm_up: is_cpu.then_some(WARM_UP), now: at(0) }
+/// A count such as `3`, or `3 tolerated` where the value differs from the target.
+fn shown(count: Count) -> String {
+    let Count { replicas, kept } = count;
+    match kept {
+        None => replicas.to_string(),
+        Some(Kept::WithinTolerance) => format!("{replicas} tolerated"),
+        Some(Kept::UnmeasuredPods) => format!("{replicas} unmeasured"),
+    }
+}
+
+fn workload(pods: &[Arc<Pod>], replicas: i32, is_cpu: bool) -> Workload<'_> {
+    Workload { pods, replicas, tolerances: TOLERANCES, warm_up: is_cpu.then_some(WARM_UP), now: at(0) }
 }
 
 /// An autoscaler of a Deployment on CPU, with these fields in its spec and status.

@@ -1,185 +1,142 @@
-use flyball_api::horizontal_pod_autoscaler::MetricStatus;
+use flyball_api::{ResourceType, Timestamp};
 use serde_json::{Value, json};
 
-use super::{at, hpa, settings};
-use crate::horizontal::history::History;
-use crate::horizontal::metric::Unusable;
-use crate::horizontal::plan::{Course, Settings, Step, View, course, decide, taken, weigh};
-use crate::horizontal::proposal::Proposal;
-use crate::horizontal::report::{Desired, Report, is_news};
+use super::{at, hpa, pods, samples, settings};
+use crate::horizontal::after::after;
+use crate::horizontal::decision::{Metrics, Observations, ScaleError, SelectorError, View, decide};
+use crate::horizontal::history::{History, Past};
+use crate::horizontal::plan::plan;
+use crate::horizontal::proposal::Measured;
+use crate::horizontal::scale_client::Scale;
 
-fn external() -> Value {
-    json!([{"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "5"}}}])
-}
+const CPU: &str = "cpu resource utilization (percentage of request)";
 
-fn went_to_zero() -> Value {
-    json!({"conditions": [{"type": "ScaledToZero", "status": "True"}]})
-}
-
-#[test]
-fn the_present_number_tells_whether_to_measure() {
-    let may_go = Settings { scale_to_zero: true, ..settings() };
-    let may_not = settings();
-    let cpu = json!({});
-    let from_zero = json!({"minReplicas": 0, "metrics": external()});
-    let raised = json!({"minReplicas": 2});
-    #[rustfmt::skip]
-    let table = [
-        // case                                       settings  spec        status           current  want
-        ("within bounds",                             &may_not, &cpu,       json!({}),       5,  Course::Measure),
-        ("at the bounds",                             &may_not, &cpu,       json!({}),       10, Course::Measure),
-        ("too many",                                  &may_not, &cpu,       json!({}),       11, Course::Into(10, "Current number of replicas above Spec.MaxReplicas")),
-        ("too few",                                   &may_not, &raised,    json!({}),       1,  Course::Into(2, "Current number of replicas below Spec.MinReplicas")),
-        ("switched off",                              &may_not, &cpu,       json!({}),       0,  Course::Off),
-        ("switched off by somebody, though it may go", &may_go, &from_zero, json!({}),       0,  Course::Off),
-        ("gone to zero by itself",                    &may_go,  &from_zero, went_to_zero(),  0,  Course::Measure),
-        ("the gate is off by now",                    &may_not, &from_zero, went_to_zero(),  0,  Course::Off),
-        ("nothing can be measured without pods",      &may_go,  &json!({"minReplicas": 0}), went_to_zero(), 0, Course::Off),
-        ("but the least was raised",                  &may_go,  &raised,    went_to_zero(),  0,  Course::Measure),
-    ];
-    for (case, settings, spec, status, current, want) in table {
-        let hpa = hpa(spec.clone(), status);
-        let view = View { hpa: &hpa, current, settings, now: at(0) };
-        assert_eq!(course(&view), want, "{case}");
+fn scale(replicas: i32) -> Scale {
+    Scale {
+        resource: ResourceType::new("apps", "v1", "deployments", "Deployment", true),
+        replicas,
+        status_replicas: replicas,
+        selector: "app=x".into(),
+        body: json!({"metadata": {"name": "web"}, "spec": {"replicas": replicas}}),
     }
 }
 
-fn said(report: &Report) -> String {
-    let status = report.unchanged(&hpa(json!({}), json!({})));
-    let one = |c: &flyball_api::Condition| format!("{}={} {}", c.type_, c.status, c.reason);
-    status.conditions.iter().map(one).collect::<Vec<_>>().join(", ")
+/// Three replicas, whose pods use this many thousandths of a CPU of the one that each requests; the target is 500.
+fn at_usage(usage: i64) -> Observations {
+    let samples = samples(&format!("a={usage} b={usage} c={usage}"));
+    let metrics = Metrics::Read { pods: pods("a b c"), answers: vec![Ok(Measured::Samples(samples))] };
+    Observations { scale: Ok(scale(3)), metrics }
 }
 
-#[test]
-fn the_most_counts_and_nothing_is_taken_away_on_half_the_evidence() {
-    let ok = |replicas: i32, name: &str| {
-        Ok(Proposal {
-            replicas,
-            name: name.to_owned(),
-            status: MetricStatus { type_: "Pods".into(), ..MetricStatus::default() },
-        })
-    };
-    let bad = |told: &str| {
-        Err(Unusable {
-            reason: "FailedGetPodsMetric",
-            problem: format!("no {told}"),
-            told: told.to_owned(),
-            is_spec: false,
-        })
-    };
-    let hpa = hpa(json!({}), json!({}));
-    let settings = settings();
-    let view = View { hpa: &hpa, current: 5, settings: &settings, now: at(0) };
-    #[rustfmt::skip]
-    let table = [
-        // case                                proposals                             recommended     shown     said
-        ("one",                                vec![ok(7, "a")],                     "7 by a",       "Pods",   "ScalingActive=True ValidMetricFound"),
-        ("the most",                           vec![ok(3, "a"), ok(7, "b"), ok(7, "c")], "7 by b",   "Pods Pods Pods", "ScalingActive=True ValidMetricFound"),
-        ("all of them below",                  vec![ok(2, "a"), ok(3, "b")],         "3 by b",       "Pods Pods", "ScalingActive=True ValidMetricFound"),
-        ("nothing at all",                     vec![ok(0, "a")],                     "0 by a",       "Pods",   "ScalingActive=True ValidMetricFound"),
-        ("half, upwards",                      vec![bad("x"), ok(7, "b")],           "7 by b; invalid metrics (1 invalid out of 2), first error is: x", " Pods", "ScalingActive=True ValidMetricFound"),
-        ("half, staying",                      vec![ok(5, "a"), bad("x")],           "5 by a; invalid metrics (1 invalid out of 2), first error is: x", "Pods ", "ScalingActive=True ValidMetricFound"),
-        ("half, downwards",                    vec![ok(4, "a"), bad("x"), bad("y")], "; invalid metrics (2 invalid out of 3), first error is: x", "Pods  ", "ScalingActive=False FailedGetPodsMetric"),
-        ("none",                               vec![bad("x")],                       "; invalid metrics (1 invalid out of 1), first error is: x", "", "ScalingActive=False FailedGetPodsMetric"),
-    ];
-    for (case, proposals, want, shown, conditions) in table {
-        let failures = proposals.iter().filter(|proposal| proposal.is_err()).count();
-        let mut report = Report::new(&hpa, at(0));
-        let weighed = weigh(&view, proposals, &mut report);
-        let recommended = weighed.recommended.map(|(n, by)| format!("{n} by {by}")).unwrap_or_default();
-        let problem = weighed.problem.map(|problem| format!("; {problem}")).unwrap_or_default();
-        assert_eq!(format!("{recommended}{problem}"), want, "{case}");
-        let types: Vec<_> = weighed.shown.unwrap().iter().map(|m| m.type_.to_string()).collect();
-        assert_eq!(types.join(" "), shown, "{case}");
-        assert_eq!(said(&report), conditions, "{case}");
-        assert_eq!(report.events.len(), failures, "{case}: an event for each that failed");
-    }
+/// A recommendation that was made at a time.
+fn recommended(replicas: i32, at: Timestamp) -> History {
+    History { recommended: vec![Past { replicas, at }], ..History::default() }
 }
 
-#[test]
-fn a_step_says_why_it_is_taken() {
-    let may_go = Settings { scale_to_zero: true, ..settings() };
-    let none = Settings { downscale_window: jiff::SignedDuration::ZERO, ..settings() };
-    #[rustfmt::skip]
-    let table = [
-        // case                        settings  spec                     status          current recommended want                                          said
-        ("up",                         &none,    json!({}),               json!({}),      3,  5,  "5 because m above target",                  "AbleToScale=True ReadyForNewScale, ScalingLimited=False DesiredWithinRange"),
-        ("down",                       &none,    json!({}),               json!({}),      3,  2,  "2 because All metrics below target",        "AbleToScale=True ReadyForNewScale, ScalingLimited=False DesiredWithinRange"),
-        ("down to the least",          &none,    json!({"minReplicas": 2}), json!({}),    3,  0,  "2 because All metrics below target",        "AbleToScale=True ReadyForNewScale, ScalingLimited=True TooFewReplicas"),
-        ("at the least",               &none,    json!({"minReplicas": 2}), json!({}),    2,  1,  "",                                          "AbleToScale=True ReadyForNewScale, ScalingLimited=True TooFewReplicas"),
-        ("up to the most",             &none,    json!({"maxReplicas": 4}), json!({}),    3,  9,  "4 because m above target",                  "AbleToScale=True ReadyForNewScale, ScalingLimited=True TooManyReplicas"),
-        ("too fast",                   &none,    json!({"maxReplicas": 99}), json!({}),   3,  90, "6 because m above target",                  "AbleToScale=True ReadyForNewScale, ScalingLimited=True ScaleUpLimit"),
-        ("nowhere",                    &none,    json!({}),               json!({}),      3,  3,  "",                                          "AbleToScale=True ReadyForNewScale, ScalingLimited=False DesiredWithinRange"),
-        ("less than nothing",          &none,    json!({}),               json!({}),      3,  -5, "1 because All metrics below target",        "AbleToScale=True ReadyForNewScale, ScalingLimited=True TooFewReplicas"),
-        ("back from zero",             &may_go,  json!({"minReplicas": 0, "metrics": external()}), went_to_zero(), 0, 2, "2 because m above target", "ScaledToZero=True , AbleToScale=True ReadyForNewScale, ScalingLimited=False DesiredWithinRange"),
-        // Upstream: the bounds have brought it there already, and have no name for it.
-        ("the least was raised",       &may_go,  json!({"minReplicas": 3}), went_to_zero(), 0, 0,  "3 because ",                               "ScaledToZero=True , AbleToScale=True ReadyForNewScale, ScalingLimited=True TooFewReplicas"),
-        ("with a behaviour",           &may_go,  json!({"minReplicas": 3, "behavior": {}}), went_to_zero(), 0, 0, "3 because Current number of replicas below Spec.MinReplicas", "ScaledToZero=True , AbleToScale=True ReadyForNewScale, ScalingLimited=False DesiredWithinRange"),
-        // Upstream: so does what was recommended before.
-        ("what was recommended holds", &settings(), json!({}),            json!({"currentReplicas": 7}), 3, 3, "6 because ",                  "AbleToScale=True ScaleDownStabilized, ScalingLimited=True ScaleUpLimit"),
-    ];
-    for (case, settings, spec, status, current, recommended, want, conditions) in table {
-        let hpa = hpa(spec, status);
-        let view = View { hpa: &hpa, current, settings, now: at(0) };
-        let mut report = Report::new(&hpa, at(0));
-        let mut history = History::default();
-        history.begin(current.max(hpa.status.current_replicas), at(-1));
-        let step = decide(&view, (recommended, "m"), &mut history, &mut report);
-        let got = step.map(|step| format!("{} because {}", step.replicas, step.reason)).unwrap_or_default();
-        assert_eq!(got, want, "{case}");
-        assert_eq!(said(&report), conditions, "{case}");
-    }
+/// The plan, and what follows when rescaling fails with this error, or succeeds.
+fn described(
+    spec: Value,
+    observed: &Observations,
+    history: &History,
+    failure: Option<&str>,
+) -> (String, String) {
+    let (hpa, settings) = (hpa(spec, json!({})), settings());
+    let view = View { hpa: &hpa, observed, history, settings: &settings, now: at(0) };
+    let decision = decide(&view);
+    let failure = failure.filter(|_| decision.rescale.is_some());
+    (plan(&view, &decision).to_string(), after(&view, &decision, failure).plan.to_string())
 }
 
-#[test]
-fn only_a_step_to_zero_by_the_autoscaler_is_one_it_returns_from() {
-    let may_go = Settings { scale_to_zero: true, ..settings() };
-    let may_not = settings();
-    let zero = json!({"minReplicas": 0, "metrics": external()});
-    #[rustfmt::skip]
-    let table = [
-        // case                        settings   spec                       from to  said
-        ("to zero",                    &may_go,   zero.clone(),              3,   0,  "ScaledToZero=True ScaledToZero, AbleToScale=True SucceededRescale"),
-        ("up",                         &may_go,   zero.clone(),              3,   4,  "ScaledToZero=False NotScaledToZero, AbleToScale=True SucceededRescale"),
-        ("on CPU alone",               &may_go,   json!({"minReplicas": 0}), 3,   0,  "ScaledToZero=False NotScaledToZero, AbleToScale=True SucceededRescale"),
-        ("with the gate off",          &may_not,  zero.clone(),              3,   2,  "AbleToScale=True SucceededRescale"),
-    ];
-    for (case, settings, spec, from, to, want) in table {
-        let hpa = hpa(spec, went_to_zero());
-        let view = View { hpa: &hpa, current: from, settings, now: at(0) };
-        let (mut report, mut history) = (Report::new(&hpa, at(0)), History::default());
-        let step = Step { replicas: to, reason: "r".to_owned() };
-        taken(&view, &step, &mut history, &mut report);
-        assert_eq!(said(&report), want, "{case}");
-        assert_eq!(report.events[0].message, format!("New size: {to}; reason: r"));
-        assert_eq!(history, History::default(), "{case}: without a behaviour nothing is remembered");
-    }
-}
+const STATUS_FAILED: &str = "\n  else event Warning FailedUpdateStatus: <error>";
 
 #[test]
-fn a_status_that_says_nothing_new_is_no_news() {
-    let known = json!({"currentReplicas": 3, "desiredReplicas": 3, "currentMetrics": null, "conditions": [
-        {"type": "AbleToScale", "status": "True", "reason": "SucceededGetScale",
-         "message": "the HPA controller was able to get the target's current scale",
-         "lastTransitionTime": super::time(-60)},
-    ]});
-    let hpa = hpa(json!({}), known);
-    let mut report = Report::new(&hpa, at(0));
-    report.scale_known();
-    assert!(!is_news(&hpa.status, &report.unchanged(&hpa)));
-    assert!(!is_news(&hpa.status, &report.status(&hpa, 3, Desired::AsIs, None)));
-    assert!(!is_news(&hpa.status, &report.status(&hpa, 3, Desired::Unknown, Some(vec![]))));
-    assert!(is_news(&hpa.status, &report.status(&hpa, 4, Desired::AsIs, None)));
-    assert!(is_news(&hpa.status, &report.status(&hpa, 3, Desired::Set(3), None)));
-    assert!(is_news(
-        &hpa.status,
-        &report.status(&hpa, 3, Desired::AsIs, Some(vec![MetricStatus::default()]))
-    ));
-    report.scale_unknown("gone");
-    let status = report.unchanged(&hpa);
-    assert_eq!(status.conditions[0].last_transition_time, Some(at(0)));
-    assert_eq!(
-        status.conditions[0].message,
-        "the HPA controller was unable to get the target's current scale: gone"
+fn a_workload_is_rescaled_and_the_status_follows_from_the_outcome() {
+    let up = format!(
+        "\
+update Deployment/scale ns/web: {CPU} above target
+  then event Normal SuccessfulRescale: New size: 6; reason: {CPU} above target
+again after 15s
+waiting for 2026-01-01T00:00:15Z, when the metrics are read again; {CPU} calls for 6 replicas"
     );
+    let none = History::default();
+    let (planned, after) = described(json!({}), &at_usage(900), &none, None);
+    assert_eq!(planned, up);
+    assert_eq!(
+        after,
+        format!("update HorizontalPodAutoscaler/status ns/hpa: 3 replicas, 6 wanted{STATUS_FAILED}")
+    );
+    let (planned, after) = described(json!({}), &at_usage(900), &none, Some("E"));
+    assert_eq!(planned, up);
+    let failed = format!("event Warning FailedRescale: New size: 6; reason: {CPU} above target; error: E");
+    assert_eq!(
+        after,
+        format!(
+            "{failed}\nupdate HorizontalPodAutoscaler/status ns/hpa: 3 replicas, 0 wanted{STATUS_FAILED}"
+        )
+    );
+}
+
+#[test]
+fn waiting_explains_why_the_number_is_not_the_recommended_one() {
+    let now = |replicas: i32, why: &str| {
+        format!(
+            "2026-01-01T00:00:15Z, when the metrics are read again; {CPU} calls for {replicas} replicas{why}"
+        )
+    };
+    let policies =
+        json!({"behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}}});
+    let none = History::default();
+    #[rustfmt::skip]
+    let table = [
+        // case           spec                         usage  history                   waiting
+        ("at the target", json!({}),                   500,   none.clone(),             vec![now(3, "")]),
+        ("tolerance",     json!({}),                   520,   none.clone(),             vec![now(3, ": its value is within the tolerance of its target")]),
+        ("stabilization", json!({}),                   100,   recommended(6, at(-100)), vec![
+            "2026-01-01T00:03:20Z, when the recommendation of 6 replicas leaves the stabilization window; 1 are recommended now".to_owned(), now(1, "")]),
+        ("maxReplicas",   json!({"maxReplicas": 4}),   900,   none.clone(),             vec![
+            "HorizontalPodAutoscaler/ns/hpa to allow more than 4 replicas".to_owned(), now(6, "")]),
+        ("minReplicas",   json!({"minReplicas": 2}),   10,    recommended(1, at(-100)), vec![
+            "HorizontalPodAutoscaler/ns/hpa to allow fewer than 2 replicas".to_owned(), now(1, "")]),
+        ("policies",      policies,                    900,   none.clone(),             vec![
+            "2026-01-01T00:00:15Z, when more than 4 replicas may be allowed by the scale-up rate".to_owned(), now(6, "")]),
+    ];
+    for (case, spec, usage, history, want) in table {
+        let (planned, _) = described(spec, &at_usage(usage), &history, None);
+        let waiting: Vec<_> = planned.lines().filter_map(|line| line.strip_prefix("waiting for ")).collect();
+        assert_eq!(waiting, want, "{case}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_fails_with_an_event_and_a_status() {
+    let unread = |scale| Observations { scale, metrics: Metrics::NotRead };
+    let no_pods = |error| Observations { scale: Ok(scale(3)), metrics: Metrics::NoPods(error) };
+    let gone = ScaleError { message: "gone".into(), error: "no scale: gone".into(), is_spec_error: false };
+    let cpu = "failed to get cpu utilization: unable to get metrics for resource cpu: E";
+    let unmeasured = Observations {
+        scale: Ok(scale(3)),
+        metrics: Metrics::Read { pods: pods("a b c"), answers: vec![Err("E".into())] },
+    };
+    let failed = "failed to compute desired number of replicas based on listed metrics for Deployment/ns/web";
+    let invalid = format!(
+        "invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {cpu}"
+    );
+    #[rustfmt::skip]
+    let table = [
+        ("no scale",           unread(Err(gone)),                      "event Warning FailedGetScale: gone\nfail: no scale: gone".to_owned()),
+        ("no selector",        no_pods(SelectorError::Missing),        format!("event Warning SelectorRequired: selector is required\nevent Warning FailedComputeMetricsReplicas: selector is required\nfail: {failed}: selector is required")),
+        ("ambiguous selector", no_pods(SelectorError::Ambiguous("two".into())), format!("event Warning AmbiguousSelector: two\nevent Warning FailedComputeMetricsReplicas: two\nfail: {failed}: two")),
+        ("invalid selector",   no_pods(SelectorError::Invalid("bad".into())),   format!("event Warning InvalidSelector: bad\nevent Warning FailedComputeMetricsReplicas: bad\nfail: {failed}: bad")),
+        ("no metrics",         unmeasured,                             format!("event Warning FailedGetResourceMetric: {cpu}\nevent Warning FailedComputeMetricsReplicas: {invalid}\nfail: {failed}: {invalid}")),
+        ("scaled to zero",     unread(Ok(scale(0))),                   String::new()),
+        ("above the bounds",   unread(Ok(scale(12))),                  "\
+update Deployment/scale ns/web: Current number of replicas above Spec.MaxReplicas
+  then event Normal SuccessfulRescale: New size: 10; reason: Current number of replicas above Spec.MaxReplicas".to_owned()),
+    ];
+    for (case, observed, want) in table {
+        let (planned, after) = described(json!({}), &observed, &History::default(), None);
+        let lines: Vec<_> = planned.lines().take_while(|line| !line.starts_with("again after")).collect();
+        assert_eq!(lines.join("\n"), want, "{case}");
+        assert!(after.starts_with("update HorizontalPodAutoscaler/status ns/hpa"), "{case}: {after}");
+    }
 }

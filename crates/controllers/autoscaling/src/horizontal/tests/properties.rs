@@ -1,12 +1,17 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{at, hpa, pods, samples, scope, settings};
+use super::{at, hpa, pods, samples, settings, workload};
+use crate::horizontal::after::rescaled;
+use crate::horizontal::decision::{Need, Recommendation, Scaling, Settings, need, rescale};
 use crate::horizontal::history::History;
-use crate::horizontal::invariants::check;
-use crate::horizontal::plan::{Course, Settings, View, course, decide, taken};
+use crate::horizontal::invariants::check_rescale;
 use crate::horizontal::replicas::by_average;
-use crate::horizontal::report::{Desired, Report, is_news};
+use crate::horizontal::status::{Desired, Report, is_new};
+
+fn recommendation(replicas: i32) -> Recommendation {
+    Recommendation { replicas, metric: "m".to_owned(), kept: None }
+}
 
 fn some_rules() -> impl Strategy<Value = Value> {
     let policy = (prop_oneof![Just("Pods"), Just("Percent")], 1..200_i32, 1..120_i32)
@@ -24,12 +29,12 @@ fn some_behavior() -> impl Strategy<Value = Option<Value>> {
 }
 
 proptest! {
-    /// Whatever is recommended, again and again: bounds and policies hold at each step, and what was written is not
-    /// written again.
+    /// Bounds and policies hold for each rescale, whatever is recommended, and a status that was written is not written
+    /// again.
     #[test]
-    fn no_step_breaks_the_bounds_or_the_pace(
+    fn no_rescale_breaks_the_bounds_or_the_policies(
         behavior in some_behavior(), min in 1..5_i32, span in 0..30_i32, first in 1..40_i32,
-        looks in prop::collection::vec((-3..60_i32, 1..90_i64), 1..20),
+        syncs in prop::collection::vec((-3..60_i32, 1..90_i64), 1..20),
     ) {
         let max = min + span;
         let mut spec = json!({"minReplicas": min, "maxReplicas": max});
@@ -39,60 +44,62 @@ proptest! {
         let mut hpa = hpa(spec, json!({}));
         let settings = settings();
         let (mut history, mut current, mut now) = (History::default(), first, 0);
-        for (recommended, later) in looks {
+        for (recommended, later) in syncs {
             now += later;
-            let view = View { hpa: &hpa, current, settings: &settings, now: at(now) };
+            let scaling = Scaling { hpa: &hpa, current, settings: &settings, now: at(now) };
             let mut report = Report::new(&hpa, at(now));
             history.begin(current, at(now));
-            let step = match course(&view) {
-                Course::Off => unreachable!("nobody switches it off"),
-                Course::Into(replicas, _) => {
+            let rescale = match need(&scaling) {
+                Need::Nothing => unreachable!("the workload is never scaled to zero"),
+                Need::Bound(replicas, _) => {
                     prop_assert!((min..=max).contains(&replicas));
                     current = replicas;
                     continue;
                 }
-                Course::Measure => {
+                Need::Metrics => {
                     let before = history.clone();
-                    let step = decide(&view, (recommended, "m"), &mut history, &mut report);
-                    check(&view, &before, step.as_ref()).map_err(TestCaseError::fail)?;
-                    step
+                    let (rescale, _) = rescale(&scaling, &recommendation(recommended), &mut history, &mut report);
+                    if let Some(rescale) = &rescale {
+                        check_rescale(&scaling, &before, rescale).map_err(TestCaseError::fail)?;
+                    }
+                    rescale
                 }
             };
-            let desired = match &step {
-                Some(step) => {
-                    taken(&view, step, &mut history, &mut report);
-                    Desired::Set(step.replicas)
+            let desired = match &rescale {
+                Some(rescale) => {
+                    rescaled(&scaling, rescale, &mut history, &mut report);
+                    Desired::Set(rescale.replicas)
                 }
                 None => Desired::AsIs,
             };
             let status = report.status(&hpa, current, desired, None);
-            current = step.map_or(current, |step| step.replicas);
+            current = rescale.map_or(current, |rescale| rescale.replicas);
             prop_assert!((min..=max).contains(&current));
-            prop_assert_eq!(is_news(&hpa.status, &status), hpa.status != status);
+            prop_assert_eq!(is_new(&hpa.status, &status), hpa.status != status);
             hpa.status = status;
         }
     }
 
-    /// A recommendation that stays is reached in the end, unless that is forbidden.
+    /// A recommendation that does not change is reached in the end.
     #[test]
     fn a_lasting_recommendation_is_reached(first in 1..40_i32, wanted in 1..40_i32) {
         let hpa = hpa(json!({"minReplicas": 1, "maxReplicas": 40}), json!({}));
         let settings = settings();
         let (mut history, mut current) = (History::default(), first);
-        for look in 0..40 {
-            let view = View { hpa: &hpa, current, settings: &settings, now: at(look * 15) };
-            history.begin(current, view.now);
-            let mut report = Report::new(&hpa, view.now);
-            if let Some(step) = decide(&view, (wanted, "m"), &mut history, &mut report) {
-                current = step.replicas;
+        for sync in 0..40 {
+            let scaling = Scaling { hpa: &hpa, current, settings: &settings, now: at(sync * 15) };
+            history.begin(current, scaling.now);
+            let mut report = Report::new(&hpa, scaling.now);
+            if let (Some(rescale), _) = rescale(&scaling, &recommendation(wanted), &mut history, &mut report) {
+                current = rescale.replicas;
             }
         }
         prop_assert_eq!(current, wanted);
     }
 
-    /// Pods that were not measured never make for fewer replicas than if they used what they should, nor for more.
+    /// Pods without samples never lead to fewer replicas than without them, nor to more.
     #[test]
-    fn what_is_not_measured_only_holds_back(
+    fn pods_without_samples_only_dampen_a_rescale(
         values in prop::collection::vec(0..3000_i64, 1..8), unmeasured in 0..5_usize, target in 1..2000_i64,
     ) {
         let words: Vec<String> = (0..values.len() + unmeasured).map(|n| format!("p{n}")).collect();
@@ -101,12 +108,13 @@ proptest! {
         let all = pods(&words.join(" "));
         let known = pods(&words[..values.len()].join(" "));
         let samples = samples(&measures.join(" "));
-        let (got, average) = by_average(&scope(&all, replicas, false), samples.clone(), target).unwrap();
-        let (bold, same) = by_average(&scope(&known, replicas, false), samples, target).unwrap();
+        let (count, average) = by_average(&workload(&all, replicas, false), samples.clone(), target).unwrap();
+        let (measured, same) = by_average(&workload(&known, replicas, false), samples, target).unwrap();
+        let (got, measured) = (count.replicas, measured.replicas);
         prop_assert_eq!(average, same);
         if average < target {
             prop_assert!(got <= replicas, "{} of {}", got, replicas);
-            prop_assert!(got >= bold.min(replicas), "{} is bolder than {}", got, bold);
+            prop_assert!(got >= measured.min(replicas), "{} is below {}", got, measured);
         } else {
             prop_assert!(got >= replicas || average == target, "{} of {}", got, replicas);
         }
@@ -114,13 +122,13 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_done_in_a_settled_world() {
+fn nothing_is_done_when_the_recommendation_is_met() {
     let settings = Settings { scale_to_zero: true, ..settings() };
     let hpa = hpa(json!({"minReplicas": 0}), json!({}));
-    let view = View { hpa: &hpa, current: 3, settings: &settings, now: at(0) };
+    let scaling = Scaling { hpa: &hpa, current: 3, settings: &settings, now: at(0) };
     let mut history = History::default();
     for _ in 0..3 {
         let mut report = Report::new(&hpa, at(0));
-        assert_eq!(decide(&view, (3, "m"), &mut history, &mut report), None);
+        assert_eq!(rescale(&scaling, &recommendation(3), &mut history, &mut report).0, None);
     }
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::horizontal::wire::{ExternalValues, Groups, ObjectValues, PodMetricsList};
 
 #[test]
-fn a_pod_is_measured_if_all_of_it_is() {
+fn a_pod_has_a_sample_if_all_its_containers_have() {
     let container = |name: &str, cpu: &str| json!({"name": name, "usage": {"cpu": cpu, "memory": "1Mi"}});
     let list: PodMetricsList = serde_json::from_value(json!({"items": [
         {"metadata": {"name": "a"}, "timestamp": "2026-01-01T00:00:00Z", "window": "30s",
@@ -38,7 +38,7 @@ fn both_versions_of_custom_metrics_are_read() {
 }
 
 #[test]
-fn series_add_up() {
+fn external_series_are_summed() {
     let total = |values: serde_json::Value| serde_json::from_value::<ExternalValues>(values).unwrap().total();
     assert_eq!(total(json!({"items": [{"value": "1"}, {"value": "500m"}]})), 1500);
     assert_eq!(total(json!({"items": null})), 0);
@@ -46,7 +46,7 @@ fn series_add_up() {
 }
 
 #[test]
-fn the_custom_metrics_api_is_asked_in_a_version_that_is_known() {
+fn the_custom_metrics_api_is_used_in_a_known_version() {
     const KNOWN: [&str; 2] = ["custom.metrics.k8s.io/v1beta2", "custom.metrics.k8s.io/v1beta1"];
     let group = |preferred: &str, versions: &[&str]| {
         let gv = |version: &&str| json!({"groupVersion": format!("custom.metrics.k8s.io/{version}")});

@@ -1,4 +1,4 @@
-//! What to look at after a change. Pure.
+//! What to sync after a change. Pure.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use super::consumer::{Consumer, is_done};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
-    /// A claim that users may have left.
+    /// A ResourceClaim whose consumers may be gone.
     Claim(Key),
-    /// A group that may need claims.
+    /// A pod group that may need ResourceClaims.
     Group(Key),
-    /// A pod that may need claims.
+    /// A pod that may need ResourceClaims.
     Pod(Key),
 }
 
@@ -53,27 +53,27 @@ fn each_template<'a>(consumer: Consumer<'a>) -> impl Iterator<Item = SmolStr> + 
     templates.map(move |name| joined(namespace, name))
 }
 
-/// Pods by the claims that stand for their entries.
+/// Pods by the ResourceClaims of their entries.
 pub const PODS_BY_CLAIM: Index<Pod> =
     Index::new("resourceclaim", |pod, emit| each_claim(pod.into()).for_each(|key| emit(&key)));
 /// Pods by the templates of their entries.
 pub const PODS_BY_TEMPLATE: Index<Pod> =
     Index::new("resourceclaimtemplate", |pod, emit| each_template(pod.into()).for_each(|key| emit(&key)));
-/// Pods by the group that they name.
+/// Pods by their group.
 pub const PODS_BY_GROUP: Index<Pod> = Index::new("podgroup", |pod, emit| {
     let group = &pod.spec.rare().pod_group_name;
     if !group.is_empty() {
         emit(&joined(&pod.metadata.namespace, group));
     }
 });
-/// Groups by the claims that stand for their entries.
+/// Groups by the ResourceClaims of their entries.
 pub const GROUPS_BY_CLAIM: Index<PodGroup> =
     Index::new("resourceclaim", |group, emit| each_claim(group.into()).for_each(|key| emit(&key)));
 /// Groups by the templates of their entries.
 pub const GROUPS_BY_TEMPLATE: Index<PodGroup> =
     Index::new("resourceclaimtemplate", |group, emit| each_template(group.into()).for_each(|key| emit(&key)));
 
-/// The pods, and the groups if they count, that are known.
+/// Where consumers are looked up.
 #[derive(Clone)]
 pub struct Consumers {
     pub pods: Store<Pod>,
@@ -81,7 +81,7 @@ pub struct Consumers {
     pub groups: Option<Store<PodGroup>>,
 }
 
-/// What a pod that is there, or one that is gone, needs looked at.
+/// What to sync because of a pod, which is still there or gone.
 pub fn of_pod(pod: &Pod, is_gone: bool) -> Vec<Work> {
     let namespace = &pod.metadata.namespace;
     let extended = &pod.status.rare().extended_resource_claim;
@@ -100,7 +100,7 @@ pub fn of_pod(pod: &Pod, is_gone: bool) -> Vec<Work> {
     work
 }
 
-/// What a group, and its pods, need looked at.
+/// What to sync because of a group: the group, and its pods.
 pub fn of_group(group: &PodGroup, is_gone: bool, consumers: &Consumers) -> Vec<Work> {
     let (key, consumer) = (group.key(), Consumer::from(group));
     if consumer.entries.is_empty() {
@@ -119,7 +119,6 @@ pub fn of_group(group: &PodGroup, is_gone: bool, consumers: &Consumers) -> Vec<W
     work
 }
 
-/// What a change of a pod concerns.
 pub fn pod_changed(change: &Change<'_, Pod>) -> Vec<Work> {
     match (change.new, change.old) {
         (Some(pod), _) => of_pod(pod, false),
@@ -128,7 +127,6 @@ pub fn pod_changed(change: &Change<'_, Pod>) -> Vec<Work> {
     }
 }
 
-/// What a change of a group concerns.
 pub fn group_changed(change: &Change<'_, PodGroup>, consumers: &Consumers) -> Vec<Work> {
     match (change.new, change.old) {
         (Some(group), _) => of_group(group, false, consumers),
@@ -137,7 +135,7 @@ pub fn group_changed(change: &Change<'_, PodGroup>, consumers: &Consumers) -> Ve
     }
 }
 
-/// What a change of a claim concerns: itself, and those who use it.
+/// The ResourceClaim, and its consumers.
 pub fn claim_changed(change: &Change<'_, ResourceClaim>, consumers: &Consumers) -> Vec<Work> {
     let key = change.key();
     let mut work: Vec<Work> = change.new.map(|_| Work::Claim(key.clone())).into_iter().collect();
@@ -148,7 +146,7 @@ pub fn claim_changed(change: &Change<'_, ResourceClaim>, consumers: &Consumers) 
     work
 }
 
-/// What a new or changed template concerns: those who wait for it.
+/// The consumers that a new or changed template is for.
 pub fn template_changed(change: &Change<'_, ResourceClaimTemplate>, consumers: &Consumers) -> Vec<Work> {
     if change.new.is_none() {
         return vec![];

@@ -1,4 +1,4 @@
-//! What is counted about claims, under upstream's names.
+//! The controller's metrics, under upstream's names.
 
 use std::collections::BTreeMap;
 
@@ -21,22 +21,22 @@ static CLAIMS: Family = Family::gauge(
     &["allocated", "admin_access", "source"],
     "Claims by whether they are allocated, whether they ask for access as an administrator, and where they come from.",
 );
-/// On claims that the scheduler makes for extended resources.
+/// The annotation of ResourceClaims that the scheduler creates for extended resources.
 const EXTENDED: &str = "resource.kubernetes.io/extended-resource-claim";
 const SOURCES: [&str; 3] = ["", "resource_claim_template", "extended_resource"];
 
-fn word(holds: bool) -> &'static str {
+fn label(holds: bool) -> &'static str {
     if holds { "true" } else { "false" }
 }
 
-/// Counts a claim that was, or was not, made.
+/// Counts an attempt to create a ResourceClaim.
 pub(super) fn created(metrics: &Metrics, succeeded: bool, admin_access: bool) {
     let status = if succeeded { "success" } else { "failure" };
-    metrics.counter(&CREATES, &[status, word(admin_access)]).inc();
+    metrics.counter(&CREATES, &[status, label(admin_access)]).inc();
 }
 
-/// Counts all claims whenever somebody wants to know.
-pub(super) fn watch(metrics: &Metrics, claims: Store<ResourceClaim>) {
+/// Counts all ResourceClaims at each scrape.
+pub(super) fn on_scrape(metrics: &Metrics, claims: Store<ResourceClaim>) {
     metrics.on_scrape(move |metrics| {
         let mut counts: BTreeMap<(bool, bool, &str), usize> = BTreeMap::new();
         for claim in claims.list() {
@@ -46,7 +46,7 @@ pub(super) fn watch(metrics: &Metrics, claims: Store<ResourceClaim>) {
             .iter()
             .flat_map(|a| [false, true].iter().flat_map(move |b| SOURCES.iter().map(move |s| (*a, *b, *s))))
         {
-            let values = [word(allocated), word(admin), source];
+            let values = [label(allocated), label(admin), source];
             match counts.get(&(allocated, admin, source)) {
                 Some(count) => metrics.gauge(&CLAIMS, &values).set(*count as f64),
                 None => metrics.forget(&CLAIMS, &values),

@@ -1,23 +1,22 @@
-//! Makes ResourceClaims for pods that ask for devices by a template, and gives devices back when nobody uses them.
+//! Creates ResourceClaims for pods that request devices by a template, and deallocates devices that are no longer used.
 //!
-//! - **Promise**: a pod that may run has a claim of its own for each of its entries with a template, and finds its name in
-//!   its status. A claim is reserved for a pod that was put on a node without the scheduler. Once its users are gone it
-//!   is no longer reserved for them, its devices are given back with the last of them, and a claim that was made for a pod
-//!   is deleted when the pod has ended. With `DRAWorkloadResourceClaims`, groups of pods are provided for likewise.
-//! - **Watches** Pods, ResourceClaims, ResourceClaimTemplates, and PodGroups if they count. **Writes** claims, their
-//!   `status` and their finalizer, and `status.resourceClaimStatuses` of pods and groups.
-//! - Upstream: `pkg/controller/resourceclaim`. What differs: for a pod that has ended no claim is made, and
-//!   none is reserved.
+//! - **Promise**: a pod that has not ended has a ResourceClaim for each of its entries with a template, and its status lists
+//!   them. A ResourceClaim is reserved for a pod that was assigned to a node without the scheduler. Reservations of consumers
+//!   that are gone are removed, devices are deallocated with the last of them, and a ResourceClaim that was generated for a
+//!   pod is deleted when the pod has ended. With `DRAWorkloadResourceClaims` the same holds for pod groups.
+//! - **Watches** Pods, ResourceClaims, ResourceClaimTemplates, and PodGroups if the gate is on. **Writes** ResourceClaims,
+//!   their `status` and their finalizer, and `status.resourceClaimStatuses` of pods and groups.
+//! - Upstream: `pkg/controller/resourceclaim`. What differs: for a pod that has ended no ResourceClaim is created or reserved.
 
 pub mod consumer;
 mod memory;
-mod numbers;
+mod metrics;
 pub mod plan;
+pub mod release;
 mod sync;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
-pub mod upkeep;
 
 use std::sync::Arc;
 
@@ -32,9 +31,9 @@ use self::triggers::{
     Consumers, GROUPS_BY_CLAIM, GROUPS_BY_TEMPLATE, PODS_BY_CLAIM, PODS_BY_GROUP, PODS_BY_TEMPLATE,
 };
 
-/// Where its events come from.
+/// The source of its events.
 pub const EVENT_SOURCE: &str = "resource_claim";
-/// Who writes the status of pods.
+/// The field manager of the status of pods and groups.
 const FIELD_MANAGER: &str = "ResourceClaimController";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -44,7 +43,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         prioritized_list: cx.gates.enabled("DRAPrioritizedList"),
         groups: cx.gates.enabled("DRAWorkloadResourceClaims"),
     };
-    let gone = Arc::new(Mutex::new(memory::Gone::default()));
+    let deleted = Arc::new(Mutex::new(memory::Deleted::default()));
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());
     let templates = cx.informer::<ResourceClaimTemplate>();
     let groups = gates.groups.then(|| cx.informer::<PodGroup>());
@@ -56,11 +55,11 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         groups: groups.as_ref().map(|groups| groups.store().clone()),
     };
     tasks.on(&pods, {
-        let (queue, gone) = (queue.clone(), gone.clone());
+        let (queue, deleted) = (queue.clone(), deleted.clone());
         move |change| {
             let work = triggers::pod_changed(change);
             if let (Some(pod), None, false) = (change.old, change.new, work.is_empty()) {
-                gone.lock().add(pod.uid().clone());
+                deleted.lock().add(pod.uid().clone());
             }
             work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));
         }
@@ -69,10 +68,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         pods.index(&PODS_BY_GROUP);
         groups.index(&GROUPS_BY_CLAIM);
         groups.index(&GROUPS_BY_TEMPLATE);
-        let (queue, gone, consumers) = (queue.clone(), gone.clone(), consumers.clone());
+        let (queue, deleted, consumers) = (queue.clone(), deleted.clone(), consumers.clone());
         tasks.on(groups, move |change| {
             if let (Some(group), None) = (change.old, change.new) {
-                gone.lock().add(group.uid().clone());
+                deleted.lock().add(group.uid().clone());
             }
             let work = triggers::group_changed(change, &consumers);
             work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));
@@ -83,18 +82,18 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| triggers::claim_changed(change, &consumers)
     });
     tasks.feed(&templates, &queue, move |change| triggers::template_changed(change, &consumers));
-    numbers::watch(&cx.metrics, claims.store().clone());
+    metrics::on_scrape(&cx.metrics, claims.store().clone());
     let workers = cx.config.resource_claim_controller.concurrent_syncs;
     let controller = sync::Controller {
         events: cx.events.with_source(EVENT_SOURCE),
-        made: Mutex::default(),
+        generated: Mutex::default(),
         cx,
         pods,
         groups,
         claims,
         templates,
         gates,
-        gone,
+        deleted,
         moments: Default::default(),
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));

@@ -1,4 +1,4 @@
-//! Which pods count when a measure is turned into replicas, and what they ask for. Pure.
+//! Which pods count when a metric is turned into replicas, and their resource requests. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,97 +10,98 @@ use smol_str::SmolStr;
 
 use super::replicas::{Sample, Samples, Tolerances};
 
-/// What a measure is compared with.
+/// The workload that a metric is about.
 #[derive(Debug, Clone, Copy)]
-pub struct Scope<'a> {
-    /// The pods of the workload.
+pub struct Workload<'a> {
     pub pods: &'a [Arc<Pod>],
-    /// How many replicas it asks for.
+    /// `spec.replicas` of the scale.
     pub replicas: i32,
-    /// How far a measure may be off.
     pub tolerances: Tolerances,
-    /// What young pods are given; only when CPU is measured.
+    /// Only for CPU metrics.
     pub warm_up: Option<WarmUp>,
     pub now: Timestamp,
 }
 
-/// The time in which the CPU that a pod uses says little: it is still starting.
+/// The time in which the CPU usage of a pod does not count, as the pod is still starting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmUp {
-    /// So long after its start, a pod counts only while it is ready, and by what was measured since.
+    /// For this long after its start, a pod counts only while it is ready, and only by samples taken since then.
     pub initialization: SignedDuration,
-    /// A pod that became unready within so long after its start has never been ready.
+    /// A pod that became unready within this time after its start has never been ready.
     pub readiness: SignedDuration,
 }
 
-/// Pods by what their measures are worth.
+/// Pods grouped by whether their samples count.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct PodGroups {
     pub ready: usize,
-    /// They have not started in earnest: what they use is left out.
+    /// Pods that are still starting: their samples are ignored.
     pub unready: Vec<SmolStr>,
-    /// Nothing was measured of them.
+    /// Pods without a sample.
     pub missing: Vec<SmolStr>,
 }
 
-impl Census {
-    /// Sorts the pods, and leaves of `samples` only what counts. There is an error if that is nothing.
-    pub fn take(scope: &Scope<'_>, samples: &mut Samples) -> Result<Self, String> {
-        if scope.pods.is_empty() {
+impl PodGroups {
+    /// Groups the pods, and removes the samples that do not count.
+    ///
+    /// # Errors
+    /// No sample is left.
+    pub fn new(workload: &Workload<'_>, samples: &mut Samples) -> Result<Self, String> {
+        if workload.pods.is_empty() {
             return Err(NO_PODS.to_owned());
         }
-        let mut census = Self::default();
-        for pod in scope.pods {
+        let mut groups = Self::default();
+        for pod in workload.pods {
             let name = &pod.metadata.name;
-            match standing(pod, samples.get(name), scope) {
-                Standing::Ignored => {
+            match group(pod, samples.get(name), workload) {
+                Group::Ignored => {
                     samples.remove(name);
                 }
-                Standing::Unready => {
+                Group::Unready => {
                     samples.remove(name);
-                    census.unready.push(name.clone());
+                    groups.unready.push(name.clone());
                 }
-                Standing::Missing => census.missing.push(name.clone()),
-                Standing::Ready => census.ready += 1,
+                Group::Missing => groups.missing.push(name.clone()),
+                Group::Ready => groups.ready += 1,
             }
         }
         if samples.is_empty() {
             return Err("did not receive metrics for targeted pods (pods might be unready)".to_owned());
         }
-        Ok(census)
+        Ok(groups)
     }
 }
 
 const NO_PODS: &str = "no pods returned by selector while calculating replica count";
 
-enum Standing {
+enum Group {
     Ignored,
     Unready,
     Missing,
     Ready,
 }
 
-fn standing(pod: &Pod, sample: Option<&Sample>, scope: &Scope<'_>) -> Standing {
+fn group(pod: &Pod, sample: Option<&Sample>, workload: &Workload<'_>) -> Group {
     if pod.metadata.is_deleting() || pod.status.phase == Phase::Failed {
-        return Standing::Ignored;
+        return Group::Ignored;
     }
     if pod.status.phase == Phase::Pending {
-        return Standing::Unready;
+        return Group::Unready;
     }
-    let Some(sample) = sample else { return Standing::Missing };
-    let is_starting = scope.warm_up.is_some_and(|warm_up| warm_up.holds(pod, sample, scope.now));
-    if is_starting { Standing::Unready } else { Standing::Ready }
+    let Some(sample) = sample else { return Group::Missing };
+    let is_starting = workload.warm_up.is_some_and(|warm_up| warm_up.applies(pod, sample, workload.now));
+    if is_starting { Group::Unready } else { Group::Ready }
 }
 
 impl WarmUp {
-    fn holds(self, pod: &Pod, sample: &Sample, now: Timestamp) -> bool {
+    fn applies(self, pod: &Pod, sample: &Sample, now: Timestamp) -> bool {
         let (Some(ready), Some(started)) = (pod.ready_condition(), pod.status.start_time) else {
             return true;
         };
         let is_unready = ready.status == ConditionStatus::False;
         let changed = ready.last_transition_time();
         if after(started, self.initialization) > now {
-            // One window must have passed since the pod became ready.
+            // The whole window of the sample must lie after the time at which the pod became ready.
             let is_early = sample.at < changed.map(|changed| after(changed, sample.window));
             return is_unready || is_early;
         }
@@ -108,11 +109,11 @@ impl WarmUp {
     }
 }
 
-fn after(moment: Timestamp, delay: SignedDuration) -> Timestamp {
-    moment.checked_add(delay).unwrap_or(Timestamp::MAX)
+fn after(time: Timestamp, delay: SignedDuration) -> Timestamp {
+    time.checked_add(delay).unwrap_or(Timestamp::MAX)
 }
 
-impl Scope<'_> {
+impl Workload<'_> {
     /// How many pods run and are ready.
     pub(super) fn ready(&self) -> Result<usize, String> {
         if self.pods.is_empty() {
@@ -122,8 +123,8 @@ impl Scope<'_> {
     }
 }
 
-/// What each pod, or one container of each, asks of a resource, in thousandths. What is set for a pod as a whole counts
-/// before its containers if `pod_level` says so.
+/// The requests of each pod, or of one container of each, for a resource, in thousandths. With `pod_level`, requests of a
+/// whole pod replace those of its containers.
 pub fn requests(
     pods: &[Arc<Pod>],
     resource: &str,
@@ -133,7 +134,7 @@ pub fn requests(
     let of = |pod: &Arc<Pod>| {
         let request = match container {
             Some(container) => of_container(pod, resource, container),
-            None if pod_level && has_own_requests(pod) => of_pod(pod, resource),
+            None if pod_level && has_pod_level_requests(pod) => of_pod(pod, resource),
             None => of_all(pod, resource),
         };
         Ok((pod.metadata.name.clone(), request?))
@@ -141,7 +142,7 @@ pub fn requests(
     pods.iter().map(of).collect()
 }
 
-fn has_own_requests(pod: &Pod) -> bool {
+fn has_pod_level_requests(pod: &Pod) -> bool {
     let is_supported = |name: &str| name == "cpu" || name == "memory" || name.starts_with("hugepages-");
     let own = pod.spec.rare().resources.as_ref();
     own.is_some_and(|own| own.requests.iter().any(|(name, _)| is_supported(name)))
@@ -154,17 +155,18 @@ fn of_pod(pod: &Pod, resource: &str) -> Result<i64, String> {
 }
 
 fn of_container(pod: &Pod, resource: &str, name: &str) -> Result<i64, String> {
-    let found = lasting(pod).find(|container| container.name == name);
+    let found = long_running(pod).find(|container| container.name == name);
     let absent = || format!("container {name} not found in Pod {}", pod.metadata.name);
     request(pod, found.ok_or_else(absent)?, resource)
 }
 
 fn of_all(pod: &Pod, resource: &str) -> Result<i64, String> {
-    lasting(pod).try_fold(0_i64, |sum, container| Ok(sum.saturating_add(request(pod, container, resource)?)))
+    long_running(pod)
+        .try_fold(0_i64, |sum, container| Ok(sum.saturating_add(request(pod, container, resource)?)))
 }
 
 /// Containers that run as long as the pod does.
-fn lasting(pod: &Pod) -> impl Iterator<Item = &Container> {
+fn long_running(pod: &Pod) -> impl Iterator<Item = &Container> {
     let sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());
     pod.spec.containers.iter().chain(sidecars)
 }

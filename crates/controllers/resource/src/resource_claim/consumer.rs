@@ -1,4 +1,4 @@
-//! Who asks for devices, a pod or a group of pods, and which claim stands for each of its entries. Pure.
+//! Consumers of devices (pods and pod groups), and the ResourceClaims of their `spec.resourceClaims` entries. Pure.
 
 use flyball_api::pod::{Phase, Pod, PodResourceClaim, PodResourceClaimStatus};
 use flyball_api::resource_claim::ConsumerReference;
@@ -9,15 +9,13 @@ const SCHEDULING: &str = "scheduling.k8s.io";
 
 #[derive(Debug, Clone, Copy)]
 pub struct Consumer<'a> {
-    /// A pod or a group of pods.
     pub kind: Kind,
     pub meta: &'a ObjectMeta,
     pub entries: &'a [PodResourceClaim],
-    /// What was made for it.
+    /// The ResourceClaims that were generated for it.
     pub recorded: &'a [PodResourceClaimStatus],
 }
 
-/// What can ask for devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Pod,
@@ -25,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What its entries are called in events.
+    /// The name of its entries in events.
     pub fn entry(self) -> &'static str {
         match self {
             Self::Pod => "PodResourceClaim",
@@ -47,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Whether a reference is to one of these. Groups may have been written in another version.
+    /// Whether an owner reference is to this kind. That of a group may have another version.
     fn is_owner(self, owner: &OwnerReference) -> bool {
         match self {
             Self::Pod => owner.kind == "Pod" && owner.api_version == "v1",
@@ -81,52 +79,53 @@ impl<'a> From<&'a PodGroup> for Consumer<'a> {
     }
 }
 
-/// Which claim stands for an entry.
+/// The ResourceClaim of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stands<'a> {
-    /// One that somebody else makes.
-    Given(&'a SmolStr),
-    /// One that was made from the template.
-    Made { name: &'a SmolStr, template: &'a SmolStr },
-    /// It was found that none is needed.
+pub enum Entry<'a> {
+    /// The entry names a ResourceClaim, which a user creates.
+    Named(&'a SmolStr),
+    /// Generated from the template, and recorded in the status of the consumer.
+    Generated { name: &'a SmolStr, template: &'a SmolStr },
+    /// The status of the consumer says that none is needed.
     NotNeeded,
-    /// One that is to be made from this template.
-    NotMade(&'a SmolStr),
-    /// The entry says nothing that is known here.
+    /// Not generated yet, or not recorded yet; with the template.
+    Missing(&'a SmolStr),
+    /// The entry has none of the known fields.
     Unknown,
 }
 
 impl<'a> Consumer<'a> {
-    /// Which claim stands for one of its entries.
-    pub fn stands(&self, entry: &'a PodResourceClaim) -> Stands<'a> {
+    /// The ResourceClaim of one of its entries.
+    pub fn resolve(&self, entry: &'a PodResourceClaim) -> Entry<'a> {
         match (&entry.resource_claim_name, &entry.resource_claim_template_name) {
-            (Some(name), _) => Stands::Given(name),
-            (None, Some(template)) => match self.recorded.iter().find(|made| made.name == entry.name) {
-                None => Stands::NotMade(template),
+            (Some(name), _) => Entry::Named(name),
+            (None, Some(template)) => match self.recorded.iter().find(|recorded| recorded.name == entry.name)
+            {
+                None => Entry::Missing(template),
                 Some(PodResourceClaimStatus { resource_claim_name: Some(name), .. }) => {
-                    Stands::Made { name, template }
+                    Entry::Generated { name, template }
                 }
-                Some(_) => Stands::NotNeeded,
+                Some(_) => Entry::NotNeeded,
             },
-            (None, None) => Stands::Unknown,
+            (None, None) => Entry::Unknown,
         }
     }
 
-    /// The names of the claims that stand for its entries.
+    /// The names of the ResourceClaims of its entries.
     pub fn claims(&self) -> impl Iterator<Item = &'a SmolStr> + use<'a> {
         let this = *self;
-        this.entries.iter().filter_map(move |entry| match this.stands(entry) {
-            Stands::Given(name) | Stands::Made { name, .. } => Some(name),
+        this.entries.iter().filter_map(move |entry| match this.resolve(entry) {
+            Entry::Named(name) | Entry::Generated { name, .. } => Some(name),
             _ => None,
         })
     }
 
-    /// Whether it owns a claim.
+    /// Whether it owns a ResourceClaim.
     pub fn owns(&self, claim: &ResourceClaim) -> bool {
         claim.metadata.controller().is_some_and(|owner| owner.uid == self.meta.uid)
     }
 
-    /// The words by which a claim is reserved for it.
+    /// The reference by which a ResourceClaim is reserved for it.
     pub fn reference(&self) -> ConsumerReference {
         let (api_group, resource) = match self.kind {
             Kind::Pod => ("", "pods"),
@@ -141,7 +140,7 @@ impl<'a> Consumer<'a> {
     }
 }
 
-/// What a reservation is for, if that can be checked.
+/// The kind of consumer that a reservation is for; `None` for other kinds.
 pub fn reserved_for(reference: &ConsumerReference) -> Option<Kind> {
     match (reference.api_group.as_str(), reference.resource.as_str()) {
         ("", "pods") => Some(Kind::Pod),
@@ -150,39 +149,39 @@ pub fn reserved_for(reference: &ConsumerReference) -> Option<Kind> {
     }
 }
 
-/// The pod that a claim was made for.
+/// The pod that a ResourceClaim was generated for.
 pub fn owning_pod(claim: &ResourceClaim) -> Option<&OwnerReference> {
     claim.metadata.controller().filter(|owner| Kind::Pod.is_owner(owner))
 }
 
-/// Whether a claim is the one that was made for a pod, or for the group that the pod names.
+/// Whether a ResourceClaim was generated for a pod or for its group.
 pub fn is_for_pod(pod: &Pod, claim: &ResourceClaim, with_groups: bool) -> bool {
     let group = &pod.spec.rare().pod_group_name;
-    let is_groups = |owner: &OwnerReference| {
+    let is_of_group = |owner: &OwnerReference| {
         with_groups && !group.is_empty() && owner.name == *group && Kind::Group.is_owner(owner)
     };
-    Consumer::from(pod).owns(claim) || claim.metadata.controller().is_some_and(is_groups)
+    Consumer::from(pod).owns(claim) || claim.metadata.controller().is_some_and(is_of_group)
 }
 
-/// Whether a claim is reserved for a pod, or for the group that the pod names.
+/// Whether a ResourceClaim is reserved for a pod or for its group.
 pub fn is_reserved(pod: &Pod, claim: &ResourceClaim, with_groups: bool) -> bool {
     let group = &pod.spec.rare().pod_group_name;
     claim.status.reserved_for.iter().any(|reference| {
-        let is_groups = with_groups
+        let is_of_group = with_groups
             && !group.is_empty()
             && reserved_for(reference) == Some(Kind::Group)
             && reference.name == *group;
-        reference.uid == *pod.uid() || is_groups
+        reference.uid == *pod.uid() || is_of_group
     })
 }
 
-/// Whoever a claim for an entry of a pod is reserved for: its group, if that asks for the very same.
-pub fn binds_to<'a>(pod: &'a Pod, group: Option<&'a PodGroup>, entry: &PodResourceClaim) -> Consumer<'a> {
+/// The consumer that owns, and reserves, the ResourceClaim of an entry of a pod: its group if that has an equal entry.
+pub fn consumer_of<'a>(pod: &'a Pod, group: Option<&'a PodGroup>, entry: &PodResourceClaim) -> Consumer<'a> {
     let group = group.filter(|group| group.spec.resource_claims.contains(entry));
     group.map_or_else(|| Consumer::from(pod), Consumer::from)
 }
 
-/// Whether none of a pod's containers runs or will ever run.
+/// Whether no container of a pod runs or will ever run.
 pub fn is_done(pod: &Pod) -> bool {
     let has_ended = matches!(pod.status.phase, Phase::Succeeded | Phase::Failed);
     has_ended || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty())

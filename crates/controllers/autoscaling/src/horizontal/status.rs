@@ -1,47 +1,38 @@
-//! What is said about an autoscaler, in conditions and events, word for word as upstream says it. Pure.
+//! The conditions, events and status of an autoscaler, in upstream's words. Pure.
 
 use flyball_api::Timestamp;
 use flyball_api::condition::{self, Condition, FALSE, TRUE};
 use flyball_api::horizontal_pod_autoscaler::{
     HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus, MetricStatus,
 };
-use flyball_runtime::events::EventType;
+use flyball_runtime::Event;
 use smol_str::SmolStr;
 
-use super::pace::{HeldBack, Limit, Paced};
-use super::plan::Step;
+use super::decision::SelectorError;
+use super::normalize::{Direction, Limit, Normalized};
 
 const ABLE: &str = "AbleToScale";
 const ACTIVE: &str = "ScalingActive";
 const LIMITED: &str = "ScalingLimited";
-/// Whether it was the autoscaler that went to zero.
+/// Whether the autoscaler, and not a user, has scaled the workload to zero.
 pub(super) const SCALED_TO_ZERO: &str = "ScaledToZero";
 
-/// What is said in one look, as it comes up.
+/// The conditions and events of one sync, as they come up.
 #[derive(Debug, Clone)]
 pub struct Report {
     conditions: Vec<Condition>,
-    /// Events to be sent, in order.
     pub events: Vec<Event>,
     now: Timestamp,
 }
 
-/// An event to be sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    pub type_: EventType,
-    pub reason: &'static str,
-    pub message: String,
-}
-
 impl Report {
-    /// Begins with what was said before.
+    /// Begins with the conditions that the status has.
     pub fn new(hpa: &HorizontalPodAutoscaler, now: Timestamp) -> Self {
         Self { conditions: hpa.status.conditions.clone(), events: vec![], now }
     }
 
-    fn say(&mut self, type_: &'static str, holds: bool, reason: &'static str, message: impl Into<SmolStr>) {
-        let said = Condition {
+    fn set(&mut self, type_: &'static str, holds: bool, reason: &'static str, message: impl Into<SmolStr>) {
+        let new = Condition {
             type_: SmolStr::new_static(type_),
             status: SmolStr::new_static(if holds { TRUE } else { FALSE }),
             last_transition_time: Some(self.now),
@@ -49,72 +40,74 @@ impl Report {
             message: message.into(),
             ..Condition::default()
         };
-        condition::set(&mut self.conditions, said);
+        condition::set(&mut self.conditions, new);
     }
 
-    /// Tells of something that may need a person.
     pub fn warn(&mut self, reason: &'static str, message: impl Into<String>) {
-        self.events.push(Event { type_: EventType::Warning, reason, message: message.into() });
+        self.events.push(Event::warning(reason, message.into()));
     }
 
-    /// The scale of the workload is known.
     pub fn scale_known(&mut self) {
         let message = "the HPA controller was able to get the target's current scale";
-        self.say(ABLE, true, "SucceededGetScale", message);
+        self.set(ABLE, true, "SucceededGetScale", message);
     }
 
-    /// The scale of the workload is not known.
     pub fn scale_unknown(&mut self, error: &str) {
         self.warn("FailedGetScale", error);
         let message = format!("the HPA controller was unable to get the target's current scale: {error}");
-        self.say(ABLE, false, "FailedGetScale", message);
+        self.set(ABLE, false, "FailedGetScale", message);
     }
 
-    /// The workload is switched off.
-    pub fn off(&mut self, may_scale_to_zero: bool) {
+    /// A user has scaled the workload to zero.
+    pub fn disabled(&mut self, may_scale_to_zero: bool) {
         let message = "scaling is disabled since the replica count of the target is zero";
-        self.say(ACTIVE, false, "ScalingDisabled", message);
+        self.set(ACTIVE, false, "ScalingDisabled", message);
         if !may_scale_to_zero {
             condition::remove(&mut self.conditions, SCALED_TO_ZERO);
         }
     }
 
-    /// The workload does not say which pods are its own.
-    pub fn no_selector(&mut self) {
-        self.warn("SelectorRequired", "selector is required");
-        self.say(ACTIVE, false, "InvalidSelector", "the HPA target's scale is missing a selector");
-    }
-
-    /// The pods of the workload cannot be found, or are others' as well.
-    pub fn bad_selector(&mut self, reason: &'static str, problem: &str) {
+    /// The pods of the workload are not known; returns the error.
+    pub fn selector(&mut self, error: &SelectorError) -> String {
+        let (reason, problem) = match error {
+            SelectorError::Missing => {
+                let problem = "selector is required";
+                self.warn("SelectorRequired", problem);
+                self.set(ACTIVE, false, "InvalidSelector", "the HPA target's scale is missing a selector");
+                return problem.to_owned();
+            }
+            SelectorError::Invalid(problem) => ("InvalidSelector", problem),
+            SelectorError::Ambiguous(problem) => ("AmbiguousSelector", problem),
+        };
         self.warn(reason, problem);
-        self.say(ACTIVE, false, reason, problem);
+        self.set(ACTIVE, false, reason, problem);
+        problem.clone()
     }
 
-    pub(super) fn measured(&mut self, metric: &str) {
+    pub(super) fn valid_metric(&mut self, metric: &str) {
         let message = format!("the HPA was able to successfully calculate a replica count from {metric}");
-        self.say(ACTIVE, true, "ValidMetricFound", message);
+        self.set(ACTIVE, true, "ValidMetricFound", message);
     }
 
-    pub(super) fn unmeasured(&mut self, reason: &'static str, problem: &str) {
+    pub(super) fn invalid_metrics(&mut self, reason: &'static str, problem: &str) {
         let message = format!("the HPA was unable to compute the replica count: {problem}");
-        self.say(ACTIVE, false, reason, message);
+        self.set(ACTIVE, false, reason, message);
     }
 
-    pub(super) fn paced(&mut self, paced: &Paced) {
-        let (reason, message) = match paced.held_back {
-            HeldBack::Not => ("ReadyForNewScale", "recommended size matches current size"),
-            HeldBack::Up => (
+    pub(super) fn normalized(&mut self, normalized: &Normalized) {
+        let (reason, message) = match normalized.held.as_ref().map(|held| held.direction) {
+            None => ("ReadyForNewScale", "recommended size matches current size"),
+            Some(Direction::Up) => (
                 "ScaleUpStabilized",
                 "recent recommendations were lower than current one, applying the lowest recent recommendation",
             ),
-            HeldBack::Down => (
+            Some(Direction::Down) => (
                 "ScaleDownStabilized",
                 "recent recommendations were higher than current one, applying the highest recent recommendation",
             ),
         };
-        self.say(ABLE, true, reason, message);
-        let (reason, message) = match paced.limit {
+        self.set(ABLE, true, reason, message);
+        let (reason, message) = match normalized.limit {
             Limit::Nothing => ("DesiredWithinRange", "the desired count is within the acceptable range"),
             Limit::UpRate => {
                 ("ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
@@ -130,34 +123,29 @@ impl Report {
                 ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
             }
         };
-        self.say(LIMITED, paced.is_limited, reason, message);
+        self.set(LIMITED, normalized.is_limited, reason, message);
     }
 
-    pub(super) fn rescaled(&mut self, step: &Step) {
-        let Step { replicas, reason } = step;
+    pub(super) fn rescaled(&mut self, replicas: i32) {
         let message = format!("the HPA controller was able to update the target scale to {replicas}");
-        self.say(ABLE, true, "SucceededRescale", message);
-        let message = format!("New size: {replicas}; reason: {reason}");
-        self.events.push(Event { type_: EventType::Normal, reason: "SuccessfulRescale", message });
+        self.set(ABLE, true, "SucceededRescale", message);
     }
 
-    pub fn not_rescaled(&mut self, step: &Step, error: &str) {
-        let Step { replicas, reason } = step;
-        self.warn("FailedRescale", format!("New size: {replicas}; reason: {reason}; error: {error}"));
+    pub(super) fn not_rescaled(&mut self, error: &str) {
         let message = format!("the HPA controller was unable to update the target scale: {error}");
-        self.say(ABLE, false, "FailedUpdateScale", message);
+        self.set(ABLE, false, "FailedUpdateScale", message);
     }
 
-    /// Whether this was a step to zero; nothing is said about it unless autoscalers may go there.
-    pub(super) fn zero(&mut self, is_to_zero: Option<bool>) {
+    /// Whether the rescale was one to zero; `None` removes the condition, where autoscalers may not scale to zero.
+    pub(super) fn scaled_to_zero(&mut self, is_to_zero: Option<bool>) {
         match is_to_zero {
             Some(true) => {
                 let message = "the HPA controller scaled the workload to zero";
-                self.say(SCALED_TO_ZERO, true, "ScaledToZero", message);
+                self.set(SCALED_TO_ZERO, true, "ScaledToZero", message);
             }
             Some(false) => {
                 let message = "the HPA controller did not scale the workload to zero";
-                self.say(SCALED_TO_ZERO, false, "NotScaledToZero", message);
+                self.set(SCALED_TO_ZERO, false, "NotScaledToZero", message);
             }
             None => {
                 condition::remove(&mut self.conditions, SCALED_TO_ZERO);
@@ -165,18 +153,18 @@ impl Report {
         }
     }
 
-    /// The status when nothing is known about the workload: as it was, but for what is said.
+    /// The status when the scale is not known: only the conditions change.
     pub fn unchanged(&self, hpa: &HorizontalPodAutoscaler) -> HorizontalPodAutoscalerStatus {
         HorizontalPodAutoscalerStatus { conditions: self.conditions.clone(), ..hpa.status.clone() }
     }
 
-    /// The status after a look at a workload with `current` replicas.
+    /// The status when the workload has `current` replicas.
     pub fn status(
         &self,
         hpa: &HorizontalPodAutoscaler,
         current: i32,
         desired: Desired,
-        shown: Option<Vec<MetricStatus>>,
+        metrics: Option<Vec<MetricStatus>>,
     ) -> HorizontalPodAutoscalerStatus {
         let known = &hpa.status;
         let (desired_replicas, last_scale_time) = match desired {
@@ -189,24 +177,24 @@ impl Report {
             last_scale_time,
             current_replicas: current,
             desired_replicas,
-            current_metrics: shown,
+            current_metrics: metrics,
             conditions: self.conditions.clone(),
         }
     }
 }
 
-/// What became of the number of replicas in a look.
+/// What became of the number of replicas in a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Desired {
-    /// It could not be told.
+    /// It could not be determined, or not be set.
     Unknown,
     AsIs,
     Set(i32),
 }
 
-/// Whether a status says anything that was not said before.
-pub fn is_news(old: &HorizontalPodAutoscalerStatus, new: &HorizontalPodAutoscalerStatus) -> bool {
-    // Nothing measured is the same as an empty list of measures.
+/// Whether a status differs from the one that the autoscaler has.
+pub fn is_new(old: &HorizontalPodAutoscalerStatus, new: &HorizontalPodAutoscalerStatus) -> bool {
+    // No metrics and an empty list of metrics are the same.
     let plain = |status: &HorizontalPodAutoscalerStatus| HorizontalPodAutoscalerStatus {
         current_metrics: status.current_metrics.clone().filter(|metrics| !metrics.is_empty()),
         ..status.clone()

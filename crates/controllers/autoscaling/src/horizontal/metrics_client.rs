@@ -1,4 +1,4 @@
-//! The metrics APIs: of resources, of objects in the cluster, and of what is outside. Asked live, through the API server.
+//! The metrics APIs (resource, custom and external metrics), read live through the API server.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ use tokio::time::Instant;
 use super::mapping::{GroupKind, group_of};
 use super::metric::Metric;
 use super::proposal::Measured;
-use super::scales::Scales;
+use super::scale_client::ScaleClient;
 use super::wire::{ExternalValues, Groups, ObjectValues, PodMetricsList};
 
 const CUSTOM: &str = "custom.metrics.k8s.io";
 const RESOURCE_PODS: ResourceType =
     ResourceType::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
-/// The versions of the custom metrics API that can be read. They differ in names that are read either way.
+/// The versions of the custom metrics API that can be read. They differ in field names, of which both are read.
 const KNOWN_CUSTOM: [&str; 2] = ["custom.metrics.k8s.io/v1beta2", "custom.metrics.k8s.io/v1beta1"];
 
-pub(super) struct Meters {
+pub(super) struct MetricsClient {
     client: Client,
-    /// For how long the version of the custom metrics API is remembered.
+    /// How long the version of the custom metrics API is kept.
     period: Duration,
     custom: Mutex<Option<(Instant, SmolStr)>>,
 }
 
-impl Meters {
+impl MetricsClient {
     pub(super) fn new(client: Client, period: Duration) -> Self {
         Self { client, period, custom: Mutex::default() }
     }
 
-    /// What is measured now. `pods` selects those whose measures are wanted.
-    pub(super) async fn ask(
+    /// The values of a metric now. `pods` selects the pods of the workload.
+    pub(super) async fn fetch(
         &self,
-        scales: &Scales,
+        scales: &ScaleClient,
         namespace: &str,
         metric: &Metric<'_>,
         pods: &Selector,
@@ -45,7 +45,7 @@ impl Meters {
         match *metric {
             Metric::Resource { name, container, .. } => self.resource(namespace, pods, name, container).await,
             Metric::Pods { metric, .. } => self.pods(namespace, pods, metric).await,
-            Metric::Object { metric, of, .. } => self.object(scales, namespace, metric, of).await,
+            Metric::Object { metric, object, .. } => self.object(scales, namespace, metric, object).await,
             Metric::External { metric, .. } => self.external(namespace, metric).await,
         }
     }
@@ -90,26 +90,26 @@ impl Meters {
 
     async fn object(
         &self,
-        scales: &Scales,
+        scales: &ScaleClient,
         namespace: &str,
         metric: &MetricIdentifier,
-        of: &ScaleTarget,
+        object: &ScaleTarget,
     ) -> Result<Measured, String> {
         let fetch = async {
-            let group = group_of(&of.api_version)?;
-            // A namespace is asked for its own measures, whatever name is given: nobody looks beyond their own.
-            let request = if group.is_empty() && of.kind == "Namespace" {
+            let group = group_of(&object.api_version)?;
+            // For a Namespace the name is ignored: an autoscaler reads only the metrics of its own namespace.
+            let request = if group.is_empty() && object.kind == "Namespace" {
                 let key = Key::new(namespace, metric.name.as_str());
                 Request::object(Verb::Get, &self.custom("metrics").await?, &key, None)
             } else {
                 let version = self.custom("").await?;
-                let kind = GroupKind { group, kind: &of.kind };
+                let kind = GroupKind { group, kind: &object.kind };
                 let found = scales.resources(kind).await.map_err(|error| {
                     let dot = if group.is_empty() { "" } else { "." };
-                    format!("unable to map kind {}{dot}{group} to resource: {error}", of.kind)
+                    format!("unable to map kind {}{dot}{group} to resource: {error}", object.kind)
                 })?;
                 let plural = found.first().map(|found| format_smolstr!("{found}")).unwrap_or_default();
-                let key = Key::new(namespace, of.name.as_str());
+                let key = Key::new(namespace, object.name.as_str());
                 let resource = ResourceType { plural, ..version };
                 Request::object(Verb::Get, &resource, &key, Some(&metric.name))
             };

@@ -1,4 +1,4 @@
-//! What is counted about autoscaling, under upstream's names.
+//! The controller's own metrics, under upstream's names.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use flyball_runtime::metrics::{Family, Stability};
 const SECONDS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];
-static LOOKS: Family = Family::counter(
+static RECONCILIATIONS: Family = Family::counter(
     "horizontal_pod_autoscaler_controller_reconciliations_total",
     Stability::Beta,
     &["action", "error"],
     "Looks at autoscalers, by what was done and what kind of error came up.",
 );
-static LOOK_DURATION: Family = Family::histogram(
+static RECONCILIATION_DURATION: Family = Family::histogram(
     "horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
     Stability::Beta,
     &["action", "error"],
     SECONDS,
     "How long it took to look at an autoscaler, by what was done and what kind of error came up.",
 );
-static METRICS: Family = Family::counter(
+static COMPUTATIONS: Family = Family::counter(
     "horizontal_pod_autoscaler_controller_metric_computation_total",
     Stability::Beta,
     &["action", "error", "metric_type"],
     "Metrics looked at, by what they propose, what kind of error came up, and their type.",
 );
-static METRIC_DURATION: Family = Family::histogram(
+static COMPUTATION_DURATION: Family = Family::histogram(
     "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
     Stability::Beta,
     &["action", "error", "metric_type"],
@@ -74,7 +74,7 @@ impl Action {
     }
 }
 
-/// What went wrong, if anything.
+/// Whose fault an error is, if there was one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Spec,
@@ -92,19 +92,20 @@ impl Fault {
     }
 }
 
-pub(super) struct Numbers(pub(super) Metrics);
+pub(super) struct Monitor(pub(super) Metrics);
 
-impl Numbers {
-    pub(super) fn looked(&self, action: Action, fault: Fault, took: Duration) {
+impl Monitor {
+    pub(super) fn reconciled(&self, action: Action, fault: Fault, took: Duration) {
         let labels = [action.label(), fault.label()];
-        self.0.counter(&LOOKS, &labels).inc();
-        self.0.histogram(&LOOK_DURATION, &labels).observe(took.as_secs_f64());
+        self.0.counter(&RECONCILIATIONS, &labels).inc();
+        self.0.histogram(&RECONCILIATION_DURATION, &labels).observe(took.as_secs_f64());
     }
 
-    pub(super) fn measured(&self, action: Action, fault: Fault, type_: &str, took: Duration) {
+    /// The replicas that one metric calls for were computed.
+    pub(super) fn computed(&self, (action, fault): (Action, Fault), type_: &str, took: Duration) {
         let labels = [action.label(), fault.label(), type_];
-        self.0.counter(&METRICS, &labels).inc();
-        self.0.histogram(&METRIC_DURATION, &labels).observe(took.as_secs_f64());
+        self.0.counter(&COMPUTATIONS, &labels).inc();
+        self.0.histogram(&COMPUTATION_DURATION, &labels).observe(took.as_secs_f64());
     }
 
     pub(super) fn autoscalers(&self, count: usize) {
@@ -115,8 +116,8 @@ impl Numbers {
         self.0.gauge(&DESIRED, &[&key.namespace, &key.name]).set(f64::from(replicas));
     }
 
-    /// Forgets an autoscaler that is gone.
-    pub(super) fn gone(&self, key: &Key) {
+    /// Removes the metrics of an autoscaler that is gone.
+    pub(super) fn forget(&self, key: &Key) {
         self.0.forget(&DESIRED, &[&key.namespace, &key.name]);
     }
 }

@@ -5,16 +5,19 @@ use serde_json::json;
 use smol_str::SmolStr;
 
 use super::{claim, group, pod};
-use crate::claim::consumer::{Consumer, binds_to};
-use crate::claim::plan::{ENTRY, Gates, Known, Need, needs_work, of_group, of_pod, record, reservations};
+use crate::resource_claim::consumer::{Consumer, consumer_of};
+use crate::resource_claim::plan::{
+    ENTRY, Gates, Known, Need, NeedError, after, group_need, needs_work, plan, pod_need, reserve,
+};
+use flyball_runtime::{Outcome, Plan};
 
 const GATES: Gates = Gates { admin_access: true, prioritized_list: true, groups: true };
 
-/// A world of claims, with the templates `gpu`, `admin` and `listed`.
+/// ResourceClaims, and the templates `gpu`, `admin` and `listed`.
 struct World(Vec<Arc<ResourceClaim>>);
 
 impl World {
-    /// Claims such as `app-g-1=of:app,for:g`.
+    /// ResourceClaims such as `app-g-1=of:app,for:g`.
     fn of(words: &str) -> Self {
         let one = |word: &str| {
             let (name, traits) = word.split_once('=').unwrap_or((word, ""));
@@ -30,11 +33,11 @@ impl Known for World {
         self.0.iter().find(|claim| claim.metadata.name == name).cloned()
     }
 
-    fn made_for(&self, consumer: &Consumer<'_>, entry: &str) -> Option<SmolStr> {
-        let is_made = |claim: &&Arc<ResourceClaim>| {
+    fn generated_for(&self, consumer: &Consumer<'_>, entry: &str) -> Option<SmolStr> {
+        let is_generated = |claim: &&Arc<ResourceClaim>| {
             consumer.owns(claim) && claim.metadata.annotations.get(ENTRY) == Some(entry)
         };
-        self.0.iter().find(is_made).map(|claim| claim.metadata.name.clone())
+        self.0.iter().find(is_generated).map(|claim| claim.metadata.name.clone())
     }
 
     fn template(&self, namespace: &str, name: &str) -> Option<Arc<ResourceClaimTemplate>> {
@@ -52,77 +55,77 @@ impl Known for World {
     }
 }
 
-fn show(need: Result<Need, String>) -> String {
+fn show(need: Result<Need, NeedError>) -> String {
     match need {
         Ok(Need::Nothing) => "-".to_owned(),
         Ok(Need::Record(name)) => format!("record {name}"),
-        Ok(Need::Make(claim)) => format!("make {}", claim["metadata"]["generateName"].as_str().unwrap()),
-        Err(problem) => problem,
+        Ok(Need::Create(claim)) => format!("create {}", claim["metadata"]["generateName"].as_str().unwrap()),
+        Err(error) => error.to_string(),
     }
 }
 
 #[test]
-fn each_entry_of_a_pod_gets_a_claim_of_its_own() {
+fn each_entry_of_a_pod_gets_a_resource_claim() {
     let absent =
         "resource claim template \"absent\": resourceclaimtemplate.resource.k8s.io \"absent\" not found";
     let unknown = "checking for claim before creating it: pod \"ns/app\", spec.resourceClaim \"g\": none of the supported fields are set";
     #[rustfmt::skip]
     let table = [
         // case                                           entry          recorded     claims                  traits      need
-        ("it is made",                                    "g=tpl:gpu",   "",          "",                     "",         "make app-g-"),
-        ("it was made, and is to be recorded",            "g=tpl:gpu",   "",          "app-g-1=of:app,for:g", "",         "record app-g-1"),
-        ("what was made for another entry does not count", "g=tpl:gpu",  "",          "app-h-1=of:app,for:h", "",         "make app-g-"),
-        ("nor what was made by others",                   "g=tpl:gpu",   "",          "app-g-1=of:app",       "",         "make app-g-"),
+        ("none exists",                                   "g=tpl:gpu",   "",          "",                     "",         "create app-g-"),
+        ("it exists, but is not recorded",                "g=tpl:gpu",   "",          "app-g-1=of:app,for:g", "",         "record app-g-1"),
+        ("one for another entry does not count", "g=tpl:gpu",  "",          "app-h-1=of:app,for:h", "",         "create app-g-"),
+        ("nor one without the annotation",                   "g=tpl:gpu",   "",          "app-g-1=of:app",       "",         "create app-g-"),
         ("it is there",                                   "g=tpl:gpu",   "g=app-g-1", "app-g-1=of:app,for:g", "",         "-"),
-        ("it was deleted",                                "g=tpl:gpu",   "g=app-g-1", "",                     "",         "make app-g-"),
-        ("it became another's",                           "g=tpl:gpu",   "g=app-g-1", "app-g-1=of:other",     "",         "make app-g-"),
+        ("it was deleted",                                "g=tpl:gpu",   "g=app-g-1", "",                     "",         "create app-g-"),
+        ("it became another's",                           "g=tpl:gpu",   "g=app-g-1", "app-g-1=of:other",     "",         "create app-g-"),
         ("none is needed",                                "g=tpl:gpu",   "g=",        "",                     "",         "-"),
-        ("somebody else makes it",                        "g=claim:mine", "",         "",                     "",         "-"),
+        ("a user creates it",                             "g=claim:mine", "",         "",                     "",         "-"),
         ("there is no such template",                     "g=tpl:absent", "",         "",                     "",         absent),
-        ("nothing that is known is asked for",            "g=odd",       "",          "",                     "",         unknown),
+        ("no known field",                                "g=unknown",       "",          "",                     "",         unknown),
         ("a pod that has ended needs none",               "g=tpl:gpu",   "g=app-g-1", "",                     "ended",    "-"),
-        ("a running one does",                            "g=tpl:gpu",   "",          "",                     "running",  "make app-g-"),
+        ("a running pod does",                            "g=tpl:gpu",   "",          "",                     "running",  "create app-g-"),
     ];
-    for (case, entry, made, claims, traits, want) in table {
-        let pod = pod(entry, made, traits);
+    for (case, entry, recorded, claims, traits, want) in table {
+        let pod = pod(entry, recorded, traits);
         let entry = &pod.spec.rare().resource_claims[0];
-        assert_eq!(show(of_pod(&pod, None, entry, &World::of(claims), GATES)), want, "{case}");
+        assert_eq!(show(pod_need(&pod, None, entry, &World::of(claims), GATES)), want, "{case}");
     }
 }
 
 #[test]
-fn a_pod_is_looked_at_when_something_is_to_be_done_for_it() {
+fn a_pod_needs_work_when_a_resource_claim_has_to_be_created_recorded_or_reserved() {
     #[rustfmt::skip]
     let table = [
         // case                                  entries                   recorded      claims                                traits      want
-        ("one is to be made",                    "g=tpl:gpu",              "",           "",                                   "",         true),
+        ("one has to be created",                 "g=tpl:gpu",              "",           "",                                   "",         true),
         ("one was deleted",                      "g=tpl:gpu",              "g=app-g-1",  "",                                   "",         true),
         ("none is needed",                       "g=tpl:gpu",              "g=",         "",                                   "",         false),
         ("it is there",                          "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app",                     "running",  false),
         ("it became another's",                  "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:other,allocated",         "running",  false),
         ("but another entry needs something",    "g=tpl:gpu h=tpl:gpu",    "g=app-g-1",  "app-g-1=of:other",                   "",         true),
-        ("it is to be reserved",                 "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated",           "running",  true),
-        ("the scheduler will do it",             "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated",           "",         false),
+        ("it has to be reserved",                "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated",           "running",  true),
+        ("the scheduler reserves it",             "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated",           "",         false),
         ("it is reserved",                       "g=tpl:gpu",              "g=app-g-1",  "app-g-1=of:app,allocated,user:app",  "running",  false),
-        ("somebody else's is missing",           "g=claim:one",            "",           "",                                   "running",  false),
-        ("somebody else's is to be reserved",    "g=claim:one",            "",           "one=allocated",                      "running",  true),
-        ("nothing that is known is asked for",   "g=odd",                  "",           "",                                   "",         true),
+        ("a named one is missing",               "g=claim:one",            "",           "",                                   "running",  false),
+        ("a named one has to be reserved",       "g=claim:one",            "",           "one=allocated",                      "running",  true),
+        ("no known field",                       "g=unknown",                  "",           "",                                   "",         true),
     ];
-    for (case, entries, made, claims, traits, want) in table {
-        let pod = pod(entries, made, traits);
+    for (case, entries, recorded, claims, traits, want) in table {
+        let pod = pod(entries, recorded, traits);
         assert_eq!(needs_work(&pod, None, &World::of(claims), true), want, "{case}");
     }
     let (member, team) = (pod("g=tpl:gpu", "g=team-g-1", "group:team"), group("g=tpl:gpu", ""));
     assert!(
         !needs_work(&member, Some(&team), &World::of(""), true),
-        "what a group shares is made for the group"
+        "shared ResourceClaims are created for the group"
     );
 }
 
 #[test]
-fn a_claim_is_made_of_its_template() {
+fn a_resource_claim_is_created_from_its_template() {
     let pod = pod("g=tpl:gpu", "", "");
-    let need = of_pod(&pod, None, &pod.spec.rare().resource_claims[0], &World::of(""), GATES);
+    let need = pod_need(&pod, None, &pod.spec.rare().resource_claims[0], &World::of(""), GATES);
     let want = json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -134,12 +137,33 @@ fn a_claim_is_made_of_its_template() {
         },
         "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
     });
-    assert_eq!(need, Ok(Need::Make(want)));
-    let made = record(&Consumer::from(&pod), &[("g".into(), "app-g-1".into())]);
+    assert_eq!(need, Ok(Need::Create(want)));
+    let needs = [("g".into(), Ok(Need::Record("app-g-1".into())))];
+    let recorded = after(&Consumer::from(&pod), &needs, &Outcome::default()).unwrap();
     assert_eq!(
-        made["status"],
+        recorded.body().unwrap()["status"],
         json!({"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "app-g-1"}]})
     );
+}
+
+#[test]
+fn the_first_failure_ends_the_plan_with_an_event() {
+    let pod = pod("g=tpl:gpu h=tpl:absent i=tpl:gpu", "", "");
+    let world = World::of("");
+    let need = |entry| pod_need(&pod, None, entry, &world, GATES);
+    let entries = &pod.spec.rare().resource_claims;
+    let needs: Vec<_> = entries.iter().map(|entry| (entry.name.clone(), need(entry))).collect();
+    let absent =
+        "resource claim template \"absent\": resourceclaimtemplate.resource.k8s.io \"absent\" not found";
+    let want = format!(
+        "\
+create ResourceClaim ns/app-g-*: it requests devices by a template
+  else event Warning FailedResourceClaimCreation: PodResourceClaim g: create ResourceClaim : <error>
+event Warning FailedResourceClaimCreation: PodResourceClaim h: {absent}
+fail: entry h: {absent}
+waiting for ResourceClaimTemplate/ns/absent to be created"
+    );
+    assert_eq!(plan(&Consumer::from(&pod), &needs).to_string(), want);
 }
 
 #[test]
@@ -154,68 +178,68 @@ fn long_names_are_cut_in_proportion() {
     for (pod_length, entry_length, want) in table {
         let mut pod = pod(&format!("{}=tpl:gpu", "e".repeat(entry_length)), "", "");
         pod.metadata.name = "p".repeat(pod_length).into();
-        let need = of_pod(&pod, None, &pod.spec.rare().resource_claims[0], &World::of(""), GATES);
-        assert_eq!(show(need), format!("make {want}"));
+        let need = pod_need(&pod, None, &pod.spec.rare().resource_claims[0], &World::of(""), GATES);
+        assert_eq!(show(need), format!("create {want}"));
         assert!(want.len() <= 57);
     }
 }
 
 #[test]
-fn gates_forbid() {
-    let shut = Gates { admin_access: false, prioritized_list: false, groups: false };
+fn disabled_features_are_refused() {
+    let disabled = Gates { admin_access: false, prioritized_list: false, groups: false };
     #[rustfmt::skip]
     let table = [
-        ("g=tpl:gpu",    GATES, "make app-g-"),
-        ("g=tpl:admin",  GATES, "make app-g-"),
-        ("g=tpl:listed", GATES, "make app-g-"),
-        ("g=tpl:gpu",    shut,  "make app-g-"),
-        ("g=tpl:admin",  shut,  "admin access is requested, but the feature is disabled"),
-        ("g=tpl:listed", shut,  "template includes a prioritized list of subrequests, but the feature is disabled"),
+        ("g=tpl:gpu",    GATES, "create app-g-"),
+        ("g=tpl:admin",  GATES, "create app-g-"),
+        ("g=tpl:listed", GATES, "create app-g-"),
+        ("g=tpl:gpu",    disabled, "create app-g-"),
+        ("g=tpl:admin",  disabled, "admin access is requested, but the feature is disabled"),
+        ("g=tpl:listed", disabled, "template includes a prioritized list of subrequests, but the feature is disabled"),
     ];
     for (entry, gates, want) in table {
         let pod = pod(entry, "", "");
         assert_eq!(
-            show(of_pod(&pod, None, &pod.spec.rare().resource_claims[0], &World::of(""), gates)),
+            show(pod_need(&pod, None, &pod.spec.rare().resource_claims[0], &World::of(""), gates)),
             want
         );
     }
 }
 
 #[test]
-fn what_a_group_shares_is_made_for_the_group() {
+fn shared_resource_claims_are_created_for_the_group() {
     let team = group("g=tpl:gpu", "");
     #[rustfmt::skip]
     let table = [
         // case                                     entry          recorded      claims                          of the pod            of the group
-        ("the group comes first",                   "g=tpl:gpu",   "",           "",                             "-",                  "make team-g-"),
-        ("then the pod has it, too",                "g=tpl:gpu",   "",           "team-g-1=of-group:team,for:g", "record team-g-1",    "record team-g-1"),
-        ("and is content",                          "g=tpl:gpu",   "g=team-g-1", "team-g-1=of-group:team,for:g", "-",                  "record team-g-1"),
-        ("what is its own alone is made for it",    "h=tpl:gpu",   "",           "",                             "make app-h-",        "make team-g-"),
-        ("so is what only has the same name",       "g=tpl:admin", "",           "",                             "make app-g-",        "make team-g-"),
+        ("the group comes first",                   "g=tpl:gpu",   "",           "",                             "-",                  "create team-g-"),
+        ("then the pod records it",                 "g=tpl:gpu",   "",           "team-g-1=of-group:team,for:g", "record team-g-1",    "record team-g-1"),
+        ("it is recorded",                         "g=tpl:gpu",   "g=team-g-1", "team-g-1=of-group:team,for:g", "-",                  "record team-g-1"),
+        ("an entry of the pod alone",               "h=tpl:gpu",   "",           "",                             "create app-h-",        "create team-g-"),
+        ("an entry with only the same name",        "g=tpl:admin", "",           "",                             "create app-g-",        "create team-g-"),
     ];
-    for (case, entry, made, claims, of_the_pod, of_the_group) in table {
-        let pod = pod(entry, made, "group:team");
+    for (case, entry, recorded, claims, of_the_pod, of_the_group) in table {
+        let pod = pod(entry, recorded, "group:team");
         let world = World::of(claims);
         let entry = &pod.spec.rare().resource_claims[0];
-        assert_eq!(show(of_pod(&pod, Some(&team), entry, &world, GATES)), of_the_pod, "{case}");
+        assert_eq!(show(pod_need(&pod, Some(&team), entry, &world, GATES)), of_the_pod, "{case}");
         assert_eq!(
-            show(of_group(&team, &team.spec.resource_claims[0], &world, GATES)),
+            show(group_need(&team, &team.spec.resource_claims[0], &world, GATES)),
             of_the_group,
             "{case}"
         );
     }
-    let odd = group("g=odd", "");
+    let odd = group("g=unknown", "");
     let want = "checking for claim before creating it: PodGroup ns/team, spec.resourceClaim g: none of the supported fields are set";
-    assert_eq!(show(of_group(&odd, &odd.spec.resource_claims[0], &World::of(""), GATES)), want);
+    assert_eq!(show(group_need(&odd, &odd.spec.resource_claims[0], &World::of(""), GATES)), want);
 }
 
 #[test]
-fn claims_are_reserved_for_pods_that_the_scheduler_did_not_place() {
+fn resource_claims_are_reserved_for_pods_that_the_scheduler_did_not_assign() {
     #[rustfmt::skip]
     let table = [
         // case                           entries                     recorded      claims                                    traits      want
         ("allocated, and not reserved",   "g=claim:one",              "",           "one=allocated",                          "running",  "one"),
-        ("the scheduler will do it",      "g=claim:one",              "",           "one=allocated",                          "",         ""),
+        ("the scheduler reserves it",      "g=claim:one",              "",           "one=allocated",                          "",         ""),
         ("it has ended",                  "g=claim:one",              "",           "one=allocated",                          "running ended", ""),
         ("not allocated",                 "g=claim:one",              "",           "one",                                    "running",  ""),
         ("reserved already",              "g=claim:one",              "",           "one=allocated,user:app",                 "running",  ""),
@@ -226,15 +250,17 @@ fn claims_are_reserved_for_pods_that_the_scheduler_did_not_place() {
         ("not before it is recorded",     "h=tpl:gpu g=claim:one",    "",           "one=allocated",                          "running",  ""),
         ("not while one is missing",      "h=claim:two g=claim:one",  "",           "one=allocated",                          "running",  ""),
         ("none is needed for one",        "h=tpl:gpu g=claim:one",    "h=",         "one=allocated",                          "running",  "one"),
-        ("another's",                     "h=tpl:gpu",                "h=app-h-1",  "app-h-1=allocated,of:other",             "running",  "ResourceClaim ns/app-h-1 was not created for Pod ns/app (Pod is not owner)"),
+        ("of another pod",                  "h=tpl:gpu",                "h=app-h-1",  "app-h-1=allocated,of:other",             "running",  "fail: ResourceClaim ns/app-h-1 was not created for Pod ns/app (Pod is not owner)"),
     ];
-    for (case, entries, made, claims, traits, want) in table {
-        let pod = pod(entries, made, traits);
-        let got = match reservations(&pod, &World::of(claims), true) {
-            Ok(wanted) => {
-                wanted.iter().map(|(_, claim)| claim.metadata.name.as_str()).collect::<Vec<_>>().join(" ")
-            }
-            Err(problem) => problem,
+    for (case, entries, recorded, claims, traits, want) in table {
+        let pod = pod(entries, recorded, traits);
+        let effects = reserve(&pod, None, &World::of(claims), true);
+        let got = Plan { effects, ..Plan::default() }.to_string();
+        let why = "pods app uses it, and was not assigned by the scheduler";
+        let update = |name: &str| format!("update ResourceClaim/status ns/{name}: {why}");
+        let want = match want.starts_with("fail: ") {
+            true => want.to_owned(),
+            false => want.split_whitespace().map(update).collect::<Vec<_>>().join("\n"),
         };
         assert_eq!(got, want, "{case}");
     }
@@ -245,7 +271,7 @@ fn reservations_name_the_pod_or_the_group_that_asks_for_the_same() {
     let pod = pod("g=claim:one h=claim:two", "", "group:team");
     let team = group("g=claim:one", "");
     let user = |entry: usize| {
-        let reference = binds_to(&pod, Some(&team), &pod.spec.rare().resource_claims[entry]).reference();
+        let reference = consumer_of(&pod, Some(&team), &pod.spec.rare().resource_claims[entry]).reference();
         serde_json::to_value(reference).unwrap()
     };
     assert_eq!(

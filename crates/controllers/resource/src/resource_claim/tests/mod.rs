@@ -1,14 +1,14 @@
-//! Words for pods, groups and claims, so that tables read as such.
+//! Builds pods, groups and ResourceClaims from words, so that tables are readable.
 
 mod plan;
+mod release;
 mod triggers;
-mod upkeep;
 
 use flyball_api::pod::Pod;
 use flyball_api::{PodGroup, ResourceClaim};
 use serde_json::{Value, json};
 
-/// Entries such as `g=tpl:gpu h=claim:shared i=odd`.
+/// Entries such as `g=tpl:gpu h=claim:shared i=unknown`.
 fn entries(words: &str) -> Value {
     let one = |word: &str| match word.split_once('=').unwrap() {
         (name, from) if from.starts_with("tpl:") => {
@@ -20,7 +20,7 @@ fn entries(words: &str) -> Value {
     words.split_whitespace().map(one).collect()
 }
 
-/// Recorded claims such as `g=app-g-1 h=`: none is needed for the latter.
+/// Recorded ResourceClaims such as `g=app-g-1 h=`: none is needed for the latter.
 fn recorded(words: &str) -> Value {
     let one = |word: &str| {
         let (name, claim) = word.split_once('=').unwrap();
@@ -33,12 +33,12 @@ fn recorded(words: &str) -> Value {
     words.split_whitespace().map(one).collect()
 }
 
-/// A pod `app`, with traits such as `running going ended group:team`.
-fn pod(words: &str, made: &str, traits: &str) -> Pod {
+/// A pod `app`, with traits such as `running deleting ended group:team`.
+fn pod(words: &str, generated: &str, traits: &str) -> Pod {
     let mut object = json!({
         "metadata": {"namespace": "ns", "name": "app", "uid": "uid-app"},
         "spec": {"resourceClaims": entries(words)},
-        "status": {"phase": "Pending", "resourceClaimStatuses": recorded(made)},
+        "status": {"phase": "Pending", "resourceClaimStatuses": recorded(generated)},
     });
     for word in traits.split_whitespace() {
         match word.split_once(':').unwrap_or((word, "")) {
@@ -47,27 +47,27 @@ fn pod(words: &str, made: &str, traits: &str) -> Pod {
                 object["status"]["phase"] = json!("Running");
             }
             ("ended", _) => object["status"]["phase"] = json!("Succeeded"),
-            ("going", _) => object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+            ("deleting", _) => object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
             ("group", name) => object["spec"]["schedulingGroup"] = json!({"podGroupName": name}),
             ("extended", name) => {
                 object["status"]["extendedResourceClaimStatus"] = json!({"resourceClaimName": name});
             }
-            other => panic!("no word for a pod: {other:?}"),
+            other => panic!("unknown word: {other:?}"),
         }
     }
     serde_json::from_value(object).unwrap()
 }
 
-fn group(words: &str, made: &str) -> PodGroup {
+fn group(words: &str, generated: &str) -> PodGroup {
     serde_json::from_value(json!({
         "metadata": {"namespace": "ns", "name": "team", "uid": "uid-team"},
         "spec": {"resourceClaims": entries(words)},
-        "status": {"resourceClaimStatuses": recorded(made)},
+        "status": {"resourceClaimStatuses": recorded(generated)},
     }))
     .unwrap()
 }
 
-/// A claim, with traits such as `of:app of-group:team for:g allocated protected going user:app`.
+/// A ResourceClaim, with traits such as `of:app of-group:team for:g allocated protected deleting user:app`.
 fn claim(name: &str, traits: &str) -> ResourceClaim {
     let mut object =
         json!({"metadata": {"namespace": "ns", "name": name, "uid": format!("uid-{name}")}, "status": {}});
@@ -82,14 +82,14 @@ fn claim(name: &str, traits: &str) -> ResourceClaim {
                 metadata["ownerReferences"] = json!([{"apiVersion": "scheduling.k8s.io/v1alpha9", "kind": "PodGroup", "name": owner, "uid": format!("uid-{owner}"), "controller": true}]);
             }
             ("for", entry) => metadata["annotations"] = json!({super::plan::ENTRY: entry}),
-            ("protected", _) => metadata["finalizers"] = json!(["other", super::upkeep::FINALIZER]),
-            ("going", _) => metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+            ("protected", _) => metadata["finalizers"] = json!(["other", super::release::FINALIZER]),
+            ("deleting", _) => metadata["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
             ("allocated", _) => object["status"]["allocation"] = json!({"devices": {"results": []}}),
             ("user", user) => users.push(json!({"resource": "pods", "name": user, "uid": format!("uid-{user}")})),
             ("group-user", user) => users.push(
                 json!({"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": user, "uid": format!("uid-{user}")}),
             ),
-            other => panic!("no word for a claim: {other:?}"),
+            other => panic!("unknown word: {other:?}"),
         }
     }
     object["status"]["reservedFor"] = json!(users);

@@ -1,0 +1,459 @@
+//! How many replicas a workload should have, and what keeps it from having more or fewer. Pure; [`super::plan`] turns this
+//! into writes.
+//!
+//! [`need`] says from the present number of replicas whether metrics have to be read; [`evaluate`] makes one recommendation
+//! of what the metrics propose; [`rescale`] limits the recommendation by the behavior and the bounds of the spec.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::horizontal_pod_autoscaler::{HorizontalPodAutoscaler, MetricStatus, ScalingRules};
+use flyball_api::pod::Pod;
+use flyball_api::{Key, Object, Timestamp, condition};
+use flyball_runtime::Waiting;
+use flyball_runtime::decisions::Subject;
+use jiff::SignedDuration;
+
+use super::history::History;
+use super::metric::{InvalidMetric, Metric};
+use super::monitor::{Action, Fault};
+use super::normalize::{Limit, Limits, Normalized};
+use super::pod_groups::{WarmUp, Workload};
+use super::proposal::{Inputs, Measured, Proposal, propose};
+use super::replicas::Tolerances;
+use super::scale_client::Scale;
+use super::status::{self, Report};
+
+/// What holds for all autoscalers, from flags and feature gates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// The time between two syncs of an autoscaler.
+    pub period: Duration,
+    /// The tolerance of autoscalers that set none.
+    pub tolerance: f64,
+    /// The stabilization window for scaling down of autoscalers that set none.
+    pub downscale_window: SignedDuration,
+    pub warm_up: WarmUp,
+    /// Whether autoscalers may set a tolerance.
+    pub own_tolerance: bool,
+    /// Whether autoscalers may scale to zero and back.
+    pub scale_to_zero: bool,
+    /// Whether resource requests of whole pods count.
+    pub pod_level: bool,
+}
+
+impl Settings {
+    /// The tolerances of an autoscaler.
+    pub fn tolerances(&self, hpa: &HorizontalPodAutoscaler) -> Tolerances {
+        let behavior = hpa.spec.behavior.as_ref().filter(|_| self.own_tolerance);
+        let own = |rules: Option<&ScalingRules>| {
+            rules.and_then(|rules| rules.tolerance).map_or(self.tolerance, |own| own.to_f64())
+        };
+        Tolerances {
+            down: own(behavior.and_then(|behavior| behavior.scale_down.as_ref())),
+            up: own(behavior.and_then(|behavior| behavior.scale_up.as_ref())),
+        }
+    }
+}
+
+/// Everything the decision may look at.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub hpa: &'a HorizontalPodAutoscaler,
+    pub observed: &'a Observations,
+    /// What is remembered of earlier syncs.
+    pub history: &'a History,
+    pub settings: &'a Settings,
+    pub now: Timestamp,
+}
+
+impl View<'_> {
+    pub(super) fn scaling(&self, current: i32) -> Scaling<'_> {
+        Scaling { hpa: self.hpa, current, settings: self.settings, now: self.now }
+    }
+}
+
+/// What was read from the server for one sync.
+#[derive(Debug)]
+pub struct Observations {
+    pub scale: Result<Scale, ScaleError>,
+    pub metrics: Metrics,
+}
+
+/// Why the scale of the workload cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScaleError {
+    /// For the condition and the event.
+    pub message: String,
+    /// The message with what was attempted in front.
+    pub error: String,
+    pub is_spec_error: bool,
+}
+
+/// What was read of the metrics.
+#[derive(Debug)]
+pub enum Metrics {
+    /// They are not needed for the decision.
+    NotRead,
+    /// The pods of the workload are not known.
+    NoPods(SelectorError),
+    Read {
+        pods: Vec<Arc<Pod>>,
+        /// One for each metric of the spec. Nothing is read for an invalid one.
+        answers: Vec<Result<Measured, String>>,
+    },
+}
+
+/// What is wrong with the selector of the scale.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SelectorError {
+    Missing,
+    Invalid(String),
+    /// Another autoscaler selects some of the same pods.
+    Ambiguous(String),
+}
+
+/// An autoscaler and the number of replicas that its workload asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Scaling<'a> {
+    pub hpa: &'a HorizontalPodAutoscaler,
+    /// `spec.replicas` of the scale.
+    pub current: i32,
+    pub settings: &'a Settings,
+    pub now: Timestamp,
+}
+
+impl Scaling<'_> {
+    pub(super) fn min(&self) -> i32 {
+        self.hpa.spec.min_replicas.unwrap_or(1)
+    }
+
+    fn max(&self) -> i32 {
+        self.hpa.spec.max_replicas
+    }
+
+    /// Whether there is a metric that has a value while there are no pods.
+    pub(super) fn has_metric_without_pods(&self) -> bool {
+        let needs_no_pods = |type_: &str| type_ == "Object" || type_ == "External";
+        self.hpa.spec.metrics.iter().any(|metric| needs_no_pods(&metric.type_))
+    }
+
+    /// Whether the autoscaler, and not a user, has scaled the workload to zero.
+    fn has_scaled_to_zero(&self) -> bool {
+        let conditions = &self.hpa.status.conditions;
+        self.settings.scale_to_zero && condition::is_true(conditions, status::SCALED_TO_ZERO)
+    }
+}
+
+/// What the present number of replicas calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// A user has scaled the workload to zero, which disables the autoscaler.
+    Nothing,
+    /// The number is outside of the bounds: scale to this one, whatever the metrics are. With the reason.
+    Bound(i32, &'static str),
+    Metrics,
+}
+
+const BELOW: &str = "Current number of replicas below Spec.MinReplicas";
+const ABOVE: &str = "Current number of replicas above Spec.MaxReplicas";
+
+/// Whether metrics have to be read.
+pub fn need(scaling: &Scaling<'_>) -> Need {
+    let (current, min, max) = (scaling.current, scaling.min(), scaling.max());
+    if current == 0 {
+        let may_return = scaling.has_scaled_to_zero() && (min != 0 || scaling.has_metric_without_pods());
+        if may_return { Need::Metrics } else { Need::Nothing }
+    } else if current > max {
+        Need::Bound(max, ABOVE)
+    } else if current < min {
+        Need::Bound(min, BELOW)
+    } else {
+        Need::Metrics
+    }
+}
+
+/// What is decided in one sync.
+#[derive(Debug, Clone)]
+pub struct Decision {
+    /// The present number of replicas, if the scale could be read.
+    pub current: Option<i32>,
+    pub rescale: Option<Rescale>,
+    /// The conditions and the events, as far as they do not depend on whether rescaling succeeds.
+    pub report: Report,
+    /// What to remember, unless there is a rescale: that is remembered as well if it succeeds.
+    pub history: History,
+    /// The metrics as the status shows them, blank where a metric is invalid; `None` if none were read.
+    pub metrics: Option<Vec<MetricStatus>>,
+    /// The result of each metric, for the controller's own metrics.
+    pub(super) computed: Vec<(Action, Fault)>,
+    /// Whether the number of replicas that the metrics call for could not be determined.
+    pub is_unknown: bool,
+    /// Why the sync has failed.
+    pub error: Option<String>,
+    pub is_spec_error: bool,
+    pub waiting: Vec<Waiting>,
+}
+
+/// A number of replicas to set, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rescale {
+    pub replicas: i32,
+    /// As the event states it.
+    pub reason: String,
+}
+
+/// Decides about one autoscaler.
+pub fn decide(view: &View<'_>) -> Decision {
+    let mut decision = Decision {
+        current: None,
+        rescale: None,
+        report: Report::new(view.hpa, view.now),
+        history: view.history.clone(),
+        metrics: None,
+        computed: vec![],
+        is_unknown: false,
+        error: None,
+        is_spec_error: false,
+        waiting: vec![],
+    };
+    match &view.observed.scale {
+        Ok(scale) => decision.replicas(view, scale),
+        Err(ScaleError { message, error, is_spec_error }) => {
+            decision.report.scale_unknown(message);
+            decision.error = Some(error.clone());
+            decision.is_spec_error = *is_spec_error;
+            decision.waiting = vec![next_sync(view, "when the scale is read again")];
+        }
+    }
+    decision
+}
+
+impl Decision {
+    fn replicas(&mut self, view: &View<'_>, scale: &Scale) {
+        let scaling = view.scaling(scale.replicas);
+        self.current = Some(scaling.current);
+        self.report.scale_known();
+        self.history.begin(scaling.current, view.now);
+        match need(&scaling) {
+            Need::Nothing => {
+                self.report.disabled(view.settings.scale_to_zero);
+                self.waiting = vec![disabled(view.hpa)];
+            }
+            Need::Bound(replicas, reason) => {
+                self.rescale = Some(Rescale { replicas, reason: reason.to_owned() });
+                self.waiting = vec![next_sync(view, "when the metrics are read")];
+            }
+            Need::Metrics => self.follow_metrics(view, &scaling, scale),
+        }
+    }
+
+    fn follow_metrics(&mut self, view: &View<'_>, scaling: &Scaling<'_>, scale: &Scale) {
+        let evaluated = match &view.observed.metrics {
+            Metrics::NotRead => Evaluated::default(),
+            Metrics::NoPods(error) => {
+                Evaluated { error: Some(self.report.selector(error)), ..Evaluated::default() }
+            }
+            Metrics::Read { pods, answers } => {
+                let proposals = proposals(scaling, scale, pods, answers);
+                self.computed = proposals.iter().map(|proposal| computed(view.hpa, proposal)).collect();
+                evaluate(scaling, proposals, &mut self.report)
+            }
+        };
+        self.metrics = evaluated.shown;
+        let Some(recommendation) = evaluated.recommended else {
+            let problem = evaluated.error.unwrap_or_else(|| "there is no metric".to_owned());
+            self.report.warn("FailedComputeMetricsReplicas", problem.clone());
+            let doing = "failed to compute desired number of replicas based on listed metrics for";
+            self.error = Some(format!("{doing} {}: {problem}", reference(view.hpa)));
+            self.is_unknown = true;
+            self.waiting = vec![next_sync(view, "when the metrics are read again")];
+            return;
+        };
+        self.error = evaluated.error;
+        let (rescale, normalized) = rescale(scaling, &recommendation, &mut self.history, &mut self.report);
+        self.rescale = rescale;
+        self.waiting = waiting(view, &recommendation, &normalized);
+    }
+}
+
+fn proposals(
+    scaling: &Scaling<'_>,
+    scale: &Scale,
+    pods: &[Arc<Pod>],
+    answers: &[Result<Measured, String>],
+) -> Vec<Result<Proposal, InvalidMetric>> {
+    let Scaling { hpa, settings, now, .. } = *scaling;
+    let tolerances = settings.tolerances(hpa);
+    let workload = Workload { pods, replicas: scale.replicas, tolerances, warm_up: None, now };
+    let Settings { warm_up, pod_level, .. } = *settings;
+    let namespace = &hpa.metadata.namespace;
+    let inputs = Inputs { namespace, workload, status_replicas: scale.status_replicas, warm_up, pod_level };
+    let metrics = hpa.spec.metrics.iter().zip(answers);
+    metrics.map(|(spec, answer)| propose(&Metric::read(spec)?, answer.clone(), &inputs)).collect()
+}
+
+/// For the controller's own metrics: what a metric calls for, compared with the replicas that the status shows.
+fn computed(hpa: &HorizontalPodAutoscaler, proposal: &Result<Proposal, InvalidMetric>) -> (Action, Fault) {
+    match proposal {
+        Ok(proposal) => (Action::of(hpa.status.current_replicas, proposal.count.replicas), Fault::None),
+        Err(InvalidMetric { is_spec_error: true, .. }) => (Action::None, Fault::Spec),
+        Err(_) => (Action::None, Fault::Internal),
+    }
+}
+
+/// What the metrics of an autoscaler come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evaluated {
+    /// The highest proposal; `None` if metrics are invalid that might have called for more.
+    pub recommended: Option<Recommendation>,
+    /// Each metric as the status shows it, blank where it is invalid; `None` if none were read.
+    pub shown: Option<Vec<MetricStatus>>,
+    /// What is wrong with the invalid ones.
+    pub error: Option<String>,
+}
+
+/// The number of replicas that the metrics call for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recommendation {
+    pub replicas: i32,
+    /// The metric that calls for it.
+    pub metric: String,
+    /// Why that metric leaves the number of replicas as it is.
+    pub kept: Option<&'static str>,
+}
+
+/// Makes one recommendation of what the metrics propose. While any metric is invalid, the recommendation is never to scale
+/// down.
+pub fn evaluate(
+    scaling: &Scaling<'_>,
+    proposals: Vec<Result<Proposal, InvalidMetric>>,
+    report: &mut Report,
+) -> Evaluated {
+    let count = proposals.len();
+    let mut shown = vec![];
+    let mut best: Option<Recommendation> = None;
+    let mut invalid: Vec<InvalidMetric> = vec![];
+    for proposal in proposals {
+        match proposal {
+            Ok(Proposal { count, name, status }) => {
+                shown.push(status);
+                // Upstream: any later proposal replaces one of zero replicas, even a smaller one.
+                if best.as_ref().is_none_or(|best| best.replicas == 0 || count.replicas > best.replicas) {
+                    let kept = count.kept.map(|kept| kept.words());
+                    best = Some(Recommendation { replicas: count.replicas, metric: name, kept });
+                }
+            }
+            Err(metric) => {
+                shown.push(MetricStatus::default());
+                report.warn(metric.reason, metric.message.clone());
+                invalid.push(metric);
+            }
+        }
+    }
+    let error = invalid.first().map(|first| {
+        let bad = invalid.len();
+        format!("invalid metrics ({bad} invalid out of {count}), first error is: {}", first.error)
+    });
+    let recommended = match (best, invalid.first()) {
+        (Some(best), first) if first.is_none() || best.replicas >= scaling.current => {
+            report.valid_metric(&best.metric);
+            Some(best)
+        }
+        (_, Some(first)) => {
+            report.invalid_metrics(first.reason, &first.message);
+            None
+        }
+        (_, None) => None,
+    };
+    Evaluated { recommended, shown: Some(shown), error }
+}
+
+/// The number of replicas to set, if it differs from the present one, and how the recommendation was limited.
+pub fn rescale(
+    scaling: &Scaling<'_>,
+    recommendation: &Recommendation,
+    history: &mut History,
+    report: &mut Report,
+) -> (Option<Rescale>, Normalized) {
+    let Scaling { hpa, current, settings, now } = *scaling;
+    // Upstream: a recommendation of fewer than zero replicas is one of zero.
+    let recommended = recommendation.replicas.max(0);
+    let metric = if recommended > 0 { recommendation.metric.as_str() } else { "" };
+    let mut reason = match recommended.cmp(&current) {
+        std::cmp::Ordering::Greater => format!("{metric} above target"),
+        std::cmp::Ordering::Less => "All metrics below target".to_owned(),
+        std::cmp::Ordering::Equal => String::new(),
+    };
+    let limits = Limits {
+        min: scaling.min(),
+        max: scaling.max(),
+        behavior: hpa.spec.behavior.as_ref(),
+        downscale_window: settings.downscale_window,
+        now,
+    };
+    let normalized = limits.normalize(current, recommended, history);
+    report.normalized(&normalized);
+    let mut replicas = normalized.replicas;
+    if current == 0 && scaling.min() != 0 && scaling.has_scaled_to_zero() && replicas < scaling.min() {
+        replicas = scaling.min();
+        if reason.is_empty() {
+            reason = BELOW.to_owned();
+        }
+    }
+    ((replicas != current).then_some(Rescale { replicas, reason }), normalized)
+}
+
+/// Why the workload gets the number of replicas that it gets, and not the recommended one.
+fn waiting(view: &View<'_>, recommendation: &Recommendation, normalized: &Normalized) -> Vec<Waiting> {
+    let Recommendation { replicas: recommended, metric, kept } = recommendation;
+    let autoscaler = |until: String| Waiting::on::<HorizontalPodAutoscaler>(&view.hpa.key(), until);
+    let held = normalized.held.as_ref().map(|held| {
+        let when = format!(
+            "when the recommendation of {} replicas leaves the stabilization window; {recommended} are recommended now",
+            held.replicas
+        );
+        Waiting::until(held.until, when)
+    });
+    let replicas = normalized.replicas;
+    let limited = normalized.is_limited.then_some(normalized.limit).and_then(|limit| match limit {
+        Limit::Nothing => None,
+        Limit::Max => Some(autoscaler(format!("to allow more than {replicas} replicas"))),
+        Limit::Min => Some(autoscaler(format!("to allow fewer than {replicas} replicas"))),
+        Limit::UpRate => Some(next_sync(
+            view,
+            format!("when more than {replicas} replicas may be allowed by the scale-up rate"),
+        )),
+        Limit::DownRate => Some(next_sync(
+            view,
+            format!("when fewer than {replicas} replicas may be allowed by the scale-down rate"),
+        )),
+    });
+    let kept = kept.map(|kept| format!(": {kept}")).unwrap_or_default();
+    let metrics = format!("when the metrics are read again; {metric} calls for {recommended} replicas{kept}");
+    held.into_iter().chain(limited).chain([next_sync(view, metrics)]).collect()
+}
+
+fn next_sync(view: &View<'_>, when: impl Into<std::borrow::Cow<'static, str>>) -> Waiting {
+    let period = SignedDuration::try_from(view.settings.period).unwrap_or(SignedDuration::MAX);
+    Waiting::until(view.now.checked_add(period).unwrap_or(Timestamp::MAX), when)
+}
+
+fn disabled(hpa: &HorizontalPodAutoscaler) -> Waiting {
+    let target = &hpa.spec.scale_target_ref;
+    Waiting::Object {
+        object: Subject::new(target.kind.clone(), &target_key(hpa)),
+        until: "to be scaled up from zero replicas; until then autoscaling is disabled".into(),
+    }
+}
+
+/// The workload.
+pub(super) fn target_key(hpa: &HorizontalPodAutoscaler) -> Key {
+    Key::new(hpa.metadata.namespace.as_str(), hpa.spec.scale_target_ref.name.as_str())
+}
+
+/// The workload, for error messages.
+pub(super) fn reference(hpa: &HorizontalPodAutoscaler) -> String {
+    let target = &hpa.spec.scale_target_ref;
+    format!("{}/{}/{}", target.kind, hpa.metadata.namespace, target.name)
+}

@@ -1,0 +1,216 @@
+//! The shell: look up, plan, execute. Whether a consumer that the cache lacks exists is read from the server.
+
+use std::sync::Arc;
+
+use flyball_api::pod::{Pod, PodResourceClaim};
+use flyball_api::resource_claim::ConsumerReference;
+use flyball_api::{Key, Object, PodGroup, Resource, ResourceClaim, ResourceClaimTemplate, Uid};
+use flyball_cache::Informer;
+use flyball_client::Error;
+use flyball_common::index::owned;
+use flyball_common::moment::{MOMENT, Moments};
+use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::plan::Answer;
+use flyball_runtime::{Context, Effect, Executor, Next, Outcome, Reconcile, SyncError};
+use parking_lot::Mutex;
+use smol_str::SmolStr;
+
+use super::consumer::{Consumer, Kind, is_done, owning_pod, reserved_for};
+use super::memory::{Deleted, Generated};
+use super::metrics;
+use super::plan::{
+    Creation, ENTRY, EntryNeed, Gates, Known, after, group_need, needs_work, plan, pod_need, reserve,
+};
+use super::release::{self, release};
+use super::triggers::Work;
+
+pub(super) struct Controller {
+    pub(super) cx: Arc<Context>,
+    pub(super) events: Recorder,
+    pub(super) pods: Arc<Informer<Pod>>,
+    pub(super) groups: Option<Arc<Informer<PodGroup>>>,
+    pub(super) claims: Arc<Informer<ResourceClaim>>,
+    pub(super) templates: Arc<Informer<ResourceClaimTemplate>>,
+    pub(super) gates: Gates,
+    pub(super) generated: Mutex<Generated>,
+    pub(super) deleted: Arc<Mutex<Deleted>>,
+    /// Pods that were requeued once because the informer of the templates may lag.
+    pub(super) moments: Moments<Key>,
+}
+
+impl Known for Controller {
+    fn claim(&self, namespace: &str, name: &str) -> Option<Arc<ResourceClaim>> {
+        self.claims.store().get(&Key::new(namespace, name))
+    }
+
+    fn generated_for(&self, consumer: &Consumer<'_>, entry: &str) -> Option<SmolStr> {
+        let own = owned(self.claims.store(), &consumer.meta.uid);
+        let mut names: Vec<_> = own
+            .iter()
+            .filter(|claim| claim.metadata.annotations.get(ENTRY) == Some(entry))
+            .map(|claim| claim.metadata.name.clone())
+            .collect();
+        names.sort_unstable();
+        names.into_iter().next().or_else(|| self.generated.lock().find(&consumer.meta.uid, entry))
+    }
+
+    fn template(&self, namespace: &str, name: &str) -> Option<Arc<ResourceClaimTemplate>> {
+        self.templates.store().get(&Key::new(namespace, name))
+    }
+}
+
+impl Reconcile<Work> for Controller {
+    async fn sync(&self, work: &Work) -> Result<Next, SyncError> {
+        match work {
+            Work::Pod(key) => self.sync_pod(key).await,
+            Work::Group(key) => self.sync_group(key).await,
+            Work::Claim(key) => self.sync_claim(key).await,
+        }
+    }
+}
+
+impl Controller {
+    async fn sync_pod(&self, key: &Key) -> Result<Next, SyncError> {
+        let Some(pod) = self.pods.store().get(key).filter(|pod| !pod.is_deleting()) else {
+            self.moments.forget(key);
+            return Ok(Next::Settled);
+        };
+        let group = self.group_of(&pod)?;
+        let group = group.as_deref();
+        if !needs_work(&pod, group, self, self.gates.groups) {
+            self.moments.forget(key);
+            return Ok(Next::Settled);
+        }
+        let consumer = Consumer::from(&*pod);
+        let need = |entry: &PodResourceClaim| pod_need(&pod, group, entry, self, self.gates);
+        let needs: Vec<EntryNeed> =
+            consumer.entries.iter().map(|entry| (entry.name.clone(), need(entry))).collect();
+        let may_lag = || self.templates.version_reached() < pod.metadata.resource_version;
+        if needs.iter().any(|(_, need)| need.is_err()) && may_lag() && !self.moments.had(key) {
+            return Ok(Next::After(MOMENT));
+        }
+        let reservations = reserve(&pod, group, self, self.gates.groups);
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*pod)).events(&self.events);
+        self.provide(&executor, &consumer, &needs, reservations).await
+    }
+
+    async fn sync_group(&self, key: &Key) -> Result<Next, SyncError> {
+        let found = self.groups.as_ref().and_then(|groups| groups.store().get(key));
+        let Some(group) = found.filter(|group| !group.is_deleting()) else { return Ok(Next::Settled) };
+        let consumer = Consumer::from(&*group);
+        let need = |entry: &PodResourceClaim| group_need(&group, entry, self, self.gates);
+        let needs: Vec<EntryNeed> =
+            consumer.entries.iter().map(|entry| (entry.name.clone(), need(entry))).collect();
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*group)).events(&self.events);
+        self.provide(&executor, &consumer, &needs, vec![]).await
+    }
+
+    /// The group of a pod, if the gate is on.
+    fn group_of(&self, pod: &Pod) -> Result<Option<Arc<PodGroup>>, SyncError> {
+        let name = &pod.spec.rare().pod_group_name;
+        let Some(groups) = self.groups.as_ref().filter(|_| !name.is_empty()) else { return Ok(None) };
+        let found = groups.store().get(&Key::new(pod.metadata.namespace.as_str(), name.as_str()));
+        found.map(Some).ok_or_else(|| {
+            let problem = format!("podgroup.scheduling.k8s.io {name:?} not found");
+            SyncError::other(format!("get PodGroup for Pod {}", pod.key()), problem).expected()
+        })
+    }
+
+    /// Creates the ResourceClaims that a consumer needs, records them in its status, and reserves them.
+    async fn provide(
+        &self,
+        executor: &Executor<'_>,
+        consumer: &Consumer<'_>,
+        needs: &[EntryNeed],
+        reservations: Vec<Effect>,
+    ) -> Result<Next, SyncError> {
+        let plan = plan(consumer, needs);
+        executor.wait_for(plan.waiting);
+        let outcome = executor.perform(plan.effects).await;
+        self.note_creations(consumer, &outcome);
+        let recorded = after(consumer, needs, &outcome);
+        outcome.result()?;
+        let rest = recorded.map(Effect::from).into_iter().chain(reservations);
+        executor.perform(rest).await.result().map(|()| Next::Settled)
+    }
+
+    fn note_creations(&self, consumer: &Consumer<'_>, outcome: &Outcome<Creation>) {
+        for done in &outcome.done {
+            metrics::created(&self.cx.metrics, true, done.tag.admin_access);
+            if let Some(claim) = done.answer.written() {
+                self.generated.lock().add(consumer.meta.uid.clone(), &done.tag.entry, &claim.name);
+            }
+        }
+        for tag in outcome.failures.iter().filter_map(|failure| failure.tag.as_ref()) {
+            metrics::created(&self.cx.metrics, false, tag.admin_access);
+        }
+    }
+
+    async fn sync_claim(&self, key: &Key) -> Result<Next, SyncError> {
+        let Some(claim) = self.claims.store().get(key) else { return Ok(Next::Settled) };
+        let remaining = self.remaining_consumers(key, &claim).await?;
+        let release = release(&claim, remaining, self.is_owner_done(&claim));
+        let executor = self.cx.executor(key);
+        let plan = release::plan(&claim, &release);
+        executor.wait_for(plan.waiting);
+        match executor.perform(plan.effects).await.answer()? {
+            Answer::Refused(_) => Ok(Next::Settled),
+            Answer::Written(metadata) => {
+                let rest = release::after(&claim, &release, metadata.as_deref());
+                executor.perform(rest.effects).await.result().map(|()| Next::Settled)
+            }
+        }
+    }
+
+    async fn remaining_consumers(
+        &self,
+        key: &Key,
+        claim: &ResourceClaim,
+    ) -> Result<Vec<ConsumerReference>, SyncError> {
+        let mut remaining = vec![];
+        for consumer in &claim.status.reserved_for {
+            let doing = || {
+                format!("checking whether {} {} uses ResourceClaim {key}", consumer.resource, consumer.name)
+            };
+            let is_in_use = self.is_in_use(&key.namespace, consumer).await;
+            if is_in_use.map_err(|error| SyncError::api(doing())(error))? {
+                remaining.push(consumer.clone());
+            }
+        }
+        Ok(remaining)
+    }
+
+    /// Whether a consumer exists and has not ended. One that the cache lacks may be new, so it is read from the server.
+    async fn is_in_use(&self, namespace: &str, consumer: &ConsumerReference) -> Result<bool, Error> {
+        let key = Key::new(namespace, consumer.name.as_str());
+        match (reserved_for(consumer), &self.groups) {
+            (Some(_), _) if self.deleted.lock().has(&consumer.uid) => Ok(false),
+            (Some(Kind::Pod), _) => match self.pods.store().get(&key) {
+                Some(pod) => Ok(*pod.uid() == consumer.uid && !is_done(&pod)),
+                None => self.exists::<Pod>(&key, &consumer.uid).await,
+            },
+            (Some(Kind::Group), Some(groups)) => match groups.store().get(&key) {
+                Some(group) => Ok(*group.uid() == consumer.uid),
+                None => self.exists::<PodGroup>(&key, &consumer.uid).await,
+            },
+            // Other kinds of consumers are not known to this controller.
+            _ => Ok(true),
+        }
+    }
+
+    async fn exists<T: Resource>(&self, key: &Key, uid: &Uid) -> Result<bool, Error> {
+        match self.cx.client.get::<T>(key).await {
+            Ok(found) => Ok(found.uid() == uid),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the pod that a ResourceClaim was generated for has ended or was replaced. One that the cache lacks may be new;
+    /// if it is gone, the garbage collector deletes the ResourceClaim.
+    fn is_owner_done(&self, claim: &ResourceClaim) -> bool {
+        let Some(owner) = owning_pod(claim) else { return false };
+        let pod = self.pods.store().get(&Key::new(claim.metadata.namespace.as_str(), owner.name.as_str()));
+        pod.is_some_and(|pod| *pod.uid() != owner.uid || is_done(&pod))
+    }
+}
