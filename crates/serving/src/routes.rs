@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use flyball_runtime::decisions::DecisionLog;
 use http::{Method, StatusCode, request::Parts};
+use serde_json::Value;
 
 use crate::{
-    DecisionFilter, Pages,
+    Pages,
     answer::{Answer, PLAIN, answer, nosniff, not_found, text},
+    decisions::{decisions_page, waiting_page},
     health::health,
     percent::digit,
     zpages,
@@ -38,12 +41,12 @@ impl<'a> Query<'a> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_ref()).collect()
     }
 
-    fn first(&self, name: &str) -> String {
-        self.all(name).first().copied().unwrap_or_default().to_owned()
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 }
 
-/// Undoes percent and plus encoding; what is not valid stays as it is.
+/// Decodes percent and plus encoding; invalid sequences are kept as they are.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
@@ -72,12 +75,12 @@ const NO_PROFILES: &str = "There is no Go runtime in here to profile; `perf` wor
 
 const VERBOSITY: &str = "/debug/flags/v";
 
-/// Whether a page takes what a request carries.
+/// Whether a page reads the body of the request.
 pub(super) fn reads_body(method: &Method, path: &str) -> bool {
     method == Method::PUT && path == VERBOSITY
 }
 
-/// The page at a path, for somebody who may see it.
+/// The page at a path. The request is already authorized.
 pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> Answer {
     let query = Query::parse(head.uri.query());
     let health = |page| health(page, &query, pages);
@@ -99,8 +102,9 @@ pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> An
         }
         VERBOSITY if pages.debug => verbosity(pages, &head.method, body),
         path if pages.debug && path.starts_with("/debug/pprof") => text(StatusCode::NOT_FOUND, NO_PROFILES),
-        "/debug/decisions" if pages.debug => decisions(pages, &query),
-        // Not a matter of profiling: upstream always serves them.
+        "/debug/decisions" if pages.debug => log_page(pages, decisions_page, head.uri.query()),
+        "/debug/waiting" if pages.debug => log_page(pages, waiting_page, head.uri.query()),
+        // Independent of --profiling: upstream always serves them.
         path => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/')) {
             Some((controller, page)) => controller_page(pages, controller, page, &query),
             None => not_found(),
@@ -108,7 +112,6 @@ pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> An
     }
 }
 
-/// A page that a controller shows about itself.
 fn controller_page(pages: &Pages, controller: &str, page: &str, query: &Query) -> Answer {
     let parameters = |name: &str| query.all(name).into_iter().map(str::to_owned).collect();
     match pages.controllers.show(controller, page, &parameters) {
@@ -141,25 +144,12 @@ fn verbosity(pages: &Pages, method: &Method, body: &Bytes) -> Answer {
     }
 }
 
-const DECISIONS_SHOWN: usize = 100;
-const DECISIONS_AT_MOST: usize = 10_000;
+type LogPage = fn(&DecisionLog, &str) -> Result<Value, String>;
 
-fn decisions(pages: &Pages, query: &Query) -> Answer {
-    let Some(source) = &pages.decisions else { return not_found() };
-    let limit = match query.first("limit").as_str() {
-        "" => DECISIONS_SHOWN,
-        limit => match limit.parse::<usize>() {
-            Ok(limit) => limit.min(DECISIONS_AT_MOST),
-            Err(_) => return text(StatusCode::BAD_REQUEST, format!("limit={limit:?} is not a number\n")),
-        },
-    };
-    let filter = DecisionFilter {
-        controller: query.first("controller"),
-        kind: query.first("kind"),
-        namespace: query.first("namespace"),
-        name: query.first("name"),
-        limit,
-    };
-    let body = serde_json::json!({ "decisions": source.recent(&filter) });
-    nosniff(answer(StatusCode::OK, "application/json", body.to_string()))
+fn log_page(pages: &Pages, page: LogPage, query: Option<&str>) -> Answer {
+    let Some(log) = &pages.decisions else { return not_found() };
+    match page(log, query.unwrap_or_default()) {
+        Ok(body) => nosniff(answer(StatusCode::OK, "application/json", body.to_string())),
+        Err(problem) => text(StatusCode::BAD_REQUEST, format!("{problem}\n")),
+    }
 }

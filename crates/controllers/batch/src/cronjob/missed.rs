@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use flyball_api::cron::Schedule;
 use flyball_api::time::{SignedDuration, truncate};
 use flyball_api::{CronJob, Timestamp};
-
-use super::schedule::Schedule;
 
 /// The delay after a start at which the CronJob is synced, because clocks differ.
 pub(super) const MARGIN: SignedDuration = SignedDuration::from_millis(100);

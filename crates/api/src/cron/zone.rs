@@ -1,31 +1,21 @@
-//! Time zones of schedules. Like upstream, the program contains the time zone database.
+//! Time zones of schedules, from the bundled database.
 
-use flyball_api::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// An unknown time zone.
+use crate::Timestamp;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown time zone {0}")]
 pub struct UnknownZone(String);
 
-/// A time zone.
 #[derive(Debug, Clone)]
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// UTC.
     pub const UTC: Zone = Zone(TimeZone::UTC);
 
-    /// The zone of this machine, for schedules without a time zone.
-    pub fn local() -> Self {
-        Self(TimeZone::system())
-    }
-
-    /// The zone of this name; `local` is the zone for `Local`.
-    ///
-    /// # Errors
-    /// The name is not in the database, which is case-sensitive.
+    /// The zone of this name, which is case-sensitive. `local` is the zone that the name `Local` stands for.
     pub fn load(name: &str, local: &Zone) -> Result<Self, UnknownZone> {
         match name {
             "" | "UTC" => return Ok(Self::UTC),
@@ -36,15 +26,15 @@ impl Zone {
         found.map(Self).ok_or_else(|| UnknownZone(name.to_owned()))
     }
 
-    /// The local time at a time in seconds since 1970.
+    /// The local time, given seconds since 1970.
     pub fn wall(&self, seconds: i64) -> DateTime {
         let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
         self.0.to_datetime(time)
     }
 
-    /// The time in seconds since 1970 at which the local time is `wall`. For a local time that is ambiguous or skipped, the
-    /// result is that of Go's `time.Date`, as it decides when Jobs start.
-    pub fn seconds(&self, wall: DateTime) -> i64 {
+    /// The time at which clocks show `wall`, in seconds since 1970. For a local time that occurs twice or never, the
+    /// result is that of Go's `time.Date`, since it decides when Jobs start.
+    pub fn seconds_at(&self, wall: DateTime) -> i64 {
         let Ok(as_utc) = TimeZone::UTC.to_timestamp(wall).map(Timestamp::as_second) else { return i64::MAX };
         match self.offset(as_utc) {
             0 => as_utc,
@@ -52,7 +42,7 @@ impl Zone {
         }
     }
 
-    /// A time in this zone, as RFC 3339.
+    /// RFC 3339 with the offset of this zone.
     pub fn format(&self, time: Timestamp) -> String {
         let offset = self.0.to_offset(time);
         let wall = offset.to_datetime(time).strftime("%Y-%m-%dT%H:%M:%S");
@@ -68,5 +58,11 @@ impl Zone {
     fn offset(&self, seconds: i64) -> i64 {
         let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
         self.0.to_offset(time).seconds().into()
+    }
+}
+
+impl From<TimeZone> for Zone {
+    fn from(zone: TimeZone) -> Self {
+        Self(zone)
     }
 }
