@@ -166,7 +166,7 @@ fn a_round_is_repeated_early_after_a_failure_or_a_conflict() {
     let failed = |error| {
         let (doing, message) = (String::new(), String::new());
         let (error, retry) = (Some(error), Retry::Backoff);
-        vec![Failure { tag: Some(()), verb: None, doing, message, error, retry, expected: false }]
+        vec![Failure { tag: Some(()), verb: None, doing, message, error, retry, is_expected: false }]
     };
     #[rustfmt::skip]
     let table = [

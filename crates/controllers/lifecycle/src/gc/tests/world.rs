@@ -406,7 +406,7 @@ impl Server for World {
                 message: error.to_string(),
                 error: Some(error),
                 retry: Retry::Backoff,
-                expected: false,
+                is_expected: false,
             });
             break;
         }
