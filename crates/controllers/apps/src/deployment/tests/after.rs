@@ -24,7 +24,7 @@ fn failure(tag: Step, code: u16, reason: &str, cause: Option<&str>) -> Failure<S
         message: "it failed".into(),
         error,
         retry: Retry::Backoff,
-        expected: false,
+        is_expected: false,
     }
 }
 

@@ -212,7 +212,7 @@ fn a_failed_removal_leaves_the_pod_uncounted_and_the_job_active() {
         message: String::new(),
         error: None,
         retry: Retry::Backoff,
-        expected: false,
+        is_expected: false,
     });
     let conclusion = conclude(&view, &report, &outcome);
     let uncounted = conclusion.status.uncounted_terminated_pods.unwrap();
@@ -235,7 +235,7 @@ fn pods_that_could_not_be_deleted_delay_the_end() {
             message: String::new(),
             error: None,
             retry: Retry::Backoff,
-            expected: false,
+            is_expected: false,
         }],
     };
     let report = report(&view, &tally, verdict(&view, &tally), &outcome);
