@@ -173,7 +173,7 @@ impl<'a> Translation<'a> {
             }
         }
         if lacks_meta {
-            // What every object has can be asked for, whatever its schema says.
+            // Expressions may use the fields that every object has, whatever its schema.
             let meta = format!("{name}.metadata");
             let names = ["name", "generateName"].map(|field| (field.into(), Type::String));
             self.declare(&meta, names.into_iter().collect())?;
@@ -192,7 +192,7 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    /// Whether a schema says what every object has.
+    /// Whether a schema has the fields that every object has.
     fn has_type_and_meta(&self, schema: &'a Schema) -> bool {
         let has_text = |schema: &Schema, name: &str| {
             schema.property(name).is_some_and(|property| self.followed(property).is("string"))

@@ -11,7 +11,7 @@ use super::schema::Objects;
 /// A type and what it consists of.
 #[derive(Debug, Clone)]
 pub(crate) struct ObjectType {
-    /// The type; none if the schema says nothing that expressions could use.
+    /// The type; `None` if the schema has nothing that expressions could use.
     pub(crate) of: Option<Type>,
     pub(crate) objects: Arc<Objects>,
 }

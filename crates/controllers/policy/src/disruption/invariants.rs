@@ -24,7 +24,7 @@ pub fn check(view: &View<'_>, plan: &Plan) -> Result<(), String> {
         ("the number of allowed disruptions is not negative", allowed >= 0),
         (
             "the condition agrees with the number",
-            condition.is_some_and(|said| said.is_true() == (allowed > 0)),
+            condition.is_some_and(|found| found.is_true() == (allowed > 0)),
         ),
     ];
     match view.required() {

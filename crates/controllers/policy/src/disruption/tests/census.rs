@@ -17,9 +17,9 @@ fn ready_pods_are_healthy_unless_they_were_evicted() {
         ("then they are",                       "a:ready b:ready",        "a=0",        120, 2, "",    "a",  None),
         ("each by its own time",                "a:ready b:ready",        "a=0 b=60",   130, 1, "b",   "a",  Some(180)),
         ("the first that is due comes first",   "a:ready b:ready",        "a=60 b=0",    70, 0, "a b", "",   Some(120)),
-        ("deleted ones are awaited no more",    "a:ready,going b:ready",  "a=0",          1, 1, "",    "",   None),
-        ("gone ones neither",                   "b:ready",                "a=0",          1, 1, "",    "",   None),
-        ("who was unready stays so",            "a:unready",              "a=0",        200, 0, "",    "a",  None),
+        ("deleted ones are not disrupted",      "a:ready,going b:ready",  "a=0",          1, 1, "",    "",   None),
+        ("nor are those that are gone",         "b:ready",                "a=0",          1, 1, "",    "",   None),
+        ("unready pods are never healthy",      "a:unready",              "a=0",        200, 0, "",    "a",  None),
         ("clocks may differ",                   "a:ready",                "a=50",         0, 0, "a",   "",   Some(170)),
     ];
     for (case, words, evicted, now, healthy, awaited, overdue, recheck) in table {

@@ -71,7 +71,7 @@ fn the_condition_is_not_changed_if_the_server_has_another_pod() {
 
 #[test]
 fn a_pod_in_several_budgets_is_reported() {
-    let pod: Pod = serde_json::from_value(whole(json!({}), json!({}))).unwrap();
+    let pod: Pod = serde_json::from_value(whole(json!({"type": "Other"}), json!({}))).unwrap();
     let budgets: Vec<_> = std::iter::repeat_with(|| budget(json!({}), json!({})).into()).take(2).collect();
     let planned = |count: usize| {
         plan(&View { pod: &pod, budgets: &budgets[..count], whole: None, now: at(0) }).to_string()

@@ -19,7 +19,7 @@ fn more_healthy_pods_than_desired_may_be_disrupted() {
         ("none to spare",          "a:ready b:unready",               2,      1,  "0 False InsufficientPods"),
         ("too few already",        "a:unready b:unready",             2,      1,  "0 False InsufficientPods"),
         ("nothing is demanded",    "a:ready b:ready",                 2,      0,  "2 True SufficientPods"),
-        ("nobody is expected",     "a:ready",                         0,      0,  "0 False InsufficientPods"),
+        ("no pod is expected",     "a:ready",                         0,      0,  "0 False InsufficientPods"),
         ("a scale below zero",     "a:ready",                        -1,      0,  "0 False InsufficientPods"),
         ("more than should be",    "a:ready b:ready c:ready",         1,      1,  "2 True SufficientPods"),
     ];
@@ -48,7 +48,7 @@ fn an_unchanged_status_is_not_written() {
         ("failed before",                "conditions",         condition("False", "SyncFailed", 3),           true),
         ("old generation",               "observedGeneration", json!(2),                                 true),
         ("other numbers",                "desiredHealthy",     json!(1),                                 true),
-        ("somebody is awaited no more",  "disruptedPods",      json!({"gone": time(0)}),                 true),
+        ("a disrupted pod is gone",      "disruptedPods",      json!({"gone": time(0)}),                 true),
         ("an empty map",                 "disruptedPods",      json!({}),                                false),
     ];
     for (case, field, value, written) in table {
