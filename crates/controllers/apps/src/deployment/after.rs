@@ -13,17 +13,16 @@ use super::plan::Step;
 use super::progress;
 use super::status::{Outcome, Statement, statement, summary};
 
-/// What follows from an outcome.
 #[derive(Debug, Default, PartialEq)]
 pub struct After {
     /// The status to write, and why.
     pub statement: Option<(Statement, String)>,
-    /// Whether the sync failed and is to be tried again.
+    /// Whether the sync failed and is retried.
     pub is_failure: bool,
     pub requeue: Option<Duration>,
 }
 
-/// What follows when a plan was carried out with this failure, or without one. `cached` looks up a ReplicaSet.
+/// What follows from a plan that failed, or did not. `cached` looks up a ReplicaSet.
 pub fn judge(
     view: &View<'_>,
     decision: &Decision<'_>,
@@ -58,7 +57,7 @@ fn success(view: &View<'_>, decision: &Decision<'_>, new: Option<&NewReplicaSet>
     After { statement: Some((statement, why)), is_failure: false, requeue }
 }
 
-/// The ReplicaSet of the present template could not be created.
+/// The ReplicaSet of the current template could not be created.
 fn not_created(
     view: &View<'_>,
     decision: &Decision<'_>,
@@ -69,23 +68,24 @@ fn not_created(
     let is = |refusal: Refusals| failure.error.as_ref().is_some_and(|error| refusal.contain(error));
     let state = |outcome, why: String| Some((statement(view, decision, outcome), why));
     if is(Refusals::NAMESPACE_TERMINATING) {
-        // The Deployment is about to be deleted as well.
+        // The Deployment will be deleted as well.
         return After::default();
     }
     if !is(Refusals::EXISTS) {
-        let told = &failure.message;
-        let statement = state(Outcome::CreateFailed(told), told.clone());
+        let message = &failure.message;
+        let statement = state(Outcome::CreateFailed(message), message.clone());
         return After { statement, is_failure: true, requeue: None };
     }
-    // The set of an earlier attempt is found by the next sync, once the cache shows it. Anything else of that name is
-    // avoided by another hash.
+    // A set from an earlier attempt is found by the next sync, once the cache shows it. For another set of that name, the
+    // next sync uses another hash.
     let is_ours = |set: &ReplicaSet| {
         set.metadata.is_controlled_by(&view.deployment.metadata.uid)
             && set.spec.template.makes_same_pods(&view.deployment.spec.template)
     };
     match cached() {
         Some(set) if !is_ours(&set) => {
-            let why = format!("the name {} is taken; the next hash will be another", new.name);
+            let why =
+                format!("another ReplicaSet has the name {}; the next sync uses another hash", new.name);
             After { statement: state(Outcome::NameTaken, why), ..After::default() }
         }
         _ => After { is_failure: true, ..After::default() },

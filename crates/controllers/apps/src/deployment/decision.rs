@@ -18,41 +18,35 @@ pub struct View<'a> {
     pub deployment: &'a Deployment,
     pub limits: Limits,
     pub sets: &'a [Arc<ReplicaSet>],
-    /// Their pods; only looked at when all old ones must have stopped before new ones start.
+    /// Their pods; only used by the Recreate strategy.
     pub pods: &'a [Arc<Pod>],
-    /// Whether the status counts pods that are being deleted.
+    /// Whether the status counts terminating pods.
     pub counts_terminating: bool,
     pub now: Timestamp,
 }
 
 #[derive(Debug, PartialEq)]
 pub enum Action<'a> {
-    /// Make the ReplicaSet of the present template.
+    /// Create the ReplicaSet of the current template.
     Create(NewReplicaSet),
-    /// Bring the ReplicaSet of the present template up to date.
-    Revise {
-        set: &'a ReplicaSet,
-        /// What its annotations are to be.
-        annotations: Labels,
-        /// How long its pods must be ready.
-        min_ready_seconds: i32,
-    },
-    /// Give a ReplicaSet another size and note the Deployment's sizes in it; `from` and `to` are equal when only
-    /// the notes are wrong.
+    /// Update the annotations and `minReadySeconds` of the ReplicaSet of the current template.
+    Revise { set: &'a ReplicaSet, annotations: Labels, min_ready_seconds: i32 },
+    /// Scale a ReplicaSet and set its annotations with the sizes of the Deployment. `from` and `to` are equal if only the
+    /// annotations are wrong.
     Scale {
         set: &'a ReplicaSet,
-        /// The size it has by then.
+        /// Its size at this point of the plan.
         from: i64,
         to: i64,
     },
     /// Delete a ReplicaSet that is beyond the history limit.
     Delete { set: &'a ReplicaSet },
-    /// Answer a request to go back to an earlier revision.
+    /// Answer a request to roll back.
     RollBack(Rollback<'a>),
 }
 
 impl Action<'_> {
-    /// By how many pods a ReplicaSet becomes smaller.
+    /// How many pods a ReplicaSet loses.
     pub fn taken(&self) -> i64 {
         match self {
             Self::Scale { from, to, .. } => (from - to).max(0),
@@ -64,10 +58,10 @@ impl Action<'_> {
 /// What the status covers after the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
-    /// Nothing: the Deployment itself was written and will come by again.
+    /// Nothing: the Deployment itself was written and will be synced again.
     Nothing,
     Counts,
-    /// These, and how the rollout goes.
+    /// The counts, and the progress of the rollout.
     Rollout,
 }
 
@@ -79,15 +73,15 @@ pub struct Decision<'a> {
     pub report: Report,
 }
 
-/// What to do next about a Deployment; no actions when it is as it should be.
+/// What to do next about a Deployment; no actions once its rollout is complete.
 pub fn decide<'a>(view: &View<'a>) -> Decision<'a> {
     let deployment = view.deployment;
     let fleet = Fleet::of(deployment, view.sets);
     let (actions, report) = match rollback::requested(deployment) {
         _ if deployment.is_deleting() => (revise(view, &fleet).into_iter().collect(), Report::Counts),
         wanted if deployment.spec.paused => {
-            // A request to roll back keeps all revisions, as it could not be met once they are deleted.
-            let tidy = if wanted.is_none() { tidy_up(view, &fleet) } else { vec![] };
+            // A request to roll back needs the old revisions, so none are deleted while there is one.
+            let tidy = if wanted.is_none() { clean_up(view, &fleet) } else { vec![] };
             (chain(scaling(view, &fleet), tidy), Report::Counts)
         }
         Some(wanted) => rollback::steps(view, &fleet, wanted),
@@ -108,15 +102,15 @@ fn rollout<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     }
 }
 
-/// What is left to do when the sets have their sizes: to tidy up, once the rollout is known to be complete.
+/// What is left to do once all sets have their sizes: delete old sets, if the rollout is known to be complete.
 pub fn finish<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     match progress::is_complete(view.deployment, &view.deployment.status) {
-        true => tidy_up(view, fleet),
+        true => clean_up(view, fleet),
         false => vec![],
     }
 }
 
-fn tidy_up<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
+fn clean_up<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     history::surplus(view.deployment, fleet).into_iter().map(|set| Action::Delete { set }).collect()
 }
 
@@ -126,7 +120,7 @@ fn chain<T>(mut first: Vec<T>, second: Vec<T>) -> Vec<T> {
 }
 
 impl Decision<'_> {
-    /// The revision that the ReplicaSet of the present template has after the writes.
+    /// The revision of the ReplicaSet of the current template after the writes.
     pub fn revision(&self) -> Option<&str> {
         let planned = self.actions.iter().find_map(|action| match action {
             Action::Create(new) => Some(&new.annotations),
@@ -136,7 +130,7 @@ impl Decision<'_> {
         planned.or(self.fleet.new.map(|set| &set.metadata.annotations))?.get(REVISION)
     }
 
-    /// Whether the ReplicaSet of the present template is yet to be brought up to date.
+    /// Whether the ReplicaSet of the current template is updated by this decision.
     pub fn is_revising(&self) -> bool {
         self.actions.iter().any(|action| matches!(action, Action::Revise { .. }))
     }

@@ -1,4 +1,4 @@
-//! The ReplicaSets of a Deployment by their role: the one of the present template, and all others.
+//! The ReplicaSets of a Deployment: the one of the current template, and the old ones. Pure.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use flyball_api::{Deployment, Object, ReplicaSet};
 /// All ReplicaSets of a Deployment.
 #[derive(Debug, Clone)]
 pub struct Fleet<'a> {
-    /// The one that makes pods of the present template; it need not exist yet.
+    /// The ReplicaSet of the current template, if it exists.
     pub new: Option<&'a ReplicaSet>,
     pub old: Vec<&'a ReplicaSet>,
 }
 
 impl<'a> Fleet<'a> {
-    /// Tells the sets apart. Sets are found by their template, not by its hash, which another version of this
-    /// program may compute otherwise. Should several have the present template, the oldest is taken.
+    /// Finds the new set by its template, not by the hash, which other versions of the controller may compute differently.
+    /// If several sets have the template, the oldest is used.
     pub fn of(deployment: &Deployment, sets: &'a [Arc<ReplicaSet>]) -> Self {
         let mut old: Vec<&ReplicaSet> = sets.iter().map(|set| &**set).collect();
         old.sort_by(|one, two| by_age(one, two));
@@ -29,17 +29,17 @@ impl<'a> Fleet<'a> {
         self.old.iter().copied().chain(self.new)
     }
 
-    /// The sets that ought to have pods.
+    /// The sets with `spec.replicas` above zero.
     pub fn active(&self) -> impl Iterator<Item = &'a ReplicaSet> {
         self.all().filter(|set| replicas(set) > 0)
     }
 
-    /// The old sets that ought to have pods, oldest first.
+    /// The old sets with `spec.replicas` above zero, oldest first.
     pub fn active_old(&self) -> impl Iterator<Item = &'a ReplicaSet> {
         self.old.iter().copied().filter(|set| replicas(set) > 0)
     }
 
-    /// How many pods all sets together ought to have.
+    /// The sum of `spec.replicas` of all sets.
     pub fn replicas(&self) -> i64 {
         self.all().map(replicas).sum()
     }
@@ -51,19 +51,19 @@ pub fn by_age(one: &ReplicaSet, two: &ReplicaSet) -> Ordering {
     key(one).cmp(&key(two)).then_with(|| one.meta().name.cmp(&two.meta().name))
 }
 
-/// How many pods a set ought to have.
+/// `spec.replicas`.
 pub fn replicas(set: &ReplicaSet) -> i64 {
     i64::from(set.spec.replicas.unwrap_or(1))
 }
 
-/// Whether a set reports more available pods than it ought to have: its controller has not looked at it since it was
-/// scaled down.
+/// Whether a set reports more available pods than `spec.replicas`: its controller has not synced it since it was scaled
+/// down.
 pub fn is_behind(set: &ReplicaSet) -> bool {
     i64::from(set.status.available_replicas) > replicas(set)
 }
 
-/// How many of them are available for sure. A set that was scaled down a moment ago still reports the pods
-/// that it is about to delete; they do not count.
+/// The number of pods that are surely available. A set that was just scaled down still reports the pods that it will
+/// delete; they do not count.
 pub fn available(set: &ReplicaSet) -> i64 {
     i64::from(set.status.available_replicas).min(replicas(set))
 }

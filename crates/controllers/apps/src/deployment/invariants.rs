@@ -51,7 +51,7 @@ fn total(sizes: &Sizes) -> i64 {
     sizes.values().map(|(replicas, _)| replicas).sum()
 }
 
-/// Available pods that stay: a set deletes those of no use first.
+/// The pods that stay available: a set deletes unavailable pods first.
 fn useful(sizes: &Sizes) -> i64 {
     sizes.values().map(|(replicas, available)| replicas.min(available)).sum()
 }
@@ -63,7 +63,7 @@ fn is_deleted(decision: &Decision<'_>, set: &ReplicaSet) -> bool {
         .any(|action| matches!(action, Action::Delete { set: gone } if gone.uid() == set.uid()))
 }
 
-/// The sizes after all writes; an error if one takes a set to have another size than it has by then.
+/// The sizes after all writes; an error if a write assumes a size that the set does not have at that point.
 fn carried_out(mut sizes: Sizes, decision: &Decision<'_>) -> Result<Sizes, String> {
     for action in &decision.actions {
         match action {

@@ -1,24 +1,23 @@
-//! How far the number of pods may stray from what is wanted while old pods are replaced.
+//! The bounds on the number of pods during a rollout. Pure.
 
 use flyball_api::deployment::DeploymentSpec;
 use flyball_api::intstr::{InvalidPercentage, Rounding};
 use flyball_api::{IntOrString, deployment};
 use smol_str::SmolStr;
 
-/// How old pods are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
     RollingUpdate,
-    /// All old ones go before any new one comes.
+    /// All old pods are deleted before any new pod is created.
     Recreate,
 }
 
-/// Why a strategy cannot be followed.
+/// Why a strategy is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidStrategy {
     #[error("the strategy is {0:?}; RollingUpdate and Recreate are known")]
     Unknown(SmolStr),
-    /// A bound makes no sense.
+    /// A bound is neither a number nor a percentage.
     #[error("{field}")]
     Bound {
         field: &'static str,
@@ -30,19 +29,18 @@ pub enum InvalidStrategy {
 /// The strategy and its bounds in numbers of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How old pods are replaced.
     pub strategy: Strategy,
-    /// How many pods are wanted.
+    /// `spec.replicas`.
     pub desired: i64,
-    /// How many more there may be.
+    /// The maximum number of pods above that.
     pub surge: i64,
-    /// How many may be missing.
+    /// The maximum number of unavailable pods.
     pub unavailable: i64,
 }
 
 impl Limits {
-    /// Works out the bounds. Both may round down to nothing, and then no step would be allowed: one pod may
-    /// be missing then, since surging could fail for want of quota.
+    /// Computes the bounds. If both round to zero, no step would be possible: then one pod may be unavailable, as a surge
+    /// could exceed a quota.
     pub fn of(spec: &DeploymentSpec) -> Result<Self, InvalidStrategy> {
         let desired = i64::from(spec.replicas.unwrap_or(1));
         match spec.strategy.type_.as_str() {
@@ -64,17 +62,17 @@ impl Limits {
         }
     }
 
-    /// The most pods there may be.
+    /// The maximum number of pods.
     pub fn most(&self) -> i64 {
         self.desired + self.surge
     }
 
-    /// The fewest pods that must be available.
+    /// The minimum number of available pods.
     pub fn least_available(&self) -> i64 {
         self.desired - self.unavailable
     }
 
-    /// Whether old pods are replaced step by step.
+    /// Whether this is a rolling update.
     pub fn is_rolling(&self) -> bool {
         self.strategy == Strategy::RollingUpdate
     }
@@ -87,7 +85,7 @@ fn resolve(
     rounding: Rounding,
 ) -> Result<i64, InvalidStrategy> {
     let resolved = bound.unwrap_or_default().resolve(desired, rounding);
-    // A percentage may be as large as one likes; a number of pods may not.
+    // A percentage has no upper limit, but the number of pods has.
     resolved
         .map(|number| number.min(i64::from(i32::MAX)))
         .map_err(|source| InvalidStrategy::Bound { field, source })

@@ -1,15 +1,15 @@
-//! Rolls out what a Deployment asks for, by way of ReplicaSets.
+//! Rolls out the template of a Deployment by means of ReplicaSets.
 //!
-//! - **Promise**: once `spec` stops changing and pods become available, the ReplicaSet of the present template
-//!   has all `spec.replicas`, the others have none, and `status` says so. On the way there are never more pods
-//!   than the surge allows, and no available pod is taken beyond what may be unavailable. Old ReplicaSets are
-//!   kept up to `spec.revisionHistoryLimit`, each with its revision, so that one can go back.
+//! - **Promise**: once `spec` stops changing and pods become available, the ReplicaSet of the current template
+//!   has `spec.replicas` pods, the others have none, and `status` reports it. During the rollout there are never more pods
+//!   than `maxSurge` allows, and no available pod is deleted beyond `maxUnavailable`. Old ReplicaSets are kept up to
+//!   `spec.revisionHistoryLimit`, each with its revision, for rollbacks.
 //! - **Watches** Deployments, their ReplicaSets and, for the Recreate strategy, pods. **Writes** ReplicaSets
 //!   (create, delete, owner reference, size, `minReadySeconds`, annotations), the whole `status` and the revision
-//!   annotation of its Deployments; a Deployment's template only when a rollback is asked for.
+//!   annotation of its Deployments; a Deployment's template only for a rollback.
 //! - Upstream: `pkg/controller/deployment`. What differs: the status is written at most once per sync; a rollout
-//!   that was complete is not looked at again and again while one of its pods is not available; a ReplicaSet of
-//!   the right size with a wrong annotation of it gets the right one, and so does not hold up later rollouts.
+//!   that was complete is not synced repeatedly while one of its pods is not available; a ReplicaSet of the right
+//!   size with wrong size annotations gets the right ones, and so does not block later rollouts.
 
 pub mod after;
 pub mod annotations;
@@ -38,7 +38,7 @@ use flyball_api::{Deployment, ReplicaSet};
 use flyball_common::index::by_controller;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs and tells events.
+/// The name of the controller, and the source of its events.
 pub const NAME: &str = "deployment-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

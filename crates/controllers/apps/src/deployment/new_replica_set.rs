@@ -1,5 +1,5 @@
-//! The ReplicaSet of the present template: its name, its hash, what it starts with, and what an existing one
-//! is brought up to date with.
+//! The ReplicaSet of the current template: its name, its hash and its initial size, and the update of an existing one.
+//! Pure.
 
 use flyball_api::pod_template::POD_TEMPLATE_HASH;
 use flyball_api::{Deployment, Labels, ReplicaSet, Resource};
@@ -15,20 +15,19 @@ use super::rollout;
 /// The longest name of an object.
 const LONGEST_NAME: usize = 253;
 
-/// A ReplicaSet that is to be made.
+/// A ReplicaSet to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewReplicaSet {
-    /// Its name: that of the Deployment and the hash.
+    /// The name of the Deployment and the hash.
     pub name: String,
-    /// What tells its pods from those of other templates.
+    /// The hash that distinguishes its pods from those of other templates.
     pub hash: String,
-    /// How many pods it begins with.
     pub replicas: i64,
     pub annotations: Labels,
 }
 
 impl NewReplicaSet {
-    /// What the ReplicaSet of the present template will be.
+    /// The ReplicaSet of the current template.
     pub fn of(view: &View<'_>, fleet: &Fleet<'_>) -> Self {
         let (deployment, limits) = (view.deployment, &view.limits);
         let hash = deployment.spec.template.hash(deployment.status.collision_count);
@@ -45,9 +44,9 @@ impl NewReplicaSet {
         }
     }
 
-    /// The set before its controller has looked at it.
+    /// The set as created, before its controller has synced it.
     pub fn created(&self, deployment: &Deployment) -> ReplicaSet {
-        // It is made of what was read from the server, so it can be read again.
+        // It consists of values that were read from the server, so it can be decoded.
         serde_json::from_value(self.manifest(deployment)).unwrap_or_default()
     }
 
@@ -79,7 +78,7 @@ impl NewReplicaSet {
     }
 }
 
-/// What makes sure that the ReplicaSet of the present template exists and is up to date.
+/// Creates or updates the ReplicaSet of the current template, if needed.
 pub fn ensure<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     match fleet.new {
         Some(_) => revise(view, fleet).into_iter().collect(),
@@ -87,8 +86,8 @@ pub fn ensure<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     }
 }
 
-/// What brings the existing ReplicaSet of the present template up to date, if anything does: its revision, the
-/// user's notes, and the time that pods must be ready.
+/// Updates the existing ReplicaSet of the current template, if needed: its revision, the annotations of the user, and
+/// `minReadySeconds`.
 pub fn revise<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Option<Action<'a>> {
     let set = fleet.new?;
     let held = &set.metadata.annotations;
@@ -101,10 +100,10 @@ pub fn revise<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Option<Action<'a>> {
     })
 }
 
-/// The name of a ReplicaSet, the Deployment's part cut so that the whole is a valid one.
+/// The name of a ReplicaSet, with the name of the Deployment cut to the longest valid length.
 fn name(deployment: &str, hash: &str) -> String {
     let room = LONGEST_NAME.saturating_sub(hash.len() + 1);
-    // Names are ASCII; were they not, a cut within a character would be refused here and by the server.
+    // Names are ASCII, so a cut is always between characters.
     let start = deployment.get(..room).unwrap_or(deployment);
     format!("{start}-{hash}")
 }

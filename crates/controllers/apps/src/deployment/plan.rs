@@ -1,4 +1,4 @@
-//! The writes and events by which a decision is carried out. Pure.
+//! The writes and events that follow from a decision. Pure.
 
 use flyball_api::{Deployment, Key, Object, ReplicaSet, Uid, manifest, manifest_with_status};
 use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
@@ -16,16 +16,16 @@ use super::rollback::Rollback;
 const SCALING: &str = "ScalingReplicaSet";
 const SELECTING_ALL: &str = "SelectingAll";
 
-/// Which action a write belongs to, where what follows depends on it.
+/// The action that a write belongs to, where the outcome depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The creation of the ReplicaSet of the present template.
+    /// The creation of the ReplicaSet of the current template.
     Create,
     Other,
 }
 
-/// The effects of a decision, in order, and what the Deployment waits for after them. The status depends on what comes
-/// of them.
+/// The effects of a decision, in order, and what the Deployment waits for after them. The status depends on their
+/// outcome.
 pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
     let mut edits = Edits::default();
     let effect = |action: &Action<'_>| match action {
@@ -33,7 +33,7 @@ pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
         Action::Revise { set, annotations, min_ready_seconds } => edits.update(set, |body| {
             body["metadata"]["annotations"] = json!(annotations);
             body["spec"]["minReadySeconds"] = json!(min_ready_seconds);
-            "it has the present template".to_owned()
+            "it has the current template".to_owned()
         }),
         Action::Scale { set, from, to } => scale(view, &mut edits, set, (*from, *to)),
         Action::Delete { set } => {
@@ -46,7 +46,7 @@ pub fn plan(view: &View<'_>, decision: &Decision<'_>) -> Plan<Step> {
         .waiting_for(waiting(view, decision))
 }
 
-/// All that is done about a Deployment that selects every pod of its namespace.
+/// The plan for a Deployment that selects every pod of its namespace, which is not reconciled.
 pub fn refusal(deployment: &Deployment) -> Plan {
     let message = "This deployment is selecting all pods. A non-empty selector is required.";
     let generation = deployment.metadata.generation;
@@ -63,7 +63,7 @@ fn create(deployment: &Deployment, new: &NewReplicaSet) -> Write {
     let key = Key::new(deployment.metadata.namespace.as_str(), new.name.as_str());
     let failed = format!("Failed to create new replica set {:?}: ", new.name);
     let write = Write::create::<ReplicaSet>(key, new.manifest(deployment))
-        .why("no ReplicaSet has the present template")
+        .why("no ReplicaSet has the current template")
         .failure_prefix(failed.as_str())
         .quiet(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
         .on_failure(Event::warning(reason::CREATE_FAILED, Message::ThenError(failed)));
@@ -104,7 +104,7 @@ fn roll_back(deployment: &Deployment, rollback: &Rollback<'_>) -> Effect<Step> {
     }
 }
 
-/// The ReplicaSets as the plan's updates leave them behind: one that is updated twice keeps its first change.
+/// The ReplicaSets after the updates of the plan, so that a second update of a set keeps its first change.
 #[derive(Default)]
 struct Edits {
     bodies: FxHashMap<Uid, Value>,

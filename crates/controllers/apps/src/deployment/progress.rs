@@ -1,4 +1,4 @@
-//! How a rollout goes: whether it is complete, advances or is stuck, and when to look again. Pure.
+//! The progress of a rollout: whether it is complete, progresses or has timed out, and when to check again. Pure.
 
 use std::time::Duration;
 
@@ -9,34 +9,33 @@ use flyball_api::{Deployment, Timestamp};
 
 use super::decision::View;
 
-/// The condition that tells how the rollout goes.
 pub const PROGRESSING: &str = "Progressing";
-/// A deadline that stands for "none".
+/// The deadline that means "none".
 const NO_DEADLINE: i32 = i32::MAX;
 
-/// What the rollout was last seen doing; the words are what users' tools wait for.
+/// The reasons of the condition, which users' tools wait for.
 pub mod reason {
     pub const CREATED: &str = "NewReplicaSetCreated";
-    /// A ReplicaSet with its template was found.
+    /// A ReplicaSet with the template exists.
     pub const FOUND: &str = "FoundNewReplicaSet";
-    /// Its ReplicaSet could not be made.
+    /// The ReplicaSet could not be created.
     pub const CREATE_FAILED: &str = "ReplicaSetCreateError";
     pub const ADVANCED: &str = "ReplicaSetUpdated";
     /// All pods are new and available.
     pub const COMPLETE: &str = "NewReplicaSetAvailable";
-    /// Nothing happened for too long.
+    /// There was no progress within the deadline.
     pub const TIMED_OUT: &str = "ProgressDeadlineExceeded";
     pub const PAUSED: &str = "DeploymentPaused";
     pub const RESUMED: &str = "DeploymentResumed";
 }
 
-/// How long a rollout may stand still, if that is limited at all.
+/// How long a rollout may go without progress, if there is a deadline.
 pub fn deadline(spec: &DeploymentSpec) -> Option<SignedDuration> {
     let seconds = spec.progress_deadline_seconds.filter(|seconds| *seconds != NO_DEADLINE)?;
     Some(SignedDuration::from_secs(i64::from(seconds)))
 }
 
-/// Whether all pods are of the present template and available, by a status about the present spec.
+/// Whether all pods have the current template and are available, by a status of the current generation.
 pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let desired = deployment.spec.replicas.unwrap_or(1);
     status.updated_replicas == desired
@@ -45,7 +44,7 @@ pub fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// Whether anything moved: new pods came, old ones went, or some became ready or available.
+/// Whether there was progress: new pods, fewer old pods, or more ready or available pods.
 fn has_advanced(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
     let old = |status: &DeploymentStatus| i64::from(status.replicas) - i64::from(status.updated_replicas);
     after.updated_replicas > before.updated_replicas
@@ -54,7 +53,6 @@ fn has_advanced(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
         || after.available_replicas > before.available_replicas
 }
 
-/// A condition about progress as of now.
 pub fn condition(status: &'static str, reason: &'static str, message: String, now: Timestamp) -> Condition {
     let now = Some(time::truncate(now));
     Condition {
@@ -68,20 +66,20 @@ pub fn condition(status: &'static str, reason: &'static str, message: String, no
     }
 }
 
-/// Replaces a condition of a Deployment, unless it says the same already.
+/// Replaces a condition of a Deployment, unless status and reason are the same.
 pub fn set(conditions: &mut Vec<Condition>, new: Condition) {
     condition::supersede(conditions, new, Transition::WithStatus);
 }
 
-/// Notes that a Deployment was paused or goes on. Its deadline begins anew with either, so that a pause is not
-/// held against it.
+/// Sets the condition of a Deployment that was paused or resumed. Either restarts the deadline, so that the pause does
+/// not count.
 pub fn note_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
     let spec = &view.deployment.spec;
-    let told = condition::find(conditions, PROGRESSING).map_or("", |condition| condition.reason.as_str());
-    if deadline(spec).is_none() || told == reason::TIMED_OUT {
+    let known = condition::find(conditions, PROGRESSING).map_or("", |condition| condition.reason.as_str());
+    if deadline(spec).is_none() || known == reason::TIMED_OUT {
         return;
     }
-    let (reason, message) = match (spec.paused, told == reason::PAUSED) {
+    let (reason, message) = match (spec.paused, known == reason::PAUSED) {
         (true, false) => (reason::PAUSED, "Deployment is paused"),
         (false, true) => (reason::RESUMED, "Deployment is resumed"),
         _ => return,
@@ -89,15 +87,15 @@ pub fn note_pause(view: &View<'_>, conditions: &mut Vec<Condition>) {
     set(conditions, condition(condition::UNKNOWN, reason, message.to_owned(), view.now));
 }
 
-/// Says in `status` how the rollout goes. `before` is the status as it was, with the notes of this sync; `new`
-/// is the name of the ReplicaSet of the present template, and `is_untold` says that the Deployment has not noted its
+/// Sets the progress of the rollout in `status`. `before` is the status before, with the conditions of this sync; `new` is
+/// the name of the ReplicaSet of the current template, and `is_unrecorded` says that the Deployment does not have its
 /// revision yet.
 pub fn judge(
     view: &View<'_>,
     before: &DeploymentStatus,
     status: &mut DeploymentStatus,
     new: Option<&str>,
-    is_untold: bool,
+    is_unrecorded: bool,
 ) {
     let Some(deadline) = deadline(&view.deployment.spec) else {
         condition::remove(&mut status.conditions, PROGRESSING);
@@ -106,9 +104,9 @@ pub fn judge(
     let current = condition::find(&before.conditions, PROGRESSING);
     let was_complete = current.is_some_and(|current| current.reason == reason::COMPLETE);
     if was_complete && status.replicas == status.updated_replicas {
-        // No rollout is under way: pods that come and go now are no progress of one. Unless whoever began one died
-        // before it could say so; what was complete is the one before, then.
-        if let Some(new) = new.filter(|_| is_untold && !is_complete(view.deployment, status)) {
+        // The rollout is complete, so changes of pods are no progress. If the controller crashed after it began the next
+        // rollout, the condition is still about the one before.
+        if let Some(new) = new.filter(|_| is_unrecorded && !is_complete(view.deployment, status)) {
             let message = format!("Found new replica set {new:?}");
             set(&mut status.conditions, condition(condition::TRUE, reason::FOUND, message, view.now));
         }
@@ -127,7 +125,7 @@ pub fn judge(
         if let Some(current) = current.filter(|current| current.is_true()) {
             advanced.last_transition_time = current.last_transition_time;
         }
-        // Even if it says the same as before: it is the time of the last progress.
+        // Also without a change: the update time is the time of the last progress.
         condition::remove(&mut status.conditions, PROGRESSING);
         status.conditions.push(advanced);
     } else if current.is_some_and(|current| is_overdue(current, deadline, view.now)) {
@@ -136,7 +134,7 @@ pub fn judge(
     }
 }
 
-/// Whether the last progress is too long ago. A rollout that was complete once is not timed any more.
+/// Whether the last progress is too long ago. A complete rollout cannot time out.
 fn is_overdue(current: &Condition, deadline: SignedDuration, now: Timestamp) -> bool {
     match current.reason.as_str() {
         reason::COMPLETE => false,
@@ -149,7 +147,7 @@ fn due(current: &Condition, deadline: SignedDuration) -> Option<Timestamp> {
     current.last_update_time?.checked_add(deadline).ok()
 }
 
-/// How long until a rollout that stands still has done so for too long; nothing when it cannot.
+/// How long until a rollout without progress times out; `None` if it cannot.
 pub fn look_again(view: &View<'_>, status: &DeploymentStatus) -> Option<Duration> {
     let deadline = deadline(&view.deployment.spec)?;
     let current = condition::find(&status.conditions, PROGRESSING)?;
@@ -158,6 +156,6 @@ pub fn look_again(view: &View<'_>, status: &DeploymentStatus) -> Option<Duration
         return None;
     }
     let left = due(current, deadline)?.duration_since(view.now);
-    // Times in conditions have no fractions: a second more, and it is over for sure.
+    // Times in conditions have no fractions: one second more, so that the deadline has surely passed.
     Some(Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1))
 }

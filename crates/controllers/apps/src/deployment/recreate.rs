@@ -1,4 +1,4 @@
-//! The Recreate strategy: no pod of the new template before the last one of an old template has stopped.
+//! The Recreate strategy: no pod of the new template is created before the last pod of an old template has stopped. Pure.
 
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Object, ReplicaSet};
@@ -8,7 +8,7 @@ use super::decision::{Action, View, finish};
 use super::fleet::{Fleet, replicas};
 use super::new_replica_set::{ensure, revise};
 
-/// The next step: all old sets down to nothing, then patience, then the new set up to full size.
+/// The next step: scale all old sets to zero, then wait for their pods, then scale up the new set.
 pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     let mut actions: Vec<_> = revise(view, fleet).into_iter().collect();
     let down: Vec<_> =
@@ -32,8 +32,8 @@ pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     actions
 }
 
-/// What of the old template may still run: a set whose status counts pods, or a pod. A pod that is being deleted no
-/// longer counts in its set's status, and yet holds its volumes and locks.
+/// What may still run with an old template: a set whose status counts pods, or a pod. A terminating pod no longer counts
+/// in the status of its set, but still holds its volumes and locks.
 pub fn old_running(view: &View<'_>, fleet: &Fleet<'_>) -> Option<Waiting> {
     let set = fleet.old.iter().find(|set| set.status.replicas > 0);
     if let Some(set) = set {
@@ -44,7 +44,6 @@ pub fn old_running(view: &View<'_>, fleet: &Fleet<'_>) -> Option<Waiting> {
     Some(Waiting::on::<Pod>(&pod.key(), "to stop"))
 }
 
-/// Whether the pod has not come to an end.
 pub fn may_run(pod: &Pod) -> bool {
     !matches!(pod.status.phase, Phase::Failed | Phase::Succeeded)
 }

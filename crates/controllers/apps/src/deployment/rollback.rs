@@ -1,5 +1,5 @@
-//! Going back to an earlier revision on request: the template of its ReplicaSet becomes the Deployment's. The
-//! request is an annotation that stands for a field of an API long gone.
+//! Rollback to an earlier revision: the template of its ReplicaSet becomes the template of the Deployment. It is requested
+//! by an annotation, which replaces a field of an old API version. Pure.
 
 use flyball_api::pod_template::POD_TEMPLATE_HASH;
 use flyball_api::{Deployment, Labels, ReplicaSet, manifest};
@@ -12,12 +12,12 @@ use super::fleet::Fleet;
 use super::history::{last_revision, revision};
 use super::new_replica_set::ensure;
 
-/// What becomes of a request to go back.
+/// The answer to a rollback request.
 #[derive(Debug, PartialEq)]
 pub enum Rollback<'a> {
-    /// The template of this set is taken.
+    /// The template of this set is used.
     To { set: &'a ReplicaSet, revision: i64 },
-    /// That revision has the present template already.
+    /// That revision has the current template.
     Unchanged,
     /// There is no earlier revision.
     NoLast,
@@ -25,12 +25,12 @@ pub enum Rollback<'a> {
     NotFound,
 }
 
-/// The revision that is asked for; zero stands for the last one. What is no number is no request.
+/// The requested revision; zero means the last one. A value that is no number is ignored.
 pub fn requested(deployment: &Deployment) -> Option<i64> {
     deployment.metadata.annotations.get(ROLLBACK_TO)?.parse().ok()
 }
 
-/// Answers the request, once the present template has its revision; otherwise that comes first.
+/// Answers the request, once the ReplicaSet of the current template has its revision; otherwise sets that first.
 pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>, wanted: i64) -> (Vec<Action<'a>>, Report) {
     let actions = ensure(view, fleet);
     let numbered = fleet.new.is_some_and(|new| {
@@ -58,15 +58,15 @@ fn answer<'a>(view: &View<'a>, fleet: &Fleet<'a>, wanted: i64) -> Rollback<'a> {
 }
 
 impl Rollback<'_> {
-    /// The Deployment as it is to be: without the request, and with the old template if there is one. The
-    /// notes that go with that template, such as the change cause, come back with it.
+    /// The Deployment without the request, and with the old template and its annotations, such as the change cause, if there
+    /// is one.
     pub fn manifest(&self, deployment: &Deployment) -> Result<Value, serde_json::Error> {
         let mut body = manifest(deployment)?;
         let mut annotations = deployment.metadata.annotations.without(ROLLBACK_TO);
         if let Self::To { set, .. } = self {
             let own = annotations.filtered(|key| !is_shared(key));
-            let notes = set.metadata.annotations.iter().filter(|(key, _)| is_shared(key));
-            annotations = own.iter().chain(notes).collect::<Labels>();
+            let shared = set.metadata.annotations.iter().filter(|(key, _)| is_shared(key));
+            annotations = own.iter().chain(shared).collect::<Labels>();
             let mut template = set.spec.template.raw().to_value();
             if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
                 labels.remove(POD_TEMPLATE_HASH);
@@ -99,7 +99,7 @@ impl Rollback<'_> {
     pub fn why(&self) -> String {
         match self {
             Self::To { revision, .. } => format!("a rollback to revision {revision} was requested"),
-            Self::Unchanged => "the requested revision has the present template".to_owned(),
+            Self::Unchanged => "the requested revision has the current template".to_owned(),
             Self::NoLast | Self::NotFound => "the requested revision does not exist".to_owned(),
         }
     }

@@ -1,5 +1,5 @@
-//! The rolling update: the new ReplicaSet grows as far as the surge allows, then the old ones shrink as far as
-//! availability allows, and so on, one of both in each step.
+//! The rolling update: each step either scales up the new ReplicaSet within `maxSurge`, or scales down old ones within
+//! `maxUnavailable`. Pure.
 
 use flyball_api::ReplicaSet;
 
@@ -8,7 +8,7 @@ use super::fleet::{Fleet, available, is_behind, replicas};
 use super::limits::Limits;
 use super::new_replica_set::ensure;
 
-/// A set reduced to what the arithmetic needs.
+/// The numbers of a set that the arithmetic needs.
 #[derive(Debug, Clone, Copy)]
 struct Size<'a> {
     set: &'a ReplicaSet,
@@ -16,7 +16,7 @@ struct Size<'a> {
     available: i64,
 }
 
-/// The next step: up, or else down, or else nothing but to tidy up.
+/// The next step: scale up, or else scale down, or else clean up.
 pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     let mut actions = ensure(view, fleet);
     let (new_replicas, new_available) = match fleet.new {
@@ -38,8 +38,8 @@ pub fn steps<'a>(view: &View<'a>, fleet: &Fleet<'a>) -> Vec<Action<'a>> {
     actions
 }
 
-/// How large the new set is to be when all sets together have `total` and it has `new`: as large as the surge
-/// allows, and never larger than wanted.
+/// The size of the new set if all sets together have `total` pods and it has `new`: as large as the surge allows, but
+/// not larger than `spec.replicas`.
 pub fn size_of_new(limits: &Limits, total: i64, new: i64) -> i64 {
     let room = (limits.most() - total).max(0);
     match new > limits.desired {
@@ -48,8 +48,8 @@ pub fn size_of_new(limits: &Limits, total: i64, new: i64) -> i64 {
     }
 }
 
-/// Scales old sets down without touching what must stay available. Pods of the new set that are not available
-/// yet are no reason to let go of old ones that are.
+/// Scales down old sets as far as enough pods stay available. Unavailable pods of the new set do not replace available
+/// old ones.
 fn shrink_old<'a>(
     limits: &Limits,
     fleet: &Fleet<'a>,
@@ -65,13 +65,13 @@ fn shrink_old<'a>(
     if spare <= 0 {
         return vec![];
     }
-    // Pods that are of no use go first, otherwise they could block the rollout for good
-    // (kubernetes/kubernetes#16737). A set deletes such pods before any others.
+    // Unavailable pods go first: otherwise they could block the rollout forever (kubernetes/kubernetes#16737). A set
+    // deletes such pods before any others.
     let known = old.iter().position(|size| is_behind(size.set)).unwrap_or(old.len());
     let mut actions = take(&mut old[..known], spare, |size| size.replicas - size.available);
     let left = spare - actions.iter().map(Action::taken).sum::<i64>();
     if known < old.len() && left > 0 {
-        // How many pods of the next set are of no use is yet to be seen.
+        // This set shows more available pods than it should have, so its status is stale.
         return actions;
     }
     let available = old.iter().map(|size| size.available).sum::<i64>() + new_available;
@@ -79,7 +79,7 @@ fn shrink_old<'a>(
     actions
 }
 
-/// Takes up to `count` pods from the sets, oldest set first, from each as many as `most` says.
+/// Removes up to `count` pods from the sets, oldest set first, and at most `most` from each.
 fn take<'a>(sizes: &mut [Size<'a>], count: i64, most: impl Fn(&Size<'_>) -> i64) -> Vec<Action<'a>> {
     let mut left = count;
     let mut actions = vec![];

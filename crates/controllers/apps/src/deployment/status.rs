@@ -1,4 +1,4 @@
-//! The status of a Deployment, and the revision that is written along with it. Pure.
+//! The status of a Deployment, and the revision annotation that is written with it. Pure.
 
 use flyball_api::condition::{self, Condition};
 use flyball_api::deployment::DeploymentStatus;
@@ -10,33 +10,33 @@ use super::annotations::REVISION;
 use super::decision::{Action, Decision, Report, View};
 use super::progress::{self, PROGRESSING, deadline, reason};
 
-/// The condition that says whether enough pods are available.
+/// Whether enough pods are available.
 pub const AVAILABLE: &str = "Available";
-/// The condition that tells of pods that could not be made or deleted.
+/// Whether pods could not be created or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What came of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, Copy)]
 pub enum Outcome<'a> {
-    /// All was done; this ReplicaSet was made on the way.
+    /// Everything was done, and this ReplicaSet was created.
     Done(Option<&'a ReplicaSet>),
-    /// The ReplicaSet of the present template could not be made.
+    /// The ReplicaSet of the current template could not be created.
     CreateFailed(&'a str),
-    /// Its name was taken by something else.
+    /// Another ReplicaSet has its name.
     NameTaken,
-    /// Nothing was done yet: sets were adopted just now, and what is known of them is out of date.
+    /// Nothing was done: sets were adopted in this sync, and their cached versions are stale.
     Adopted,
 }
 
-/// What is to be written by a PUT on the status: it carries the revision along.
+/// The content of the PUT on the status, which also carries the revision annotation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement {
     pub status: DeploymentStatus,
     pub annotations: Labels,
 }
 
-/// The status after a decision was carried out with this outcome. Numbers are those before its writes, as their effect is seen
-/// only later.
+/// The status after a decision was carried out with this outcome. The counts are those before its writes, as the cache
+/// shows their effect only later.
 pub fn statement(view: &View<'_>, decision: &Decision<'_>, outcome: Outcome<'_>) -> Statement {
     let mut status = view.deployment.status.clone();
     let mut annotations = view.deployment.metadata.annotations.clone();
@@ -49,7 +49,7 @@ pub fn statement(view: &View<'_>, decision: &Decision<'_>, outcome: Outcome<'_>)
             note(view, &mut status.conditions, condition::FALSE, reason::CREATE_FAILED, message.to_owned());
         }
         Outcome::Done(_) | Outcome::Adopted if decision.report == Report::Nothing => {}
-        // A set that is yet to be brought up to date is told of after that.
+        // A set that has to be updated is reported after the update.
         Outcome::Adopted if decision.fleet.new.is_none() || decision.is_revising() => {}
         Outcome::Adopted => {
             annotations = with_revision(annotations, decision);
@@ -59,17 +59,17 @@ pub fn statement(view: &View<'_>, decision: &Decision<'_>, outcome: Outcome<'_>)
             annotations = with_revision(annotations, decision);
             let before = status.conditions.clone();
             note_new(view, decision, &mut status.conditions);
-            // Upstream: getNewReplicaSet: writes that by itself, so that the numbers are left to the next sync, which
-            // sees them move and calls that progress.
+            // Upstream: getNewReplicaSet: writes this condition separately, so the next sync writes the counts, and takes
+            // their change for progress.
             if decision.report == Report::Rollout || status.conditions == before {
-                status = told(view, decision, created, status);
+                status = with_counts(view, decision, created, status);
             }
         }
     }
     Statement { status, annotations }
 }
 
-/// The write that makes a statement known, if it says anything new.
+/// The write of a statement, if it has changed.
 pub fn write(deployment: &Deployment, statement: &Statement, why: &str) -> Option<Write> {
     let Statement { status, annotations } = statement;
     if *status == deployment.status && *annotations == deployment.metadata.annotations {
@@ -80,12 +80,12 @@ pub fn write(deployment: &Deployment, statement: &Statement, why: &str) -> Optio
     Some(Write::status_of::<Deployment>(deployment.key(), body).why(why))
 }
 
-/// The counts in a sentence, for the decision log.
+/// The counts, for the decision log.
 pub fn summary(status: &DeploymentStatus) -> String {
     let DeploymentStatus { replicas, updated_replicas, available_replicas, unavailable_replicas, .. } =
         status;
     format!(
-        "{replicas} pods, {updated_replicas} of the present template, {available_replicas} available, \
+        "{replicas} pods, {updated_replicas} of the current template, {available_replicas} available, \
          {unavailable_replicas} unavailable"
     )
 }
@@ -94,19 +94,19 @@ fn with_revision(annotations: Labels, decision: &Decision<'_>) -> Labels {
     decision.revision().map_or(annotations.clone(), |revision| annotations.with(REVISION, revision))
 }
 
-/// Notes where the ReplicaSet of the present template came from.
+/// Sets the condition about the ReplicaSet of the current template: found or created.
 fn note_new(view: &View<'_>, decision: &Decision<'_>, conditions: &mut Vec<Condition>) {
     let made = decision.actions.iter().find_map(|action| match action {
         Action::Create(new) => Some(&new.name),
         _ => None,
     });
-    let told = condition::find(conditions, PROGRESSING);
-    let unsaid = |set: &&ReplicaSet| told.is_some_and(|told| is_about_an_earlier_one(told, set));
+    let known = condition::find(conditions, PROGRESSING);
+    let unreported = |set: &&ReplicaSet| known.is_some_and(|known| is_about_an_earlier_one(known, set));
     let created = |name: &str| (reason::CREATED, format!("Created new replica set {name:?}"));
     let (reason, message) = match (made, decision.fleet.new) {
         (Some(name), _) => created(name),
-        (None, Some(set)) if unsaid(&set) => created(&set.metadata.name),
-        (None, Some(set)) if told.is_none() => {
+        (None, Some(set)) if unreported(&set) => created(&set.metadata.name),
+        (None, Some(set)) if known.is_none() => {
             (reason::FOUND, format!("Found new replica set {:?}", set.metadata.name.as_str()))
         }
         _ => return,
@@ -114,15 +114,15 @@ fn note_new(view: &View<'_>, decision: &Decision<'_>, conditions: &mut Vec<Condi
     note(view, conditions, condition::TRUE, reason, message);
 }
 
-/// Whether a condition tells of the end of an earlier rollout, although a ReplicaSet was made since: whoever made it
-/// did not come to say so.
-fn is_about_an_earlier_one(told: &Condition, new: &ReplicaSet) -> bool {
-    let is_end = [reason::COMPLETE, reason::TIMED_OUT].contains(&told.reason.as_str());
-    let is_about_it = || told.message.contains(&format!("{:?}", new.metadata.name.as_str()));
-    is_end && told.last_update_time <= new.metadata.creation_timestamp && !is_about_it()
+/// Whether a condition is about the end of an earlier rollout although a ReplicaSet was created since: the controller
+/// crashed before it could write the status.
+fn is_about_an_earlier_one(known: &Condition, new: &ReplicaSet) -> bool {
+    let is_end = [reason::COMPLETE, reason::TIMED_OUT].contains(&known.reason.as_str());
+    let is_about_it = || known.message.contains(&format!("{:?}", new.metadata.name.as_str()));
+    is_end && known.last_update_time <= new.metadata.creation_timestamp && !is_about_it()
 }
 
-/// Only rollouts with a deadline tell of their progress.
+/// Only rollouts with a deadline report their progress.
 fn note(
     view: &View<'_>,
     conditions: &mut Vec<Condition>,
@@ -135,8 +135,8 @@ fn note(
     }
 }
 
-/// The numbers and what follows from them; `before` is the status so far.
-fn told(
+/// The counts and the conditions that follow from them; `before` is the status before.
+fn with_counts(
     view: &View<'_>,
     decision: &Decision<'_>,
     created: Option<&ReplicaSet>,
@@ -147,11 +147,11 @@ fn told(
     let mut status = counts(view, &all, new, &before);
     set_available(view, &mut status);
     if decision.report == Report::Rollout {
-        let noted = view.deployment.metadata.annotations.get(REVISION);
-        let is_untold = noted.is_some() && noted != decision.revision();
+        let recorded = view.deployment.metadata.annotations.get(REVISION);
+        let is_unrecorded = recorded.is_some() && recorded != decision.revision();
         let name = new.map(|new| new.metadata.name.as_str());
-        progress::judge(view, &before, &mut status, name, is_untold);
-        // The new set's trouble is of more interest than that of old ones.
+        progress::judge(view, &before, &mut status, name, is_unrecorded);
+        // A failure of the new set is more relevant than that of an old one.
         match new.into_iter().chain(all).find_map(failure) {
             Some(failure) => progress::set(&mut status.conditions, failure),
             None => _ = condition::remove(&mut status.conditions, REPLICA_FAILURE),
@@ -183,8 +183,8 @@ fn counts(
     }
 }
 
-/// The pods that are being deleted. A set that its controller has looked at but not counted them for makes the
-/// sum unknown; one that it has not looked at yet has none.
+/// The number of terminating pods. It is unknown if a set was synced by a controller that does not count them; a set that
+/// was never synced has none.
 fn terminating(all: &[&ReplicaSet]) -> Option<i32> {
     all.iter().try_fold(0i32, |sum, set| match set.status.terminating_replicas {
         Some(number) => Some(sum.saturating_add(number)),
@@ -214,8 +214,8 @@ fn set_available(view: &View<'_>, status: &mut DeploymentStatus) {
     progress::set(&mut status.conditions, condition);
 }
 
-/// The failure that a set reports, as the Deployment tells of it.
+/// The failure condition of a set, as a condition of the Deployment.
 fn failure(set: &ReplicaSet) -> Option<Condition> {
-    let told = condition::find(&set.status.conditions, REPLICA_FAILURE)?;
-    Some(Condition { last_update_time: told.last_transition_time, ..told.clone() })
+    let failure = condition::find(&set.status.conditions, REPLICA_FAILURE)?;
+    Some(Condition { last_update_time: failure.last_transition_time, ..failure.clone() })
 }

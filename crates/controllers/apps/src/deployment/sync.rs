@@ -1,4 +1,4 @@
-//! The shell: look up, claim, decide, plan, execute, write the status.
+//! The shell: look up, adopt and release ReplicaSets, decide, plan, execute, write the status.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Reconcile for Controller {
         let decision = decide(&view);
         self.cx.judge(|| invariants::check(&view, &decision));
         if is_adopting {
-            // The cache still shows the sets as they were; their changes bring the key back.
+            // The cache does not show the adoption yet. Its watch events trigger the next sync.
             let statement = statement(&view, &decision, Outcome::Adopted);
             let write = status::write(deployment, &statement, "it has adopted its ReplicaSet");
             return executor.perform(write).await.result().map(|()| Next::Settled);

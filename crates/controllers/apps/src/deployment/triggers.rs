@@ -1,4 +1,4 @@
-//! Which Deployments a change of a ReplicaSet or of a pod concerns.
+//! Which Deployments to sync after a change of a ReplicaSet or a pod. Pure.
 
 use flyball_api::pod::Pod;
 use flyball_api::{Deployment, Key, Object, ReplicaSet, Selector, deployment};
@@ -7,16 +7,16 @@ use flyball_common::wake;
 
 use super::recreate::may_run;
 
-/// The Deployments to look at after a change of a ReplicaSet: its controller, the one it had before, and, for a
-/// set without one, every Deployment that could adopt it.
+/// The controller of the ReplicaSet, its former controller, and, for a set without a controller, every Deployment that
+/// could adopt it.
 pub fn set_changed(change: &Change<'_, ReplicaSet>, deployments: &Store<Deployment>) -> Vec<Key> {
     wake::owners(change, deployments, |deployment| {
         Selector::from_object(deployment.spec.selector.as_ref()).ok()
     })
 }
 
-/// The Deployment that may have waited for a pod to stop. Only the Recreate strategy waits for pods; whatever
-/// else happens to them, their ReplicaSet's status tells.
+/// The Deployment that may wait for a pod to stop. Only the Recreate strategy waits for pods; all other changes of pods
+/// show in the status of their ReplicaSet.
 pub fn pod_changed(
     change: &Change<'_, Pod>,
     sets: &Store<ReplicaSet>,

@@ -1,5 +1,5 @@
-//! How old the pods are that scaling down takes, beside the youngest one: a number for those who want to see that
-//! [`flyball_common::spare`] takes young pods, and not only the youngest. Pure.
+//! The ages of the pods that scaling down deletes, compared with the youngest pod: a metric that shows whether
+//! [`flyball_common::spare`] chooses young pods. Pure.
 
 use flyball_api::pod::Pod;
 use flyball_runtime::Plan;
@@ -8,7 +8,7 @@ use flyball_runtime::metrics::{Family, Stability};
 use super::Replicated;
 use super::plan::View;
 
-/// Under upstream's name; ReplicationControllers count here, too.
+/// Under upstream's name. It includes ReplicationControllers.
 pub(super) const AGE_RATIO: Family = Family::histogram(
     "replicaset_controller_sorting_deletion_age_ratio",
     Stability::Alpha,
@@ -17,8 +17,8 @@ pub(super) const AGE_RATIO: Family = Family::histogram(
     "Ages of ready pods that were chosen for deletion, as multiples of the youngest ready pod's. Should be below 2.",
 );
 
-/// The ages of the ready pods that are to go, as whole multiples of the youngest ready one's. Where all of them go,
-/// there is no choice to judge.
+/// The ages of the ready pods that are deleted, as multiples of the age of the youngest ready pod. Empty if all are
+/// deleted, as nothing was chosen then.
 pub fn ratios<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Vec<f64> {
     let going: Vec<_> = plan.writes().iter().filter_map(|write| write.tag).collect();
     if going.len() >= view.pods.len() {
@@ -26,7 +26,7 @@ pub fn ratios<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> V
     }
     let age = |pod: &Pod| Some(view.now.duration_since(pod.metadata.creation_timestamp?).as_millis());
     let ready = view.pods.iter().filter(|pod| pod.is_ready());
-    // What was made within this millisecond has no age to compare with.
+    // A pod that was created within this millisecond has no age to compare with.
     let Some(youngest) = ready.filter_map(|pod| age(pod)).min().filter(|age| *age > 0) else { return vec![] };
     let going = going.into_iter().filter(|pod| pod.is_ready());
     going.filter_map(age).map(|age| (age / youngest) as f64).collect()

@@ -47,8 +47,8 @@ pub fn check<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Re
         .map_or(Ok(()), |(rule, _)| Err(format!("{rule}: have {have}, want {want}, planned {plan}")))
 }
 
-/// What counts for most in the order of deletion: a node, a phase, readiness, the user's word, fewer neighbours. Ages
-/// and restarts come after that.
+/// The first criteria of the deletion order: node, phase, readiness, deletion cost, number of pods on the node. Ages and
+/// restarts come after these.
 fn worth(pod: &Pod, neighbours: usize) -> (bool, u8, bool, i32, Reverse<usize>) {
     let of = Usefulness::of(pod, neighbours);
     (of.assigned, of.phase, of.ready.is_some(), of.deletion_cost, Reverse(of.neighbours))

@@ -1,13 +1,13 @@
-//! Keeps as many pods running as a ReplicaSet asks for.
+//! Maintains the number of pods that a ReplicaSet specifies.
 //!
 //! - **Promise**: once `spec` stops changing, the number of active pods that the set controls is
-//!   `spec.replicas`, and `status` says so. Pods that match and have no controller are adopted, pods that no
-//!   longer match are let go, and surplus ones go in the order of [`flyball_common::spare`].
+//!   `spec.replicas`, and `status` reports it. Matching pods without a controller are adopted, pods that no longer
+//!   match are released, and surplus pods are deleted in the order of [`flyball_common::spare`].
 //! - **Watches** ReplicaSets and Pods. **Writes** pods (create, delete, owner reference) and the whole
 //!   `status` of its ReplicaSets, nothing else.
-//! - Upstream: `pkg/controller/replicaset`. What differs: the write barrier stands for expectations.
+//! - Upstream: `pkg/controller/replicaset`. What differs: the write barrier replaces expectations.
 //!
-//! The core is generic over [`Replicated`]: the `replicationcontroller` module next door is the other user.
+//! The core is generic over [`Replicated`]; the `replicationcontroller` module uses it, too.
 
 pub mod ages;
 pub mod invariants;
@@ -27,23 +27,22 @@ use flyball_api::{PodTemplate, ReplicaSet, Resource};
 use flyball_common::index::by_controller;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs and tells events.
+/// The name of the controller, and the source of its events.
 pub const NAME: &str = "replicaset-controller";
 
-/// A kind that wants a number of equal pods.
+/// A kind that specifies a number of equal pods.
 pub trait Replicated: Resource {
-    /// Where its events come from.
+    /// The source of its events.
     const EVENT_SOURCE: &'static str;
-    /// Whether its status has room for the number of pods that are being deleted.
+    /// Whether its status has a field for the number of terminating pods.
     const COUNTS_TERMINATING: bool;
 
     fn selector(&self) -> Result<Selector, InvalidSelector>;
     fn replicas(&self) -> usize;
     /// How long a pod must be ready to count as available.
     fn min_ready_seconds(&self) -> i32;
-    /// How to make one; `None` when the object has no template (the server would not have taken it).
+    /// The pod template. The server accepts no object without one.
     fn template(&self) -> Option<&PodTemplate>;
-    /// What was last said about it.
     fn status(&self) -> &ReplicaSetStatus;
 }
 
@@ -77,7 +76,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     start_for::<ReplicaSet>(cx, tasks, "replicaset", workers)
 }
 
-/// Sets up the controller of a replicated kind, with the queue name that its metrics have.
+/// Sets up the controller of a replicated kind. The metrics of the queue have `queue_name`.
 pub(crate) fn start_for<T: Replicated>(
     cx: Arc<Context>,
     tasks: &mut Tasks,

@@ -14,16 +14,17 @@ use smol_str::format_smolstr;
 
 use super::Replicated;
 
-/// Most pods that one sync creates or deletes. The rest comes with the next, so that one huge set cannot
-/// starve the others of requests.
+/// The most pods that one sync creates or deletes. The next sync continues, so that one huge set does not use up the
+/// request rate of all others.
 pub const BURST: usize = 500;
 
 /// Everything the decision may look at, borrowed from one snapshot.
 pub struct View<'a, T> {
     pub set: &'a T,
-    /// The active pods that are the set's own.
+    /// The active pods that the set controls.
     pub pods: &'a [Arc<Pod>],
-    /// The pods of all sets with the same controller, for which sharing a node is a waste; empty without one.
+    /// The pods of all sets with the same controller, such as a Deployment. Of these, pods that share a node are deleted
+    /// first. Empty without a controller.
     pub family: &'a [Arc<Pod>],
     pub now: Timestamp,
 }
@@ -37,7 +38,7 @@ pub fn plan<'a, T: Replicated>(view: &View<'a, T>) -> Plan<Option<&'a Pod>> {
         Ordering::Less => Some(create(view, (want - have).min(BURST))),
         Ordering::Greater => Some(delete(view, (have - want).min(BURST))),
     };
-    // Pods that are ready but not yet for long enough become available without any further event.
+    // Ready pods become available after `minReadySeconds` without any further change.
     let requeue = pods::next_available(view.pods, view.set.min_ready_seconds(), view.now);
     Plan::of(effect).again_after(requeue).waiting_for(unavailable(view))
 }
@@ -58,14 +59,14 @@ fn create<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<
 fn delete<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<&'a Pod>> {
     let (have, want) = (view.pods.len(), view.set.replicas());
     let delete = |(pod, why): (&'a Pod, Usefulness<'_>)| {
-        let why = format_smolstr!("{have} pods, {want} wanted; this one can best be spared: {why}");
+        let why = format_smolstr!("{have} pods, {want} wanted; this one ranks first for deletion: {why}");
         pods::deletion(pod, why).tag(Some(pod))
     };
     let spare = least_useful(view.pods, view.family, count, view.now);
     Effect::concurrent(spare.into_iter().map(delete)).into()
 }
 
-/// One of the pods that are not available yet, if there is one.
+/// One of the pods that are not available yet.
 fn unavailable<T: Replicated>(view: &View<'_, T>) -> Option<Waiting> {
     let patience = view.set.min_ready_seconds();
     let pod = view.pods.iter().find(|pod| !pod.is_available(patience, view.now))?;

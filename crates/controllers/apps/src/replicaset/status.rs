@@ -10,18 +10,18 @@ use flyball_runtime::Write;
 use super::Replicated;
 use super::plan::View;
 
-/// The condition that says that pods could not be created or deleted.
+/// The condition for pods that could not be created or deleted.
 pub const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// The write that makes `status` known, if it says anything new.
+/// The write of `status`, if it has changed.
 pub fn write<T: Replicated>(set: &T, status: &ReplicaSetStatus) -> Option<Write> {
     let ReplicaSetStatus { replicas, ready_replicas: ready, available_replicas: available, .. } = status;
     let why = || format!("{replicas} pods, {ready} ready, {available} available");
     (status != set.status()).then(|| Write::status(set, status).why(why()))
 }
 
-/// The status after a sync: the numbers before its actions, as their effect is seen only later, and what went
-/// wrong in them. `terminating` is the number of the set's own pods that are being deleted, if that is counted.
+/// The status after a sync: the counts before its writes, as the cache shows their effect only later, and the failure of
+/// a write. `terminating` is the number of terminating pods of the set, if they are counted.
 pub fn status<T: Replicated>(
     view: &View<'_, T>,
     terminating: Option<usize>,
@@ -45,8 +45,8 @@ pub fn status<T: Replicated>(
     }
 }
 
-/// The conditions, with `ReplicaFailure` as long as there is a failure. It keeps the message of the first one, which
-/// is of more use than the latest.
+/// The conditions, with `ReplicaFailure` as long as there is a failure. It keeps the message of the first failure, which
+/// is more useful than the latest.
 fn conditions<T: Replicated>(view: &View<'_, T>, failure: Option<&str>) -> Vec<Condition> {
     let mut conditions = view.set.status().conditions.clone();
     let is_known = conditions.iter().any(|condition| condition.type_ == REPLICA_FAILURE);

@@ -1,4 +1,4 @@
-//! The shell: look up, claim, plan, execute, write the status.
+//! The shell: look up, adopt and release pods, plan, execute, write the status.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl<T: Replicated> Reconcile for Controller<T> {
 }
 
 impl<T: Replicated> Controller<T> {
-    /// The pods of all sets that have the same controller as this one; none without a controller.
+    /// The pods of all sets that have the same controller; empty without a controller.
     fn family(&self, set: &T) -> Vec<Arc<Pod>> {
         let Some(controller) = set.meta().controller() else { return vec![] };
         let siblings = owned(self.sets.store(), &controller.uid);

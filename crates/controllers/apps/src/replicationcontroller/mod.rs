@@ -1,7 +1,7 @@
-//! Keeps as many pods running as a ReplicationController asks for.
+//! Maintains the number of pods that a ReplicationController specifies.
 //!
-//! A ReplicationController is a ReplicaSet of an earlier age: its selector is a plain map and its status does
-//! not count terminating pods. All behaviour is in [`crate::replicaset`].
+//! A ReplicationController is the predecessor of the ReplicaSet: its selector is a plain map and its status does not
+//! count terminating pods. All behavior is in [`crate::replicaset`].
 //! Upstream: `pkg/controller/replication`.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Replicated for ReplicationController {
     const COUNTS_TERMINATING: bool = false;
 
     fn selector(&self) -> Result<Selector, InvalidSelector> {
-        // An empty map would match every pod of the namespace; it means that there is no selector.
+        // An empty map means that there is no selector. As a selector it would match every pod of the namespace.
         match self.spec.selector.is_empty() {
             true => Ok(Selector::nothing()),
             false => Ok(Selector::from_labels(&self.spec.selector)),

@@ -28,7 +28,7 @@ fn failure(tag: Step, code: u16, reason: &str, cause: Option<&str>) -> Failure<S
 }
 
 #[test]
-fn a_creation_that_failed_is_judged_by_its_reason() {
+fn what_follows_from_a_failed_creation_depends_on_its_reason() {
     #[rustfmt::skip]
     let table = [
         // case                                  failure                                                           in the cache        fails  collisions  reason
@@ -37,7 +37,7 @@ fn a_creation_that_failed_is_judged_by_its_reason() {
         ("the cache does not show it yet",       failure(Step::Create, 409, "AlreadyExists", None),                 None,               true,  None,       ""),
         ("it is ours, of an earlier attempt",    failure(Step::Create, 409, "AlreadyExists", None),                 Some("new=3/0"),    true,  None,       ""),
         ("another template has the name",        failure(Step::Create, 409, "AlreadyExists", None),                 Some("a=3/0"),      false, Some(1),    ""),
-        ("somebody else's set has the name",     failure(Step::Create, 409, "AlreadyExists", None),                 Some("new=3/0,orphan"), false, Some(1), ""),
+        ("another set has the name",             failure(Step::Create, 409, "AlreadyExists", None),                 Some("new=3/0,orphan"), false, Some(1), ""),
         ("another write",                        failure(Step::Other, 500, "InternalError", None),                  None,               true,  None,       ""),
     ];
     for (case, failure, cached, fails, collisions, reason) in table {
@@ -47,7 +47,7 @@ fn a_creation_that_failed_is_judged_by_its_reason() {
         let after = judge(&view, &decision, Some(&failure), |_| cached.map(|text| Arc::new(set(text, 0))));
         let status = after.statement.as_ref().map(|(statement, _)| &statement.status);
         let progressing =
-            status.and_then(|status| status.conditions.first()).map_or("", |told| told.reason.as_str());
+            status.and_then(|status| status.conditions.first()).map_or("", |first| first.reason.as_str());
         assert_eq!((after.is_failure, progressing), (fails, reason), "{case}");
         assert_eq!(status.and_then(|status| status.collision_count), collisions, "{case}");
     }

@@ -1,7 +1,7 @@
 use super::world::World;
 
 #[test]
-fn a_rolling_update_goes_up_as_far_as_surge_and_down_as_far_as_availability_allows() {
+fn a_rolling_update_scales_up_within_max_surge_and_down_within_max_unavailable() {
     #[rustfmt::skip]
     let table = [
         // case                                   deployment                            sets                                    plan
@@ -41,7 +41,7 @@ fn recreate_waits_until_the_last_old_pod_has_stopped() {
         ("old sets go down",                     "recreate",             "a=3/3,rev=1 b=1/0,rev=2",         "a:Running",                   "a 3>0, b 1>0"),
         ("a set still has pods",                 "recreate",             "a=0,rev=1,pods=2",                "",                            ""),
         ("a pod is being deleted still",         "recreate",             "a=0,rev=1",                       "a:Running",                   ""),
-        ("nobody knows of a pod",                "recreate",             "a=0,rev=1",                       "a:Unknown",                   ""),
+        ("no pod exists",                        "recreate",             "a=0,rev=1",                       "a:Unknown",                   ""),
         ("old pods have ended",                  "recreate",             "a=0,rev=1",                       "a:Succeeded a:Failed",        "create 3"),
         ("nothing was there before",             "recreate",             "",                                "",                            "create 3"),
         ("new pods do not matter",               "recreate",             "a=0,rev=1 new=1/1,rev=2",         "new:Running",                 "new 1>3"),
@@ -55,7 +55,7 @@ fn recreate_waits_until_the_last_old_pod_has_stopped() {
 }
 
 #[test]
-fn scaling_in_mid_rollout_keeps_the_proportions() {
+fn scaling_during_a_rollout_keeps_the_proportions() {
     #[rustfmt::skip]
     let table = [
         // case                                  deployment                            sets                                                                       plan
@@ -70,13 +70,13 @@ fn scaling_in_mid_rollout_keeps_the_proportions() {
         ("to nothing",                           "replicas=0 surge=1 unavailable=0",   "a=2/2,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4",               "a 2>0, new 2>0"),
         ("of equals the newest gains",           "replicas=4 surge=1 unavailable=0",   "a=2/2,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4",               "new 2>3, note a"),
         ("of equals the oldest loses",           "replicas=2 surge=1 unavailable=0",   "a=2/2,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4",               "a 2>1, note new"),
-        ("only the notes are outdated",          "replicas=3 surge=2 unavailable=0",   "a=2/2,rev=1,desired=4,max=5 new=3/3,rev=2,desired=4,max=5",               "note new, note a"),
+        ("only annotations are outdated",        "replicas=3 surge=2 unavailable=0",   "a=2/2,rev=1,desired=4,max=5 new=3/3,rev=2,desired=4,max=5",               "note new, note a"),
         ("a lost note: what there is now",       "replicas=6 surge=0 unavailable=1 complete", "a=3/3,rev=1,max=x new=3/3,rev=2,desired=3,max=6",                  "note a, note new"),
         ("a full new set needs no old ones",     "replicas=3 paused",                  "a=1/1,rev=1,desired=3,max=4 new=3/3,rev=2,desired=3,max=4",               "a 1>0"),
         ("Recreate goes on rolling out",         "replicas=9 recreate",                "a=2/2,rev=1,desired=3 new=3/3,rev=2,desired=3",                           "a 2>0"),
         ("unless it is paused",                  "replicas=9 recreate paused",         "a=2/2,rev=1,desired=3 new=3/3,rev=2,desired=3",                           ""),
         ("right size, outdated note",            "replicas=3",                         "new=3/3,rev=1,desired=2,max=3",                                           "note new"),
-        ("tampered notes are ignored",           "replicas=3",                         "new=3/3,rev=1,desired=-2,max=3",                                          ""),
+        ("invalid annotations are ignored",      "replicas=3",                         "new=3/3,rev=1,desired=-2,max=3",                                          ""),
     ];
     for (case, deployment, sets, want) in table {
         assert_eq!(World::new(deployment, sets).planned(), want, "{case}");
@@ -84,14 +84,14 @@ fn scaling_in_mid_rollout_keeps_the_proportions() {
 }
 
 #[test]
-fn a_pause_stops_rollouts_and_a_deletion_everything() {
+fn a_paused_deployment_only_scales_and_a_deleted_one_does_nothing() {
     #[rustfmt::skip]
     let table = [
         // case                                  deployment                      sets                                      plan
         ("paused: no new set",                   "paused",                       "a=3/3,rev=1,desired=3",                  ""),
         ("paused: old sets are tidied up",       "paused limit=1",               "a=0,rev=1 b=0,rev=2 new=3/3,rev=3",      "delete a"),
         ("unless one is asked for",              "paused limit=0 rollback=1",    "a=0,rev=1 new=3/3,rev=2",                ""),
-        ("paused: notes still travel",           "paused note=cause:x",          "new=3/3,rev=1",                          "revise new to 1"),
+        ("paused: annotations are copied",       "paused note=cause:x",          "new=3/3,rev=1",                          "revise new to 1"),
         ("deleted: nothing is scaled",           "deleting replicas=9",          "a=3/3,rev=1,desired=3",                  ""),
         ("deleted: revisions are kept right",    "deleting",                     "new=0,rev=1 b=3/3,rev=2",                "revise new to 3"),
     ];

@@ -8,7 +8,7 @@ use crate::deployment::decision::{Action, decide};
 use crate::deployment::history::{last_revision, next_revision, revised};
 
 #[test]
-fn the_present_template_has_the_highest_revision() {
+fn the_current_template_has_the_highest_revision() {
     #[rustfmt::skip]
     let table = [
         // case                              sets                                              plan
@@ -25,7 +25,7 @@ fn the_present_template_has_the_highest_revision() {
 }
 
 #[test]
-fn earlier_revisions_and_notes_travel_along() {
+fn earlier_revisions_and_annotations_are_copied() {
     #[rustfmt::skip]
     let table = [
         // case                       deployment                       set                              next   annotations
@@ -52,7 +52,7 @@ fn earlier_revisions_and_notes_travel_along() {
 }
 
 #[test]
-fn the_list_of_earlier_revisions_forgets_the_oldest() {
+fn the_list_of_earlier_revisions_drops_the_oldest() {
     let long: String = (1000..1400).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     let held = Labels::from_iter([(REVISION, "1400"), (REVISION_HISTORY, &long)]);
     let annotations = revised(&deployment(""), &held, 1402);
@@ -64,7 +64,7 @@ fn the_list_of_earlier_revisions_forgets_the_oldest() {
 }
 
 #[test]
-fn old_sets_beyond_the_limit_go_when_they_are_empty() {
+fn empty_old_sets_beyond_the_limit_are_deleted() {
     #[rustfmt::skip]
     let table = [
         // case                           deployment             sets                                                 plan
@@ -104,7 +104,7 @@ fn revisions_are_counted_over_all_sets() {
 }
 
 #[test]
-fn a_new_set_is_the_deployment_s_own_with_a_hash() {
+fn a_new_set_has_an_owner_reference_and_the_hash() {
     let world = World::new("replicas=3 minready=5 note=kubernetes.io/change-cause:first revision=9", "");
     let view = world.view();
     let planned = decide(&view);

@@ -2,7 +2,7 @@ use super::world::deployment;
 use crate::deployment::limits::Limits;
 
 #[test]
-fn bounds_are_numbers_or_parts_of_the_whole() {
+fn bounds_are_numbers_or_percentages() {
     #[rustfmt::skip]
     let table = [
         // deployment                                   most, least available
@@ -25,7 +25,7 @@ fn bounds_are_numbers_or_parts_of_the_whole() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named() {
+fn invalid_bounds_are_errors() {
     let error = Limits::of(&deployment("surge=a-few").spec).unwrap_err();
     assert_eq!(error.to_string(), "maxSurge");
     let unknown: flyball_api::Deployment =

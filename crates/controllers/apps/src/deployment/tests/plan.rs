@@ -1,4 +1,4 @@
-//! The writes and events of decisions, in words.
+//! The writes and events of decisions, as text.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn every_write_has_its_reason_and_its_events() {
     #[rustfmt::skip]
     let table = [
         ("the first set", "replicas=3", "", "",
-         "create ReplicaSet ns/HASHED: no ReplicaSet has the present template\n  \
+         "create ReplicaSet ns/HASHED: no ReplicaSet has the current template\n  \
             then event Normal ScalingReplicaSet: Scaled up replica set HASHED from 0 to 3\n  \
             else event Warning ReplicaSetCreateError: Failed to create new replica set \"HASHED\": <error>"),
         ("down, then wait for the new pods", "replicas=3 surge=0 unavailable=1", "a=3/3,rev=1 new=0,rev=2", "",

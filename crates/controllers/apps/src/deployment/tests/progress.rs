@@ -3,8 +3,8 @@ use crate::deployment::decision::decide;
 use crate::deployment::progress::look_again;
 use crate::deployment::status::{Outcome, statement};
 
-/// The Progressing condition after a sync as `Status/Reason@seconds ago of the last update`, and when to look again.
-fn told(deployment: &str, sets: &str) -> (String, Option<u64>) {
+/// The Progressing condition after a sync as `Status/Reason@seconds since the last update`, and when to sync again.
+fn progressing(deployment: &str, sets: &str) -> (String, Option<u64>) {
     let world = World::new(deployment, sets);
     let view = world.view();
     let decision = decide(&view);
@@ -18,7 +18,7 @@ fn told(deployment: &str, sets: &str) -> (String, Option<u64>) {
 }
 
 #[test]
-fn a_rollout_advances_completes_or_times_out() {
+fn a_rollout_progresses_completes_or_times_out() {
     #[rustfmt::skip]
     let table = [
         // case                               deployment                                                         sets                             condition                               wait
@@ -37,7 +37,7 @@ fn a_rollout_advances_completes_or_times_out() {
         ("one that began unseen is timed",    "deadline=60 replicas=3 recreate revision=1 reason=NewReplicaSetAvailable since=999", "a=0,rev=1 new=3/1,rev=2", "True/FoundNewReplicaSet@0",  Some(61)),
         ("one that was seen is complete",     "deadline=60 replicas=3 recreate revision=2 reason=NewReplicaSetAvailable since=999", "a=0,rev=1 new=3/1,rev=2", "True/NewReplicaSetAvailable@999", None),
         ("so is one that is done already",    "deadline=60 replicas=3 recreate revision=1 reason=NewReplicaSetAvailable since=999", "a=0,rev=1 new=3/3,rev=2", "True/NewReplicaSetAvailable@999", None),
-        ("its set was made, and not told of", "deadline=60 complete about=a reason=NewReplicaSetAvailable since=999",   "a=3/3,rev=1 new=0,rev=2",       "True/NewReplicaSetCreated@0",          Some(61)),
+        ("its set was created, not reported", "deadline=60 complete about=a reason=NewReplicaSetAvailable since=999",   "a=3/3,rev=1 new=0,rev=2",       "True/NewReplicaSetCreated@0",          Some(61)),
         ("nor when all old pods were gone",   "deadline=60 complete revision=2 about=a reason=NewReplicaSetAvailable since=999", "a=0,rev=1 new=3/1,rev=2", "True/NewReplicaSetCreated@0",        Some(61)),
         ("nor after one that was late",       "deadline=60 about=a reason=ProgressDeadlineExceeded since=999",   "a=3,rev=1 new=0,rev=2",         "True/NewReplicaSetCreated@0",          Some(61)),
         ("an older set was not made for it",  "deadline=60 complete about=a reason=NewReplicaSetAvailable since=50", "a=3/3,rev=1 new=0,rev=2",   "True/NewReplicaSetAvailable@50",       None),
@@ -50,6 +50,6 @@ fn a_rollout_advances_completes_or_times_out() {
         ("being deleted, nothing is noted",   "deadline=60 deleting paused reason=ReplicaSetUpdated since=61",   "new=3,rev=1",                   "True/ReplicaSetUpdated@61",            Some(1)),
     ];
     for (case, deployment, sets, condition, wait) in table {
-        assert_eq!(told(deployment, sets), (condition.to_owned(), wait), "{case}");
+        assert_eq!(progressing(deployment, sets), (condition.to_owned(), wait), "{case}");
     }
 }

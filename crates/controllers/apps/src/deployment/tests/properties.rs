@@ -1,4 +1,4 @@
-//! Whole rollouts under a random strategy, with pods that become available, or not, as they like.
+//! Whole rollouts with a random strategy, and pods that become available, or not, at random.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn words() -> impl Strategy<Value = String> {
         .prop_map(|(replicas, strategy)| format!("replicas={replicas} limit=2 deadline=60 {strategy}"))
 }
 
-/// A set of some size, more or fewer of whose pods are available, and what it was told of the whole, right or wrong.
+/// A set of some size, some of whose pods are available, with right or wrong size annotations.
 fn set_words() -> impl Strategy<Value = String> {
     let note = prop_oneof![Just(String::new()), (0..40u8).prop_map(|max| format!(",desired=9,max={max}"))];
     (0..25u8, 0..25u8, 0..9u8, note)
@@ -40,7 +40,7 @@ fn sets_text(sets: &[String], has_new: bool) -> String {
     sets.iter().enumerate().map(|(n, words)| format!("{}={words}", name(n))).collect::<Vec<_>>().join(" ")
 }
 
-/// Changes a set by its JSON, as a server would.
+/// Changes the JSON of a set, as the server would.
 fn edited(set: &ReplicaSet, edit: impl FnOnce(&mut serde_json::Value)) -> Arc<ReplicaSet> {
     let mut value = serde_json::to_value(set).unwrap();
     edit(&mut value);
@@ -48,7 +48,7 @@ fn edited(set: &ReplicaSet, edit: impl FnOnce(&mut serde_json::Value)) -> Arc<Re
 }
 
 impl World {
-    /// Does what a plan says, as the shell would with a server.
+    /// Carries out a plan, as the executor and the server would.
     fn carry_out(&mut self) -> usize {
         let view = self.view();
         let planned = decide(&view);
@@ -72,10 +72,11 @@ impl World {
                 Action::Scale { set, to, .. } => {
                     let at = find(&next, set);
                     let limits = view.limits;
-                    let notes = with_sizes(&next[at].metadata.annotations, limits.desired, limits.most());
+                    let annotations =
+                        with_sizes(&next[at].metadata.annotations, limits.desired, limits.most());
                     next[at] = edited(&next[at], |set| {
                         set["spec"]["replicas"] = json!(to);
-                        set["metadata"]["annotations"] = json!(notes);
+                        set["metadata"]["annotations"] = json!(annotations);
                     });
                 }
                 Action::Delete { set } => _ = next.remove(find(&next, set)),
@@ -88,7 +89,7 @@ impl World {
         writes
     }
 
-    /// Lets the ReplicaSet controller and the kubelets work: `chance` says which pods become available.
+    /// Runs the ReplicaSet controller and the kubelets: `chance` decides which pods become available.
     fn work(&mut self, mut chance: impl FnMut() -> bool) {
         for held in &mut self.sets {
             let size = held.spec.replicas.unwrap_or(1);
@@ -130,7 +131,7 @@ proptest! {
         let mut luck = luck.iter().cycle().copied();
         for round in 0..200 {
             let writes = world.carry_out();
-            // Some pods do not come up at first; then all do.
+            // At first some pods do not become available; then all do.
             world.work(|| round > 10 || luck.next().unwrap_or(true));
             if round > 12 && writes == 0 {
                 break;

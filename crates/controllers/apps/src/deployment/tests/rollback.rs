@@ -5,7 +5,7 @@ use crate::deployment::decision::{Action, Report, decide};
 use crate::deployment::plan::plan;
 
 #[test]
-fn a_request_takes_an_old_template_or_says_why_not() {
+fn a_rollback_uses_an_old_template_or_states_why_not() {
     #[rustfmt::skip]
     let table = [
         // case                                   deployment                 sets                                        plan
@@ -26,7 +26,7 @@ fn a_request_takes_an_old_template_or_says_why_not() {
 }
 
 #[test]
-fn going_back_takes_template_and_notes_along_and_clears_the_request() {
+fn a_rollback_restores_template_and_annotations_and_removes_the_request() {
     let deployment =
         "rollback=1 revision=2 note=cause:edit note=kubectl.kubernetes.io/last-applied-configuration:x";
     let world = World::new(deployment, "a=0,rev=1,note=cause:create,desired=3 new=3/3,rev=2,note=cause:edit");

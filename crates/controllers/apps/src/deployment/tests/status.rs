@@ -5,7 +5,7 @@ use crate::deployment::annotations::REVISION;
 use crate::deployment::decision::decide;
 use crate::deployment::status::{Outcome, Statement, statement};
 
-fn said(world: &World, outcome: Outcome<'_>) -> Statement {
+fn computed(world: &World, outcome: Outcome<'_>) -> Statement {
     let view = world.view();
     statement(&view, &decide(&view), outcome)
 }
@@ -19,7 +19,7 @@ fn conditions(statement: &Statement) -> String {
 }
 
 #[test]
-fn numbers_are_summed_over_all_sets() {
+fn counts_are_summed_over_all_sets() {
     #[rustfmt::skip]
     let table = [
         // case                            deployment              sets                                             replicas, updated, ready, available, unavailable, terminating
@@ -31,7 +31,7 @@ fn numbers_are_summed_over_all_sets() {
         ("terminating ones not counted",   "replicas=3",           "a=0,rev=1,uncounted new=3/3,rev=2",             (3, 3, 3, 3, 0, None)),
     ];
     for (case, deployment, sets, want) in table {
-        let status = said(&World::new(deployment, sets), Outcome::Done(None)).status;
+        let status = computed(&World::new(deployment, sets), Outcome::Done(None)).status;
         let got = (
             status.replicas,
             status.updated_replicas,
@@ -46,7 +46,7 @@ fn numbers_are_summed_over_all_sets() {
 }
 
 #[test]
-fn enough_is_what_the_strategy_demands() {
+fn a_deployment_is_available_within_max_unavailable() {
     #[rustfmt::skip]
     let table = [
         ("replicas=3 surge=1 unavailable=0", "new=3/3,rev=1", "Available=True/MinimumReplicasAvailable"),
@@ -56,13 +56,13 @@ fn enough_is_what_the_strategy_demands() {
         ("replicas=0",                       "new=0,rev=1",   "Available=True/MinimumReplicasAvailable"),
     ];
     for (deployment, sets, want) in table {
-        let said = said(&World::new(deployment, sets), Outcome::Done(None));
-        assert_eq!(conditions(&said), want, "{deployment}, {sets}");
+        let got = computed(&World::new(deployment, sets), Outcome::Done(None));
+        assert_eq!(conditions(&got), want, "{deployment}, {sets}");
     }
 }
 
 #[test]
-fn a_failure_of_a_set_is_told_as_long_as_it_lasts() {
+fn a_failure_of_a_set_is_a_condition_as_long_as_it_lasts() {
     let failing = "Available=False/MinimumReplicasUnavailable ReplicaFailure=True/FailedCreate";
     #[rustfmt::skip]
     let table = [
@@ -72,19 +72,22 @@ fn a_failure_of_a_set_is_told_as_long_as_it_lasts() {
         ("a=1/1,rev=1 new=1,rev=2,pods=0",                   "Available=False/MinimumReplicasUnavailable",     ""),
     ];
     for (sets, want, whose) in table {
-        let said = said(&World::new("replicas=3", sets), Outcome::Done(None));
-        assert_eq!(conditions(&said), want, "{sets}");
-        let told = said.status.conditions.last().map_or("", |condition| condition.message.as_str());
-        assert!(whose.is_empty() || told == whose, "{told}");
+        let got = computed(&World::new("replicas=3", sets), Outcome::Done(None));
+        assert_eq!(conditions(&got), want, "{sets}");
+        let message = got.status.conditions.last().map_or("", |condition| condition.message.as_str());
+        assert!(whose.is_empty() || message == whose, "{message}");
     }
     let mut world = World::new("replicas=3", "new=1,rev=1,failing,pods=0");
-    world.deployment.status = said(&world, Outcome::Done(None)).status;
+    world.deployment.status = computed(&world, Outcome::Done(None)).status;
     world.sets = super::world::sets("new=1,rev=1");
-    assert_eq!(conditions(&said(&world, Outcome::Done(None))), "Available=False/MinimumReplicasUnavailable");
+    assert_eq!(
+        conditions(&computed(&world, Outcome::Done(None))),
+        "Available=False/MinimumReplicasUnavailable"
+    );
 }
 
 #[test]
-fn what_became_of_a_creation_is_told() {
+fn the_outcome_of_a_creation_is_a_condition() {
     let made = || -> ReplicaSet {
         let mut set = set("web-made=3,uncounted,pods=0", 0);
         set.status = Default::default();
@@ -92,7 +95,7 @@ fn what_became_of_a_creation_is_told() {
     };
     let world = World::new("replicas=3 deadline=60", "");
     let created = made();
-    let done = said(&world, Outcome::Done(Some(&created)));
+    let done = computed(&world, Outcome::Done(Some(&created)));
     assert_eq!(
         conditions(&done),
         "Progressing=True/NewReplicaSetCreated Available=False/MinimumReplicasUnavailable"
@@ -100,39 +103,39 @@ fn what_became_of_a_creation_is_told() {
     assert_eq!(done.annotations.get(REVISION), Some("1"));
     assert_eq!((done.status.unavailable_replicas, done.status.terminating_replicas), (3, Some(0)));
 
-    let failed = said(&world, Outcome::CreateFailed("Failed to create new replica set \"web-x\": no"));
+    let failed = computed(&world, Outcome::CreateFailed("Failed to create new replica set \"web-x\": no"));
     assert_eq!(conditions(&failed), "Progressing=False/ReplicaSetCreateError");
     assert_eq!(failed.status.observed_generation, 0, "nothing was done about this generation");
     assert_eq!(failed.annotations.get(REVISION), None);
     let without_deadline = World::new("replicas=3", "");
-    assert_eq!(conditions(&said(&without_deadline, Outcome::CreateFailed("no"))), "");
+    assert_eq!(conditions(&computed(&without_deadline, Outcome::CreateFailed("no"))), "");
 
-    let taken = said(&World::new("collisions=1", ""), Outcome::NameTaken);
+    let taken = computed(&World::new("collisions=1", ""), Outcome::NameTaken);
     assert_eq!(taken.status.collision_count, Some(2));
-    assert_eq!(said(&World::new("", ""), Outcome::NameTaken).status.collision_count, Some(1));
+    assert_eq!(computed(&World::new("", ""), Outcome::NameTaken).status.collision_count, Some(1));
 }
 
 #[test]
-fn a_set_that_is_found_while_scaling_is_told_before_the_numbers() {
-    // It was told of five replicas, and now there are to be three.
+fn a_set_that_is_found_while_scaling_is_reported_before_the_counts() {
+    // Its annotation is five replicas, and the Deployment has three now.
     let mut world = World::new("replicas=3 deadline=60", "new=3/1,rev=1,desired=5,max=6");
-    let found = said(&world, Outcome::Done(None));
+    let found = computed(&world, Outcome::Done(None));
     assert_eq!(conditions(&found), "Progressing=True/FoundNewReplicaSet");
     assert_eq!((found.status.replicas, found.annotations.get(REVISION)), (0, Some("1")));
 
-    // Then the numbers are news, and news is progress.
+    // Then the counts have changed, which is progress.
     world = World::new("replicas=3 deadline=60", "new=3/1,rev=1,desired=3,max=4");
     (world.deployment.status, world.deployment.metadata.annotations) = (found.status, found.annotations);
-    let told = said(&world, Outcome::Done(None));
+    let got = computed(&world, Outcome::Done(None));
     assert_eq!(
-        conditions(&told),
+        conditions(&got),
         "Available=False/MinimumReplicasUnavailable Progressing=True/ReplicaSetUpdated"
     );
-    assert_eq!(told.status.replicas, 3);
+    assert_eq!(got.status.replicas, 3);
 }
 
 #[test]
-fn a_set_that_is_adopted_is_told_of_at_once_if_nothing_is_to_be_changed_about_it() {
+fn an_adopted_set_is_reported_at_once_if_it_needs_no_update() {
     #[rustfmt::skip]
     let table = [
         // sets                           conditions                              revision
@@ -141,14 +144,14 @@ fn a_set_that_is_adopted_is_told_of_at_once_if_nothing_is_to_be_changed_about_it
         ("a=3/3,rev=1",                   "",                                     None),
     ];
     for (sets, want, revision) in table {
-        let told = said(&World::new("replicas=3 deadline=60", sets), Outcome::Adopted);
-        assert_eq!((conditions(&told).as_str(), told.annotations.get(REVISION)), (want, revision), "{sets}");
-        assert_eq!(told.status.replicas, 0, "{sets}");
+        let got = computed(&World::new("replicas=3 deadline=60", sets), Outcome::Adopted);
+        assert_eq!((conditions(&got).as_str(), got.annotations.get(REVISION)), (want, revision), "{sets}");
+        assert_eq!(got.status.replicas, 0, "{sets}");
     }
 }
 
 #[test]
-fn telling_the_same_again_changes_nothing() {
+fn an_unchanged_status_is_not_written() {
     for (deployment, sets) in [
         ("replicas=3 deadline=60", "a=0,rev=1 new=3/3,rev=2"),
         ("replicas=3 deadline=60 paused", "a=1/1,rev=1,desired=3,max=4 new=2/2,rev=2,desired=3,max=4"),
@@ -156,11 +159,11 @@ fn telling_the_same_again_changes_nothing() {
     ] {
         let mut world = World::new(deployment, sets);
         for _ in 0..3 {
-            let first = said(&world, Outcome::Done(None));
+            let first = computed(&world, Outcome::Done(None));
             world.deployment.status = first.status;
             world.deployment.metadata.annotations = first.annotations;
         }
-        let again = said(&world, Outcome::Done(None));
+        let again = computed(&world, Outcome::Done(None));
         assert_eq!(again.status, world.deployment.status);
         assert_eq!(again.annotations, world.deployment.metadata.annotations);
     }

@@ -6,10 +6,10 @@ use super::world::{deployment, pod, set};
 use crate::deployment::triggers::{pod_changed, set_changed};
 
 #[test]
-fn a_set_wakes_its_deployment_and_an_orphan_everyone_who_could_want_it() {
+fn a_set_syncs_its_deployment_and_an_orphan_every_deployment_that_could_adopt_it() {
     #[rustfmt::skip]
     let table: [(&str, &str, &str, &[&str]); 7] = [
-        // case                         before               after                     woken
+        // case                         before               after                     synced
         ("made",                        "",                  "a=1",                    &["web"]),
         ("changed",                     "a=1",               "a=1/1",                  &["web"]),
         ("gone",                        "a=1",               "",                       &["web"]),
@@ -28,10 +28,10 @@ fn a_set_wakes_its_deployment_and_an_orphan_everyone_who_could_want_it() {
         let present = |text: &str| (!text.is_empty()).then(|| Arc::new(set(text, 5)));
         let (old, new) = (present(before), present(after));
         let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
-        let mut woken: Vec<_> =
+        let mut synced: Vec<_> =
             set_changed(&change, &deployments).iter().map(|key| key.name.to_string()).collect();
-        woken.sort();
-        assert_eq!(woken, want, "{case}");
+        synced.sort();
+        assert_eq!(synced, want, "{case}");
     }
 }
 
@@ -39,7 +39,7 @@ fn a_set_wakes_its_deployment_and_an_orphan_everyone_who_could_want_it() {
 fn only_recreate_waits_for_pods_to_stop() {
     #[rustfmt::skip]
     let table = [
-        // case                     strategy     before        after            woken
+        // case                     strategy     before        after            synced
         ("gone",                    "recreate",  "a:Running",  "",              true),
         ("ended",                   "recreate",  "a:Running",  "a:Succeeded",   true),
         ("changed",                 "recreate",  "a:Pending",  "a:Running",     false),

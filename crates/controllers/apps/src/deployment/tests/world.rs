@@ -1,4 +1,4 @@
-//! Snapshots from lines of text.
+//! Builds snapshots from lines of text.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::deployment::invariants;
 use crate::deployment::limits::Limits;
 use crate::deployment::rollback::Rollback;
 
-/// When all of this happens: 2026-01-01T00:00:00Z.
+/// The time of all tests: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
@@ -164,7 +164,7 @@ pub(super) fn pod(text: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
-/// All that a view borrows.
+/// Everything that a view borrows.
 pub(super) struct World {
     pub(super) deployment: Deployment,
     pub(super) sets: Vec<Arc<ReplicaSet>>,
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// The decision in words; it must keep the invariants.
+    /// The decision as text; it must keep the invariants.
     pub(super) fn planned(&self) -> String {
         let view = self.view();
         let decision = decide(&view);
@@ -201,7 +201,7 @@ impl World {
     }
 }
 
-/// A decision in words: `create N`, `revise SET to N`, `SET FROM>TO`, `note SET`, `delete SET`, `back to SET`, ….
+/// A decision as text: `create N`, `revise SET to N`, `SET FROM>TO`, `note SET`, `delete SET`, `back to SET`, ….
 fn shown(decision: &Decision<'_>) -> String {
     let words = decision.actions.iter().map(|action| match action {
         Action::Create(new) => format!("create {}", new.replicas),

@@ -8,7 +8,7 @@ fn the_ages_of_chosen_pods_are_compared_with_the_youngest() {
     #[rustfmt::skip]
     let table: &[(&str, i32, &str, &[f64])] = &[
         // case                        replicas  pods                                                  ratios
-        ("nobody goes",                        2, "a:ready,age=10 b:ready,age=20",                      &[]),
+        ("none is deleted",                    2, "a:ready,age=10 b:ready,age=20",                      &[]),
         ("all go: nothing was chosen",         0, "a:ready,age=10 b:ready,age=20",                      &[]),
         ("the youngest itself",                1, "a:ready=5,age=10 b:ready=9000,age=9000",             &[1.0]),
         ("whole multiples",                    1, "a:ready=9,age=29 b:ready=5,age=10 c:ready=9000,age=9000", &[1.0, 2.0]),

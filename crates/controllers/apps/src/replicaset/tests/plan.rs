@@ -3,15 +3,15 @@ use crate::replicaset::plan::{View, plan};
 use serde_json::json;
 
 #[test]
-fn plans_only_the_writes_that_close_the_gap() {
+fn the_number_of_pods_is_brought_to_the_number_of_replicas() {
     #[rustfmt::skip]
     let table = [
         // case                          replicas  pods                          plan
         ("settled",                            2, "a:ready b:ready",             ""),
-        ("none wanted, none there",            0, "",                            ""),
+        ("zero replicas, no pods",             0, "",                            ""),
         ("too few",                            3, "a:ready",                     "create 2"),
-        ("a burst at most",                  900, "",                            "create 500"),
-        ("all go, in the order they stand",    0, "b:ready a:ready",             "delete b, delete a"),
+        ("at most a burst",                  900, "",                            "create 500"),
+        ("all are deleted, in their order",    0, "b:ready a:ready",             "delete b, delete a"),
     ];
     for (case, replicas, pods, want) in table {
         assert_eq!(planned(replicas, pods, ""), want, "{case}");
@@ -19,19 +19,19 @@ fn plans_only_the_writes_that_close_the_gap() {
 }
 
 #[test]
-fn the_least_useful_pod_goes_first() {
+fn pods_are_deleted_in_the_order_of_upstream() {
     #[rustfmt::skip]
     let table = [
-        // case                                      of two pods, the first goes
+        // case                                      of two pods, a is deleted
         ("unassigned before assigned",               "b:ready a:unscheduled"),
         ("pending before running",                   "b:running a:pending"),
         ("unready before ready",                     "b:ready a:running"),
-        ("cheap before dear",                        "b:ready,cost=5 a:ready,cost=-5"),
-        ("unsaid cost is zero",                      "b:ready,cost=1 a:ready"),
-        ("a cost that is no number is zero",         "b:ready,cost=1 a:ready,cost=lots"),
-        ("a cost with a plus sign is no number",     "b:ready a:ready,cost=-1"),
+        ("low cost before high cost",                 "b:ready,cost=5 a:ready,cost=-5"),
+        ("the default cost is zero",                   "b:ready,cost=1 a:ready"),
+        ("an invalid cost is zero",                  "b:ready,cost=1 a:ready,cost=lots"),
+        ("a cost with a plus sign is invalid",       "b:ready a:ready,cost=-1"),
         ("cost counts less than readiness",          "b:ready,cost=-9 a:running,cost=9"),
-        ("lately ready before long ready",           "b:ready=9000 a:ready=10"),
+        ("recently ready before long ready",           "b:ready=9000 a:ready=10"),
         ("many restarts before few",                 "b:ready,restarts=1 a:ready,restarts=7"),
         ("young before old",                         "b:running,age=9000 a:running,age=10"),
         ("within a power of two the uid decides",    "b:ready=3600 a:ready=3500"),
@@ -43,16 +43,16 @@ fn the_least_useful_pod_goes_first() {
 }
 
 #[test]
-fn doubled_up_pods_go_first_when_the_set_has_a_family() {
+fn pods_that_share_a_node_with_sibling_pods_are_deleted_first() {
     let own = "b:ready,on=lonely a:ready,on=crowded";
     assert_eq!(planned(1, own, "c:ready,on=crowded"), "delete a");
     assert_eq!(planned(1, own, "c:ready,on=lonely"), "delete b");
     assert_eq!(
         planned(1, own, "c:ready,on=lonely,terminating d:ready,on=crowded"),
         "delete a",
-        "the dying do not count"
+        "terminating pods do not count"
     );
-    assert_eq!(planned(1, own, ""), "delete a", "without a family they are equals, and the uid decides");
+    assert_eq!(planned(1, own, ""), "delete a", "without siblings they are equal, and the uid decides");
 }
 
 /// A whole plan, in words.
@@ -72,7 +72,7 @@ waiting for Pod/ns/a to become available";
     assert_eq!(described(json!({"replicas": 2}), "a:running"), created);
     let deleted = "\
 concurrently
-  delete Pod ns/a: 2 pods, 1 wanted; this one can best be spared: running, not ready
+  delete Pod ns/a: 2 pods, 1 wanted; this one ranks first for deletion: running, not ready
     then event Normal SuccessfulDelete: Deleted pod: a
     else event Warning FailedDelete: Error deleting: <error>
 waiting for Pod/ns/a to become available";

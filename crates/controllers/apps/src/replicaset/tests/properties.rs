@@ -30,7 +30,7 @@ fn crowd() -> impl Strategy<Value = Vec<Arc<Pod>>> {
     })
 }
 
-/// So many pods that are all alike.
+/// This many equal pods.
 fn alike(name: &str, count: usize) -> Vec<Arc<Pod>> {
     let one = pod(&format!("{name}:ready"));
     let numbered = |n: usize| {
@@ -54,7 +54,7 @@ fn replication_controller(replicas: i32, is_deleting: bool) -> ReplicationContro
     serde_json::from_value(object).unwrap()
 }
 
-/// Carries plans out until there is nothing to do; says how many pods there are then, and after how many plans.
+/// Carries plans out until there is nothing to do; returns the number of pods then, and the number of plans.
 fn obey<T: Replicated>(set: &T, mut pods: Vec<Arc<Pod>>, family: &[Arc<Pod>]) -> (usize, usize) {
     for plans in 0..100 {
         let view = View { set, pods: &pods, family, now: now() };
@@ -73,7 +73,7 @@ fn obey<T: Replicated>(set: &T, mut pods: Vec<Arc<Pod>>, family: &[Arc<Pod>]) ->
     panic!("no end in sight");
 }
 
-/// The wanted number is reached in as few plans as bursts allow; a set that is being deleted keeps what it has.
+/// The number of replicas is reached in as few plans as bursts allow; a set that is being deleted keeps its pods.
 fn comes_to_rest<T: Replicated>(set: &T, pods: Vec<Arc<Pod>>, family: &[Arc<Pod>]) {
     let (have, want) = (pods.len(), if set.is_deleting() { pods.len() } else { set.replicas() });
     assert_eq!(obey(set, pods, family), (want, have.abs_diff(want).div_ceil(BURST)));
@@ -81,10 +81,10 @@ fn comes_to_rest<T: Replicated>(set: &T, pods: Vec<Arc<Pod>>, family: &[Arc<Pod>
 
 proptest! {
     #[test]
-    fn every_plan_keeps_the_invariants_and_leads_to_what_is_wanted(
+    fn every_plan_keeps_the_invariants_and_leads_to_the_number_of_replicas(
         replicas in -3..40i32, pods in crowd(), others in crowd(), has_owner: bool, is_deleting in prop::bool::weighted(0.1),
     ) {
-        // A set without an owner has no family; one with an owner shares it with the owner's other sets.
+        // A set without an owner has no siblings.
         let family: Vec<_> = if has_owner { pods.iter().chain(&others).cloned().collect() } else { vec![] };
         comes_to_rest(&replica_set(replicas, is_deleting), pods.clone(), &family);
         comes_to_rest(&replication_controller(replicas, is_deleting), pods, &family);

@@ -4,8 +4,8 @@ use serde_json::json;
 use super::world::{pod, set};
 use crate::replicaset::triggers::pod_changed;
 
-/// The sets woken by a change from one pod to another, by name.
-fn woken(old: &str, new: &str) -> Vec<String> {
+/// The sets to sync after a change of a pod, by name.
+fn synced(old: &str, new: &str) -> Vec<String> {
     let sets = ["web", "twin"].into_iter().map(|name| {
         let mut set = set(json!({}), json!({}));
         set.metadata.name = name.into();
@@ -22,23 +22,23 @@ fn woken(old: &str, new: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_wakes_its_set_and_an_orphan_everyone_who_could_want_it() {
+fn a_pod_syncs_its_set_and_an_orphan_every_set_that_could_adopt_it() {
     #[rustfmt::skip]
     let table: [(&str, &str, &str, &[&str]); 11] = [
-        // case                                   before                after                      woken
+        // case                                   before                after                      synced
         ("made by a set",                         "",                   "a",                       &["web"]),
         ("changed",                               "a",                  "a:ready",                 &["web"]),
         ("gone",                                  "a",                  "",                        &["web"]),
         ("of an unknown set",                     "",                   "a:owner=uid-other",       &[]),
         ("handed over",                           "a",                  "a:owner=uid-twin",        &["twin", "web"]),
         ("a new orphan that both could adopt",    "",                   "a:orphan",                &["twin", "web"]),
-        ("an orphan that nobody wants",           "",                   "a:orphan,label=db",       &[]),
+        ("an orphan that no set matches",         "",                   "a:orphan,label=db",       &[]),
         ("an orphan that only became ready",      "a:orphan",           "a:orphan,ready",          &[]),
         ("an orphan that was relabelled",         "a:orphan,label=db",  "a:orphan",                &["twin", "web"]),
         ("an orphan that is dying",               "",                   "a:orphan,terminating",    &[]),
         ("let go by its set",                     "a",                  "a:orphan,label=db",       &["web"]),
     ];
     for (case, before, after, want) in table {
-        assert_eq!(woken(before, after), want, "{case}");
+        assert_eq!(synced(before, after), want, "{case}");
     }
 }

@@ -1,4 +1,4 @@
-//! A snapshot from a line of text.
+//! Builds a snapshot from a line of text.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::replicaset::invariants;
 use crate::replicaset::plan::{View, plan};
 
-/// When all of this happens: 2026-01-01T00:00:00Z.
+/// The time of all tests: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
@@ -67,7 +67,7 @@ pub(super) fn pods(text: &str) -> Vec<Arc<Pod>> {
     text.split_whitespace().map(pod).collect()
 }
 
-/// A set named `web` with the given fields of its spec and status laid over sensible ones.
+/// A set named `web` with defaults for all fields of spec and status that are not given.
 pub(super) fn set(spec: Value, status: Value) -> ReplicaSet {
     let mut object = json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "uid-web", "resourceVersion": "1", "generation": 3},
