@@ -1,5 +1,5 @@
-//! How fast failed pods are replaced on one node: after a second, then after two, and so on up to a quarter of an
-//! hour. The kubelet may be refusing them, and each attempt costs a pod.
+//! The backoff for failed pods on one node: one second, then two, and so on up to 15 minutes. The kubelet may reject every
+//! new pod.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use smol_str::SmolStr;
 
 pub const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15 * 60);
-/// A node that was fine for this long starts anew.
+/// The backoff of a node is reset after this time without a failure.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30 * 60);
-/// How often old entries are looked for.
+/// How often old entries are removed.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// A set in one of its generations, on one node: a new template deserves a new chance.
+/// A set in one of its generations, on one node: a new template resets the backoff.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Place {
     set: Uid,
@@ -35,19 +35,19 @@ struct Entries {
     swept: Option<Timestamp>,
 }
 
-/// The waits of all sets and nodes.
+/// The backoff of all sets and nodes.
 #[derive(Debug, Default)]
 pub struct Backoff(Mutex<Entries>);
 
 impl Backoff {
-    /// How long the present wait on a node is; `None` when it is over.
+    /// The remaining backoff on a node; `None` once it is over.
     pub fn wait(&self, set: &DaemonSet, node: &str, now: Timestamp) -> Option<Duration> {
         let entries = self.0.lock();
         let (wait, since) = *entries.by_place.get(&Place::of(set, node))?;
         (age(since, now) < wait).then_some(wait)
     }
 
-    /// A failed pod is being replaced: the next wait on its node is twice as long.
+    /// A failed pod is replaced: doubles the next backoff on its node.
     pub fn failed(&self, set: &DaemonSet, node: &str, now: Timestamp) {
         let mut entries = self.0.lock();
         if entries.swept.is_none_or(|swept| age(swept, now) >= SWEEP_EVERY) {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_a_quarter_of_an_hour_and_are_forgotten() {
+    fn the_backoff_doubles_up_to_fifteen_minutes_and_is_reset() {
         let (backoff, set) = (Backoff::default(), DaemonSet::default());
         let at = |second| Timestamp::from_second(second).unwrap();
         assert_eq!(backoff.wait(&set, "n", at(0)), None);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_generation_starts_anew_and_the_old_is_swept() {
+    fn a_new_generation_resets_the_backoff_and_old_entries_are_removed() {
         let backoff = Backoff::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut set = DaemonSet::default();

@@ -48,8 +48,8 @@ pub struct Template {
     pub effects: Vec<Effect>,
 }
 
-/// Finds the revision of the set's template in its sorted history. Of several equal ones the latest stays, and pods of
-/// the others get its label.
+/// Finds the revision of the template in the sorted history. Of several equal ones the latest is kept, and pods of the
+/// others get its label.
 pub fn of_template(set: &DaemonSet, history: Vec<Arc<ControllerRevision>>, pods: &[Arc<Pod>]) -> Template {
     let data = revisions::data_of(set.spec.template.raw());
     let (mut same, old): (Vec<_>, Vec<_>) = history.into_iter().partition(|revision| revision.data == data);
@@ -61,32 +61,33 @@ pub fn of_template(set: &DaemonSet, history: Vec<Arc<ControllerRevision>>, pods:
     let mut effects = if same.is_empty() { vec![] } else { merge(&latest, &same, pods) };
     if latest.revision < number {
         let renumbered = ControllerRevision { revision: number, ..(*latest).clone() };
-        let why = "the template is again what it was in this revision";
+        let why = "the template is equal to this earlier revision";
         effects.push(Write::replace(&renumbered).why(why).into());
     }
     Template { revision: latest, is_new: false, old, effects }
 }
 
-/// Labels the pods of equal revisions with the one that stays, and deletes the others.
+/// Labels the pods of equal revisions with the one that is kept, and deletes the others.
 fn merge(kept: &ControllerRevision, others: &[Arc<ControllerRevision>], pods: &[Arc<Pod>]) -> Vec<Effect> {
     let hash = kept.metadata.labels.get(HASH).unwrap_or_default();
     let patch = || Patch::Merge(json!({"metadata": {"labels": {HASH: hash}}}));
     let relabel = |pod: &Arc<Pod>| {
-        Write::patch::<Pod>(pod.metadata.key(), patch()).why("two revisions of the same template become one")
+        Write::patch::<Pod>(pod.metadata.key(), patch()).why("several revisions have the same template")
     };
-    let delete = |other: &Arc<ControllerRevision>| Write::delete(&**other).why("it is equal to a later one");
+    let delete =
+        |other: &Arc<ControllerRevision>| Write::delete(&**other).why("it is equal to a later revision");
     let outdated = pods.iter().filter(|pod| pod.metadata.labels.get(HASH) != Some(hash));
     outdated.map(relabel).chain(others.iter().map(delete)).map(Effect::from).collect()
 }
 
-/// Counts that the name of a new revision is taken, so that the next attempt gives it another one.
+/// Increments the collision count, so that the next attempt uses another name.
 pub fn collision(set: &DaemonSet) -> Write {
     let mut status = set.status.clone();
     status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
-    Write::status(set, &status).why("another revision has the name that the hash gives")
+    Write::status(set, &status).why("another revision has the name of this hash")
 }
 
-/// The old revisions that exceed the limit and that no pod is of, from the oldest.
+/// The old revisions beyond the limit that no pod has, from the oldest.
 pub fn obsolete<'a>(
     set: &DaemonSet,
     old: &'a [Arc<ControllerRevision>],

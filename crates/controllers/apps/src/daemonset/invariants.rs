@@ -76,13 +76,13 @@ pub fn check(view: &View<'_>, plan: &Plan<Step<'_>>) -> Result<(), String> {
     rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(rule, _)| Err(format!("{rule}: planned {plan}")))
 }
 
-/// The living pods of a node that are of the present template, or those that are not.
+/// The running pods of a node that have the current template, or those that have not.
 fn living<'a>(view: &View<'_>, spot: &Spot<'a>, updated: bool) -> Vec<&'a Pod> {
     let is_meant = |pod: &&Pod| !pod.metadata.is_deleting() && view.is_updated(pod) == updated;
     spot.pods.iter().copied().filter(is_meant).collect()
 }
 
-/// Whether a node has a pod too many, and will have until the new one serves.
+/// Whether a node has an old pod besides a new one that is not available yet.
 fn is_surging(view: &View<'_>, spot: &Spot<'_>) -> bool {
     let (old, new) = (living(view, spot, false), living(view, spot, true));
     old.len() > 1 || new.len() > 1 || old.len() == 1 && new.iter().any(|pod| !view.is_available(pod))

@@ -9,14 +9,14 @@ use smol_str::SmolStr;
 
 use super::placement::tolerations;
 
-/// The label that holds the hash of a pod's revision, and of a revision.
+/// The label of pods and revisions with the hash of the revision.
 pub const HASH: &str = "controller-revision-hash";
-/// The label that holds the generation of a pod's template, as it was counted before there were revisions.
+/// The label with the template generation, which was used before there were revisions.
 pub const GENERATION: &str = "pod-template-generation";
-/// The annotation in which the server still counts generations of the template.
+/// The annotation with the template generation, which the server still maintains.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// The pod for one node, as yet without that node: affinity for its name makes the scheduler put it there.
+/// The pod for one node. Node affinity makes the scheduler assign it there.
 pub fn pod(set: &DaemonSet, hash: &str, node: &str) -> Value {
     let mut pod = pods::from_template(&set.spec.template, &set.metadata.name, &controller_reference(set));
     let labels = &mut pod["metadata"]["labels"];
@@ -32,19 +32,19 @@ pub fn pod(set: &DaemonSet, hash: &str, node: &str) -> Value {
     pod
 }
 
-/// The generation of a set's template, if the server still counts it.
+/// The template generation of a set, if the server maintains it.
 pub fn template_generation(set: &DaemonSet) -> Option<i64> {
     set.metadata.annotations.get(TEMPLATE_GENERATION)?.parse().ok()
 }
 
-/// Whether a pod was made from the set's template as it is now.
+/// Whether a pod was created from the current template.
 pub fn is_updated(pod: &Pod, hash: &str, generation: Option<i64>) -> bool {
     let labels = &pod.metadata.labels;
     let is_of_hash = !hash.is_empty() && labels.get(HASH) == Some(hash);
     is_of_hash || generation.is_some_and(|wanted| labels.get(GENERATION) == Some(&wanted.to_string()))
 }
 
-/// The node that a pod runs on or was made for.
+/// The node that a pod runs on or was created for.
 pub fn target_node(pod: &Pod) -> Option<SmolStr> {
     if !pod.spec.node_name.is_empty() {
         return Some(pod.spec.node_name.clone());

@@ -1,11 +1,11 @@
-//! Keeps a pod on every node that a DaemonSet asks for.
+//! Maintains one pod of a DaemonSet on every matching node.
 //!
 //! - **Promise**: once `spec` and the nodes stop changing, every node that fits the template (by name, selector,
-//!   affinity and taints) runs one pod of the current revision and no other node runs any; a pod may stay, though,
-//!   where a taint only keeps new ones away. Pods are created with affinity for their node and go through the
-//!   scheduler. An update never takes away more than `maxUnavailable`, or creates more than `maxSurge` at a time.
+//!   affinity and taints) runs one pod of the current revision and no other node runs any. With a taint of effect
+//!   `NoSchedule` an existing pod stays. Pods are created with affinity for their node and are assigned by the
+//!   scheduler. An update never exceeds `maxUnavailable` or `maxSurge`.
 //! - **Watches** DaemonSets, Pods, Nodes and ControllerRevisions. **Writes** pods, revisions, and the whole
-//!   `status` of its sets but for `conditions`, which it leaves to others.
+//!   `status` of its sets except `conditions`, which it never changes.
 //! - Upstream: `pkg/controller/daemon`. What differs: the write barrier replaces expectations.
 
 pub mod backoff;
@@ -30,7 +30,7 @@ use flyball_api::{ControllerRevision, DaemonSet, Key, Node};
 use flyball_common::index::{by_controller, by_node};
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs and records events.
+/// The name of the controller, and the source of its events.
 pub const NAME: &str = "daemonset-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

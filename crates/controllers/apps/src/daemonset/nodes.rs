@@ -1,5 +1,5 @@
-//! Which nodes get a pod and which pods go, so that every node has one living pod, or two while one replaces the other.
-//! Pure.
+//! Which nodes get a pod and which pods are deleted, so that every node has one running pod, or two while one replaces the
+//! other. Pure.
 
 use flyball_api::pod::{Phase, Pod};
 
@@ -8,18 +8,18 @@ use super::manifests::HASH;
 use super::plan::{Changes, Why};
 use super::view::{Spot, View};
 
-/// Brings all nodes to the pods that they should have.
+/// Creates and deletes pods so that all nodes have the pods that they should have.
 pub fn nodes<'a>(view: &'a View<'_>) -> Changes<'a> {
     let mut changes = Changes::default();
     view.spots.iter().for_each(|(node, spot)| manage(view, node, spot, &mut changes));
     changes
 }
 
-/// Brings one node to the pods that it should have.
+/// The same for one node.
 fn manage<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut Changes<'a>) {
     let alive = spot.pods.iter().filter(|pod| !pod.metadata.is_deleting());
     if !spot.exists {
-        // The pod garbage collector deletes those that are on the node, but not those that wait for it.
+        // The pod garbage collector deletes pods on the node, but not pods that wait for the scheduler.
         let waiting = spot.pods.iter().filter(|pod| pod.spec.node_name.is_empty());
         waiting.for_each(|pod| changes.delete(pod, node, Why::NodeGone));
     } else if spot.fit.should_run && spot.pods.is_empty() {
@@ -37,7 +37,7 @@ fn prune<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut C
     let mut running = vec![];
     for pod in spot.pods.iter().copied().filter(|pod| !pod.metadata.is_deleting()) {
         match (pod.status.phase, wait) {
-            // The kubelet may be refusing them: replacing them at full speed would never end.
+            // The kubelet may reject the pods: without a delay they would be replaced in a fast endless loop.
             (Phase::Failed, Some(wait)) => {
                 changes.retry_after = changes.retry_after.into_iter().chain([wait]).min();
             }
@@ -58,8 +58,8 @@ fn prune<'a>(view: &View<'_>, node: &'a str, spot: &'a Spot<'a>, changes: &mut C
     }
 }
 
-/// Of several pods on one node, keeps the oldest new one, and beside it the oldest old one as long as that serves
-/// and the new one does not.
+/// Of several pods on one node, keeps the oldest new one, and the oldest old one as long as that is available and the new
+/// one is not.
 fn hand_over<'a>(view: &View<'_>, node: &'a str, running: Vec<&'a Pod>, changes: &mut Changes<'a>) {
     let (mut new, mut old) = (None, None);
     for pod in running {

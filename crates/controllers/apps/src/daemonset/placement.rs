@@ -1,4 +1,4 @@
-//! On which nodes a daemon's pod belongs: names, selectors, affinity, taints. Pure.
+//! Which nodes should run a daemon pod: by name, selector, affinity and taints. Pure.
 
 use flyball_api::pod_template::TemplateSpec;
 use flyball_api::taint::{Taint, Toleration};
@@ -6,7 +6,7 @@ use flyball_api::{DaemonSet, Node};
 use flyball_common::nodeaffinity::Wish;
 use smol_str::SmolStr;
 
-/// What daemon pods bear on top of what their template says: a node in trouble keeps its daemons.
+/// Tolerations that all daemon pods have besides those of the template: an unhealthy node keeps its daemon pods.
 const BORNE: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", NO_EXECUTE),
     ("node.kubernetes.io/unreachable", NO_EXECUTE),
@@ -15,22 +15,22 @@ const BORNE: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", NO_SCHEDULE),
     ("node.kubernetes.io/unschedulable", NO_SCHEDULE),
 ];
-/// What those bear that use the network of their node, and may be the ones to set it up.
+/// An additional toleration of pods with `hostNetwork`, which may set up the network of the node.
 const BORNE_ON_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE);
 
 const NO_EXECUTE: &str = "NoExecute";
 const NO_SCHEDULE: &str = "NoSchedule";
 
-/// What a node is to a set.
+/// Whether a node should run a pod of the set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fit {
     /// A pod should be there.
     pub should_run: bool,
-    /// A pod that is there may stay.
+    /// An existing pod may stay.
     pub may_stay: bool,
 }
 
-/// What a set asks of nodes, read once for all of them.
+/// The requirements of a set on nodes, parsed once for all nodes.
 #[derive(Debug)]
 pub struct Placement {
     node_name: SmolStr,
@@ -40,7 +40,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Reads a set's template. `comparisons` says whether tolerations may compare numbers (the gate
+    /// Parses the template of a set. `comparisons` says whether tolerations may compare numbers (the gate
     /// `TaintTolerationComparisonOperators`).
     pub fn of(set: &DaemonSet, comparisons: bool) -> Self {
         let spec = &set.spec.template.spec;
@@ -52,7 +52,7 @@ impl Placement {
         }
     }
 
-    /// What a node is to the set.
+    /// Whether a node should run a pod, and whether one may stay.
     pub fn on(&self, node: &Node) -> Fit {
         let is_named = self.node_name.is_empty() || self.node_name == node.metadata.name;
         if !is_named || !self.wish.is_met_by(node) {
@@ -66,7 +66,7 @@ impl Placement {
     }
 }
 
-/// The tolerations of a daemon's pods: the template's, and those that all daemons have.
+/// The tolerations of daemon pods: those of the template, and those that all daemon pods have.
 pub fn tolerations(spec: &TemplateSpec) -> Vec<Toleration> {
     let mut tolerations = spec.tolerations.to_vec();
     let on_host_network = spec.host_network.then_some(BORNE_ON_HOST_NETWORK);
@@ -80,7 +80,7 @@ pub fn tolerations(spec: &TemplateSpec) -> Vec<Toleration> {
         let is_same =
             |own: &&mut Toleration| Toleration { toleration_seconds: None, ..(**own).clone() } == wanted;
         match tolerations.iter_mut().find(is_same) {
-            // For ever, whatever the template says.
+            // Without a limit, even if the template sets one.
             Some(own) => own.toleration_seconds = None,
             None => tolerations.push(wanted),
         }

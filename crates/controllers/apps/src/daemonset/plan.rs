@@ -1,7 +1,7 @@
 //! Which pods to create and to delete, with the events about them, and what is waited for. Pure.
 //!
-//! First every node is brought to the pods that it should have, as [`super::nodes`] says. Only when there is nothing to
-//! do for that does an update go on, as [`super::update`] says.
+//! First, every node gets the pods that it should have ([`super::nodes`]). An update continues only when there is nothing
+//! to do for that ([`super::update`]).
 
 use std::time::Duration;
 
@@ -18,37 +18,37 @@ use super::status::time_to_available;
 use super::update::update;
 use super::view::View;
 
-/// Most pods that one sync creates, and most that it deletes: more at once would overrun image registries.
+/// The most pods that one sync creates, and the most that it deletes: more would overload image registries.
 pub const BURST: usize = 250;
 
 /// Why a pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It failed; another takes its place.
+    /// It failed and is replaced.
     Failed,
-    /// It succeeded, which daemons are not meant to.
+    /// It succeeded and is replaced: daemon pods should not end.
     Succeeded,
     /// Its node has more pods than it should.
     Surplus,
     /// Its node should not run it.
     Misplaced,
-    /// It waits for a node that is gone.
+    /// It is pending for a node that is gone.
     NodeGone,
-    /// A newer one on its node has taken over, or it is not ready any more.
+    /// A newer pod on its node is available, or it is not ready itself.
     Superseded,
     /// It is of an old revision.
     Outdated,
 }
 
 impl Why {
-    /// In words, for the decision log.
+    /// For the decision log.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Failed => "it failed and another is to take its place",
-            Self::Succeeded => "it ended, which daemons are not meant to",
+            Self::Failed => "it failed and is replaced",
+            Self::Succeeded => "it ended and is replaced",
             Self::Surplus => "its node has more pods of this set than it should",
             Self::Misplaced => "its node should not run it",
-            Self::NodeGone => "it waits for a node that is gone",
+            Self::NodeGone => "it is pending for a node that is gone",
             Self::Superseded => "a newer pod on its node takes over",
             Self::Outdated => "it is of an old revision",
         }
@@ -73,7 +73,7 @@ pub struct Deletion<'a> {
     pub why: Why,
 }
 
-/// Which nodes get a pod, and which pods go.
+/// Which nodes get a pod, and which pods are deleted.
 #[derive(Debug, Default)]
 pub struct Changes<'a> {
     /// Nodes that get a pod.
@@ -83,10 +83,10 @@ pub struct Changes<'a> {
     pub retry_after: Option<Duration>,
 }
 
-/// The writes that bring the nodes closer to what the set asks for.
+/// Creates and deletes pods.
 ///
 /// # Errors
-/// The bounds of the rolling update make no sense.
+/// The bounds of the rolling update are neither numbers nor percentages.
 pub fn plan<'a>(view: &'a View<'_>) -> Result<Plan<Step<'a>>, InvalidPercentage> {
     let changes = changes(view)?;
     let requeue = changes.retry_after.into_iter().chain(time_to_available(view)).min();
@@ -120,7 +120,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Creations in growing batches, then deletions side by side, whether or not the creations failed.
+/// Creations in growing batches, then deletions concurrently, even if creations failed.
 fn effects<'a>(view: &View<'_>, changes: Changes<'a>) -> Vec<Effect<Step<'a>>> {
     if changes.is_empty() {
         return vec![];

@@ -10,15 +10,15 @@ use rustc_hash::FxHashSet;
 
 use super::view::View;
 
-/// The write that makes `status` known, if it says anything new.
+/// The write of `status`, if it has changed.
 pub fn write(set: &DaemonSet, status: &DaemonSetStatus) -> Option<Write> {
     let DaemonSetStatus { desired_number_scheduled: desired, number_ready: ready, .. } = status;
     let why = || format!("{desired} nodes should run a pod, {ready} are ready");
-    is_news(&set.status, status).then(|| Write::status(set, status).why(why()))
+    is_changed(&set.status, status).then(|| Write::status(set, status).why(why()))
 }
 
-/// The status of a snapshot: what its nodes should run and do. Of several pods on a node the first counts. The nodes of
-/// `created` have got a new pod since: one that takes the place of another shows as no change at all.
+/// The status: which nodes should run a pod, and which do. Of several pods on a node the first counts. The nodes of
+/// `created` have got a new pod in this sync; one that replaces another pod does not change the counts.
 pub fn status(view: &View<'_>, created: &[&str]) -> DaemonSetStatus {
     let created: FxHashSet<&str> = created.iter().copied().collect();
     let mut status = DaemonSetStatus {
@@ -49,16 +49,16 @@ pub fn status(view: &View<'_>, created: &[&str]) -> DaemonSetStatus {
     status
 }
 
-/// Whether the status says anything new.
-pub fn is_news(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
+/// Whether the status has changed.
+pub fn is_changed(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
     let observed_generation = before.observed_generation.max(status.observed_generation);
     before.observed_generation < status.observed_generation
         || DaemonSetStatus { observed_generation, ..before.clone() }
             != DaemonSetStatus { observed_generation, ..status.clone() }
 }
 
-/// How long until a ready pod has been ready for long enough, which no event will tell. It may be a pod that surges: the
-/// status does not count it, but the old one beside it waits for it.
+/// How long until a ready pod becomes available, which no watch event announces. It may be a surge pod: the status does
+/// not count it, but the old pod on its node is deleted then.
 pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
     let patience = view.set.spec.min_ready_seconds;
     let mut counted = view.spots.values().filter(|spot| spot.exists && spot.fit.should_run);

@@ -40,7 +40,7 @@ impl Reconcile for Controller {
         if let Some(event) = selects_all(&set) {
             return executor.execute(Plan::<()>::of([event])).await;
         }
-        // Its pods and revisions may be deleted in any order, so that no status would be true.
+        // Its pods and revisions are deleted in any order, so no status would be correct.
         if set.is_deleting() {
             return Ok(Next::Settled);
         }
@@ -95,7 +95,7 @@ impl Controller {
         revisions::sort(&mut history);
         for revision in &mut history {
             if let Some(labelled) = history::labelled(revision) {
-                let why = "its label for the hash is missing";
+                let why = "its hash label is missing";
                 *revision = Arc::new(revisions::update(cx, &key, labelled, why).await?);
             }
         }
@@ -116,7 +116,7 @@ impl Controller {
     }
 }
 
-/// Finds the sets that a changed node concerns.
+/// Finds the sets to sync after a change of a node.
 pub(super) struct NodeWatch {
     pub(super) sets: Arc<Informer<DaemonSet>>,
     pub(super) pods: Arc<Informer<Pod>>,

@@ -1,4 +1,4 @@
-//! Which sets a change of a pod, a revision or a node concerns.
+//! Which sets to sync after a change of a pod, a revision or a node. Pure.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use flyball_common::wake;
 
 use super::placement::Placement;
 
-/// The sets to look at after a change of a pod: its controller, the one it had before, and, for a pod without
-/// one, every set that could adopt it.
+/// The controller of the pod, its former controller, and, for a pod without a controller, every set that could adopt
+/// it.
 pub fn pod_changed(change: &Change<'_, Pod>, sets: &Store<DaemonSet>) -> Vec<Key> {
     wake::owners(change, sets, selector)
 }
@@ -24,8 +24,8 @@ fn selector(set: &DaemonSet) -> Option<Selector> {
     Selector::from_object(set.spec.selector.as_ref()).ok()
 }
 
-/// Whether a change of a node may move pods: it is new, or its labels or taints are. A node that goes takes its
-/// pods with it, and these wake their sets.
+/// Whether a change of a node matters: it is new, or its labels or taints have changed. When a node is deleted, the
+/// deletions of its pods trigger their sets.
 pub fn is_relevant(change: &Change<'_, Node>) -> bool {
     match (change.old, change.new) {
         (_, None) => false,
@@ -36,10 +36,10 @@ pub fn is_relevant(change: &Change<'_, Node>) -> bool {
     }
 }
 
-/// The sets for which a node with these pods makes a difference: they lack a pod there, have one that may not stay,
-/// or have one somewhere that should not be, which may have become right.
+/// The sets that a change of a node with these pods affects: a pod is missing there, or must not stay there, or the set has
+/// misscheduled pods, which may have become right.
 ///
-/// Upstream: syncNodeUpdate: a pod that may stay where none should run does not wake its set.
+/// Upstream: syncNodeUpdate: a pod that may stay on a node that should not run it does not trigger its set.
 pub fn node_changed(node: &Node, there: &[Arc<Pod>], sets: &Store<DaemonSet>, comparisons: bool) -> Vec<Key> {
     let has_pod = |set: &DaemonSet| there.iter().any(|pod| pod.metadata.is_controlled_by(set.uid()));
     let is_concerned = |set: &&Arc<DaemonSet>| {

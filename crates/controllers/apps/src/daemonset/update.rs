@@ -1,6 +1,6 @@
-//! A rolling update: old pods go within `maxUnavailable`, or new ones come within `maxSurge`. Pure.
+//! The rolling update: deletes old pods within `maxUnavailable`, or creates new ones within `maxSurge`. Pure.
 //!
-//! It starts from nodes with one living pod each, or two while surging; other nodes wait for the plan to tidy them.
+//! It handles nodes with one running pod, or two while surging; [`super::nodes`] handles the others first.
 
 use flyball_api::intstr::InvalidPercentage;
 use flyball_api::pod::Pod;
@@ -8,7 +8,7 @@ use flyball_api::pod::Pod;
 use super::plan::{Changes, Deletion, Why};
 use super::view::{Spot, View};
 
-/// The living pods of a node: at most one of the current template and one of an older.
+/// The running pods of a node: at most one of the current template and one of an older template.
 #[derive(Default)]
 struct Pair<'a> {
     new: Option<&'a Pod>,
@@ -35,21 +35,20 @@ pub fn update<'a>(view: &'a View<'_>) -> Result<Changes<'a>, InvalidPercentage> 
     let desired = view.desired();
     let (surge, unavailable) = (view.max_surge(desired)?, view.max_unavailable(desired)?);
     Ok(match surge {
-        // Both zero would never end; the server does not let a user ask for it.
+        // With both at zero the update could not proceed; the server does not accept this.
         0 if desired > 0 => replace(view, unavailable.max(1)),
         0 => replace(view, unavailable),
         _ => surge_over(view, surge, desired),
     })
 }
 
-/// The nodes that the update looks at: those with pods, and those that should have one.
+/// The nodes to update: those with pods, and those that should have one.
 fn concerned<'a>(view: &'a View<'_>) -> impl Iterator<Item = (&'a str, &'a Spot<'a>)> {
     let spots = view.spots.iter().filter(|(_, spot)| spot.fit.should_run || !spot.pods.is_empty());
     spots.map(|(node, spot)| (node.as_str(), spot))
 }
 
-/// Deletes old pods as long as no more than `most` nodes are without an available one. Old pods that are not available
-/// cost nothing and go at once.
+/// Deletes old pods as long as at most `most` nodes have no available pod. Unavailable old pods are deleted at once.
 fn replace<'a>(view: &'a View<'_>, most: usize) -> Changes<'a> {
     let outdated = |pod, node| Deletion { pod, node, why: Why::Outdated };
     let (mut unavailable, mut free, mut candidates) = (0, vec![], vec![]);
@@ -63,7 +62,7 @@ fn replace<'a>(view: &'a View<'_>, most: usize) -> Changes<'a> {
                 free.push(outdated(pod, node));
                 unavailable += 1;
             }
-            // None, two, or more than that: the node is yet to be tidied.
+            // No pod, or several: handled by `super::nodes`.
             _ => unavailable += 1,
         }
     }
@@ -72,9 +71,8 @@ fn replace<'a>(view: &'a View<'_>, most: usize) -> Changes<'a> {
     Changes { delete: free, ..Changes::default() }
 }
 
-/// Creates new pods beside old ones on at most `most` nodes at a time, and deletes the old one once the new one is
-/// available. Old pods that are not available get their successor at once. All of that waits while an old pod is left
-/// on a node that is gone.
+/// Creates new pods besides old ones on at most `most` nodes at a time, and deletes the old pod once the new one is
+/// available. Unavailable old pods get a new one at once. Nothing is done while there is an old pod on a deleted node.
 fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Changes<'a> {
     let mut changes = Changes::default();
     let (mut surging, mut available) = (0, 0);
@@ -87,8 +85,7 @@ fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Changes<'a
         available += usize::from(pair.old.or(pair.new).is_some_and(|pod| view.is_available(pod)));
         match pair {
             Pair { old: None, .. } => {}
-            // Upstream: update.go, rollingUpdate: wants to ask such a node whether the pod belongs there, and fails. The
-            // pod is the pod garbage collector's to delete.
+            // Upstream: update.go, rollingUpdate: looks up the node, and fails. The pod garbage collector deletes the pod.
             Pair { old: Some(_), new: None } if !spot.exists => return Changes::default(),
             Pair { old: Some(old), new: None } => match (view.is_available(old), spot.fit.should_run) {
                 (false, false) => changes.delete(old, node, Why::Misplaced),
@@ -102,8 +99,7 @@ fn surge_over<'a>(view: &'a View<'_>, most: usize, desired: usize) -> Changes<'a
             Pair { .. } => surging += 1,
         }
     }
-    // A set that surges wants all of its pods available all of the time: a pod that is to move goes only when enough
-    // others are available.
+    // With `maxSurge` all pods should stay available: a misplaced pod is deleted only if enough others are available.
     misplaced.truncate(available.saturating_sub(desired));
     changes.delete.extend(misplaced);
     candidates.truncate(most.saturating_sub(surging));

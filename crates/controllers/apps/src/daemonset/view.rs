@@ -1,4 +1,4 @@
-//! What the decisions look at, borrowed from one snapshot: nodes with the daemon pods on them. Pure.
+//! What the decisions look at, borrowed from one snapshot: nodes with their daemon pods. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use smol_str::SmolStr;
 use super::manifests::{is_updated, target_node, template_generation};
 use super::placement::{Fit, Placement};
 
-/// One node, or what is left of one.
+/// One node, which may be gone.
 #[derive(Debug)]
 pub struct Spot<'a> {
     pub exists: bool,
-    /// What it is to the set; nothing once it is gone.
+    /// Whether it should run a pod; neither is true once it is gone.
     pub fit: Fit,
-    /// The daemon pods on it or meant for it: scheduled ones first, then by age.
+    /// The daemon pods on it or created for it: scheduled ones first, then by age.
     pub pods: Vec<&'a Pod>,
 }
 
 /// Everything the decisions may look at.
 pub struct View<'a> {
     pub set: &'a DaemonSet,
-    /// All nodes, and those that are gone and have pods left, by name.
+    /// All nodes, and deleted nodes with pods, by name.
     pub spots: BTreeMap<SmolStr, Spot<'a>>,
-    /// Its pods, whatever their state.
+    /// Its pods in any state.
     pub pods: &'a [Arc<Pod>],
     /// The hash of the set's revision.
     pub hash: &'a str,
-    /// Nodes on which pods keep failing, and how long the next one is left there.
+    /// Nodes on which pods keep failing, with the remaining backoff.
     pub backoff: BTreeMap<SmolStr, Duration>,
     pub now: Timestamp,
     generation: Option<i64>,
 }
 
 impl<'a> View<'a> {
-    /// Sorts pods to nodes. Finished pods that are being deleted are left out.
+    /// Groups pods by node. Finished pods that are being deleted are left out.
     pub fn new(
         set: &'a DaemonSet,
         nodes: &[Arc<Node>],
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
         self.spots.values().filter(|spot| spot.fit.should_run).count()
     }
 
-    /// Whether pods are replaced by themselves.
+    /// Whether the update strategy is RollingUpdate.
     pub fn is_rolling(&self) -> bool {
         self.set.spec.update_strategy.type_ == "RollingUpdate"
     }
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         self.max_surge(1).is_ok_and(|surge| surge > 0)
     }
 
-    /// On how many of `desired` nodes there may be two pods.
+    /// The number of `desired` nodes that may have two pods.
     ///
     /// # Errors
     /// `maxSurge` is neither a number nor a percentage.
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
         resolve(rolling.and_then(|rolling| rolling.max_surge.as_ref()), desired)
     }
 
-    /// On how many of `desired` nodes the pod may be missing.
+    /// The number of `desired` nodes whose pod may be unavailable.
     ///
     /// # Errors
     /// `maxUnavailable` is neither a number nor a percentage.
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         pod.is_available(self.set.spec.min_ready_seconds, self.now)
     }
 
-    /// Whether a pod was created from the template as it is now.
+    /// Whether a pod was created from the current template.
     pub fn is_updated(&self, pod: &Pod) -> bool {
         is_updated(pod, self.hash, self.generation)
     }

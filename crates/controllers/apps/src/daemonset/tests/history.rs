@@ -28,10 +28,10 @@ fn a_template_has_one_revision_which_is_the_latest() {
         ("the latest",     vec![with("a", 1, false), with("new", 2, true)],          "2 of new; a; "),
         ("new",            vec![with("a", 1, false), with("b", 5, false)],           "new 6 of agent-7b7668b77; a b; "),
         ("a rollback",     vec![with("new", 1, true), with("a", 2, false)],          "1 of new; a; \
-            update ControllerRevision ns/new: the template is again what it was in this revision"),
+            update ControllerRevision ns/new: the template is equal to this earlier revision"),
         ("two equal ones", vec![with("old", 1, true), with("a", 2, false), with("new", 3, true)], "3 of new; a; \
-            patch Pod ns/x: two revisions of the same template become one, \
-            delete ControllerRevision ns/old: it is equal to a later one"),
+            patch Pod ns/x: several revisions have the same template, \
+            delete ControllerRevision ns/old: it is equal to a later revision"),
     ];
     for (case, history, want) in table {
         let found = of_template(&set, history, &pods("x@n1:old y@n2"));
@@ -62,7 +62,7 @@ fn a_collision_is_counted_in_the_status() {
 }
 
 #[test]
-fn history_keeps_what_pods_run_and_the_latest_of_the_rest() {
+fn history_keeps_revisions_of_pods_and_the_latest_others() {
     let revision = |hash: &str| {
         let mut revision = ControllerRevision::default();
         revision.metadata.name = hash.into();

@@ -4,7 +4,7 @@ use super::world::{pod, set};
 use crate::daemonset::manifests;
 
 #[test]
-fn a_pod_is_made_for_its_node_and_leaves_the_rest_to_the_scheduler() {
+fn a_pod_has_affinity_for_its_node_and_is_assigned_by_the_scheduler() {
     let made = manifests::pod(&set("bears=mine"), "hash", "n1");
     assert_eq!(made["metadata"]["generateName"], "agent-");
     assert_eq!(
@@ -21,7 +21,7 @@ fn a_pod_is_made_for_its_node_and_leaves_the_rest_to_the_scheduler() {
 }
 
 #[test]
-fn other_affinity_of_the_template_stays() {
+fn other_affinity_of_the_template_is_kept() {
     let mut set = set("");
     let mut spec = set.spec.raw().to_value();
     let anti = json!({"preferredDuringSchedulingIgnoredDuringExecution": []});
@@ -38,7 +38,7 @@ fn other_affinity_of_the_template_stays() {
 }
 
 #[test]
-fn hash_or_generation_tell_an_updated_pod() {
+fn an_updated_pod_has_the_hash_or_the_generation() {
     assert!(manifests::is_updated(&pod("a@n"), "new", None));
     assert!(!manifests::is_updated(&pod("a@n:old"), "new", Some(5)));
     assert!(!manifests::is_updated(&pod("a@n"), "", None), "no hash is no match");
@@ -51,7 +51,7 @@ fn hash_or_generation_tell_an_updated_pod() {
 }
 
 #[test]
-fn the_target_is_the_node_or_the_one_that_affinity_names() {
+fn the_target_is_the_node_of_the_spec_or_of_the_affinity() {
     assert_eq!(manifests::target_node(&pod("a@n1")).as_deref(), Some("n1"));
     assert_eq!(manifests::target_node(&pod("a@n2:unscheduled")).as_deref(), Some("n2"));
     let mut nowhere = (*pod("a@n1")).clone();

@@ -5,7 +5,7 @@ use super::world::{node, set};
 use crate::daemonset::placement::{Placement, tolerations};
 
 #[test]
-fn names_labels_and_taints_decide_where_pods_belong() {
+fn names_labels_and_taints_decide_which_nodes_run_pods() {
     #[rustfmt::skip]
     let table = [
         // set                        node                                                     should run  may stay

@@ -11,7 +11,7 @@ fn check(table: &[(&str, &str, &str, &str, &str)]) {
 }
 
 #[test]
-fn every_node_that_fits_gets_one_pod() {
+fn every_matching_node_gets_one_pod() {
     #[rustfmt::skip]
     check(&[
         // case                                   set        nodes                  pods                              plan
@@ -55,7 +55,7 @@ fn old_pods_are_replaced_within_max_unavailable() {
 }
 
 #[test]
-fn with_surge_the_new_comes_before_the_old_goes() {
+fn with_max_surge_the_new_pod_is_available_before_the_old_is_deleted() {
     #[rustfmt::skip]
     check(&[
         // case                                   set              nodes         pods                                    plan
@@ -80,7 +80,7 @@ fn with_surge_the_new_comes_before_the_old_goes() {
 }
 
 #[test]
-fn failed_pods_wait_for_their_turn() {
+fn failed_pods_are_replaced_after_a_backoff() {
     assert_eq!(planned_in_backoff("n1", "a@n1:failed"), (String::new(), Some(Duration::from_secs(8))));
     assert_eq!(planned_in_backoff("n1", "a@n1:succeeded").0, "delete a succeeded");
 }
@@ -95,15 +95,14 @@ fn a_large_cluster_is_filled_in_bursts() {
 }
 
 #[test]
-fn bounds_that_are_no_amounts_are_errors() {
+fn invalid_bounds_are_errors() {
     let set = super::world::set("unavailable=lots");
     let (nodes, pods) = (super::world::nodes("n1"), super::world::pods("a@n1"));
     assert!(crate::daemonset::plan::plan(&super::world::view(&set, &nodes, &pods)).is_err());
 }
 
-/// Plans in full, with their events, their grouping and what is awaited.
 #[test]
-fn plans_say_which_events_are_recorded() {
+fn plans_state_their_events_and_what_they_wait_for() {
     assert_eq!(described("", "n1", "a@n1"), "");
     assert_eq!(
         described("", "n1 n2 n3 n4", "a@n1:failed b@n2:succeeded c@n3:unready"),
@@ -116,10 +115,10 @@ each
       then event Normal SuccessfulCreate: Created pod: <name>
       else event Warning FailedCreate: Error creating: <error>
   concurrently
-    delete Pod ns/a: it failed and another is to take its place
+    delete Pod ns/a: it failed and is replaced
       then event Normal SuccessfulDelete: Deleted pod: a
       else event Warning FailedDelete: Error deleting: <error>
-    delete Pod ns/b: it ended, which daemons are not meant to
+    delete Pod ns/b: it ended and is replaced
       then event Normal SuccessfulDelete: Deleted pod: b
       else event Warning FailedDelete: Error deleting: <error>
 waiting for Pod/ns/c to become available"
@@ -127,7 +126,7 @@ waiting for Pod/ns/c to become available"
 }
 
 #[test]
-fn requeues_and_waiting_go_with_the_plan() {
+fn plans_have_requeue_times_and_waiting() {
     #[rustfmt::skip]
     let table = [
         // case                            set            nodes      pods                          plan

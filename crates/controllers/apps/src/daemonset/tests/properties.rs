@@ -40,7 +40,7 @@ fn node_words() -> impl Strategy<Value = String> {
     })
 }
 
-/// Pods of all sorts anywhere, or what an update meets: nodes with one pod each, or with two where it surges.
+/// Any pods on any nodes, or a state during an update: one pod on each node, or two while surging.
 fn pods_anywhere() -> impl Strategy<Value = Vec<String>> {
     let pairs = ["ready=3600", "ready=3600,old", "ready=3600,old", "unready", "unready,old", "ready=5,old"];
     let on_node = (prop::sample::select(pairs.to_vec()), prop::bool::weighted(0.2));
@@ -73,7 +73,7 @@ proptest! {
         prop_assert_eq!(format!("{planned:?}"), format!("{again:?}"), "the same snapshot gives the same plan");
     }
 
-    /// Whatever was there, obeying the plans leads to one updated pod where it belongs, and then to nothing to do.
+    /// From any state, carrying out plans leads to one updated pod on each matching node, and then to an empty plan.
     #[test]
     fn plans_lead_to_one_pod_per_node(
         strategy in prop_oneof![Just("unavailable=1"), Just("unavailable=50%"), Just("surge=1"), Just("surge=50%")],
@@ -81,7 +81,7 @@ proptest! {
         words in proptest::collection::vec(pod_words(), 0..10),
     ) {
         let (set, nodes) = (set(strategy), nodes(&node_words));
-        // Pods that go are gone by the next look, and all others get ready.
+        // By the next sync, deleted pods are gone, and all others are ready.
         let settle = |words: &str| words.replace("unscheduled", "ready=3600").replace("unready", "ready=3600");
         let is_there = |node: &str| nodes.iter().any(|one| one.metadata.name == node);
         let mut world: BTreeMap<String, String> = words

@@ -1,10 +1,10 @@
 use flyball_api::DaemonSet;
 
 use super::world::{nodes, pods, set, view};
-use crate::daemonset::status::{is_news, status, time_to_available, write};
+use crate::daemonset::status::{is_changed, status, time_to_available, write};
 
 #[test]
-fn counts_nodes_by_what_they_should_run_and_do() {
+fn nodes_are_counted_by_what_they_should_run_and_what_they_run() {
     #[rustfmt::skip]
     let table = [
         // set            nodes             pods                             desired current missched. ready available updated unavailable
@@ -37,23 +37,23 @@ fn counts_nodes_by_what_they_should_run_and_do() {
 }
 
 #[test]
-fn only_news_is_written() {
+fn only_a_changed_status_is_written() {
     let (set, nodes, pods) = (set(""), nodes("n1"), pods("a@n1"));
     let fresh = status(&view(&set, &nodes, &pods), &[]);
-    assert!(is_news(&set.status, &fresh) && !is_news(&fresh, &fresh));
+    assert!(is_changed(&set.status, &fresh) && !is_changed(&fresh, &fresh));
     let words = write(&set, &fresh).unwrap().to_string();
     assert_eq!(words, "update DaemonSet/status ns/agent: 1 nodes should run a pod, 1 are ready");
     assert!(write(&DaemonSet { status: fresh.clone(), ..set }, &fresh).is_none());
     let later = flyball_api::daemon_set::DaemonSetStatus { observed_generation: 4, ..fresh.clone() };
-    assert!(is_news(&fresh, &later) && !is_news(&later, &fresh), "an older generation is no news");
+    assert!(is_changed(&fresh, &later) && !is_changed(&later, &fresh), "an older generation is no change");
 }
 
 #[test]
-fn pods_that_are_ready_are_awaited_until_they_are_available() {
+fn the_next_sync_is_when_a_ready_pod_becomes_available() {
     #[rustfmt::skip]
     let table = [
         // case                              set                   pods                                     seconds
-        ("nobody has to be patient",         "",                   "a@n1:ready=5",                          None),
+        ("without minReadySeconds",          "",                   "a@n1:ready=5",                          None),
         ("all are available",                "patience=60",        "a@n1",                                  None),
         ("one is on its way",                "patience=60",        "a@n1:ready=5",                          Some(55)),
         ("one surges beside one that serves", "patience=60 surge=1", "a@n1:old,age=900 b@n1:age=20,ready=10", Some(50)),
@@ -68,7 +68,7 @@ fn pods_that_are_ready_are_awaited_until_they_are_available() {
 }
 
 #[test]
-fn pods_made_just_now_count_where_there_was_none() {
+fn pods_created_in_this_sync_count_where_there_was_none() {
     #[rustfmt::skip]
     let table = [
         // nodes            pods                           made      current updated ready

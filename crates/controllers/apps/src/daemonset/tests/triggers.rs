@@ -7,10 +7,10 @@ use super::world::{node, pod, pods, set};
 use crate::daemonset::triggers::{is_relevant, node_changed, pod_changed};
 
 #[test]
-fn a_node_wakes_the_sets_it_makes_a_difference_to() {
+fn a_node_syncs_the_sets_that_its_change_affects() {
     #[rustfmt::skip]
     let table = [
-        // case                                       set             node            pods           woken
+        // case                                       set             node            pods           synced
         ("it lacks a pod",                            "",             "n1",           "",            true),
         ("it has one",                                "",             "n1",           "a@n1",        false),
         ("it has one elsewhere",                      "",             "n1",           "a@n2",        true),
@@ -29,7 +29,7 @@ fn a_node_wakes_the_sets_it_makes_a_difference_to() {
 }
 
 #[test]
-fn only_labels_and_taints_of_a_node_count() {
+fn only_labels_and_taints_of_a_node_matter() {
     let relevant = |old: Option<&str>, new: Option<&str>| {
         let (old, new) = (old.map(node), new.map(node));
         is_relevant(&Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch })
@@ -43,7 +43,7 @@ fn only_labels_and_taints_of_a_node_count() {
 }
 
 #[test]
-fn a_pod_wakes_its_set() {
+fn a_pod_syncs_its_set() {
     let (before, sets) = (pod("a@n1"), Store::from_iter([set("")]));
     let change = Change { old: Some(&before), new: None, origin: Origin::Watch };
     assert_eq!(pod_changed(&change, &sets).len(), 1);

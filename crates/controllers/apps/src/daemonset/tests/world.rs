@@ -1,4 +1,4 @@
-//! A snapshot from lines of text.
+//! Builds a snapshot from lines of text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::daemonset::placement::Placement;
 use crate::daemonset::plan::{Step, Why, created, deleted, plan};
 use crate::daemonset::view::View;
 
-/// When all of this happens: 2026-01-01T00:00:00Z.
+/// The time of all tests: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
@@ -141,13 +141,13 @@ fn words(plan: &Plan<Step<'_>>) -> String {
     created.chain(deleted).collect::<Vec<_>>().join(", ")
 }
 
-/// The whole plan: writes, events, grouping and what is awaited.
+/// The whole plan: writes, events, grouping and waiting.
 pub(super) fn described(set_words: &str, node_words: &str, pod_words: &str) -> String {
     let (set, nodes, pods) = (set(set_words), nodes(node_words), pods(pod_words));
     plan(&view(&set, &nodes, &pods)).unwrap().to_string()
 }
 
-/// The writes of the plan in words.
+/// The writes of the plan as text.
 pub(super) fn planned(set_words: &str, node_words: &str, pod_words: &str) -> String {
     let (set, nodes, pods) = (set(set_words), nodes(node_words), pods(pod_words));
     let view = view(&set, &nodes, &pods);
@@ -156,7 +156,7 @@ pub(super) fn planned(set_words: &str, node_words: &str, pod_words: &str) -> Str
     words(&plan)
 }
 
-/// The plan while pods on `node` are not to be replaced yet, and when to look again.
+/// The plan during a backoff on `node`, and when to sync again.
 pub(super) fn planned_in_backoff(node: &str, pod_words: &str) -> (String, Option<Duration>) {
     let (set, nodes, pods) = (set(""), nodes(node), pods(pod_words));
     let mut view = view(&set, &nodes, &pods);
