@@ -14,8 +14,8 @@ use super::plan::{Step, Why};
 use super::retention::judge;
 use super::view::View;
 
-/// Creates the claims of a pod that are missing. All are tried. One that is being deleted is a failure: a new pod would
-/// use it, and it would never go.
+/// Creates the missing claims of a pod. All are tried. A terminating claim is a failure: a new pod would use it, and it
+/// would never be deleted.
 pub fn create(view: &View<'_>, ordinal: i32, pod: &str) -> Group<Option<Why>> {
     let create = |(name, body): (SmolStr, Value)| -> Option<Step> {
         match view.claims.get(&name) {
@@ -42,8 +42,8 @@ fn creation(view: &View<'_>, name: &str, body: Value, pod: &str) -> Write<Option
         .tag(None)
 }
 
-/// Gives the claims of a pod the owner references that the retention policy asks for. `pod` is absent if it is yet to
-/// be created.
+/// Sets the owner references of the claims of a pod as the retention policy requires. `pod` is `None` if it does not exist
+/// yet.
 pub fn correct_owners(view: &View<'_>, ordinal: i32, pod: Option<&Pod>) -> Group<Option<Why>> {
     let holder = view.holder(ordinal, pod);
     let claims = claim_names(view.set, ordinal).filter_map(|name| view.claims.get(&name));
@@ -67,7 +67,7 @@ fn correction(claim: &PersistentVolumeClaim, owners: Vec<OwnerReference>) -> Wri
     let mut claim = claim.clone();
     claim.metadata.owner_references = owners.into();
     Write::replace(&claim)
-        .why("the retention policy asks for other owners")
+        .why("the retention policy requires other owners")
         .failure_prefix(format!(
             "could not update claim {} for delete policy ownerRefs: ",
             claim.metadata.name

@@ -1,12 +1,12 @@
-//! What an API server of this version fills in where the author of a template says nothing. A default belongs to a place,
-//! not to a name: a pod restarts `Always` unless it says otherwise, but an init container that says so is a sidecar. Pure.
+//! The defaults that an API server of this version sets in a template. A default belongs to a path, not to a field name:
+//! the `restartPolicy` of a pod is `Always` by default, but an init container with `Always` is a sidecar. Pure.
 //!
-//! Upstream: `SetObjectDefaults_StatefulSet`, as far as it concerns the template. What is filled in for pods only (requests
-//! by limits, ports of the host, links to services) is none of it.
+//! Upstream: `SetObjectDefaults_StatefulSet`, as far as it concerns the template. Defaults of pods only
+//! (requests from limits, host ports, service links) are not included.
 
 use serde_json::{Value, json};
 
-/// Fills in what a template lacks.
+/// Sets the defaults in a template.
 pub fn complete(template: &mut Value) {
     fill(template, [("metadata", json!({})), ("spec", json!({}))]);
     let Some(spec) = template.get_mut("spec") else { return };
@@ -47,8 +47,8 @@ fn complete_container(container: &mut Value) {
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         at(container, &[probe], complete_probe);
     }
-    for moment in ["postStart", "preStop"] {
-        at(container, &["lifecycle", moment, "httpGet"], complete_http_get);
+    for hook in ["postStart", "preStop"] {
+        at(container, &["lifecycle", hook, "httpGet"], complete_http_get);
     }
 }
 
@@ -84,7 +84,7 @@ fn complete_volume(volume: &mut Value) {
     }
 }
 
-/// By kind: what two kinds call by the same name may have two defaults, or none.
+/// By volume type: fields of the same name may have different defaults, or none.
 fn complete_source(kind: &str, source: &mut Value) {
     const MODE: i32 = 0o644;
     match kind {
@@ -136,7 +136,7 @@ fn complete_projection(source: &mut Value) {
     });
 }
 
-/// Gives an object the fields that it does not have.
+/// Adds missing fields to an object.
 fn fill<const N: usize>(object: &mut Value, defaults: [(&str, Value); N]) {
     let Some(fields) = object.as_object_mut() else { return };
     for (field, value) in defaults {
@@ -146,7 +146,7 @@ fn fill<const N: usize>(object: &mut Value, defaults: [(&str, Value); N]) {
     }
 }
 
-/// What is at a path, if there is something.
+/// The value at a path.
 fn at(object: &mut Value, path: &[&str], complete: impl FnOnce(&mut Value)) {
     let found = path.iter().try_fold(object, |value, field| value.get_mut(*field));
     if let Some(found) = found.filter(|value| value.is_object()) {
@@ -158,8 +158,8 @@ fn items<'a>(object: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut 
     object.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// What the server makes of an image whose pull policy is not given: `latest` moves, and so does an image without tag and
-/// digest, which means `latest`. What is not the name of an image has no tag.
+/// The default pull policy of an image: `Always` for `latest`, and for an image without tag and digest, which means
+/// `latest`. An invalid image name has no tag.
 fn pull_policy(image: Option<&Value>) -> &'static str {
     let image = image.and_then(Value::as_str).unwrap_or_default();
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
@@ -171,7 +171,7 @@ fn pull_policy(image: Option<&Value>) -> &'static str {
     if is_moving && is_repository(path) { "Always" } else { "IfNotPresent" }
 }
 
-/// Whether this names a repository, after the domain of a registry or without.
+/// Whether this is the name of a repository, with or without the domain of a registry.
 fn is_repository(path: &str) -> bool {
     let is_domain = |first: &str| {
         first == "localhost" || first.contains(['.', ':']) || first.chars().any(|c| c.is_ascii_uppercase())

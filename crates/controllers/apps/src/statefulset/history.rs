@@ -12,20 +12,20 @@ use super::view::View;
 
 /// The label that holds a revision's hash.
 const HASH: &str = "controller.kubernetes.io/hash";
-/// How many names of revisions may be taken in a row: more are no accident.
+/// The limit on name collisions in a row: more are no accident.
 pub(super) const MOST_COLLISIONS: i32 = 100;
 
-/// How many collisions a revision's name is searched for that the status does not count.
+/// How many collisions beyond the count of the status are tried when the name of a revision is recognized.
 const MOST_UNNOTED: i32 = 3;
 
-/// The two revisions that the pods of a set are of, once all is in order.
+/// The revisions of the pods of a set.
 #[derive(Debug)]
 pub struct Revisions {
     /// The revision that pods are updated from.
     pub current: Arc<ControllerRevision>,
     /// The revision that pods are updated to.
     pub update: Arc<ControllerRevision>,
-    /// How often the name of a revision was taken.
+    /// The collision count.
     pub collisions: i32,
 }
 
@@ -46,20 +46,20 @@ pub fn revision(set: &StatefulSet, data: RawJson, number: i64, collisions: i32) 
     }
 }
 
-/// The same revision under the name that it gets after `collisions`. The label keeps the first hash.
+/// The same revision under its name after `collisions`. The label keeps the first hash.
 pub fn renamed(set: &StatefulSet, revision: ControllerRevision, collisions: i32) -> ControllerRevision {
     let hash = revisions::hash_of(&revision.data, collisions);
     let name = revisions::name(&set.metadata.name, &hash).as_str().into();
     ControllerRevision { metadata: ObjectMeta { name, ..revision.metadata }, ..revision }
 }
 
-/// How often names were taken when a revision of `data` got its name: the `noted` number of the status, or some more if
-/// the name shows that. The status may not have been written since then, and the next revision would meet the same
-/// names again.
-pub fn collisions_of(set: &StatefulSet, name: &str, data: &RawJson, noted: i32) -> i32 {
+/// The collision count with which a revision of `data` got its name: the `recorded` count of the status, or a higher one
+/// that matches the name. The status may not have been written since then, and the next revision would have the same
+/// collisions again.
+pub fn collisions_of(set: &StatefulSet, name: &str, data: &RawJson, recorded: i32) -> i32 {
     let explains =
         |count: &i32| revisions::name(&set.metadata.name, &revisions::hash_of(data, *count)) == name;
-    (noted..=noted.saturating_add(MOST_UNNOTED)).find(explains).unwrap_or(noted)
+    (recorded..=recorded.saturating_add(MOST_UNNOTED)).find(explains).unwrap_or(recorded)
 }
 
 /// The revision of a set's template, and what is needed to store it.
@@ -67,13 +67,13 @@ pub fn collisions_of(set: &StatefulSet, name: &str, data: &RawJson, noted: i32) 
 pub enum Template<'a> {
     /// It is in the history.
     Known(&'a Arc<ControllerRevision>),
-    /// It was an earlier revision, and gets the next number.
+    /// It is an earlier revision, and gets the next number.
     Renumbered(ControllerRevision),
     New(ControllerRevision),
 }
 
-/// Finds the revision of the set's template in its sorted history, and how often names were taken up to now.
-/// `by_meaning` also finds the latest revision if it only looks different.
+/// Finds the revision of the template in the sorted history, and the collision count. With `by_meaning` the latest revision
+/// is also found if it is only semantically equal.
 pub fn of_template<'a>(
     set: &StatefulSet,
     history: &'a [Arc<ControllerRevision>],
@@ -96,7 +96,7 @@ pub fn of_template<'a>(
     }
 }
 
-/// The revision that the pods of a set come from: the one its status names, if it is still there.
+/// The current revision: the one that the status names, if it exists.
 pub fn current<'a>(
     set: &StatefulSet,
     history: &'a [Arc<ControllerRevision>],
@@ -104,12 +104,12 @@ pub fn current<'a>(
     history.iter().find(|revision| revision.metadata.name == set.status.current_revision)
 }
 
-/// Whether a revision stands for the same template as `data`, although the bytes differ.
+/// Whether a revision has the same template as `data`, although the bytes differ.
 fn means(revision: &ControllerRevision, data: &RawJson) -> bool {
     is_same(&revision.data.to_value(), &data.to_value())
 }
 
-/// The revisions that no pod runs any more and that exceed the limit, from the oldest.
+/// The revisions beyond the limit that no pod has, from the oldest.
 pub fn obsolete<'a>(
     view: &View<'_>,
     history: &'a [Arc<ControllerRevision>],

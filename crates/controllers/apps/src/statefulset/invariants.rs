@@ -15,7 +15,7 @@ fn created<T: Resource>(plan: &Plan<Option<Why>>) -> impl Iterator<Item = &str> 
     plan.writes().into_iter().filter(is_one).map(|write| write.key.name.as_str())
 }
 
-/// The numbers of the pods that a plan creates.
+/// The ordinals of the pods that a plan creates.
 pub fn created_pods(plan: &Plan<Option<Why>>) -> Vec<i32> {
     created::<Pod>(plan).filter_map(|name| identity::parent_and_ordinal(name)?.1).collect()
 }
@@ -121,7 +121,7 @@ pub fn check(view: &View<'_>, plan: &Plan<Option<Why>>) -> Result<(), String> {
             updated.clone().all(|(pod, _)| identity::revision(pod) != view.update()),
         ),
         (
-            // Upstream: a parallel set without the gate looks only at the pods above the one it updates.
+            // Upstream: for a parallel set without the gate only the pods above the updated one count.
             "updating leaves enough pods in service",
             taken_from_service == 0
                 || (!ordered && !view.obeys_max_unavailable)

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::identity::{POD_INDEX, POD_NAME, REVISION, claim_name, pod_name};
 
-/// The pod of this number, made from a revision's template.
+/// The pod with this ordinal, from the template of a revision.
 pub fn pod(set: &StatefulSet, template: &PodTemplate, revision: &str, ordinal: i32) -> Value {
     let mut pod = pods::from_template(template, &set.metadata.name, &controller_reference(set));
     identify(set, &mut pod, ordinal);
     pod["metadata"]["labels"][REVISION] = revision.into();
-    // These two never change in the life of a pod, so they are not part of a repair.
+    // These fields are immutable, so they are not part of a repair.
     pod["spec"]["hostname"] = pod_name(set, ordinal).as_str().into();
     if !set.spec.service_name.is_empty() {
         pod["spec"]["subdomain"] = set.spec.service_name.as_str().into();
@@ -21,7 +21,7 @@ pub fn pod(set: &StatefulSet, template: &PodTemplate, revision: &str, ordinal: i
     pod
 }
 
-/// Gives a pod the name and labels of its number.
+/// Sets the name and labels of the ordinal.
 pub fn identify(set: &StatefulSet, pod: &mut Value, ordinal: i32) {
     let name = pod_name(set, ordinal);
     let metadata = &mut pod["metadata"];
@@ -34,7 +34,7 @@ pub fn identify(set: &StatefulSet, pod: &mut Value, ordinal: i32) {
     metadata["labels"][POD_INDEX] = ordinal.to_string().into();
 }
 
-/// Makes a pod mount its claims; volumes of the same name give way.
+/// Adds the claims to the volumes of a pod, replacing volumes of the same name.
 pub fn equip(set: &StatefulSet, pod: &mut Value, ordinal: i32) {
     let templates = &set.spec.volume_claim_templates;
     if templates.is_empty() {
@@ -51,7 +51,7 @@ pub fn equip(set: &StatefulSet, pod: &mut Value, ordinal: i32) {
     pod["spec"]["volumes"] = volumes.into();
 }
 
-/// The claims of the pod of this number, one for each template, with the labels that the set selects by.
+/// The claims of the pod with this ordinal, one for each template, with the labels of the selector.
 pub fn claims(set: &StatefulSet, ordinal: i32) -> Vec<Value> {
     let selected = set.spec.selector.iter().flat_map(|selector| selector.match_labels.iter());
     let claim = |template: Value, name: &str| {

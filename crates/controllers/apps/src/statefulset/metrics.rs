@@ -1,4 +1,4 @@
-//! Numbers about sets that obey `maxUnavailable`, under upstream's names.
+//! Metrics of sets with `maxUnavailable`, under upstream's names.
 
 use flyball_runtime::metrics::{Family, Metrics, Stability};
 
@@ -19,7 +19,7 @@ const UNAVAILABLE: Family = Family::gauge(
     "Current number of unavailable pods in StatefulSet",
 );
 
-/// Notes how many pods of a set may be unavailable, and how many are.
+/// Sets how many pods of a set may be unavailable, and how many are.
 pub(super) fn observe(metrics: &Metrics, view: &View<'_>) {
     let meta = &view.set.metadata;
     let labels = [meta.namespace.as_str(), meta.name.as_str(), view.set.spec.pod_management_policy.as_str()];

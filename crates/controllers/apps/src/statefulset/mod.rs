@@ -1,14 +1,14 @@
-//! Keeps pods with lasting names, numbers and claims for a StatefulSet.
+//! Maintains the pods of a StatefulSet, with stable names, ordinals and claims.
 //!
-//! - **Promise**: once `spec` stops changing, and pods become ready, there is exactly one pod for each wanted
-//!   ordinal, each with its own claims, all of the revision that the update strategy asks for; an ordered set
-//!   never has a pod created, deleted or updated while one before it is not available. Claims are owned as the
-//!   retention policy says, so that the garbage collector takes or leaves them.
+//! - **Promise**: once `spec` stops changing, and pods become ready, there is exactly one pod for each
+//!   ordinal, each with its own claims and with the revision that the update strategy requires. In an ordered set no
+//!   pod is created, deleted or updated while one before it is not available. Claims have the owner references of the
+//!   retention policy, so that the garbage collector deletes or keeps them.
 //! - **Watches** StatefulSets, Pods, PersistentVolumeClaims and ControllerRevisions. **Writes** pods, claims (their
 //!   creation and their owner references), revisions, and the whole `status` of its sets.
 //! - **Beyond upstream**: with the annotation [`plan::REPLACE_STUCK_PODS`] an unready pod of an outdated revision
-//!   does not hold up a rollout for ever; a claim that goes away wakes the set that waited for it.
-//! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier stands for expectations, and a pod is
+//!   does not block a rollout forever; the deletion of a claim triggers the set that waits for it.
+//! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier replaces expectations, and a pod is
 //!   read live before it is repaired, as the cache holds only parts of it.
 
 pub mod claims;
@@ -36,7 +36,7 @@ use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet};
 use flyball_common::index::by_controller;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs and records events.
+/// The name of the controller, and the source of its events.
 pub const NAME: &str = "statefulset-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

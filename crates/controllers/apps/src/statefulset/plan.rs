@@ -1,8 +1,8 @@
 //! Which pods to create, repair and delete, and what is waited for. Pure.
 //!
-//! In order: every wanted pod, from the first; then the claims of pods that are not wanted any more; then these
-//! pods, from the last; then pods of old revisions, from the last. An ordered set goes on only when a pod exists, is
-//! ready and available; a parallel one does not wait, except while it updates.
+//! In order: every pod within `spec.replicas`, from the first; then the claims of surplus pods; then these pods, from the
+//! last; then pods of old revisions, from the last. An ordered set continues only when a pod exists, is ready and
+//! available; a parallel one does not wait, except during an update.
 
 use flyball_api::intstr::InvalidPercentage;
 use flyball_api::pod::{Phase, Pod};
@@ -17,13 +17,14 @@ use super::retention::{Ownership, judge};
 use super::status::time_to_available;
 use super::view::{Roster, View, is_running_and_ready};
 
-/// Most missing pods that one sync of a parallel set looks at. The rest comes with the next.
+/// The most missing pods that one sync of a parallel set creates. The next sync continues.
 pub const BURST: usize = 500;
 
-/// The annotation on a StatefulSet by which its user asks for pods that are stuck to be replaced: with the value
-/// `true`, a pod of an outdated revision that is not ready no longer holds up an ordered rollout.
+/// The annotation of a StatefulSet that enables the replacement of stuck pods: with the value `true`, an unready pod of an
+/// outdated revision no longer blocks an ordered rollout.
 ///
-/// Upstream leaves such a pod for a person to delete (kubernetes/kubernetes#67250), and so do we without it.
+/// Upstream requires a user to delete such a pod (kubernetes/kubernetes#67250), as this controller does without the
+/// annotation.
 pub const REPLACE_STUCK_PODS: &str = "flyball.dev/replace-stuck-pods";
 
 /// One step for a pod. Deletions of pods are tagged with their reason.
@@ -32,35 +33,33 @@ pub type Step = Effect<Option<Why>>;
 /// Why a pod is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It has finished; another takes its place.
+    /// It has ended and is replaced.
     Finished,
-    /// Its number is not wanted any more.
+    /// Its ordinal is beyond `spec.replicas`.
     ScaledDown,
     /// It is of an old revision.
     Outdated,
-    /// It is of an old revision, not ready, and holds up the others.
+    /// It is of an old revision, not ready, and blocks the rollout.
     Stuck,
 }
 
 impl Why {
-    /// In words, for the decision log.
+    /// For the decision log.
     pub fn text(self) -> &'static str {
         match self {
-            Self::Finished => "it has ended and another is to take its place",
-            Self::ScaledDown => "its ordinal is not wanted any more",
+            Self::Finished => "it has ended and is replaced",
+            Self::ScaledDown => "its ordinal is beyond the number of replicas",
             Self::Outdated => "it is of an old revision",
-            Self::Stuck => {
-                "it is of an old revision, not ready, and the user asked for such pods to be replaced"
-            }
+            Self::Stuck => "it is of an old revision, not ready, and the annotation enables its replacement",
         }
     }
 }
 
-/// Steps for pods that do not depend on each other, and what has to happen before there is another stage. Pods that
-/// need no step are included: batches are counted in pods.
+/// Steps for pods that do not depend on each other, and what the next stage waits for. Pods without a step are included,
+/// as they count in the size of a batch.
 type Stage = (Vec<Vec<Step>>, Option<Waiting>);
 
-/// What a pod has to become before an ordered set, or an update, goes on.
+/// The state that a pod must reach before an ordered set, or an update, continues.
 mod until {
     pub(super) const CREATED: &str = "to be created";
     pub(super) const DELETED: &str = "to be deleted";
@@ -68,10 +67,10 @@ mod until {
     pub(super) const AVAILABLE: &str = "to become available";
 }
 
-/// The steps that bring the pods closer to what the set asks for.
+/// The steps for the pods of a set.
 ///
 /// # Errors
-/// `maxUnavailable` makes no sense.
+/// `maxUnavailable` is neither a number nor a percentage.
 pub fn plan(view: &View<'_>) -> Result<Plan<Option<Why>>, InvalidPercentage> {
     let mut plan = Plan::default().again_after(time_to_available(view));
     if view.set.metadata.is_deleting() {
@@ -103,7 +102,7 @@ fn add(plan: &mut Plan<Option<Why>>, order: Order, (pods, waiting): Stage) -> bo
     plan.waiting.is_empty()
 }
 
-/// The wanted pods, from the first.
+/// The pods within `spec.replicas`, from the first.
 fn replicas(view: &View<'_>, roster: &Roster<'_>) -> Stage {
     let (mut pods, mut missed) = (vec![], 0);
     for ordinal in view.ordinals() {
@@ -130,7 +129,7 @@ fn missing(view: &View<'_>, ordinal: i32) -> (Vec<Step>, Option<Waiting>) {
 fn living(view: &View<'_>, ordinal: i32, pod: &Pod) -> (Vec<Step>, Option<Waiting>) {
     let is_deleting = pod.metadata.is_deleting();
     if pod.is_finished() {
-        // Whether it succeeded does not matter: a pod that was stopped from outside may have, too.
+        // A pod that was stopped from outside may have succeeded, too, so it is replaced as well.
         let delete = (!is_deleting).then(|| pods::delete(view.set, pod, Why::Finished));
         return (delete.into_iter().collect(), Some(on(pod, until::DELETED)));
     }
@@ -172,21 +171,21 @@ fn lacks_claims(view: &View<'_>, ordinal: i32, pod: &Pod) -> bool {
         .all(|name| claims.get(&name).is_some_and(|claim| is_fine(claim)))
 }
 
-/// Whether the user wants a pod replaced that will never let the rollout go on.
+/// Whether a pod blocks the rollout and the user has enabled its replacement.
 fn is_stuck(view: &View<'_>, ordinal: i32, pod: &Pod) -> bool {
     let asked = view.set.metadata.annotations.get(REPLACE_STUCK_PODS) == Some("true");
     let is_outdated = identity::revision(pod) != view.revision_for(ordinal);
     asked && view.is_rolling() && is_outdated && !is_running_and_ready(pod)
 }
 
-/// The claims of pods that are not wanted any more.
+/// The claims of surplus pods.
 fn hand_over(view: &View<'_>, roster: &Roster<'_>) -> Stage {
     let wrong = roster.condemned.iter().rev().filter(|(ordinal, pod)| !view.has_right_owners(**ordinal, pod));
     let correct = |(&ordinal, &pod): (&i32, &&Pod)| vec![correct_owners(view, ordinal, Some(pod)).into()];
     (wrong.map(correct).collect(), None)
 }
 
-/// The pods that are not wanted any more, from the last.
+/// The surplus pods, from the last.
 fn condemned(view: &View<'_>, roster: &Roster<'_>) -> Stage {
     let delete = |pod: &Pod| vec![pods::delete(view.set, pod, Why::ScaledDown)];
     if !view.is_ordered() {
@@ -195,7 +194,7 @@ fn condemned(view: &View<'_>, roster: &Roster<'_>) -> Stage {
         return (pods.collect(), None);
     }
     let Some((ordinal, &last)) = roster.condemned.last_key_value() else { return (vec![], None) };
-    // Of several pods that are unavailable, the first goes first: the others may depend on it.
+    // Of several unavailable pods, the first is waited for first: the others may depend on it.
     let lowest_unavailable = roster.condemned.iter().find(|(_, pod)| view.is_unavailable(pod));
     let is_held_up = lowest_unavailable.is_some_and(|(lowest, _)| lowest != ordinal);
     if last.metadata.is_deleting() {
@@ -211,7 +210,7 @@ fn condemned(view: &View<'_>, roster: &Roster<'_>) -> Stage {
 
 /// Pods of old revisions, from the last.
 fn update(view: &View<'_>, roster: &Roster<'_>) -> Result<Stage, InvalidPercentage> {
-    // Finished pods are replaced anyway.
+    // Finished pods are replaced in any case.
     let is_old = |pod: &Pod| {
         identity::revision(pod) != view.update() && !pod.metadata.is_deleting() && !pod.is_finished()
     };
@@ -243,13 +242,13 @@ fn on(pod: &Pod, until: &'static str) -> Waiting {
     Waiting::on::<Pod>(&pod.metadata.key(), until)
 }
 
-/// Waits for the pod of this number to be created.
+/// Waits for the creation of the pod with this ordinal.
 fn creation(view: &View<'_>, ordinal: i32) -> Waiting {
     let (namespace, name) = (&view.set.metadata.namespace, identity::pod_name(view.set, ordinal));
     Waiting::on::<Pod>(&Key::new(namespace.as_str(), name.as_str()), until::CREATED)
 }
 
-/// A range that a map can be asked for: one that is upside down holds nothing.
+/// A range for a map lookup; an inverted range becomes empty.
 fn reachable(range: &std::ops::Range<i32>) -> std::ops::Range<i32> {
     range.start.min(range.end)..range.end
 }

@@ -9,7 +9,7 @@ use super::plan::{Step, Why};
 use super::view::View;
 use super::{claims, manifests};
 
-/// Creates the pod of this number, after its claims.
+/// Creates the pod with this ordinal, after its claims.
 pub fn create(view: &View<'_>, ordinal: i32) -> Step {
     let (set, name) = (view.set, pod_name(view.set, ordinal));
     let revision = view.revision_for(ordinal);
@@ -17,7 +17,7 @@ pub fn create(view: &View<'_>, ordinal: i32) -> Step {
     let create = Write::create::<Pod>(Key::new(set.metadata.namespace.as_str(), name.as_str()), body)
         .why(format_args!("the pod with ordinal {ordinal} is missing"))
         .tag(None);
-    // A refused pod does not keep its claims from getting the right owners, unless another pod has its name.
+    // If the pod is refused, its claims still get the right owners, unless another pod has its name.
     let owners = claims::correct_owners(view, ordinal, None);
     let create = Step::each([Step::from(create), owners.into()]).ends_at(Refusals::EXISTS);
     with_events(set, "Create", &name, [claims::create(view, ordinal, &name).into(), create.into()])
@@ -28,7 +28,7 @@ pub fn delete(set: &StatefulSet, pod: &Pod, why: Why) -> Step {
     with_events(set, "Delete", &pod.metadata.name, [delete.into()])
 }
 
-/// Gives a pod its identity, its storage, and its claims the right owners.
+/// Repairs the identity and the storage of a pod, and the owners of its claims.
 pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
     let (set, name) = (view.set.clone(), &pod.metadata.name);
     let (is_itself, has_its_storage) = (is_itself(&set, pod), has_its_storage(&set, pod));
@@ -42,10 +42,10 @@ pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
             manifests::equip(&set, pod, ordinal);
         }
     });
-    // If only the owners of its claims were wrong, they are right by now, and the pod need not be written.
+    // If only the owners of its claims were wrong, the pod itself is not written.
     let accepted = if is_itself && has_its_storage { Refusals::CONFLICT } else { Refusals::NONE };
     let update = update
-        .why("its identity, its storage or the owners of its claims were not as they should be")
+        .why("its identity, its storage or the owners of its claims are wrong")
         .accept(accepted)
         .tag(None);
     with_events(view.set, "Update", name, claims.into_iter().chain([owners.into(), update.into()]))
@@ -60,7 +60,7 @@ pub fn provide_claims(view: &View<'_>, ordinal: i32, pod: &Pod) -> [Step; 2] {
     [claims::create(view, ordinal, name).into(), owners.into()]
 }
 
-/// Effects in sequence, with an event about all of them. A lost race is not worth one.
+/// Effects in sequence, with one event about all of them. A conflict causes no event.
 fn with_events(set: &StatefulSet, verb: &str, pod: &str, effects: impl IntoIterator<Item = Step>) -> Step {
     let what = format!("{verb} Pod {pod} in StatefulSet {}", set.metadata.name);
     let failure = Message::ThenError(format!("{what} failed error: "));

@@ -1,10 +1,10 @@
-//! Who owns a pod's claims: the retention policy, written as owner references for the garbage collector. Pure.
+//! The owners of the claims of a pod: the retention policy, as owner references for the garbage collector. Pure.
 //!
-//! | when scaled | when deleted | owner of a claim in use | of one whose pod is scaled away |
+//! | when scaled | when deleted | owner of a claim in use | after its pod is scaled down   |
 //! | ----------- | ------------ | ----------------------- | ------------------------------- |
-//! | Retain      | Retain       | nobody                  | nobody                          |
+//! | Retain      | Retain       | none                    | none                            |
 //! | Retain      | Delete       | the set                 | the set                         |
-//! | Delete      | Retain       | nobody                  | the pod                         |
+//! | Delete      | Retain       | none                    | the pod                         |
 //! | Delete      | Delete       | the set                 | the pod                         |
 
 use flyball_api::pod::Pod;
@@ -14,26 +14,26 @@ use smol_str::SmolStr;
 
 const DELETE: &str = "Delete";
 
-/// The pod that a claim belongs to, as far as ownership is concerned.
+/// The pod of a claim.
 #[derive(Debug, Clone)]
 pub struct Holder {
     pub name: SmolStr,
-    /// Its identity; empty for a pod that is yet to be made.
+    /// Its uid; empty for a pod that does not exist yet.
     pub uid: Uid,
-    /// Whether the set still wants it.
+    /// Whether its ordinal is within `spec.replicas`.
     pub wanted: bool,
 }
 
-/// What is to be said and done about one claim.
+/// What to do about one claim.
 #[derive(Debug, Default, PartialEq)]
 pub struct Ownership {
-    /// Somebody else manages the claim, against the policy: the user should know.
+    /// Another controller owns the claim, against the policy.
     pub is_contested: bool,
-    /// The references it should have instead of those it has.
+    /// The owner references it should have, if they differ.
     pub correction: Option<Vec<OwnerReference>>,
 }
 
-/// Who should own a claim.
+/// The owner that a claim should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Nobody,
@@ -41,7 +41,7 @@ enum Owner {
     Pod,
 }
 
-/// Whether claims go when their pod is scaled away, and when the set is deleted.
+/// Whether claims are deleted when their pod is scaled down, and when the set is deleted.
 fn policy(set: &StatefulSet) -> (bool, bool) {
     let policy = set.spec.persistent_volume_claim_retention_policy.as_ref();
     policy.map_or((false, false), |policy| (policy.when_scaled == DELETE, policy.when_deleted == DELETE))
@@ -55,7 +55,7 @@ fn owner(set: &StatefulSet, holder: &Holder) -> Owner {
     }
 }
 
-/// Judges the references of one claim.
+/// Checks the owner references of one claim.
 pub fn judge(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) -> Ownership {
     let references = &claim.metadata.owner_references;
     let set_uid = &set.metadata.uid;
@@ -64,7 +64,7 @@ pub fn judge(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) 
     let has = |uid: &Uid| references.iter().any(|reference| reference.uid == *uid);
 
     let is_contested = is_contested(claim, set, holder);
-    // Left behind by a set or pod of the same name: the garbage collector is on its way.
+    // Owned by a deleted set or pod of the same name: the garbage collector will delete the claim.
     let is_stale = is_stale(references, names_set, set_uid) || is_stale(references, names_pod, &holder.uid);
     let is_right = if is_stale {
         true
@@ -90,15 +90,14 @@ pub fn judge(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) 
     Ownership { is_contested, correction }
 }
 
-/// Whether a claim still waits for the garbage collector because of an earlier pod of this name: a new pod must
-/// not use it.
+/// Whether the garbage collector will delete a claim because of an earlier pod of this name: a new pod must not use it.
 pub fn is_left_over(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) -> bool {
     let (goes_when_scaled, _) = policy(set);
     let names_pod = |reference: &OwnerReference| names::<Pod>(reference, &holder.name);
     goes_when_scaled && is_stale(&claim.metadata.owner_references, names_pod, &holder.uid)
 }
 
-/// Whether somebody but the set and its pod manages the claim while the policy asks us to.
+/// Whether another controller owns the claim although the policy requires the set or the pod as owner.
 fn is_contested(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) -> bool {
     let is_other = |reference: &OwnerReference| {
         if names::<StatefulSet>(reference, &set.metadata.name) {
@@ -112,7 +111,7 @@ fn is_contested(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holde
     policy(set) != (false, false) && claim.metadata.owner_references.iter().any(is_other)
 }
 
-/// Whether a reference is to an object of this kind and name, whichever it was.
+/// Whether a reference is to an object of this kind and name, with any uid.
 fn names<T: Resource>(reference: &OwnerReference, name: &str) -> bool {
     reference.api_version == T::TYPE.api_version() && reference.kind == T::TYPE.kind && reference.name == name
 }

@@ -1,6 +1,5 @@
-//! Whether an older revision still means what the template says, although its bytes differ: a newer API server
-//! fills in fields that it did not know before, and leaves out nulls that it used to write. Such a change must not
-//! replace any pod; every other one must. Pure.
+//! Whether an older revision has the same template although its bytes differ: a newer API server adds defaults for new
+//! fields, and omits nulls that older ones wrote. Such a difference must not replace any pod; every other must. Pure.
 //!
 //! Upstream: `setMatchesLatestExistingRevision`, under the gate `StatefulSetSemanticRevisionComparison`.
 
@@ -8,8 +7,8 @@ use serde_json::Value;
 
 use super::defaults::complete;
 
-/// Fields that hold a map, of labels or quantities, say. The server does not write an empty one down. Everywhere else an
-/// empty object is something that a user has asked for.
+/// Fields with a map, such as labels or quantities. The server omits empty maps. Everywhere else an empty object is a value
+/// that a user has set.
 const MAPS: [&str; 10] = [
     "annotations",
     "labels",
@@ -23,8 +22,8 @@ const MAPS: [&str; 10] = [
     "volumeAttributes",
 ];
 
-/// Whether the template of `old`, as this version of the server would fill it in, is the template of `new`. Both are
-/// what revisions hold; one that holds no template is like no other.
+/// Whether the template of `old`, with the defaults of this server version, equals the template of `new`. Both are data of
+/// revisions; data without a template equals nothing.
 pub fn is_same(old: &Value, new: &Value) -> bool {
     match (template(old), template(new)) {
         (Some(old), Some(new)) => old == new,
@@ -32,7 +31,7 @@ pub fn is_same(old: &Value, new: &Value) -> bool {
     }
 }
 
-/// The template in the data of a revision, complete and without what says nothing.
+/// The template in the data of a revision, with defaults and without empty values.
 fn template(data: &Value) -> Option<Value> {
     let mut template = data.pointer("/spec/template")?.clone();
     tidy(&mut template);
@@ -40,7 +39,7 @@ fn template(data: &Value) -> Option<Value> {
     Some(template)
 }
 
-/// Leaves out what the server does not write down.
+/// Removes values that the server omits.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -11,15 +11,15 @@ use flyball_runtime::Write;
 use super::identity;
 use super::view::{Roster, View, is_running_and_ready};
 
-/// The write that makes `status` known, if it says anything new.
+/// The write of `status`, if it has changed.
 pub fn write(set: &StatefulSet, status: &StatefulSetStatus) -> Option<Write> {
     let StatefulSetStatus { replicas, ready_replicas: ready, updated_replicas: updated, .. } = status;
     let why = || format!("{replicas} pods, {ready} ready, {updated} updated");
-    is_news(set, status).then(|| Write::status(set, status).why(why()))
+    is_changed(set, status).then(|| Write::status(set, status).why(why()))
 }
 
-/// The status after a sync: the numbers before its writes, as their effect is seen only later, but for the
-/// `outdated` pods that it deleted in favour of the update revision.
+/// The status after a sync: the counts before its writes, as the cache shows their effect only later, except for the
+/// `outdated` pods that it deleted.
 pub fn status(view: &View<'_>, outdated: i32) -> StatefulSetStatus {
     let pods = counted(view);
     let count = |wanted: &dyn Fn(&Pod) -> bool| number(pods.iter().filter(|pod| wanted(pod)).count());
@@ -35,7 +35,7 @@ pub fn status(view: &View<'_>, outdated: i32) -> StatefulSetStatus {
         current_revision: view.current().into(),
         update_revision: view.update().into(),
         collision_count: Some(view.revisions.collisions),
-        // Upstream: updateStatefulSet: starts from an empty status, so that conditions of others go with each write.
+        // Upstream: updateStatefulSet: starts from an empty status, so each write removes conditions of other controllers.
         conditions: vec![],
     };
     completed(view, status)
@@ -50,7 +50,7 @@ fn counted<'a>(view: &View<'a>) -> Vec<&'a Pod> {
     roster.replicas.into_values().chain(roster.condemned.into_values()).collect()
 }
 
-/// How long until a ready pod has been ready for long enough, which no event will tell.
+/// How long until a ready pod becomes available, which no watch event announces.
 pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
     let patience = view.set.spec.min_ready_seconds;
     let is_on_its_way = |pod: &&Pod| is_running_and_ready(pod) && !view.is_available(pod);
@@ -59,7 +59,7 @@ pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
     is_due.then(|| next_available(view.pods, patience, view.now).unwrap_or(longest))
 }
 
-/// Once all pods are of the update revision and ready, that revision is the current one.
+/// Makes the update revision the current one, once all pods have it and are ready.
 fn completed(view: &View<'_>, mut status: StatefulSetStatus) -> StatefulSetStatus {
     let wanted = view.wanted();
     let counts = [status.updated_replicas, status.ready_replicas, status.replicas];
@@ -70,8 +70,8 @@ fn completed(view: &View<'_>, mut status: StatefulSetStatus) -> StatefulSetStatu
     status
 }
 
-/// Whether the status says anything new. The number of collisions alone is not worth a write, nor are conditions.
-pub fn is_news(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
+/// Whether the status has changed. The collision count and conditions alone do not matter.
+pub fn is_changed(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
     let old = &set.status;
     let said = StatefulSetStatus {
         observed_generation: status.observed_generation,

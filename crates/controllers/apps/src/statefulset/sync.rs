@@ -68,7 +68,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// The revisions of a set, from the oldest; those without an owner are adopted.
+    /// The revisions of a set, from the oldest; orphans are adopted.
     async fn history(
         &self,
         set: &StatefulSet,
@@ -81,7 +81,7 @@ impl Controller {
         Ok(history)
     }
 
-    /// The revisions that the pods of a set are of, once that of its template is stored.
+    /// The current and the update revision; the latter is created if it does not exist.
     async fn revisions(
         &self,
         set: &StatefulSet,
@@ -91,7 +91,7 @@ impl Controller {
         let update = match template {
             Template::Known(revision) => revision.clone(),
             Template::Renumbered(revision) => {
-                let why = "the template is again what it was in this revision";
+                let why = "the template is equal to this earlier revision";
                 Arc::new(revisions::update(&self.cx, &set.key(), revision, why).await?)
             }
             Template::New(revision) => Arc::new(self.create(set, revision, &mut collisions).await?),
@@ -100,7 +100,7 @@ impl Controller {
         Ok(Revisions { current, update, collisions })
     }
 
-    /// Creates a revision, under another name as long as other revisions have the one that its hash gives.
+    /// Creates a revision, with another name after each name collision.
     async fn create(
         &self,
         set: &StatefulSet,
@@ -122,7 +122,7 @@ impl Controller {
         }
     }
 
-    /// The existing claims of a set's pods and of those that may be created.
+    /// The existing claims of the pods of a set and of those that may be created.
     fn claims(&self, set: &StatefulSet, pods: &[Arc<Pod>]) -> Claims {
         let ordinals = ordinals_in_play(set, pods, BURST).into_iter();
         let existing = |name| {

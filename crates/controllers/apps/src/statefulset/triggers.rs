@@ -1,4 +1,4 @@
-//! Which sets a change of a pod or of a claim concerns.
+//! Which sets to sync after a change of a pod or a claim. Pure.
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, PersistentVolumeClaim, Selector, StatefulSet};
@@ -7,16 +7,16 @@ use flyball_common::wake;
 
 use super::identity::parent_and_ordinal;
 
-/// The sets to look at after a change of a pod: its controller, the one it had before, and, for a pod without
-/// one, every set that could adopt it.
+/// The controller of the pod, its former controller, and, for a pod without a controller, every set that could adopt
+/// it.
 pub fn pod_changed(change: &Change<'_, Pod>, sets: &Store<StatefulSet>) -> Vec<Key> {
     wake::owners(change, sets, |set| Selector::from_object(set.spec.selector.as_ref()).ok())
 }
 
-/// The sets that may have waited for a claim to go, which its name tells: `<template>-<set>-<ordinal>`.
+/// The sets that may wait for the deletion of a claim, from its name: `<template>-<set>-<ordinal>`.
 ///
-/// Upstream does not watch claims: a pod held up by the claim of its predecessor waits there for the next event
-/// of another pod.
+/// Upstream does not watch claims: a pod that needs the claim of its predecessor deleted waits there for the next event of
+/// another pod.
 pub fn claim_gone(change: &Change<'_, PersistentVolumeClaim>, sets: &Store<StatefulSet>) -> Vec<Key> {
     let (Some(gone), None) = (change.old, change.new) else { return vec![] };
     let meta = &gone.metadata;

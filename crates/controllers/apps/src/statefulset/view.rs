@@ -1,4 +1,4 @@
-//! What the decisions look at, borrowed from one snapshot, and how the pods of a set are laid out in it. Pure.
+//! What the decisions look at, borrowed from one snapshot, with the pods of a set by ordinal. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::history::Revisions;
 use super::identity::{self, pod_name};
 use super::retention::{self, Holder};
 
-/// The claims of a set's pods that exist, by name.
+/// The existing claims of the pods of a set, by name.
 pub type Claims = BTreeMap<SmolStr, Arc<PersistentVolumeClaim>>;
 
 /// Everything the decisions may look at.
 pub struct View<'a> {
     pub set: &'a StatefulSet,
-    /// Its pods, whatever their number and state.
+    /// Its pods, with any ordinal and in any state.
     pub pods: &'a [Arc<Pod>],
     /// The claims of these pods and of those to be created.
     pub claims: &'a Claims,
@@ -37,29 +37,29 @@ impl<'a> View<'a> {
         self.set.spec.pod_management_policy != "Parallel"
     }
 
-    /// Whether old pods are replaced by themselves.
+    /// Whether the update strategy is RollingUpdate.
     pub fn is_rolling(&self) -> bool {
         self.set.spec.update_strategy.type_ == "RollingUpdate"
     }
 
-    /// How many pods are wanted.
+    /// `spec.replicas`.
     pub fn wanted(&self) -> i32 {
         self.set.spec.replicas.unwrap_or(1).max(0)
     }
 
-    /// The numbers that are wanted.
+    /// The ordinals that the set should have.
     pub fn ordinals(&self) -> Range<i32> {
         ordinals(self.set)
     }
 
-    /// The first number that is updated; those below keep the current revision.
+    /// The first ordinal that is updated; those below keep the current revision.
     pub fn first_updated(&self) -> i32 {
         let rolling = self.set.spec.update_strategy.rolling_update.as_ref();
         let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or(0);
         start(self.set).saturating_add(partition)
     }
 
-    /// The revision that a new pod of this number is created from.
+    /// The revision for a new pod with this ordinal.
     pub fn revision_for(&self, ordinal: i32) -> &'a str {
         let is_old = match &self.set.spec.update_strategy.rolling_update {
             Some(_) => ordinal < self.first_updated(),
@@ -81,14 +81,14 @@ impl<'a> View<'a> {
         &self.revisions.update.metadata.name
     }
 
-    /// The template of a revision; the set's own where the revision cannot be read.
+    /// The template of a revision; the template of the set if the revision is invalid.
     pub fn template(&self, revision: &str) -> PodTemplate {
         let Revisions { current, update, .. } = self.revisions;
         let of = [update, current].into_iter().find(|known| known.metadata.name == revision);
         of.and_then(|known| template_of(known)).unwrap_or_else(|| self.set.spec.template.clone())
     }
 
-    /// How many pods may be missing while old ones are replaced.
+    /// How many pods may be unavailable during an update.
     ///
     /// # Errors
     /// `maxUnavailable` is neither a number nor a percentage.
@@ -107,12 +107,12 @@ impl<'a> View<'a> {
         pod.is_available(self.set.spec.min_ready_seconds, self.now)
     }
 
-    /// Whether a pod does not serve, or will not for long.
+    /// Whether a pod is unavailable or terminating.
     pub fn is_unavailable(&self, pod: &Pod) -> bool {
         !self.is_available(pod) || pod.metadata.is_deleting()
     }
 
-    /// The pod of this number as the owner of its claims.
+    /// The pod with this ordinal as the owner of its claims.
     pub fn holder(&self, ordinal: i32, pod: Option<&Pod>) -> Holder {
         Holder {
             name: pod.map_or_else(|| pod_name(self.set, ordinal), |pod| pod.metadata.name.clone()),
@@ -121,14 +121,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the claims of a pod have the owners that the retention policy asks for.
+    /// Whether the claims of a pod have the owners that the retention policy requires.
     pub fn has_right_owners(&self, ordinal: i32, pod: &Pod) -> bool {
         let holder = self.holder(ordinal, Some(pod));
         let claims = identity::claim_names(self.set, ordinal).filter_map(|name| self.claims.get(&name));
         claims.into_iter().all(|claim| retention::judge(claim, self.set, &holder).correction.is_none())
     }
 
-    /// A claim of an earlier pod that has to go before a new pod can be created.
+    /// A claim of an earlier pod that has to be deleted before a new pod can be created.
     pub fn left_over(&self, ordinal: i32) -> Option<&'a PersistentVolumeClaim> {
         let (holder, existing) = (self.holder(ordinal, None), self.claims);
         let mut claims = identity::claim_names(self.set, ordinal).filter_map(|name| existing.get(&name));
@@ -136,17 +136,17 @@ impl<'a> View<'a> {
     }
 }
 
-/// The first number of a set.
+/// The first ordinal of a set.
 pub fn start(set: &StatefulSet) -> i32 {
     set.spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start.max(0))
 }
 
-/// Whether a pod runs and takes traffic.
+/// Whether a pod is running and ready.
 pub fn is_running_and_ready(pod: &Pod) -> bool {
     pod.status.phase == Phase::Running && pod.is_ready()
 }
 
-/// The numbers whose claims a plan may ask about: those of all pods, and of the first `most` that are missing.
+/// The ordinals whose claims a plan may need: those of all pods, and of the first `most` missing pods.
 pub fn ordinals_in_play(set: &StatefulSet, pods: &[Arc<Pod>], most: usize) -> BTreeSet<i32> {
     let present: BTreeSet<i32> = pods.iter().filter_map(|pod| identity::ordinal(pod)).collect();
     let missing = ordinals(set).filter(|ordinal| !present.contains(ordinal)).take(most);
@@ -154,17 +154,17 @@ pub fn ordinals_in_play(set: &StatefulSet, pods: &[Arc<Pod>], most: usize) -> BT
     present.into_iter().chain(missing).collect()
 }
 
-/// The numbers that a set wants.
+/// The ordinals that a set should have.
 fn ordinals(set: &StatefulSet) -> Range<i32> {
     let start = start(set);
     start..start.saturating_add(set.spec.replicas.unwrap_or(1).max(0))
 }
 
-/// The pods of a set by their numbers. What has no number that can be read is left alone.
+/// The pods of a set by ordinal. Pods without a valid ordinal are ignored.
 pub struct Roster<'a> {
-    /// Those whose number is wanted.
+    /// Pods with an ordinal that the set should have.
     pub replicas: BTreeMap<i32, &'a Pod>,
-    /// Those whose number is not.
+    /// Pods with another ordinal.
     pub condemned: BTreeMap<i32, &'a Pod>,
 }
 
@@ -175,7 +175,7 @@ impl<'a> Roster<'a> {
             let Some(ordinal) = identity::ordinal(pod) else { continue };
             let wanted = view.ordinals().contains(&ordinal);
             let row = if wanted { &mut roster.replicas } else { &mut roster.condemned };
-            // `db-0` and `db-00` have the same number; the one that is called as we would goes first.
+            // `db-0` and `db-00` have the same ordinal; the canonical name comes first.
             let is_canonical = pod.metadata.name == pod_name(view.set, ordinal);
             if is_canonical || !row.contains_key(&ordinal) {
                 row.insert(ordinal, pod);

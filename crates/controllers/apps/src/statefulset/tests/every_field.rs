@@ -1,5 +1,5 @@
-//! Every field that a template can have, with every value that is a default somewhere: it is a change, unless it is the
-//! default of just that field.
+//! Every field of a template, with every value that is the default of some field: it is a change, unless it is the default
+//! of that very field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ const SCHEMA: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../apiserver/src/kinds/schema.txt"));
 const TEMPLATE: &str = "core/v1.PodTemplateSpec";
 
-/// All that a server of v1.36 fills in, by the type that has the field. Containers have no image here, which is not
-/// pulled for sure, and volumes are of the kind that is written.
+/// All defaults of a v1.36 server, by the type that has the field. Containers have no image here, so their pull policy has no
+/// default.
 #[rustfmt::skip]
 const DEFAULTS: &[&str] = &[
     r#"core/v1.AzureDiskVolumeSource.cachingMode = "ReadWrite""#,
@@ -85,7 +85,7 @@ fn types() -> BTreeMap<&'static str, Vec<Field>> {
     types
 }
 
-/// Where a field is: the way to it from the template, `[]` for an item of a list.
+/// The path of a field from the template, with `[]` for an item of a list.
 #[derive(Clone)]
 struct Place {
     way: Vec<&'static str>,
@@ -93,7 +93,7 @@ struct Place {
     field: Field,
 }
 
-/// Every field of a template, on every way to it.
+/// Every field of a template, with every path.
 fn places(types: &BTreeMap<&'static str, Vec<Field>>) -> Vec<Place> {
     let mut found = vec![];
     let mut open = vec![(vec![], TEMPLATE)];
@@ -111,7 +111,7 @@ fn places(types: &BTreeMap<&'static str, Vec<Field>>) -> Vec<Place> {
     found
 }
 
-/// `value`, at the end of a way.
+/// `value` at a path.
 fn wrap(way: &[&'static str], value: Value) -> Value {
     way.iter().rev().fold(value, |inside, step| match *step {
         "[]" => json!([inside]),
@@ -145,7 +145,7 @@ fn values(kind: &str) -> Vec<Value> {
 }
 
 #[test]
-fn an_edit_is_a_change_unless_it_says_the_default_of_just_that_field() {
+fn an_edit_is_a_change_unless_it_sets_the_default_of_that_field() {
     let types = types();
     let places = places(&types);
     assert!(places.len() > 1_000, "{} fields", places.len());

@@ -25,7 +25,7 @@ fn template(image: &str, args: Option<&str>) -> RawJson {
 }
 
 #[test]
-fn revisions_are_named_as_upstream_names_them() {
+fn revisions_have_the_names_of_upstream() {
     #[rustfmt::skip]
     let recorded_from_v1_36_4 = [
         ("reg.example/v1",           None,             "db-7f655bcbf6"),
@@ -41,7 +41,7 @@ fn revisions_are_named_as_upstream_names_them() {
 }
 
 #[test]
-fn a_revision_carries_labels_and_annotations() {
+fn a_revision_has_labels_and_annotations() {
     let made = revision(&set("1"), revisions::data_of(&template("reg.example/v1", None)), 4, 0);
     assert_eq!(made.metadata.labels.get("controller.kubernetes.io/hash"), Some("7f655bcbf6"));
     assert_eq!(made.metadata.labels.get("app"), Some("db"));
@@ -59,20 +59,20 @@ fn a_collision_changes_the_name_and_not_the_label() {
 }
 
 #[test]
-fn a_name_tells_of_collisions_that_nobody_noted() {
+fn collisions_that_the_status_does_not_count_are_found_by_the_name() {
     let (set, data) = (set("1"), revisions::data_of(&template("reg.example/v1", None)));
     #[rustfmt::skip]
     let table = [
-        // case                            made after  noted  told
+        // case                            created after  recorded  found
         ("none",                                    0,     0,    0),
         ("one that went unnoted",                   1,     0,    1),
         ("one that was noted",                      1,     1,    1),
         ("made before others met theirs",           0,     2,    2),
         ("more than can be by accident",            9,     0,    0),
     ];
-    for (case, after, noted, told) in table {
+    for (case, after, recorded, found) in table {
         let name = revision(&set, data.clone(), 1, after).metadata.name;
-        assert_eq!(collisions_of(&set, &name, &data, noted), told, "{case}");
+        assert_eq!(collisions_of(&set, &name, &data, recorded), found, "{case}");
     }
     assert_eq!(collisions_of(&set, "another-7f655bcbf6", &data, 0), 0, "inherited from another set");
 }
@@ -83,7 +83,7 @@ fn the_revision_of_a_template_is_found_renumbered_or_created() {
     let of = |data: &str, number: i64| {
         let data = match data {
             "template" => revisions::data_of(set.spec.template.raw()),
-            // The same template with a default spelled out.
+            // The same template with an explicit default.
             "same" => {
                 let mut template = set.spec.template.raw().to_value();
                 template["spec"]["restartPolicy"] = "Always".into();
@@ -117,7 +117,7 @@ fn the_revision_of_a_template_is_found_renumbered_or_created() {
 }
 
 #[test]
-fn pods_come_from_the_revision_that_the_status_names() {
+fn the_current_revision_is_the_one_of_the_status() {
     let mut set = set("1");
     let history =
         [1, 2].map(|number| Arc::new(revision(&set, RawJson::from_value(&json!(number)), number, 0)));
@@ -127,7 +127,7 @@ fn pods_come_from_the_revision_that_the_status_names() {
 }
 
 #[test]
-fn history_keeps_what_is_live_and_the_latest_of_the_rest() {
+fn history_keeps_revisions_of_pods_and_the_latest_others() {
     let revision = |name: &str| {
         let mut revision = ControllerRevision::default();
         revision.metadata.name = format!("db-{name}").as_str().into();

@@ -35,7 +35,7 @@ fn a_new_pod_has_its_identity_and_its_claims() {
 }
 
 #[test]
-fn claims_take_their_labels_from_template_and_selector() {
+fn claims_have_the_labels_of_template_and_selector() {
     assert_eq!(
         manifests::claims(&set("2 claims"), 7),
         [json!({
@@ -47,7 +47,7 @@ fn claims_take_their_labels_from_template_and_selector() {
 }
 
 #[test]
-fn names_tell_set_and_ordinal() {
+fn names_contain_set_and_ordinal() {
     #[rustfmt::skip]
     let table = [
         ("db-0",              Some(("db", Some(0)))),

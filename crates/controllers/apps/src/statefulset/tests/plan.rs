@@ -12,7 +12,7 @@ fn check(table: &[(&str, &str, &str, &str)]) {
 }
 
 #[test]
-fn an_ordered_set_takes_one_step_and_waits() {
+fn an_ordered_set_makes_one_step_and_waits() {
     #[rustfmt::skip]
     check(&[
         // case                                        set            pods                              plan
@@ -66,7 +66,7 @@ fn an_ordered_set_scales_down_from_the_last() {
 }
 
 #[test]
-fn updates_go_from_the_last_down_to_the_partition() {
+fn updates_start_at_the_last_pod_and_end_at_the_partition() {
     #[rustfmt::skip]
     check(&[
         // case                                        set               pods                           plan
@@ -85,13 +85,13 @@ fn updates_go_from_the_last_down_to_the_partition() {
         ("and waits for the updated one",              "3 parallel",     "0:old 1:old 2:unready",       "| 2 available"),
         ("an old unready one does not stop it",        "3 parallel",     "0:old,unready 1:old 2:old,unready", "delete 2 old | 2 deleted"),
         ("one that has ended goes once",               "3 parallel",     "0:old 1:old 2:old,failed",    "delete 2 finished | 2 available"),
-        ("a set without words on its update",          "3 unsaid currents=2", "",                       "create 0 old | 0 created"),
-        ("a set without words on its update, 2",       "3 unsaid currents=2", "0:old 1:old",            "create 2 new | 2 created"),
+        ("an update without parameters      ",          "3 bare currents=2", "",                       "create 0 old | 0 created"),
+        ("an update without parameters      , 2",       "3 bare currents=2", "0:old 1:old",            "create 2 new | 2 created"),
     ]);
 }
 
 #[test]
-fn max_unavailable_counts_all_pods_that_do_not_serve() {
+fn max_unavailable_counts_all_unavailable_pods() {
     #[rustfmt::skip]
     check(&[
         // case                                        set                           pods                             plan
@@ -108,7 +108,7 @@ fn max_unavailable_counts_all_pods_that_do_not_serve() {
 }
 
 #[test]
-fn a_broken_rollout_is_upstreams_unless_the_user_asks() {
+fn a_stuck_pod_is_replaced_only_with_the_annotation() {
     #[rustfmt::skip]
     check(&[
         // case (kubernetes/kubernetes#67250)          set                pods                          plan
@@ -156,9 +156,8 @@ fn identity_and_storage_are_repaired() {
     }
 }
 
-/// Plans in full, with their events, their grouping and what is awaited.
 #[test]
-fn plans_say_which_events_are_recorded() {
+fn plans_state_their_events_and_what_they_wait_for() {
     let create = checked("2 claims", "0", "0");
     assert_eq!(
         create.to_string(),
@@ -188,8 +187,8 @@ in sequence
       in sequence
         event Warning ConflictingController: PersistentVolumeClaim data-db-0 has a conflicting OwnerReference that acts \
 as a manging controller, the retention policy is ignored for this claim
-        update PersistentVolumeClaim ns/data-db-0: the retention policy asks for other owners
-      update Pod ns/db-0: its identity, its storage or the owners of its claims were not as they should be
+        update PersistentVolumeClaim ns/data-db-0: the retention policy requires other owners
+      update Pod ns/db-0: its identity, its storage or the owners of its claims are wrong
     then event Normal SuccessfulUpdate: Update Pod db-0 in StatefulSet db successful
     else event Warning FailedUpdate: Update Pod db-0 in StatefulSet db failed error: <error>"
     );
@@ -223,7 +222,7 @@ waiting for Pod/ns/db-0 to become ready"
 }
 
 #[test]
-fn refusals_are_accepted_where_nothing_is_lost() {
+fn harmless_refusals_are_accepted() {
     #[rustfmt::skip]
     let table = [
         // case                                        set                 pods          claims     accepted
@@ -239,7 +238,7 @@ fn refusals_are_accepted_where_nothing_is_lost() {
 }
 
 #[test]
-fn pods_that_are_ready_are_awaited_until_they_are_available() {
+fn the_next_sync_is_when_a_ready_pod_becomes_available() {
     #[rustfmt::skip]
     let table = [
         // case                            set                   pods                     seconds
@@ -257,14 +256,14 @@ fn pods_that_are_ready_are_awaited_until_they_are_available() {
 }
 
 #[test]
-fn a_huge_parallel_set_grows_in_bursts() {
+fn a_huge_parallel_set_is_created_in_bursts() {
     let plan = planned("2147483647 parallel", "", "");
     assert_eq!(plan.matches("create ").count(), 500);
     assert!(plan.ends_with("| 499 created"));
 }
 
 #[test]
-fn a_max_unavailable_that_is_no_amount_is_an_error() {
+fn an_invalid_max_unavailable_is_an_error() {
     let set = super::world::set("2 parallel unavailable=lots");
     let (pods, claims) = (super::world::pods("0:old 1:old"), Default::default());
     assert!(crate::statefulset::plan::plan(&super::world::view(&set, &pods, &claims)).is_err());
@@ -274,7 +273,7 @@ fn a_max_unavailable_that_is_no_amount_is_an_error() {
 fn batches_of_a_parallel_set_are_counted_in_pods() {
     let plan = checked("3 parallel", "0", "");
     let [Step::Group(stage)] = plan.effects.as_slice() else { panic!("{plan}") };
-    // The first is a batch by itself, the others are the next: a name that is taken delays no other pod.
+    // The first pod is one batch, the others are the next: a name conflict delays no other pod.
     let steps = stage.effects.iter().map(|pod| match pod {
         Step::Group(steps) => steps.effects.len(),
         other => panic!("{other:?}"),
@@ -283,7 +282,7 @@ fn batches_of_a_parallel_set_are_counted_in_pods() {
 }
 
 #[test]
-fn only_a_parallel_set_goes_side_by_side_and_not_while_it_updates() {
+fn only_a_parallel_set_works_concurrently_and_not_during_an_update() {
     #[rustfmt::skip]
     let table = [
         // set                        pods              orders of its stages

@@ -42,7 +42,7 @@ fn set_words() -> impl Strategy<Value = String> {
         .prop_map(|(replicas, update, words)| format!("{replicas} {update} {}", words.join(" ")))
 }
 
-/// Pods of all sorts, or what an update meets: all of them there and most of them fine.
+/// Any pods, or a state during an update: all pods exist, and most are available.
 fn pods_by_ordinal() -> impl Strategy<Value = BTreeMap<u8, String>> {
     let fine = prop::sample::select(vec!["", "", "old", "old", "old", "unready", "unready,old"]);
     let all = (0..7usize).prop_flat_map(move |count| proptest::collection::vec(fine.clone(), count));
@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!(format!("{planned:?}"), format!("{again:?}"), "the same snapshot gives the same plan");
     }
 
-    /// Whatever was there, obeying the plans leads to the wanted pods, all updated, and then to nothing to do.
+    /// From any state, carrying out plans leads to all pods, updated, and then to an empty plan.
     #[test]
     fn plans_lead_to_what_is_wanted(
         replicas in 0..6i32,
@@ -77,7 +77,7 @@ proptest! {
         pod_words in proptest::collection::btree_map(0..8u8, prop_oneof![Just("old"), Just(""), Just("failed"), Just("succeeded,old")], 0..8),
     ) {
         let set = set(&format!("{replicas} {more}"));
-        // A pod that is not wanted any more and has failed waits for those below it, as upstream's does: not here.
+        // A failed surplus pod waits for those below it, as in upstream; it is left out here.
         let start = if more == "start=2" { 2 } else { 0 };
         let is_wanted = |ordinal: u8| (start..start + replicas).contains(&i32::from(ordinal));
         let mut world: BTreeMap<u8, String> = pod_words

@@ -1,9 +1,9 @@
 use super::world::{claim, claims, pods, set, view};
 use crate::statefulset::retention::judge;
 
-/// The owners after judgement, in words, or `right`.
+/// The owners after the check, as text, or `right`.
 fn judged(policy: &str, owners: &str, wanted: bool) -> (String, bool) {
-    // Ordinal zero is wanted by a set of one; ordinal one is not.
+    // The set has one replica: ordinal zero is within it, ordinal one is not.
     let ordinal = if wanted { 0 } else { 1 };
     let set = set(&format!("1 claims {policy}"));
     let (pods, no_claims) = (pods(&ordinal.to_string()), claims(""));
@@ -24,7 +24,7 @@ fn judged(policy: &str, owners: &str, wanted: bool) -> (String, bool) {
 }
 
 #[test]
-fn claims_are_owned_as_the_policy_says() {
+fn claims_have_the_owners_of_the_policy() {
     #[rustfmt::skip]
     let table = [
         // policy           owners        in use               scaled away
@@ -52,7 +52,7 @@ fn claims_are_owned_as_the_policy_says() {
 }
 
 #[test]
-fn a_foreign_controller_is_left_alone_and_told_of() {
+fn another_controller_is_kept_and_reported() {
     #[rustfmt::skip]
     let table = [
         // policy      owners        owners afterwards    contested

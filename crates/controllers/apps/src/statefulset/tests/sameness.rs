@@ -17,7 +17,7 @@ fn template(container: Value, spec: Value) -> Value {
 }
 
 #[test]
-fn what_the_server_fills_in_is_no_change_and_what_a_user_says_is_one() {
+fn defaults_of_the_server_are_no_change_and_values_of_users_are() {
     let probe = |more: Value| {
         let mut probe = json!({"httpGet": {"port": 80}});
         for (field, value) in more.as_object().unwrap() {
@@ -99,7 +99,7 @@ fn no_label_or_annotation_is_a_default() {
 }
 
 #[test]
-fn nulls_of_older_servers_do_not_count_and_nothing_else_may_go() {
+fn nulls_of_older_servers_do_not_count_but_other_removals_do() {
     let with = |metadata: Value, containers: Value| {
         data(&json!({"metadata": metadata, "spec": {"containers": containers}}))
     };
@@ -116,7 +116,7 @@ fn nulls_of_older_servers_do_not_count_and_nothing_else_may_go() {
 }
 
 #[test]
-fn what_is_no_revision_of_a_template_is_like_no_other() {
+fn data_without_a_template_equals_nothing() {
     let template = data(&template(json!({}), json!({})));
     assert!(!is_same(&json!({}), &template) && !is_same(&json!({}), &json!({})));
 }

@@ -2,7 +2,7 @@ use flyball_api::stateful_set::StatefulSetStatus;
 use serde_json::json;
 
 use super::world::{claims, pods, set, view};
-use crate::statefulset::status::{is_news, status, write};
+use crate::statefulset::status::{is_changed, status, write};
 
 /// `replicas ready available current updated revision`.
 fn said(set_words: &str, pod_words: &str, outdated: i32) -> String {
@@ -23,7 +23,7 @@ fn said(set_words: &str, pod_words: &str, outdated: i32) -> String {
 }
 
 #[test]
-fn counts_what_is_there_and_of_which_revision() {
+fn pods_are_counted_by_state_and_revision() {
     #[rustfmt::skip]
     let table = [
         // case                                 set             pods                         deleted  all ready available current updated, revision
@@ -48,29 +48,29 @@ fn counts_what_is_there_and_of_which_revision() {
 }
 
 #[test]
-fn only_news_is_written() {
+fn only_a_changed_status_is_written() {
     let (mut set, pods, claims) = (set("2"), pods("0 1"), claims(""));
     let fresh = status(&view(&set, &pods, &claims), 0);
-    assert!(is_news(&set, &fresh));
+    assert!(is_changed(&set, &fresh));
     let words = write(&set, &fresh).unwrap().to_string();
     assert_eq!(words, "update StatefulSet/status ns/db: 2 pods, 2 ready, 2 updated");
     set.status = fresh.clone();
-    assert!(!is_news(&set, &fresh));
+    assert!(!is_changed(&set, &fresh));
     assert!(write(&set, &fresh).is_none());
     let more = StatefulSetStatus { collision_count: Some(7), ..fresh };
-    assert!(!is_news(&set, &more), "collisions alone");
+    assert!(!is_changed(&set, &more), "collisions alone");
     set.metadata.generation += 1;
-    assert!(is_news(&set, &status(&view(&set, &pods, &claims), 0)), "a new generation was seen");
+    assert!(is_changed(&set, &status(&view(&set, &pods, &claims), 0)), "a new generation was seen");
     set.status.observed_generation = 99;
-    assert!(!is_news(&set, &status(&view(&set, &pods, &claims), 0)), "an older one is no news");
+    assert!(!is_changed(&set, &status(&view(&set, &pods, &claims), 0)), "an older one is no change");
 }
 
 #[test]
-fn conditions_of_others_go_with_the_next_news_and_are_no_news_themselves() {
+fn conditions_of_other_controllers_are_removed_by_the_next_write_and_cause_none() {
     let (mut set, pods, claims) = (set("2"), pods(""), claims(""));
     let fresh = status(&view(&set, &pods, &claims), 0);
     let theirs = serde_json::from_value(json!([{"type": "Theirs", "status": "True"}])).unwrap();
     set.status = StatefulSetStatus { conditions: theirs, ..fresh };
     let later = status(&view(&set, &pods, &claims), 0);
-    assert!(later.conditions.is_empty() && !is_news(&set, &later));
+    assert!(later.conditions.is_empty() && !is_changed(&set, &later));
 }

@@ -9,14 +9,14 @@ fn sets() -> Store<StatefulSet> {
 }
 
 #[test]
-fn a_pod_wakes_its_set() {
+fn a_pod_syncs_its_set() {
     let (before, after) = (pod("0:unready"), pod("0"));
     let change = Change { old: Some(&before), new: Some(&after), origin: Origin::Watch };
     assert_eq!(pod_changed(&change, &sets()).len(), 1);
 }
 
 #[test]
-fn a_claim_wakes_the_set_it_is_named_after_when_it_is_gone() {
+fn a_deleted_claim_syncs_the_set_of_its_name() {
     #[rustfmt::skip]
     let table = [
         ("data-db-0",       1),

@@ -1,4 +1,4 @@
-//! A snapshot from a line of text.
+//! Builds a snapshot from a line of text.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +13,7 @@ use crate::statefulset::invariants;
 use crate::statefulset::plan::{Step, Why, plan};
 use crate::statefulset::view::{Claims, View};
 
-/// When all of this happens: 2026-01-01T00:00:00Z.
+/// The time of all tests: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
@@ -23,7 +23,7 @@ fn ago(seconds: i64) -> String {
 }
 
 /// A pod of the set `db` from `ordinal:word,word`. Words: `pending`, `failed`, `succeeded`, `terminating`, `unready`,
-/// `ready=SECONDS` (an hour if nothing is said), `old` (of revision `db-old`, otherwise of `db-new`), `broken` (of a
+/// `ready=SECONDS` (an hour by default), `old` (of revision `db-old`, otherwise of `db-new`), `broken` (of a
 /// third), `nameless` (without its name as a label), `mounts=CLAIM`, `name=NAME`.
 pub(super) fn pod(text: &str) -> Arc<Pod> {
     let (ordinal, words) = text.split_once(':').unwrap_or((text, ""));
@@ -62,7 +62,7 @@ pub(super) fn pods(text: &str) -> Vec<Arc<Pod>> {
 
 /// The set `db` from words: `N` replicas, `parallel`, `ondelete`, `partition=N`, `unavailable=TEXT` (which turns the
 /// gate on), `start=N`, `patience=SECONDS`, `claims`, `scaled` and `deleted` (what the retention policy deletes),
-/// `deleting`, `replace-stuck`, `unsaid` (a rolling update without further words, as old servers stored it).
+/// `deleting`, `replace-stuck`, `bare` (a rolling update without parameters, as old servers stored it).
 pub(super) fn set(text: &str) -> StatefulSet {
     let mut set = json!({
         "metadata": {"name": "db", "namespace": "ns", "uid": "uid-db", "resourceVersion": "1", "generation": 3, "annotations": {"note": "kept"}},
@@ -78,7 +78,7 @@ pub(super) fn set(text: &str) -> StatefulSet {
         match word {
             "parallel" => spec["podManagementPolicy"] = json!("Parallel"),
             "ondelete" => spec["updateStrategy"] = json!({"type": "OnDelete"}),
-            "unsaid" => spec["updateStrategy"] = json!({"type": "RollingUpdate"}),
+            "bare" => spec["updateStrategy"] = json!({"type": "RollingUpdate"}),
             "partition" => spec["updateStrategy"]["rollingUpdate"]["partition"] = json!(number.unwrap()),
             "unavailable" => {
                 let most = number.map_or(json!(value), |number| json!(number));
@@ -163,7 +163,7 @@ pub(super) fn checked(set_words: &str, pod_words: &str, claim_words: &str) -> Pl
     plan
 }
 
-/// The plan in words: stages are separated by `;`, what is awaited comes after `|`.
+/// The plan as text: stages are separated by `;`, and waiting comes after `|`.
 pub(super) fn planned(set_words: &str, pod_words: &str, claim_words: &str) -> String {
     let plan = checked(set_words, pod_words, claim_words);
     let stages = plan.effects.iter().map(|stage| words(stage).join(", "));
@@ -176,7 +176,7 @@ pub(super) fn planned(set_words: &str, pod_words: &str, claim_words: &str) -> St
     [stages].into_iter().chain(waiting).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// What one effect does, in words.
+/// One effect as text.
 fn words(effect: &Step) -> Vec<String> {
     match effect {
         Step::Write(write) => vec![write_words(write)],
