@@ -1,5 +1,5 @@
-//! How long to wait before a failed pod is replaced: ten seconds after the first failure, twice that after each
-//! further one in a row, ten minutes at most. Pure.
+//! The backoff before a failed pod is replaced: ten seconds after the first failure, doubled with each consecutive failure,
+//! at most ten minutes. Pure.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use flyball_api::Timestamp;
 use flyball_api::pod::{ConditionStatus, ContainerState, ContainerStatus, Pod};
 use flyball_api::time::SignedDuration;
 
-/// How long to wait after one failure.
+/// The backoff after one failure.
 pub const FIRST: Duration = Duration::from_secs(10);
 pub const LONGEST: Duration = Duration::from_secs(600);
 
-/// The failures of a Job since its last success. Kept in memory only: a restart begins anew, as upstream.
+/// The consecutive failures of a Job. Only kept in memory: a restart resets them, as in upstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Backoff {
-    /// How many failed in a row.
+    /// The number of consecutive failures.
     pub failures: u32,
-    /// When the last one did.
+    /// The time of the last failure.
     pub last: Option<Timestamp>,
 }
 
 impl Backoff {
-    /// The state after some more pods have ended. A success ends the row; failures after it begin a new one.
+    /// The state after more pods have ended. A success resets the count; later failures count from zero.
     pub fn after(self, succeeded: &[&Pod], failed: &[&Pod]) -> Self {
         let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
         let Some(success) = succeeded.iter().map(|pod| finished_at(pod)).max() else {
@@ -32,23 +32,23 @@ impl Backoff {
         Self { failures: count(later.clone().count()), last: later.max() }
     }
 
-    /// How much of the wait is left.
+    /// The remaining backoff.
     pub fn remaining(&self, now: Timestamp) -> Duration {
         self.last.map_or(Duration::ZERO, |last| remaining(self.failures, last, now))
     }
 }
 
-/// What is left of the wait after so many failures in a row, the last of them at `last`.
+/// The remaining backoff after this many consecutive failures, the last of them at `last`.
 pub fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     let Some(doublings) = failures.checked_sub(1) else { return Duration::ZERO };
     let factor = 1u32.checked_shl(doublings.min(31)).unwrap_or(u32::MAX);
     let wait = FIRST.saturating_mul(factor).min(LONGEST);
-    // A failure in the future (clocks differ) makes the wait longer, as upstream.
+    // A failure in the future (clocks differ) makes the backoff longer, as in upstream.
     let left = SignedDuration::try_from(wait).unwrap_or(SignedDuration::MAX) - now.duration_since(last);
     Duration::try_from(left).unwrap_or_default()
 }
 
-/// When a pod ended: when its last container did; else when it ceased to be ready; else when it was deleted.
+/// When a pod ended: with its last container; else when it became unready; else when it was deleted.
 pub fn finished_at(pod: &Pod) -> Timestamp {
     let unready = || {
         let ready = pod.ready_condition().filter(|ready| ready.status == ConditionStatus::False)?;
@@ -62,7 +62,7 @@ pub fn finished_at(pod: &Pod) -> Timestamp {
     containers_ended(pod).or_else(unready).or_else(deleted).unwrap_or_else(created)
 }
 
-/// When the last container ended, sidecars included; `None` while one has not.
+/// When the last container ended, including sidecars; `None` if one has not.
 fn containers_ended(pod: &Pod) -> Option<Timestamp> {
     let is_sidecar = |status: &&ContainerStatus| {
         let mut sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());

@@ -1,4 +1,4 @@
-//! The status of a Job once the pods that its report counts are released, and its end. Pure.
+//! The status of a Job after finalizers were removed, and its end. Pure.
 
 use flyball_api::job::{JobStatus, UncountedTerminatedPods};
 use flyball_api::pod::Pod;
@@ -14,12 +14,12 @@ use super::view::{View, number};
 #[derive(Debug)]
 pub struct Conclusion<'a> {
     pub status: JobStatus,
-    /// The end, if the status says that the Job is over.
+    /// The end, if the status shows it.
     pub end: Option<&'a End>,
 }
 
-/// What follows from a report after finalizers were removed: the uids of released pods become numbers, and the Job is
-/// over if all of its pods have ended and are counted.
+/// The status after finalizers were removed: the uids of these pods are counted, and the Job has ended if all of its pods
+/// have ended and are counted.
 pub fn conclude<'a>(view: &View<'_>, report: &'a Report<'_>, released: &Outcome<&Pod>) -> Conclusion<'a> {
     let mut tracked = still_tracked(view);
     for done in &released.done {
@@ -63,7 +63,7 @@ pub fn still_tracked<'a>(view: &View<'a>) -> FxHashSet<&'a Uid> {
     view.pods.iter().filter(|pod| view.is_tracked(pod)).map(|pod| &pod.metadata.uid).collect()
 }
 
-/// Turns the uids whose pods have lost the finalizer into numbers.
+/// Counts the uids whose pods have lost the finalizer.
 pub fn settle(
     status: &mut JobStatus,
     uncounted: &mut UncountedTerminatedPods,
@@ -76,7 +76,7 @@ pub fn settle(
     status.failed = status.failed.saturating_add(number(failed - uncounted.failed.len()));
 }
 
-/// Adds the condition that the Job is over, if all of its pods have ended and are counted.
+/// Adds the final condition, if all pods have ended and are counted.
 pub fn finish(status: &mut JobStatus, end: &End, now: Timestamp) -> bool {
     let uncounted = status.uncounted_terminated_pods.as_ref();
     let has_uncounted = uncounted.is_some_and(|pods| !pods.succeeded.is_empty() || !pods.failed.is_empty());

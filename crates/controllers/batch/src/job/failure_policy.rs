@@ -1,17 +1,17 @@
-//! `spec.podFailurePolicy`: what the failure of one pod means for its Job. Pure.
+//! `spec.podFailurePolicy`: the effect of the failure of a pod on its Job. Pure.
 
 use flyball_api::job::{OnExitCodes, OnPodCondition, PodFailurePolicy};
 use flyball_api::pod::{ContainerState, ContainerStatus, Pod, PodCondition};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meaning {
-    /// It counts towards the limits. `by_rule` when a rule says so, and not only the absence of one.
+    /// It counts towards the limits; `by_rule` if a rule has matched.
     Counts {
         by_rule: bool,
     },
     Ignored,
     FailsIndex,
-    /// The Job is lost, and this is what to tell.
+    /// The Job fails, with this message.
     FailsJob(String),
 }
 
@@ -21,7 +21,7 @@ impl Meaning {
         *self != Self::Ignored
     }
 
-    /// The action of the rule that matched, as metrics call it.
+    /// The action of the rule that matched, for metrics.
     pub fn action(&self) -> Option<&'static str> {
         match self {
             Self::Counts { by_rule: false } => None,
@@ -33,7 +33,7 @@ impl Meaning {
     }
 }
 
-/// What the failure of `pod` means: the first rule that matches decides, and without one it counts.
+/// The effect of the failure of `pod`: the first matching rule decides; without one it counts.
 pub fn meaning(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Meaning {
     let rules = policy.map_or(&[][..], |policy| &policy.rules);
     let matched = rules.iter().enumerate().find_map(|(n, rule)| {
@@ -45,22 +45,22 @@ pub fn meaning(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Meaning {
             "Ignore" => Some(Meaning::Ignored),
             "FailIndex" => Some(Meaning::FailsIndex),
             "Count" => Some(Meaning::Counts { by_rule: true }),
-            "FailJob" => Some(Meaning::FailsJob(cause.told(pod, n))),
-            // An action of a newer API: the rules after it still hold.
+            "FailJob" => Some(Meaning::FailsJob(cause.message(pod, n))),
+            // An action of a newer API version is ignored; later rules apply.
             _ => None,
         }
     });
     matched.unwrap_or(Meaning::Counts { by_rule: false })
 }
 
-/// What made a rule match.
+/// Why a rule matches.
 enum Cause<'a> {
     Exit((&'a str, i32)),
     Condition(&'a PodCondition),
 }
 
 impl Cause<'_> {
-    fn told(&self, pod: &Pod, rule: usize) -> String {
+    fn message(&self, pod: &Pod, rule: usize) -> String {
         let key = pod.metadata.key();
         match self {
             Self::Exit((container, code)) => format!(
@@ -74,7 +74,7 @@ impl Cause<'_> {
     }
 }
 
-/// The first container that ended with a code the rule is about; those of the main phase are looked at first.
+/// The first container whose exit code matches the rule; regular containers are checked before init containers.
 fn exit<'a>(pod: &'a Pod, rule: &OnExitCodes) -> Option<(&'a str, i32)> {
     let matching = |status: &'a ContainerStatus| {
         let ContainerState::Terminated(end) = &status.state else { return None };
@@ -90,7 +90,7 @@ fn exit<'a>(pod: &'a Pod, rule: &OnExitCodes) -> Option<(&'a str, i32)> {
     pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses).find_map(matching)
 }
 
-/// The first condition of the pod that is one of the patterns.
+/// The first condition of the pod that matches a pattern.
 fn condition<'a>(pod: &'a Pod, patterns: &[OnPodCondition]) -> Option<&'a PodCondition> {
     let meant = |condition: &PodCondition, pattern: &OnPodCondition| {
         pattern.type_ == condition.type_.as_str() && pattern.status == condition.status.as_str()

@@ -13,8 +13,8 @@ struct Interval {
 }
 
 impl Indexes {
-    /// Reads what a status or a rule says, as far as it is below `completions`. Parts that make no sense are
-    /// left out: they can only be an edit by hand, and must not stop the Job.
+    /// Parses the indexes of a status or a rule that are below `completions`. Invalid parts are ignored: a user must have
+    /// edited them, and they must not stop the Job.
     pub fn parse(text: &str, completions: u32) -> Self {
         let interval = |part: &str| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -39,7 +39,7 @@ impl Indexes {
         Self(merged)
     }
 
-    /// All that are in either set.
+    /// The union.
     pub fn union(&self, other: &Self) -> Self {
         Self::from_intervals(self.0.iter().chain(&other.0).copied().collect())
     }
@@ -52,13 +52,12 @@ impl Indexes {
         self.0.is_empty()
     }
 
-    /// Whether `index` is among them.
     pub fn has(&self, index: u32) -> bool {
         let at = self.0.partition_point(|interval| interval.last < index);
         self.0.get(at).is_some_and(|interval| interval.first <= index)
     }
 
-    /// How many are in both sets.
+    /// The size of the intersection.
     pub fn in_common(&self, other: &Self) -> usize {
         let (mut ours, mut theirs) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut count = 0;
@@ -76,7 +75,7 @@ impl Indexes {
         count
     }
 
-    /// The first `count` indexes below `completions` that are not among these.
+    /// The first `count` indexes below `completions` that are not in the set.
     pub fn first_missing(&self, count: usize, completions: u32) -> Vec<u32> {
         let mut missing = vec![];
         let mut next = 0;

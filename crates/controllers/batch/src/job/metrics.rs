@@ -1,4 +1,4 @@
-//! Numbers about Jobs, under upstream's names.
+//! Metrics of Jobs, under upstream's names.
 
 use std::time::Duration;
 
@@ -78,12 +78,12 @@ pub(super) fn synced(metrics: &Metrics, job: &Job, action: &str, took: Duration,
     metrics.counter(&SYNCS, &labels).inc();
 }
 
-/// A Job of somebody else has appeared.
+/// Counts a Job that another controller manages.
 pub(super) fn external(metrics: &Metrics, controller: &str) {
     metrics.counter(&EXTERNAL, &[controller]).inc();
 }
 
-/// An ended pod got or lost its finalizer.
+/// Counts an ended pod that got or lost its finalizer.
 pub(super) fn tracked(metrics: &Metrics, was: bool, is: bool) {
     if was != is {
         metrics.counter(&TRACKED, &[if is { "add" } else { "delete" }]).inc();
@@ -95,18 +95,18 @@ pub(super) fn finished(metrics: &Metrics, job: &Job, end: &End) {
     metrics.counter(&FINISHED, &[mode(job), result, &end.reason]).inc();
 }
 
-/// Rules of the failure policy have matched.
+/// Counts failures by the action of the failure policy.
 pub(super) fn handled(metrics: &Metrics, report: &Report<'_>) {
     for (action, count) in &report.handled {
         metrics.counter(&POLICY_HITS, &[action]).add(*count);
     }
 }
 
-/// Pods were created, or could not be.
+/// Counts created pods and failed attempts.
 pub(super) fn created(metrics: &Metrics, job: &Job, tally: &Tally<'_>, outcome: &Outcome<PodWrite<'_>>) {
     let is_creation = |tag: &PodWrite<'_>| matches!(tag, PodWrite::Create(_));
     let made = outcome.done.iter().filter(|done| is_creation(&done.tag)).count();
-    // However many fail at once, it counts as one failed attempt.
+    // Several failures in one sync count as one failed attempt.
     let refused = outcome.failures.iter().any(|failure| failure.tag.as_ref().is_none_or(is_creation));
     let only_failed = job.spec.pod_replacement_policy.as_deref() == Some("Failed");
     let reason = match (tally.failed > 0, tally.terminating > 0) {
@@ -121,13 +121,13 @@ pub(super) fn created(metrics: &Metrics, job: &Job, tally: &Tally<'_>, outcome: 
     }
 }
 
-/// A status was written: counts what is new in it.
+/// Counts the changes in a status that was written.
 pub(super) fn counted(metrics: &Metrics, job: &Job, before: &JobStatus, after: &JobStatus) {
     let gain = |before: usize, after: usize| after.saturating_sub(before) as u64;
     let number = |count: i32| usize::try_from(count).unwrap_or(0);
     let mut succeeded = gain(number(before.succeeded), number(after.succeeded));
     if job.spec.is_indexed() {
-        // Indexes beyond the completions of today do not count, though they once did.
+        // Indexes beyond the present completions do not count, even if they did before.
         let completions = job.spec.completions.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         let total = |text: Option<&str>| Indexes::parse(text.unwrap_or(""), completions).total();
         succeeded = gain(total(Some(&before.completed_indexes)), total(Some(&after.completed_indexes)));

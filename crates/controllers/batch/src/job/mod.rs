@@ -1,12 +1,12 @@
 //! Runs pods until enough of them have succeeded.
 //!
-//! - **Promise**: a Job has as many active pods as its parallelism and what is left to do ask for, at most one for
-//!   each index; each pod that ends is counted once, whatever crashes in between ([`status`], [`conclusion`]); and a Job
-//!   that has succeeded or failed ([`verdict`]) says so once all of its pods have ended.
+//! - **Promise**: a Job has as many active pods as its parallelism and its remaining completions require, at most one for
+//!   each index; each pod that ends is counted exactly once, also after a crash ([`status`], [`conclusion`]); and the status
+//!   of a Job that has succeeded or failed ([`verdict`]) shows it once all of its pods have ended.
 //! - **Watches** Jobs and Pods. **Writes** pods (create, delete, owner reference, tracking finalizer) and the whole
 //!   `status` of its Jobs, nothing else. A Job whose `managedBy` names another controller is left alone.
 //! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
-//! - Upstream: `pkg/controller/job`. What differs: the write barrier stands for expectations of pods and of
+//! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of
 //!   finalizers. Left out: `WorkloadWithJob` (alpha, off by default).
 
 pub mod backoff;
@@ -40,16 +40,16 @@ use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use triggers::{Orphans, Urgency};
 
-/// The name under which the controller runs and records events.
+/// The name of the controller, and the source of its events.
 pub const NAME: &str = "job-controller";
 
-/// The value of `spec.managedBy` that stands for this controller.
+/// The value of `spec.managedBy` for this controller.
 const OURS: &str = "kubernetes.io/job-controller";
 
-/// Changes of pods wait this long, so that many of them cost one sync.
+/// The delay after a change of a pod, so that many changes need one sync.
 const BATCH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Failing syncs are spaced more widely than elsewhere.
+/// The backoff of failed syncs, which is longer than in other controllers.
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60), rate: 0.0, burst: 0.0 };
 
@@ -87,11 +87,11 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         let (queue, orphans, jobs) = (queue.clone(), orphans.clone(), jobs.clone());
         let numbers = cx.metrics.clone();
         move |change| {
-            let woken = triggers::pod_changed(change, jobs.store());
-            for key in woken.jobs {
+            let affected = triggers::pod_changed(change, jobs.store());
+            for key in affected.jobs {
                 queue.add_after(key, BATCH_PERIOD);
             }
-            if let Some(orphan) = woken.orphan {
+            if let Some(orphan) = affected.orphan {
                 orphans.add(orphan, priority(change.origin));
             }
             if change.origin != Origin::Resync {

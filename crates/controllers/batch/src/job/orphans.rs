@@ -1,4 +1,4 @@
-//! Releases pods whose tracking finalizer no Job will remove any more.
+//! Removes the tracking finalizer of pods that no Job will count.
 
 use std::sync::Arc;
 
@@ -13,7 +13,6 @@ use super::plan::release;
 use super::triggers::{Orphans, resolve};
 use super::view::has_finalizer;
 
-/// The part of the controller that looks after pods without a Job.
 pub(super) struct OrphanController {
     pub(super) cx: Arc<Context>,
     pub(super) jobs: Arc<Informer<Job>>,
@@ -31,7 +30,7 @@ impl Reconcile<Orphans> for OrphanController {
     }
 }
 
-/// Removes the tracking finalizer of the pods that no Job will count.
+/// Removes the tracking finalizer of orphaned pods.
 pub(super) fn plan(pods: &[Arc<Pod>], jobs: &Store<Job>) -> Plan {
     let lost = pods.iter().filter(|pod| has_finalizer(pod) && is_lost(pod, jobs));
     Plan::of([Effect::concurrent(lost.map(|pod| release(pod, "it has no Job that would count it")))])

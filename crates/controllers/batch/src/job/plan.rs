@@ -21,14 +21,14 @@ use super::verdict::{End, time_to_deadline};
 use super::view::{TRACKING_FINALIZER, View, completion_index, earlier_failures};
 use super::{BATCH_PERIOD, template};
 
-/// Most pods that one sync creates or deletes, so that one huge Job cannot starve the others.
+/// The most pods that one sync creates or deletes, so that one huge Job does not use up the request rate of all others.
 pub const BURST: usize = 500;
 
 /// What a write of a plan does.
 #[derive(Debug, Clone, Copy)]
 pub enum PodWrite<'a> {
     Create(NewPod),
-    /// Removes the tracking finalizer of a pod that is not to count.
+    /// Removes the tracking finalizer of a pod that does not count.
     Release(&'a Pod),
     Delete(&'a Pod),
 }
@@ -36,22 +36,21 @@ pub enum PodWrite<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NewPod {
     pub index: Option<u32>,
-    /// The failures of its index so far, counted and ignored, where indexes have limits of their own.
+    /// The failures of its index so far, counted and ignored, if there is a `backoffLimitPerIndex`.
     pub failures: Option<(i32, i32)>,
 }
 
-/// A plan, and what metrics call a sync that carries it out.
+/// A plan, and its label in metrics.
 type Named<'a> = (&'static str, Plan<PodWrite<'a>>);
 
-/// The event about a Job that cannot be reconciled, as its completion mode is unknown.
+/// The event about a Job with an unknown completion mode, which is not reconciled.
 pub fn unknown_mode(job: &Job) -> Option<Event> {
     let is_known = matches!(job.spec.completion_mode.as_deref(), None | Some("NonIndexed" | "Indexed"));
     let message = "Skipped Job sync because completion mode is unknown";
     (!is_known).then(|| Event::warning("UnknownCompletionMode", message))
 }
 
-/// The writes that bring the pods to what the Job asks for; never both creations and deletions. `end` says that the Job
-/// has ended.
+/// Creates or deletes pods, never both. `end` is the end of the Job, if it has ended.
 pub fn plan<'a>(view: &View<'a>, tally: &Tally<'a>, end: Option<&End>) -> Named<'a> {
     let (name, plan) = match end {
         Some(end) => ("reconciling", stop(tally, end)),
@@ -98,7 +97,7 @@ fn stop<'a>(tally: &Tally<'a>, end: &End) -> Plan<PodWrite<'a>> {
     at_once(tally.active.iter().map(|pod| pods::deletion(pod, &why).tag(PodWrite::Delete(pod))))
 }
 
-/// Deletes pods without counting them: the finalizer goes first, also one that came with adoption in this sync.
+/// Deletes pods without counting them: the finalizer is removed first, also one that was added by adoption in this sync.
 fn discard<'a>(view: &View<'a>, pods: &[&'a Pod], why: &SmolStr) -> Plan<PodWrite<'a>> {
     at_once(pods.iter().map(|pod| {
         let release = view.is_tracked(pod).then(|| release(pod, why).tag(PodWrite::Release(pod)));
@@ -113,8 +112,8 @@ fn at_once<'a>(effects: impl Iterator<Item = impl Into<Effect<PodWrite<'a>>>>) -
     Plan::of(has_some.then(|| Effect::concurrent(effects)))
 }
 
-/// Removes the tracking finalizer of a pod, which may be gone. Where another pod has taken its name, the server reports a
-/// conflict, and the cache will catch up.
+/// Removes the tracking finalizer of a pod, which may be gone. If another pod has its name, the server reports a conflict:
+/// the cache is stale.
 pub(super) fn release(pod: &Pod, why: &str) -> Write {
     let patch = json!({"metadata": {
         "uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
@@ -152,7 +151,7 @@ fn why(view: &View<'_>, tally: &Tally<'_>) -> SmolStr {
     format_smolstr!("{have} active pods, {want} wanted; {succeeded} succeeded, {failed} failed")
 }
 
-/// What a Job waits for, besides the time at which a failed pod is replaced: a pod.
+/// The pod that a Job waits for.
 fn waiting(view: &View<'_>, tally: &Tally<'_>, end: Option<&End>) -> Option<Waiting> {
     let pod = |pod: &Pod, until| Waiting::on::<Pod>(&pod.key(), until);
     let terminating = view.pods.iter().find(|pod| pod.is_terminating());
@@ -174,7 +173,7 @@ fn waiting(view: &View<'_>, tally: &Tally<'_>, end: Option<&End>) -> Option<Wait
 pub fn wanted(view: &View<'_>, tally: &Tally<'_>) -> usize {
     let parallelism = view.job.spec.parallelism.unwrap_or(1);
     let wanted = match view.job.spec.completions {
-        // After the first success no more are started, and those that run are left alone.
+        // After the first success no pod is created, and active pods are kept.
         None if tally.succeeded > 0 => return tally.active.len(),
         None => parallelism,
         Some(completions) => parallelism.min(completions.saturating_sub(tally.succeeded)),
@@ -182,7 +181,7 @@ pub fn wanted(view: &View<'_>, tally: &Tally<'_>) -> usize {
     usize::try_from(wanted).unwrap_or(0)
 }
 
-/// At most `count` pods that may be created now; if there are none, how long until there is one.
+/// At most `count` pods that may be created now; if there are none, the time until one may be.
 fn due(view: &View<'_>, tally: &Tally<'_>, count: usize) -> (Vec<NewPod>, Option<Duration>) {
     let wait = tally.backoff.remaining(view.now);
     if count == 0 {
@@ -208,13 +207,13 @@ fn due(view: &View<'_>, tally: &Tally<'_>, count: usize) -> (Vec<NewPod>, Option
     (new, waits.into_iter().min())
 }
 
-/// What is left of the wait after the failure of an index's last pod.
+/// The remaining backoff after the failure of the last pod of an index.
 fn index_wait(view: &View<'_>, last: &Pod) -> Duration {
     let failures = u32::try_from(all_failures(last)).unwrap_or(0).saturating_add(1);
     backoff::remaining(failures, finished_at(last), view.now)
 }
 
-/// The failures of an index, with that of its last pod.
+/// The failures of an index, including its last pod.
 fn failures(view: &View<'_>, last: &Pod) -> (i32, i32) {
     let (counted, ignored) = earlier_failures(last);
     match view.meaning(last).counts() {
@@ -223,8 +222,8 @@ fn failures(view: &View<'_>, last: &Pod) -> (i32, i32) {
     }
 }
 
-/// The first `count` indexes that have neither ended nor an active pod, nor, where only ended pods are replaced,
-/// one that is still ending.
+/// The first `count` indexes that have not ended and have no active pod. If pods are only replaced once they have ended,
+/// indexes with a terminating pod are left out.
 fn free_indexes(view: &View<'_>, tally: &Tally<'_>, count: usize) -> Vec<u32> {
     let Some(indexes) = &tally.indexes else { return vec![] };
     let mut taken: Indexes = tally.active.iter().filter_map(|pod| completion_index(pod)).collect();
@@ -239,12 +238,12 @@ fn free_indexes(view: &View<'_>, tally: &Tally<'_>, count: usize) -> Vec<u32> {
     taken.first_missing(count, view.completions())
 }
 
-/// At least `count` pods that can best be spared; of an Indexed Job, first those without a proper index and all
-/// but the most useful one of each index.
+/// At least `count` pods to delete: in an Indexed Job first those without a valid index and all but the highest-ranked pod of
+/// each index, then by the deletion order.
 fn surplus<'a>(view: &View<'a>, tally: &Tally<'a>, count: usize) -> Vec<&'a Pod> {
     let (mut spare, mut rest) = (vec![], tally.active.clone());
     if view.is_indexed() {
-        // By index, and within one the most useful last.
+        // By index, and within an index by rank, with the highest last.
         rest.sort_by(|one, two| view.index(one).cmp(&view.index(two)).then_with(|| by_usefulness(one, two)));
         let keep: Vec<bool> = (0..rest.len())
             .map(|n| {

@@ -1,8 +1,8 @@
-//! What to report about a Job, and which of its pods have been counted so that they may go. Pure.
+//! The status of a Job, and which of its pods are counted so that their finalizer can be removed. Pure.
 //!
-//! A pod that ended is counted exactly once, whatever crashes in between: its uid is written into
-//! `uncountedTerminatedPods`, then its finalizer is removed, then the uid becomes a number. A uid whose pod still
-//! has the finalizer is not a number yet; one whose pod has lost it is one to come ([`super::conclusion`]).
+//! A pod that ended is counted exactly once, also after a crash: its uid is written to `uncountedTerminatedPods`, then its
+//! finalizer is removed, then the uid is removed and the count is incremented. A uid is counted only once its pod has lost
+//! the finalizer ([`super::conclusion`]).
 
 use std::collections::BTreeMap;
 
@@ -20,22 +20,22 @@ use super::tally::Tally;
 use super::verdict::{self, End, Verdict, completed};
 use super::view::{View, number};
 
-/// Most uids in a status, to bound its size and the work of one sync.
+/// The most uids in a status, which limits its size and the work of one sync.
 pub const MOST_UNCOUNTED: usize = 500;
 
-/// What to write before pods may go, and which.
+/// The status to write before finalizers are removed, and the pods whose finalizers are.
 #[derive(Debug)]
 pub struct Report<'a> {
     pub status: JobStatus,
     /// The pods that may lose their finalizer once it is written.
     pub release: Vec<&'a Pod>,
-    /// Whether some ended pods have to wait for the next sync.
+    /// Whether some ended pods are left to the next sync.
     pub is_capped: bool,
     /// The event about the Job being suspended or resumed.
     pub event: Option<Event>,
     /// Failures by the action of the policy rule that matched, for metrics.
     pub handled: BTreeMap<&'static str, u64>,
-    /// The end of the Job, once it has one.
+    /// The end of the Job, if it has ended.
     pub end: Option<End>,
 }
 
@@ -52,8 +52,8 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The write of a status, if it differs from the one before. An earlier write of the same sync may have changed the
-/// Job's version; and the Job may be gone.
+/// The write of a status, if it has changed. An earlier write of the same sync may have changed the version of the Job, and
+/// the Job may be gone.
 pub(super) fn write(job: &Job, before: &JobStatus, after: &JobStatus) -> Option<Write> {
     let JobStatus { active, succeeded, failed, .. } = after;
     (before != after).then(|| {
@@ -64,8 +64,7 @@ pub(super) fn write(job: &Job, before: &JobStatus, after: &JobStatus) -> Option<
     })
 }
 
-/// Reports how the Job stands after a plan was carried out, and counts pods that have ended. `end` is the end that the
-/// plan was made for.
+/// The status after a plan was carried out, with the pods that have ended. `end` is the end that the plan was made for.
 pub fn report<'a>(
     view: &View<'a>,
     tally: &Tally<'a>,
@@ -122,7 +121,7 @@ fn count_pods(status: &mut JobStatus, tally: &Tally<'_>, outcome: &Outcome<PodWr
     status.terminating = Some(terminating);
 }
 
-/// Adds the pods that have ended to the uncounted ones, and to those that are released.
+/// Adds the pods that have ended to the uncounted ones, and to those whose finalizer is removed.
 fn count_ended<'a>(
     view: &View<'a>,
     tally: &Tally<'a>,
@@ -135,8 +134,8 @@ fn count_ended<'a>(
     let has_failed = |pod: &Pod| match end {
         // All remaining pods of a failed Job have failed, too.
         Some(end) if end.verdict == Verdict::Failed => true,
-        // The controller itself deletes these pods, which is no failure. Upstream: job_controller.go,
-        // trackJobStatusAndRemoveFinalizers: counts them after all, if it crashes between that and this.
+        // The controller itself deletes these pods, so they have not failed. Upstream: job_controller.go,
+        // trackJobStatusAndRemoveFinalizers: counts them as failed if it crashes in between.
         Some(end) if end.spares_the_stopped() => pod.status.phase == Phase::Failed,
         _ => view.is_failed(pod),
     };
@@ -149,7 +148,7 @@ fn count_ended<'a>(
         let uid = &pod.metadata.uid;
         if pod.status.phase == Phase::Succeeded && !failed.contains(uid) {
             match &tally.indexes {
-                // A succeeded index is noted as such, which keeps it from being counted again.
+                // A succeeded index is recorded in the status, so it is not counted again.
                 Some(indexes) => {
                     new_indexes += usize::from(view.index(pod).is_some_and(|n| !indexes.recorded.has(n)));
                 }
@@ -172,8 +171,8 @@ fn count_ended<'a>(
     }
 }
 
-/// Whether a pod's finalizer has done its work: the pod has ended, or the Job has. A failed pod stays until its
-/// index has a new one, which takes its failure count over.
+/// Whether the finalizer of a pod can be removed: the pod or the Job has ended. A failed pod is kept until its index has a
+/// new pod, which inherits its failure count.
 fn may_go(view: &View<'_>, tally: &Tally<'_>, end: Option<&End>, pod: &Pod) -> bool {
     if view.job.metadata.is_deleting() || end.is_some() || pod.status.phase == Phase::Succeeded {
         return true;
@@ -188,8 +187,8 @@ fn may_go(view: &View<'_>, tally: &Tally<'_>, end: Option<&End>, pod: &Pod) -> b
     view.is_failed(pod) && !awaits_successor()
 }
 
-/// Sets the condition that says whether the Job is suspended, and returns the event if that is new. A Job that never was
-/// suspended has no such condition.
+/// Sets the condition `Suspended`, and returns the event if it has changed. A Job that was never suspended has no such
+/// condition.
 fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Event> {
     let is_suspended = view.job.spec.is_suspended();
     let new = match is_suspended {
@@ -207,7 +206,7 @@ fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Event> {
         None => return None,
     }
     if !is_suspended {
-        // The deadline is about being active without a break.
+        // The deadline counts from the last resumption.
         status.start_time = Some(time::truncate(view.now));
     } else if view.suspension_clears_start {
         status.start_time = None;

@@ -1,10 +1,10 @@
-//! `spec.successPolicy`: when an Indexed Job has succeeded before all of its indexes have. Pure.
+//! `spec.successPolicy`: when an Indexed Job succeeds before all of its indexes have. Pure.
 
 use flyball_api::job::{SuccessPolicy, SuccessPolicyRule};
 
 use super::indexes::Indexes;
 
-/// What to tell about the first rule that the succeeded indexes meet; `None` while none is met.
+/// The message about the first rule that the succeeded indexes meet.
 pub fn met(policy: Option<&SuccessPolicy>, succeeded: &Indexes, completions: u32) -> Option<String> {
     if succeeded.is_empty() {
         return None;
@@ -13,7 +13,7 @@ pub fn met(policy: Option<&SuccessPolicy>, succeeded: &Indexes, completions: u32
     Some(format!("Matched rules at index {rule}"))
 }
 
-/// A rule with indexes wants all of them, or so many of them; one without wants so many of any.
+/// A rule with indexes requires all of them, or a number of them; one without requires a number of any indexes.
 fn is_met(rule: &SuccessPolicyRule, succeeded: &Indexes, completions: u32) -> bool {
     let enough =
         |have: usize| rule.succeeded_count.is_some_and(|count| have >= usize::try_from(count).unwrap_or(0));

@@ -1,4 +1,5 @@
-//! The shell: look up, claim, plan, execute, then report and count in the order that survives a crash.
+//! The shell: look up, adopt and release pods, plan, execute, then write the status and remove finalizers in an order that
+//! is safe against crashes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) jobs: Arc<Informer<Job>>,
     pub(super) pods: Arc<Informer<Pod>>,
-    /// Failures in a row by Job, while it runs.
+    /// Consecutive failures by Job, until it has ended.
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
 }
 
@@ -78,7 +79,7 @@ impl Controller {
         metrics::created(&self.cx.metrics, job, &tally, &outcome);
         let report = report(&view, &tally, end, &outcome);
         self.publish(executor, &view, tally.backoff, &report).await?;
-        // A Job that has ended has no deadline any more.
+        // A Job that has ended has no deadline.
         outcome.result().map(|()| if report.end.is_some() { Next::Settled } else { next })
     }
 
@@ -90,8 +91,8 @@ impl Controller {
         claim(&self.cx, job, &selector, candidates, &[TRACKING_FINALIZER]).await.map(in_order)
     }
 
-    /// Writes the status, releases the pods that it counts, and writes what follows from that. In this order a crash at
-    /// any point leaves every pod either with its finalizer or with its uid in the status.
+    /// Writes the status, removes the finalizers of the pods that it counts, and writes the final status. In this order, a
+    /// crash at any point leaves every pod either with its finalizer or with its uid in the status.
     async fn publish(
         &self,
         executor: &Executor<'_>,
@@ -118,7 +119,7 @@ impl Controller {
         released.result()
     }
 
-    /// Writes a status, if there is one to write, and counts what is new in it.
+    /// Writes a status, if there is one, and updates the metrics.
     async fn write(
         &self,
         executor: &Executor<'_>,
@@ -140,7 +141,7 @@ impl Controller {
     }
 }
 
-/// What came of the write of a status.
+/// The outcome of writing a status.
 enum Written {
     Done,
     Gone,

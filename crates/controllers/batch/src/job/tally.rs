@@ -1,4 +1,4 @@
-//! Where a Job stands: its pods counted, those that the status does not know yet included. Pure.
+//! The counts of the pods of a Job, including those that the status does not count yet. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use super::failure_policy::Meaning;
 use super::indexes::Indexes;
 use super::view::{View, completion_index, earlier_failures, number};
 
-/// The numbers that decisions are made from.
+/// The counts that decisions use.
 #[derive(Debug)]
 pub struct Tally<'a> {
-    /// Pods that run or are about to.
+    /// Pods that have not ended and are not terminating.
     pub active: Vec<&'a Pod>,
-    /// Those of them that are ready.
+    /// Active pods that are ready.
     pub ready: i32,
-    /// Pods that are being deleted and have not ended.
+    /// Terminating pods that have not ended.
     pub terminating: i32,
-    /// Successes: of pods, or of indexes where there are some.
+    /// Succeeded pods, or succeeded indexes of an Indexed Job.
     pub succeeded: i32,
     pub failed: i32,
-    /// Failures in a row, the new ones included.
+    /// Consecutive failures, including new ones.
     pub backoff: Backoff,
-    /// What there is to say by index.
+    /// The counts by index, for an Indexed Job.
     pub indexes: Option<IndexTally<'a>>,
 }
 
-/// The numbers of an Indexed Job.
+/// The counts of an Indexed Job.
 #[derive(Debug)]
 pub struct IndexTally<'a> {
-    /// Indexes that have succeeded as far as the status knows.
+    /// Succeeded indexes of the status.
     pub recorded: Indexes,
     pub succeeded: Indexes,
-    /// Indexes that are lost, where indexes have limits of their own.
+    /// Failed indexes, if there is a `backoffLimitPerIndex`.
     pub failed: Option<Indexes>,
-    /// The failed pods that stay until their index has a new one, which takes their failure count over.
+    /// The failed pods that are kept until their index has a new pod, which inherits their failure count.
     pub awaiting_successor: BTreeMap<u32, &'a Pod>,
 }
 
@@ -106,13 +106,13 @@ impl<'a> IndexTally<'a> {
     }
 }
 
-/// Failures of a pod's index before the pod, counted or not.
+/// Failures of the index before the pod, counted or ignored.
 pub(super) fn all_failures(pod: &Pod) -> i32 {
     let (counted, ignored) = earlier_failures(pod);
     counted.saturating_add(ignored)
 }
 
-/// Whether the failure of this pod is the one too many of its index, or a rule says that it is.
+/// Whether the failure of this pod exceeds the limit of its index, or a policy rule fails the index.
 fn loses_index(view: &View<'_>, pod: &Pod, limit: i32) -> bool {
     view.is_failed(pod)
         && match view.meaning(pod) {

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::plan::NewPod;
 use super::view::{COMPLETION_INDEX, INDEX_FAILURES, INDEX_IGNORED_FAILURES, TRACKING_FINALIZER};
 
-/// Tells a container which index it works on.
+/// The environment variable with the index.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// Generated names end with five characters of the server's choice and are labels, 63 at most.
+/// The longest prefix of a generated name: the server adds five characters, and a label has at most 63.
 const LONGEST_PREFIX: usize = 58;
 
-/// What all pods of a Job have in common.
+/// The common part of all pods of a Job.
 pub fn common(job: &Job, owner: &OwnerReference) -> Value {
     let mut pod = pods::from_template(&job.spec.template, &job.metadata.name, owner);
     let finalizers = &mut pod["metadata"]["finalizers"];
@@ -26,7 +26,7 @@ pub fn common(job: &Job, owner: &OwnerReference) -> Value {
             for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
                 name_index(container);
             }
-            // Looking a missing list up has put a null there.
+            // Looking up a missing list has inserted a null.
             if let Some(spec) = pod["spec"].as_object_mut().filter(|spec| spec[list].is_null()) {
                 spec.remove(list);
             }
@@ -35,7 +35,7 @@ pub fn common(job: &Job, owner: &OwnerReference) -> Value {
     pod
 }
 
-/// One pod: what all have in common, and what its index gives it.
+/// One pod: the common part, and the fields of its index.
 pub fn pod(job: &Job, common: &Value, new: &NewPod) -> Value {
     let mut pod = common.clone();
     let Some(index) = new.index else { return pod };
@@ -53,14 +53,14 @@ pub fn pod(job: &Job, common: &Value, new: &NewPod) -> Value {
     pod
 }
 
-/// What the name of an index's pods begins with. Where that is too long, it is the Job's name that gives way.
+/// The name prefix of the pods of an index. If it is too long, the name of the Job is cut.
 pub fn prefix(job: &str, index: u32) -> String {
     let end = format!("-{index}-");
     let room = LONGEST_PREFIX - end.len();
     format!("{}{end}", job.get(..room.min(job.len())).unwrap_or(job))
 }
 
-/// Adds the index to a container's environment, unless the user has a variable of that name.
+/// Adds the index to the environment of a container, unless it has a variable of that name.
 fn name_index(container: &mut Value) {
     let Some(container) = container.as_object_mut() else { return };
     let variables = container.entry("env").or_insert_with(|| json!([]));

@@ -1,4 +1,4 @@
-//! Which Jobs and which orphaned pods a change concerns. Pure.
+//! Which Jobs and which orphaned pods to sync after a change. Pure.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use flyball_runtime::WorkKey;
 
 use super::view::has_finalizer;
 
-/// Pods that may have a tracking finalizer which no Job will remove any more.
+/// Pods that may have a tracking finalizer that no Job will remove.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Orphans {
     Pod(Key),
@@ -35,33 +35,33 @@ impl fmt::Display for Orphans {
     }
 }
 
-/// What a change of a pod asks for.
+/// What to sync after a change of a pod.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Woken {
+pub struct Affected {
     pub jobs: Vec<Key>,
-    /// The pod itself, if nobody else will free it.
+    /// The pod itself, if no Job will remove its finalizer.
     pub orphan: Option<Orphans>,
 }
 
-/// Whose business a change of a pod is: that of its Job, of the one it had before, and, for a pod without a
-/// controller, of every Job that could adopt it. A tracked pod that no Job will count is freed.
-pub fn pod_changed(change: &Change<'_, Pod>, jobs: &Store<Job>) -> Woken {
-    let mut woken = Woken::default();
+/// The Job of the pod, its former Job, and, for a pod without a controller, every Job that could adopt it. The finalizer of a
+/// pod that no Job will count is removed.
+pub fn pod_changed(change: &Change<'_, Pod>, jobs: &Store<Job>) -> Affected {
+    let mut affected = Affected::default();
     if change.origin == Origin::Resync {
-        return woken;
+        return affected;
     }
     let owner = |pod: &Pod| resolve(jobs, &pod.metadata.namespace, pod.metadata.controller()?);
     let before = change.old.and_then(|pod| owner(pod));
     let after = change.new.and_then(|pod| owner(pod));
     let unfinished = |job: &&Arc<Job>| !job.is_finished();
-    // Jobs look at all of their pods when they are first listed.
+    // The first sync of a Job covers all of its pods.
     if change.origin != Origin::Initial {
         let is_deleting = change.object().metadata.is_deleting() || change.new.is_none();
         let keys = before.iter().chain(&after).filter(|job| !is_deleting || unfinished(job));
-        woken.jobs = keys.map(|job| job.metadata.key()).collect();
-        woken.jobs.dedup();
+        affected.jobs = keys.map(|job| job.metadata.key()).collect();
+        affected.jobs.dedup();
         if let Some(orphan) = change.new.filter(|pod| is_free(change, pod)) {
-            woken.jobs.extend(adopters(jobs, orphan));
+            affected.jobs.extend(adopters(jobs, orphan));
         }
     }
     if let Some(pod) = change.new.filter(|pod| has_finalizer(pod)) {
@@ -69,23 +69,23 @@ pub fn pod_changed(change: &Change<'_, Pod>, jobs: &Store<Job>) -> Woken {
             None => true,
             Some(_) => pod.metadata.is_deleting() && after.as_ref().filter(unfinished).is_none(),
         };
-        woken.orphan = is_lost.then(|| Orphans::Pod(pod.metadata.key()));
+        affected.orphan = is_lost.then(|| Orphans::Pod(pod.metadata.key()));
     }
-    woken
+    affected
 }
 
-/// How a change of a Job is to be taken.
+/// When to sync a changed Job.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Look at it at once: it is new, gone, or its spec has changed.
+    /// At once: it is new, gone, or its spec has changed.
     Now,
-    /// Soon is enough: mostly this is our own status coming back.
+    /// Soon: mostly this is the status that the controller has written itself.
     Batched,
-    /// Only its pods may need freeing.
+    /// Not at all; but its pods may be orphaned.
     Orphans,
 }
 
-/// What a change of a Job asks for.
+/// When to sync a Job after a change.
 pub fn job_changed(change: &Change<'_, Job>) -> Urgency {
     match (change.old, change.new) {
         (Some(_), Some(new)) if new.is_finished() => Urgency::Orphans,
@@ -94,13 +94,13 @@ pub fn job_changed(change: &Change<'_, Job>) -> Urgency {
     }
 }
 
-/// Whether a change of a Job may leave pods with a finalizer that nobody will remove. A Job is not over before its
-/// pods are free; so one that is only being listed leaves none.
+/// Whether a change of a Job may leave pods with a finalizer that no Job will remove. A Job ends only after the finalizers of
+/// its pods are removed, so the initial list leaves none.
 pub fn may_leave_orphans(change: &Change<'_, Job>) -> bool {
     change.old.is_some() && change.new.is_none_or(|job| job.is_finished())
 }
 
-/// The Job a reference points to, unless another one has taken its name.
+/// The Job of a reference, unless another one has its name.
 pub fn resolve(jobs: &Store<Job>, namespace: &str, owner: &OwnerReference) -> Option<Arc<Job>> {
     if owner.kind != "Job" {
         return None;
@@ -108,7 +108,7 @@ pub fn resolve(jobs: &Store<Job>, namespace: &str, owner: &OwnerReference) -> Op
     jobs.get(&Key::new(namespace, owner.name.as_str())).filter(|job| job.metadata.uid == owner.uid)
 }
 
-/// Whether a pod without a controller is so, or is labelled so, only since this change.
+/// Whether this change orphaned or relabelled the pod.
 fn is_free(change: &Change<'_, Pod>, pod: &Pod) -> bool {
     let is_news =
         |old: &Arc<Pod>| old.metadata.labels != pod.metadata.labels || old.metadata.controller().is_some();

@@ -14,10 +14,10 @@ use super::success_policy;
 use super::tally::Tally;
 use super::view::{View, number};
 
-/// What the API server gives a Job that does not say.
+/// The default of the API server.
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 
-/// The reason of an end by reaching all completions.
+/// The reason when all completions are reached.
 const COMPLETIONS_REACHED: &str = "CompletionsReached";
 
 /// Whether a Job that has ended succeeded.
@@ -35,7 +35,7 @@ pub struct End {
     pub reason: SmolStr,
     /// The message of its conditions.
     pub message: SmolStr,
-    /// Whether the status does not say so yet.
+    /// Whether the status does not show it yet.
     pub is_news: bool,
 }
 
@@ -49,12 +49,12 @@ impl End {
         Self { verdict, reason, message, is_news: false }
     }
 
-    /// Whether pods that are deleted for it have not failed: those of a Job that has succeeded early.
+    /// Whether pods that are deleted because of it do not count as failed: those of a Job that succeeded early.
     pub fn spares_the_stopped(&self) -> bool {
         self.verdict == Verdict::Succeeded && self.reason != COMPLETIONS_REACHED
     }
 
-    /// The condition while pods are still ending.
+    /// The condition while pods are still terminating.
     pub fn interim(&self) -> &'static str {
         match self.verdict {
             Verdict::Succeeded => SUCCESS_CRITERIA_MET,
@@ -62,7 +62,7 @@ impl End {
         }
     }
 
-    /// The condition once they have.
+    /// The condition once all pods have ended.
     pub fn terminal(&self) -> &'static str {
         match self.verdict {
             Verdict::Succeeded => COMPLETE,
@@ -71,8 +71,8 @@ impl End {
     }
 }
 
-/// The end, if it has come by anything but reaching all completions. What was decided once stays decided; then
-/// failures are looked for before successes.
+/// The end for any reason but reaching all completions. An earlier decision is final; otherwise failures are checked before
+/// successes.
 pub fn verdict(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     decided(view)
         .or_else(|| by_failure_policy(view))
@@ -82,8 +82,8 @@ pub fn verdict(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
         .or_else(|| by_success_policy(view, tally))
 }
 
-/// The end by completions, once nothing is active any more. A Job without a number of completions is done when
-/// one pod has succeeded and the others have ended.
+/// The end by completions, once no pod is active. A Job without `completions` is complete when one pod has succeeded and the
+/// others have ended.
 pub fn completed(view: &View<'_>, tally: &Tally<'_>, active: i32) -> Option<End> {
     let wanted = view.job.spec.completions.unwrap_or(1);
     (tally.succeeded >= wanted && active == 0).then(|| {
@@ -91,13 +91,13 @@ pub fn completed(view: &View<'_>, tally: &Tally<'_>, active: i32) -> Option<End>
     })
 }
 
-/// When the Job began; now, unless it is suspended.
+/// The start time; now for a new Job, unless it is suspended.
 pub fn started(view: &View<'_>) -> Option<Timestamp> {
     let begins_now = || (!view.job.spec.is_suspended()).then(|| time::truncate(view.now));
     view.job.status.start_time.or_else(begins_now)
 }
 
-/// How long until the deadline; `None` without one, and while it does not run.
+/// The time until the deadline; `None` without one, and while the Job is suspended.
 pub fn time_to_deadline(view: &View<'_>) -> Option<Duration> {
     let deadline = SignedDuration::from_secs(view.job.spec.active_deadline_seconds?);
     if view.job.spec.is_suspended() {
@@ -129,7 +129,7 @@ fn by_backoff_limit(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     })
 }
 
-/// Where containers are restarted in place, restarts count as failures do.
+/// With `restartPolicy: OnFailure`, restarts of containers count as failures.
 fn too_many_restarts(view: &View<'_>, limit: i32) -> bool {
     if view.job.spec.template.spec.restart_policy != RestartPolicy::OnFailure {
         return false;
@@ -140,7 +140,7 @@ fn too_many_restarts(view: &View<'_>, limit: i32) -> bool {
     };
     let living = |pod: &&Pod| matches!(pod.status.phase, Phase::Running | Phase::Pending);
     let total: i64 = view.pods.iter().map(|pod| &**pod).filter(living).map(restarts).sum();
-    // A limit of n bears n - 1 restarts, but a limit of zero bears none.
+    // A limit of n allows n - 1 restarts, but a limit of zero allows none.
     total >= i64::from(limit.max(1))
 }
 

@@ -1,4 +1,4 @@
-//! What the decisions about a Job look at, and the questions they all ask of it. Pure.
+//! What the decisions about a Job look at, and the predicates that they share. Pure.
 
 use std::sync::Arc;
 
@@ -8,37 +8,36 @@ use flyball_api::{Job, Timestamp};
 use super::backoff::Backoff;
 use super::failure_policy::{self, Meaning};
 
-/// Keeps a pod from vanishing before it is counted.
+/// The finalizer that keeps a pod until it is counted.
 pub const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 /// The index of a pod of an Indexed Job; an annotation and a label.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// How often the index of a pod had failed before the pod was made.
+/// The annotation with the failures of the index before the pod was created.
 pub const INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// The same for failures that the policy ignores.
+/// The same for failures that the failure policy ignores.
 pub const INDEX_IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
 /// Everything the decisions may look at, borrowed from one snapshot.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub job: &'a Job,
-    /// Its own pods in the order of [`in_order`], with those that were adopted just now.
+    /// The pods that it controls in the order of [`in_order`], with those adopted in this sync.
     pub pods: &'a [Arc<Pod>],
     /// Its failures in a row.
     pub backoff: Backoff,
-    /// Whether suspending forgets when it began, so that its scheduling directives can be changed
+    /// Whether suspending clears the start time, so that the scheduling directives can be changed
     /// (`MutableSchedulingDirectivesForSuspendedJobs`).
     pub suspension_clears_start: bool,
     pub now: Timestamp,
 }
 
 impl<'a> View<'a> {
-    /// Whether the pod is still to be counted: it carries the finalizer, or got it by being adopted just now.
+    /// Whether the pod is not counted yet: it has the finalizer, or got it by adoption in this sync.
     pub fn is_tracked(&self, pod: &Pod) -> bool {
         has_finalizer(pod) || !pod.metadata.is_controlled_by(&self.job.metadata.uid)
     }
 
-    /// Whether the pod has failed. One that is being deleted has, too, unless only pods that really ended are
-    /// to be replaced.
+    /// Whether the pod has failed. A terminating pod counts as failed, unless pods are only replaced once they have ended.
     pub fn is_failed(&self, pod: &Pod) -> bool {
         match pod.status.phase {
             Phase::Failed => true,
@@ -47,13 +46,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a pod that is being deleted is replaced only once it has ended.
+    /// Whether a terminating pod is replaced only once it has ended.
     pub fn replaces_only_failed(&self) -> bool {
         self.job.spec.pod_replacement_policy.as_deref() == Some("Failed")
             || self.job.spec.pod_failure_policy.is_some()
     }
 
-    /// What the failure of a pod means.
+    /// The effect of the failure of a pod.
     pub fn meaning(&self, pod: &Pod) -> Meaning {
         failure_policy::meaning(self.job.spec.pod_failure_policy.as_ref(), pod)
     }
@@ -62,27 +61,27 @@ impl<'a> View<'a> {
         self.job.spec.is_indexed()
     }
 
-    /// Indexes are below this; zero for a Job without them.
+    /// The number of indexes; zero for a Job without them.
     pub fn completions(&self) -> u32 {
         self.job.spec.completions.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
     }
 
-    /// The index of a pod, if it is one that the Job has.
+    /// The index of a pod, if it is below the number of completions.
     pub fn index(&self, pod: &Pod) -> Option<u32> {
         completion_index(pod).filter(|index| *index < self.completions())
     }
 
-    /// Whether the pod can count at all: one of an Indexed Job needs an index that the Job has.
+    /// Whether the pod can count: in an Indexed Job it needs a valid index.
     pub fn is_valid(&self, pod: &Pod) -> bool {
         !self.is_indexed() || self.index(pod).is_some()
     }
 
-    /// The failures that an index may have before it is lost; `None` when only the Job as a whole has a limit.
+    /// `backoffLimitPerIndex`.
     pub fn limit_per_index(&self) -> Option<i32> {
         self.job.spec.backoff_limit_per_index.filter(|_| self.is_indexed())
     }
 
-    /// The pods that run or are about to.
+    /// The pods that have not ended and are not terminating.
     pub fn active(&self) -> impl Iterator<Item = &'a Pod> {
         self.pods.iter().map(|pod| &**pod).filter(|pod| pod.is_active())
     }
@@ -93,12 +92,12 @@ pub fn has_finalizer(pod: &Pod) -> bool {
     pod.metadata.has_finalizer(TRACKING_FINALIZER)
 }
 
-/// The index that a pod says it has.
+/// The index in the annotation of a pod.
 pub fn completion_index(pod: &Pod) -> Option<u32> {
     pod.metadata.annotations.get(COMPLETION_INDEX)?.parse().ok()
 }
 
-/// How often the index of a pod had failed before: counted, and ignored. What is not a count reads as none.
+/// The failures of the index before the pod: counted, and ignored. An invalid annotation counts as zero.
 pub fn earlier_failures(pod: &Pod) -> (i32, i32) {
     let count = |key: &str| {
         let text = pod.metadata.annotations.get(key);
@@ -107,13 +106,13 @@ pub fn earlier_failures(pod: &Pod) -> (i32, i32) {
     (count(INDEX_FAILURES), count(INDEX_IGNORED_FAILURES))
 }
 
-/// Pods by index, then by name, so that the same pods give the same decisions.
+/// Sorts pods by index, then by name, so that decisions are deterministic.
 pub fn in_order(mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
     pods.sort_by_cached_key(|pod| (completion_index(pod), pod.metadata.name.clone()));
     pods
 }
 
-/// A length as the API counts.
+/// A length as the type of the API.
 pub(super) fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -15,7 +15,7 @@ fn at(seconds_ago: i64) -> Option<Timestamp> {
 }
 
 #[test]
-fn failures_in_a_row_add_up_and_a_success_ends_the_row() {
+fn consecutive_failures_are_counted_and_a_success_resets_the_count() {
     let before = Backoff { failures: 2, last: at(100) };
     #[rustfmt::skip]
     let table = [
@@ -32,7 +32,7 @@ fn failures_in_a_row_add_up_and_a_success_ends_the_row() {
 }
 
 #[test]
-fn the_wait_doubles_up_to_ten_minutes() {
+fn the_backoff_doubles_up_to_ten_minutes() {
     #[rustfmt::skip]
     let table = [
         // failures  last ended  seconds left

@@ -1,7 +1,7 @@
 use crate::job::indexes::Indexes;
 
 #[test]
-fn indexes_are_read_and_written_in_their_short_form() {
+fn indexes_are_parsed_and_printed_in_their_short_form() {
     #[rustfmt::skip]
     let table = [
         // text                 below  written        total

@@ -4,7 +4,7 @@ use super::world::{decided, described, indexed, job};
 use crate::job::plan::unknown_mode;
 
 #[test]
-fn as_many_pods_run_as_parallelism_and_the_rest_of_the_work_ask_for() {
+fn active_pods_follow_parallelism_and_remaining_completions() {
     #[rustfmt::skip]
     let table = [
         // case                                   spec                                                    pods                              step
@@ -55,7 +55,7 @@ fn each_index_has_one_pod() {
 }
 
 #[test]
-fn an_index_with_its_own_limit_waits_alone_and_hands_its_failures_on() {
+fn with_a_limit_per_index_each_index_has_its_own_backoff_and_failure_count() {
     let limit = |more: serde_json::Value| {
         let mut spec = json!({"backoffLimitPerIndex": 2, "parallelism": 3});
         for (field, value) in more.as_object().unwrap() {
@@ -121,7 +121,7 @@ then event Normal SuccessfulCreate: Created pod: <name>
 }
 
 #[test]
-fn plans_that_write_nothing_say_what_the_job_waits_for() {
+fn plans_without_writes_state_what_the_job_waits_for() {
     let unlabelled = json!({"template": {"metadata": {}, "spec": {"containers": []}}});
     #[rustfmt::skip]
     let table = [

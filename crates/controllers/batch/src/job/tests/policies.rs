@@ -7,7 +7,7 @@ use crate::job::indexes::Indexes;
 use crate::job::success_policy::met;
 
 #[test]
-fn the_first_rule_that_matches_says_what_a_failure_means() {
+fn the_first_matching_rule_decides_the_effect_of_a_failure() {
     let codes = |action: &str, operator: &str, values: &[i32]| json!({"action": action, "onExitCodes": {"operator": operator, "values": values}});
     let disrupted = |action: &str| json!({"action": action, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]});
     let of = |container: &str| json!({"action": "Ignore", "onExitCodes": {"containerName": container, "operator": "In", "values": [1]}});
@@ -37,7 +37,7 @@ fn the_first_rule_that_matches_says_what_a_failure_means() {
 }
 
 #[test]
-fn a_success_rule_wants_indexes_or_a_number_of_them() {
+fn a_success_rule_requires_indexes_or_a_number_of_them() {
     #[rustfmt::skip]
     let table = [
         // case                         rules                                                                    succeeded  met

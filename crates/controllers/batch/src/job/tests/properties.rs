@@ -1,5 +1,5 @@
-//! A Job is run against a small model of a cluster, with writes that fail and crashes between them: whatever
-//! happens, every pod that ended is counted once, and the Job comes to its end.
+//! A Job is run against a small model of a cluster, with failing writes and crashes: every pod that ended is counted once,
+//! and the Job ends.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::job::view::{View, completion_index, has_finalizer, in_order};
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// The n-th active pod ends well or badly.
+    /// The n-th active pod succeeds or fails.
     Ends(usize, bool),
-    /// Somebody deletes the n-th active pod.
+    /// A user deletes the n-th active pod.
     Deleted(usize),
-    /// A sync that gets this far: writes it makes before it crashes.
+    /// A sync that crashes after this many writes.
     Sync(usize),
     Parallelism(i32),
 }
@@ -39,14 +39,14 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The cluster: one Job, its pods, and what really became of those that it is to count.
+/// The cluster: one Job, its pods, and the real outcome of those that it has to count.
 struct Model {
     job: Job,
     pods: Vec<Arc<Pod>>,
     made: usize,
     succeeded: FxHashSet<String>,
     failed: FxHashSet<String>,
-    /// The indexes of those that succeeded.
+    /// The indexes of succeeded pods.
     done: FxHashSet<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Model {
 
     fn change(&mut self, n: usize, change: impl Fn(&mut Pod)) {
         change(Arc::make_mut(&mut self.pods[n]));
-        // Without finalizers, what is being deleted goes.
+        // Terminating pods without finalizers are removed.
         self.pods.retain(|pod| !pod.metadata.is_deleting() || has_finalizer(pod));
     }
 
@@ -77,7 +77,7 @@ impl Model {
             *budget = budget.saturating_sub(1);
             may
         };
-        // A crash may come between any two writes, also between the two about a pod that is not to count.
+        // A crash is possible between any two writes, also between the two about a pod that does not count.
         for write in plan.writes() {
             if !spend() {
                 return;
@@ -100,7 +100,7 @@ impl Model {
         self.pods.iter().position(|pod| pod.metadata.name == name)
     }
 
-    /// Deletes a pod. One that is tracked stays until it is counted, and it counts as failed.
+    /// Deletes a pod. A tracked pod is kept until it is counted, and counts as failed.
     fn delete(&mut self, name: &str) {
         let Some(n) = self.position(name) else { return };
         if has_finalizer(&self.pods[n]) {
@@ -116,7 +116,7 @@ impl Model {
         self.change(n, |pod| pod.metadata.finalizers = Box::new([]));
     }
 
-    /// A pod ends. Nobody counts one that has no finalizer any more.
+    /// A pod ends. Without a finalizer it is not counted.
     fn end(&mut self, n: usize, phase: Phase) {
         let pod = &self.pods[n];
         if has_finalizer(pod) {
@@ -156,16 +156,16 @@ impl Model {
         }
     }
 
-    /// No more is counted than has happened, and no index has two pods.
+    /// Counts never exceed the real outcomes, and no index has two pods.
     fn check(&self) {
         let status = &self.job.status;
         let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
         let failed = status.failed as usize + uncounted.failed.len();
         assert!(failed <= self.failed.len(), "a failure counted twice: {status:?}");
         if self.job.spec.is_indexed() {
-            let told = Indexes::parse(&status.completed_indexes, u32::MAX);
-            assert_eq!(told.total(), status.succeeded as usize, "{status:?}");
-            assert!(told.total() <= self.done.len(), "an index counted twice: {status:?}");
+            let completed = Indexes::parse(&status.completed_indexes, u32::MAX);
+            assert_eq!(completed.total(), status.succeeded as usize, "{status:?}");
+            assert!(completed.total() <= self.done.len(), "an index counted twice: {status:?}");
         } else {
             let succeeded = status.succeeded as usize + uncounted.succeeded.len();
             assert!(succeeded <= self.succeeded.len(), "a success counted twice: {status:?}");
@@ -208,7 +208,7 @@ fn run(job: Job, events: Vec<Event>) {
         model.happens(event);
         model.check();
     }
-    // Then nothing fails any more, and all pods succeed: the Job must come to its end, and all be told.
+    // Then nothing fails any more, and all pods succeed: the Job must end, with all pods counted.
     model.happens(Event::Parallelism(3));
     for _ in 0..60 {
         model.sync(&mut 1_000);
@@ -216,7 +216,7 @@ fn run(job: Job, events: Vec<Event>) {
         while let Some(n) = model.active().first().copied() {
             model.end(n, Phase::Succeeded);
         }
-        // Nobody runs the pods that are being deleted: their node lets them go at once.
+        // The nodes stop terminating pods at once.
         for pod in &mut model.pods {
             if pod.is_terminating() {
                 Arc::make_mut(pod).status.phase = Phase::Failed;
@@ -228,12 +228,12 @@ fn run(job: Job, events: Vec<Event>) {
     assert!(model.pods.iter().all(|pod| !has_finalizer(pod)), "a finalizer is left");
     let uncounted = status.uncounted_terminated_pods.clone().unwrap_or_default();
     assert!(uncounted.succeeded.is_empty() && uncounted.failed.is_empty(), "a pod is not counted");
-    assert_eq!(status.failed as usize, model.failed.len(), "every failure is told: {status:?}");
+    assert_eq!(status.failed as usize, model.failed.len(), "every failure is counted: {status:?}");
     if model.job.spec.is_indexed() {
         let done: Indexes = model.done.iter().copied().collect();
-        assert_eq!(status.completed_indexes, done.to_string(), "every index that is done is told");
+        assert_eq!(status.completed_indexes, done.to_string(), "every succeeded index is recorded");
     } else {
-        assert_eq!(status.succeeded as usize, model.succeeded.len(), "every success is told: {status:?}");
+        assert_eq!(status.succeeded as usize, model.succeeded.len(), "every success is counted: {status:?}");
     }
 }
 

@@ -13,7 +13,7 @@ use crate::job::status::{MOST_UNCOUNTED, report};
 use crate::job::tally::Tally;
 use crate::job::verdict::verdict;
 
-/// `succeeded uids / failed uids -> pods to free`.
+/// `succeeded uids / failed uids -> pods whose finalizer is removed`.
 fn counted(job: &flyball_api::Job, own: &str) -> String {
     let own = pods(own);
     let view = view(job, &own);
@@ -27,7 +27,7 @@ fn counted(job: &flyball_api::Job, own: &str) -> String {
 }
 
 #[test]
-fn pods_that_end_are_noted_and_then_freed() {
+fn ended_pods_are_recorded_before_their_finalizer_is_removed() {
     let noted = json!({"status": {"uncountedTerminatedPods": {"failed": ["uid-a"], "succeeded": ["uid-b"]}}});
     #[rustfmt::skip]
     let table = [
@@ -37,7 +37,7 @@ fn pods_that_end_are_noted_and_then_freed() {
         ("noted before, not yet freed",  noted.clone(),                               "a:failed b:succeeded c",            "b / a -> a b"),
         ("noted and freed before",       noted,                                       "a:failed,counted c d",              " /  -> "),
         ("counted long ago",             json!({}),                                   "a:failed,counted b c",              " /  -> "),
-        ("deleted by somebody",          json!({}),                                   "a:terminating b",                   " / a -> a"),
+        ("deleted by a user",            json!({}),                                   "a:terminating b",                   " / a -> a"),
         ("deleted, to be awaited",       json!({"podReplacementPolicy": "Failed"}),   "a:terminating b",                   " /  -> "),
         ("adopted just now",             json!({}),                                   "a:orphan,failed b",                 " / a -> a"),
         ("the Job has failed: all have", json!({"backoffLimit": 0}),                  "a:failed b c:succeeded",            "c / a b -> a b c"),
@@ -63,21 +63,21 @@ fn indexes_need_no_uids_to_be_counted_once() {
 }
 
 #[test]
-fn pods_that_an_early_success_stops_have_not_failed() {
+fn pods_deleted_after_an_early_success_do_not_count_as_failed() {
     let job = indexed(json!({"successPolicy": {"rules": [{"succeededIndexes": "0"}]}}));
     let stopped = "a:succeeded,index=0 b:index=1,terminating c:index=2,failed";
     assert_eq!(counted(&job, stopped), " / c -> a b c");
 }
 
 #[test]
-fn a_failed_pod_stays_until_its_index_has_a_new_one() {
+fn a_failed_pod_is_kept_until_its_index_has_a_new_one() {
     let job = indexed(json!({"backoffLimitPerIndex": 3}));
     assert_eq!(counted(&job, "a:failed,index=0,ended=4 b:index=1"), " /  -> ");
     assert_eq!(counted(&job, "a:failed,index=0,ended=4 c:index=0,failures=1 b:index=1"), " / a -> a");
 }
 
 #[test]
-fn a_status_names_a_bounded_number_of_pods() {
+fn a_status_lists_a_bounded_number_of_uids() {
     let many: Vec<_> = (0..600).map(|n| format!("p{n}:failed,ended=9")).collect();
     let own = pods(&many.join(" "));
     let job = job(json!({"backoffLimit": 1000}));
@@ -88,7 +88,7 @@ fn a_status_names_a_bounded_number_of_pods() {
 }
 
 #[test]
-fn uids_become_numbers_once_their_pods_are_free() {
+fn uids_are_counted_once_their_finalizers_are_removed() {
     let mut status = JobStatus { succeeded: 1, failed: 2, ..JobStatus::default() };
     let mut uncounted =
         UncountedTerminatedPods { succeeded: vec!["a".into(), "b".into()], failed: vec!["c".into()] };
@@ -98,7 +98,7 @@ fn uids_become_numbers_once_their_pods_are_free() {
 }
 
 #[test]
-fn the_end_is_told_first_as_an_intention_and_then_as_a_fact() {
+fn the_end_is_first_a_target_condition_and_then_a_final_one() {
     let job = job(json!({"completions": 1}));
     let own = pods("a:succeeded");
     let view = view(&job, &own);
@@ -122,18 +122,18 @@ fn types(status: &JobStatus) -> Vec<&str> {
 }
 
 #[test]
-fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
-    let told = |status: &str, word: &str| json!([{"type": "Suspended", "status": status, "reason": format!("Job{word}"), "message": format!("Job {}", word.to_lowercase())}]);
-    let on = || told("True", "Suspended");
-    let off = || told("False", "Resumed");
+fn suspending_and_resuming_set_the_condition_once_and_restart_the_deadline() {
+    let suspended = |status: &str, word: &str| json!([{"type": "Suspended", "status": status, "reason": format!("Job{word}"), "message": format!("Job {}", word.to_lowercase())}]);
+    let on = || suspended("True", "Suspended");
+    let off = || suspended("False", "Resumed");
     let began: Option<Timestamp> = ago(100).parse().ok();
     #[rustfmt::skip]
     let table = [
-        // case                      suspend  told                    event                                          began
+        // case                      suspend  conditions              event                                          began
         ("never was",                false,   json!([]),              None,                                          began),
         ("suspended",                true,    json!([]),              Some("event Normal Suspended: Job suspended"), None),
         ("still suspended",          true,    on(),                   None,                                          began),
-        ("said in somebody's words", true,    told("True", "Paused"), Some("event Normal Suspended: Job suspended"), None),
+        ("with another reason",      true,    suspended("True", "Paused"), Some("event Normal Suspended: Job suspended"), None),
         ("resumed",                  false,   on(),                   Some("event Normal Resumed: Job resumed"),     Some(now())),
         ("goes on",                  false,   off(),                  None,                                          began),
         ("suspended again",          true,    off(),                  Some("event Normal Suspended: Job suspended"), None),
@@ -153,7 +153,7 @@ fn suspending_and_resuming_are_told_once_and_restart_the_clock() {
 }
 
 #[test]
-fn numbers_are_those_after_the_step() {
+fn counts_include_the_writes_of_the_sync() {
     let job = job(json!({"parallelism": 1}));
     let own = pods("a:ready b:pending c:terminating,counted");
     let view = view(&job, &own);
@@ -173,7 +173,7 @@ fn published(job: &flyball_api::Job, own: &str) -> [String; 3] {
 }
 
 #[test]
-fn a_report_is_written_then_pods_are_released_then_the_end_is_written_with_its_events() {
+fn the_status_is_written_then_finalizers_are_removed_then_the_end_is_written_with_its_events() {
     let put = |numbers: &str| format!("update Job/status ns/j: {numbers}");
     let release =
         |name: &str| format!("concurrently\n  patch Pod ns/{name}: it has ended and is in the Job's status");
@@ -197,7 +197,7 @@ fn a_report_is_written_then_pods_are_released_then_the_end_is_written_with_its_e
 }
 
 #[test]
-fn a_failed_release_keeps_the_pod_uncounted_and_the_job_from_its_end() {
+fn a_failed_removal_leaves_the_pod_uncounted_and_the_job_active() {
     let job = job(json!({"completions": 2, "status": {"succeeded": 0}}));
     let own = pods("a:succeeded b:succeeded");
     let view = view(&job, &own);
@@ -220,7 +220,7 @@ fn a_failed_release_keeps_the_pod_uncounted_and_the_job_from_its_end() {
 }
 
 #[test]
-fn pods_that_could_not_be_deleted_put_the_end_off() {
+fn pods_that_could_not_be_deleted_delay_the_end() {
     let job = job(json!({"backoffLimit": 0}));
     let own = pods("a:failed b");
     let view = view(&job, &own);

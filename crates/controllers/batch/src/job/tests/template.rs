@@ -6,7 +6,7 @@ use crate::job::plan::NewPod;
 use crate::job::template::{common, pod};
 
 #[test]
-fn a_pod_is_its_template_with_a_finalizer() {
+fn a_pod_has_the_template_and_a_finalizer() {
     let job = job(json!({}));
     let common = common(&job, &controller_reference(&job));
     let made = pod(&job, &common, &NewPod::default());
@@ -17,7 +17,7 @@ fn a_pod_is_its_template_with_a_finalizer() {
 }
 
 #[test]
-fn an_index_is_told_in_labels_annotations_host_name_and_environment() {
+fn an_index_is_set_in_labels_annotations_host_name_and_environment() {
     let job = indexed(json!({}));
     let common = common(&job, &controller_reference(&job));
     let made = pod(&job, &common, &NewPod { index: Some(3), failures: Some((2, 1)) });
@@ -40,7 +40,7 @@ fn an_index_is_told_in_labels_annotations_host_name_and_environment() {
 }
 
 #[test]
-fn a_long_name_gives_way_to_the_index() {
+fn a_long_job_name_is_cut_before_the_index() {
     let mut job = indexed(json!({}));
     job.metadata.name = "x".repeat(63).into();
     let common = common(&job, &controller_reference(&job));

@@ -4,8 +4,8 @@ use serde_json::json;
 use super::world::{job, pod};
 use crate::job::triggers::{Orphans, Urgency, job_changed, may_leave_orphans, pod_changed};
 
-/// The Jobs woken by a change of a pod, and `!` if the pod is to be freed. `j` is at work, `done` has ended.
-fn woken(old: &str, new: &str) -> String {
+/// The Jobs to sync after a change of a pod, and `!` if its finalizer is to be removed. `j` is active, `done` has ended.
+fn synced(old: &str, new: &str) -> String {
     let named = |name: &str, status: serde_json::Value| {
         let mut job = job(json!({"status": status}));
         job.metadata.name = name.into();
@@ -17,10 +17,10 @@ fn woken(old: &str, new: &str) -> String {
     let present = |text: &str| (!text.is_empty()).then(|| pod(text));
     let (old, new) = (present(old), present(new));
     let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
-    let woken = pod_changed(&change, &jobs);
-    let mut words: Vec<_> = woken.jobs.iter().map(|key| key.name.to_string()).collect();
+    let synced = pod_changed(&change, &jobs);
+    let mut words: Vec<_> = synced.jobs.iter().map(|key| key.name.to_string()).collect();
     words.sort();
-    words.extend(woken.orphan.map(|orphan| {
+    words.extend(synced.orphan.map(|orphan| {
         assert_eq!(orphan, Orphans::Pod(new.as_ref().unwrap().metadata.key()));
         "!".to_owned()
     }));
@@ -28,10 +28,10 @@ fn woken(old: &str, new: &str) -> String {
 }
 
 #[test]
-fn a_pod_wakes_its_job_and_is_freed_where_no_job_will_count_it() {
+fn a_pod_syncs_its_job_or_loses_its_finalizer_if_no_job_will_count_it() {
     #[rustfmt::skip]
     let table = [
-        // case                              before                after                                  woken
+        // case                              before                after                                  synced
         ("made",                             "",                   "a",                                   "j"),
         ("changed",                          "a",                  "a:ready",                             "j"),
         ("dying",                            "a",                  "a:terminating",                       "j"),
@@ -42,17 +42,17 @@ fn a_pod_wakes_its_job_and_is_freed_where_no_job_will_count_it() {
         ("the same, counted",                "",                   "a:owner=uid-done,terminating,counted", ""),
         ("handed over",                      "a:owner=uid-done",   "a",                                   "done j"),
         ("let go by the collector",          "a",                  "a:orphan,label=other",                "j"),
-        ("an orphan somebody may want",      "",                   "a:orphan",                            "done j"),
-        ("an orphan nobody wants",           "",                   "a:orphan,label=other",                ""),
+        ("an orphan that Jobs match",        "",                   "a:orphan",                            "done j"),
+        ("an orphan that no Job matches",    "",                   "a:orphan,label=other",                ""),
         ("an orphan that only got ready",    "a:orphan",           "a:orphan,ready",                      ""),
     ];
     for (case, before, after, want) in table {
-        assert_eq!(woken(before, after), want, "{case}");
+        assert_eq!(synced(before, after), want, "{case}");
     }
 }
 
 #[test]
-fn a_new_spec_is_urgent_and_our_own_status_is_not() {
+fn a_new_spec_is_synced_at_once_and_a_status_later() {
     let (plain, mut changed) = (job(json!({})), job(json!({})));
     changed.metadata.generation = 2;
     let ended = job(json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}));
@@ -66,13 +66,13 @@ fn a_new_spec_is_urgent_and_our_own_status_is_not() {
 }
 
 #[test]
-fn only_a_job_that_ends_or_goes_may_leave_orphans() {
+fn only_an_ended_or_deleted_job_may_leave_orphans() {
     let plain = job(json!({})).into();
     let ended = job(json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}})).into();
     let leaves = |old, new| may_leave_orphans(&Change { old, new, origin: Origin::Watch });
     assert!(!leaves(None, Some(&ended)), "its pods were free before it ended");
     assert!(!leaves(Some(&plain), Some(&plain)));
     assert!(leaves(Some(&plain), Some(&ended)));
-    assert!(leaves(Some(&ended), Some(&ended)), "somebody may have added one");
+    assert!(leaves(Some(&ended), Some(&ended)), "a user may have added one");
     assert!(leaves(Some(&plain), None));
 }

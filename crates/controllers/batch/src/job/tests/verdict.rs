@@ -6,7 +6,7 @@ use super::world::{ago, decided, indexed, job};
 fn a_job_ends_for_the_first_reason_that_holds() {
     let fail_on_42 =
         json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]});
-    let told = |type_: &str| json!({"conditions": [{"type": type_, "status": "True", "reason": "Before"}]});
+    let status = |type_: &str| json!({"conditions": [{"type": type_, "status": "True", "reason": "Before"}]});
     #[rustfmt::skip]
     let table = [
         // case                        spec                                                                      pods                           reason                   step
@@ -24,8 +24,8 @@ fn a_job_ends_for_the_first_reason_that_holds() {
         ("not yet",                    json!({"activeDeadlineSeconds": 101}),                                    "a b",                         "",                      ""),
         ("no time runs while suspended", json!({"activeDeadlineSeconds": 1, "suspend": true}),                   "",                            "",                      ""),
         ("a deadly exit",              json!({"podFailurePolicy": fail_on_42}),                                  "a b:failed,exit=42",          "PodFailurePolicy",      "stop a"),
-        ("decided before: badly",      json!({"status": told("FailureTarget")}),                                 "a b",                         "known Before",          "stop a b"),
-        ("decided before: well",       json!({"backoffLimit": 0, "status": told("SuccessCriteriaMet")}),         "a b:failed",                  "known Before",          "stop a"),
+        ("decided before: badly",      json!({"status": status("FailureTarget")}),                                 "a b",                         "known Before",          "stop a b"),
+        ("decided before: well",       json!({"backoffLimit": 0, "status": status("SuccessCriteriaMet")}),         "a b:failed",                  "known Before",          "stop a"),
     ];
     for (case, spec, pods, reason, step) in table {
         assert_eq!(decided(&job(spec), pods), (reason.to_owned(), step.to_owned()), "{case}");
@@ -61,7 +61,7 @@ fn an_indexed_job_ends_by_its_indexes() {
 }
 
 #[test]
-fn a_job_that_never_began_has_all_of_its_time() {
+fn the_deadline_of_a_job_without_a_start_time_begins_now() {
     let fresh = job(json!({"activeDeadlineSeconds": 1, "status": {"startTime": null}}));
     assert_eq!(decided(&fresh, "").0, "");
     let old = job(json!({"activeDeadlineSeconds": 60, "status": {"startTime": ago(59)}}));

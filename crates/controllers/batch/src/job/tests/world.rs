@@ -1,4 +1,4 @@
-//! A snapshot from a line of text.
+//! Builds a snapshot from a line of text.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::job::tally::Tally;
 use crate::job::verdict::{time_to_deadline, verdict};
 use crate::job::view::{self, View, in_order};
 
-/// When all of this happens: 2026-01-01T00:00:00Z.
+/// The time of all tests: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
     Timestamp::from_second(1_767_225_600).unwrap()
 }
@@ -89,7 +89,7 @@ pub(super) fn pods(text: &str) -> Vec<Arc<Pod>> {
     in_order(text.split_whitespace().map(pod).collect())
 }
 
-/// A Job named `j` with the given fields laid over sensible ones; `"status"` goes to the status.
+/// A Job named `j` with defaults for all fields that are not given; `"status"` goes to the status.
 pub(super) fn job(spec: Value) -> Job {
     let mut object = json!({
         "metadata": {"name": "j", "namespace": "ns", "uid": "uid-j", "resourceVersion": "1", "generation": 1},
@@ -126,8 +126,8 @@ pub(super) fn view<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> View<'a> {
     View { job, pods, backoff: Backoff::default(), suspension_clears_start: true, now: now() }
 }
 
-/// The reason of the end and the plan, in words: `stop` for pods that are deleted and count, `discard` for pods that are
-/// released first.
+/// The reason of the end and the plan, as text: `stop` for pods that are deleted and count, `discard` for pods whose
+/// finalizer is removed first.
 pub(super) fn decided(job: &Job, own: &str) -> (String, String) {
     let own = pods(own);
     let view = view(job, &own);
@@ -183,7 +183,7 @@ pub(super) fn all_done<T: Copy>(writes: &[&Write<T>]) -> Outcome<T> {
     Outcome { done: writes.iter().map(done).collect(), failures: vec![] }
 }
 
-/// The report on a Job whose plan was carried out.
+/// The report after a plan was carried out.
 pub(super) fn reported<'a>(view: &View<'a>) -> Report<'a> {
     let tally = Tally::of(view);
     let end = verdict(view, &tally);
