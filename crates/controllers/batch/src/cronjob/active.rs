@@ -1,5 +1,5 @@
-//! Which Jobs of a CronJob are active: the list in its status compared with the Jobs in the cache. Pure; what only the
-//! server can tell is asked for.
+//! Which Jobs of a CronJob are active: the list in its status compared with the Jobs in the cache. Pure; it returns
+//! what has to be read from the server.
 
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::object_reference::ObjectReference;
@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 use super::template::start_of;
 
-/// The list compared with the cached Jobs, and what has to be looked up on the server.
+/// The result of the comparison, and what has to be read from the server.
 #[derive(Debug, Default, PartialEq)]
 pub struct Review<'a> {
-    /// The status without Jobs that have ended, with those that were created and not listed before a crash, and with
-    /// the times of the latest start and the latest success.
+    /// The status without finished Jobs, with Jobs that were created but not listed before a crash, and with the times of the
+    /// latest start and the latest success.
     pub status: CronJobStatus,
-    /// Events about what has changed.
+    /// Events about the changes.
     pub events: Vec<Event>,
-    /// Active Jobs that are not in the list: the cached list is stale, or somebody else created them.
+    /// Active Jobs that are not in the list: the cached list is stale, or a user created them.
     pub unlisted: Vec<&'a Job>,
     /// Listed Jobs that are not in the cache: they are gone, or the cache is stale.
     pub missing: Vec<ObjectReference>,
 }
 
 impl Review<'_> {
-    /// Decides on an unlisted Job by the status that the server has: it is listed there, or unexpected.
+    /// Handles an unlisted Job, by the status on the server: it is listed there, or unexpected.
     pub fn settle_unlisted(&mut self, job: &Job, live: &CronJobStatus) {
         let meta = &job.metadata;
         if is_listed(live, &meta.uid) {
@@ -35,7 +35,7 @@ impl Review<'_> {
         self.events.push(Event::warning("UnexpectedJob", message));
     }
 
-    /// Takes a missing Job that the server does not have either off the list.
+    /// Removes a missing Job from the list that does not exist on the server either.
     pub fn settle_missing(&mut self, listed: &ObjectReference) {
         let message = format!("Active job went missing: {}", listed.name);
         self.events.push(Event::normal("MissingJob", message));
@@ -48,7 +48,7 @@ pub fn review<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Review<'a> {
     let mut review = Review { status: cron.status.clone(), ..Review::default() };
     for job in jobs {
         let is_listed = is_listed(&review.status, &job.metadata.uid);
-        // The Job itself shows that its start was made, even if the status that said so was never written.
+        // The Job itself shows that its start was made, even if the status was never written.
         let start = start_of(cron, job);
         let latest = &mut review.status.last_schedule_time;
         *latest = (*latest).max(start);
@@ -85,12 +85,12 @@ pub fn is_listed(status: &CronJobStatus, uid: &Uid) -> bool {
     status.active.iter().any(|listed| listed.uid == *uid)
 }
 
-/// Takes a Job off the list.
+/// Removes a Job from the list.
 pub fn delist(status: &mut CronJobStatus, uid: &Uid) {
     status.active.retain(|listed| listed.uid != *uid);
 }
 
-/// A Job as the list refers to it.
+/// The reference to a Job in the list.
 pub fn entry(meta: &ObjectMeta) -> ObjectReference {
     let kind = Job::TYPE;
     ObjectReference {

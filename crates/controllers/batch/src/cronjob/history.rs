@@ -7,27 +7,25 @@ use flyball_api::{CronJob, Job, Object};
 use flyball_client::Propagation;
 use flyball_runtime::{Effect, Event, Message, Refusals, Write, exactly};
 
-/// The deletions of surplus Jobs, each tagged with its Job. One that fails does not keep the others from being tried.
+/// The deletions of surplus Jobs, each tagged with its Job. All are tried.
 pub fn deletions<'a>(surplus: &[&'a Job]) -> Option<Effect<&'a Job>> {
     let delete = |job: &&'a Job| {
         let options = exactly(&job.metadata).propagation(Propagation::Background);
-        deletion(Write::delete_with::<Job>(job.key(), options))
-            .why("more Jobs have ended than are to be kept")
-            .tag(*job)
+        deletion(Write::delete_with::<Job>(job.key(), options)).why("it exceeds the history limit").tag(*job)
     };
     (!surplus.is_empty()).then(|| Effect::each(surplus.iter().map(delete)).into())
 }
 
-/// The deletion of a Job with its events. That the Job is gone is a failure, too, as with upstream.
+/// The deletion of a Job with its events. As in upstream, it also fails if the Job is gone.
 pub(super) fn deletion(write: Write) -> Write {
     write
         .accept_only(Refusals::NONE)
         .on_success(Event::normal("SuccessfulDelete", Message::ThenName("Deleted job ".into())))
-        // Upstream: cronjob_controllerv2.go, deleteJob: the text says so although it was not.
+        // Upstream: cronjob_controllerv2.go, deleteJob: the message of a failure is the same.
         .on_failure(Event::warning("FailedDelete", Message::ThenError("Deleted job: ".into())))
 }
 
-/// The finished Jobs beyond the limits, those that began first at the front.
+/// The finished Jobs beyond the limits, by start time.
 pub fn surplus<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Vec<&'a Job> {
     let limits =
         [(COMPLETE, cron.spec.successful_jobs_history_limit), (FAILED, cron.spec.failed_jobs_history_limit)];
@@ -35,7 +33,7 @@ pub fn surplus<'a>(cron: &CronJob, jobs: &'a [Arc<Job>]) -> Vec<&'a Job> {
         let ended = |job: &&Job| job.end().is_some_and(|condition| condition.type_ == end);
         let mut ended: Vec<&Job> = jobs.iter().map(|job| &**job).filter(ended).collect();
         ended.sort_by(|one, two| {
-            // A Job that never began comes last.
+            // A Job without a start time comes last.
             let key = |job: &Job| (job.status.start_time.is_none(), job.status.start_time);
             key(one).cmp(&key(two)).then_with(|| one.metadata.name.cmp(&two.metadata.name))
         });

@@ -1,5 +1,4 @@
-//! What must hold for every plan, every clean-up and every status, whatever the snapshot; for tables and
-//! properties alike.
+//! What must hold for every plan, every clean-up and every status, whatever the snapshot; for tables and properties.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::schedule::Schedule;
 use super::template::job_name;
 use super::zone::Zone;
 
-/// Checks a plan against what it was made from.
+/// Checks a plan against its view.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
@@ -42,11 +41,11 @@ pub fn check_plan(
         ("only Replace replaces", deleted == 0 || spec.concurrency_policy == "Replace"),
     ];
     if let Some(wait) = plan.requeue {
-        let wakes = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
+        let next_sync = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
         let latest = next.and_then(|next| next.checked_add(MARGIN).ok());
         rules.extend([
-            ("wakes in the future", !wait.is_zero()),
-            ("wakes no later than at the next start", wakes <= latest && latest.is_some()),
+            ("the next sync is in the future", !wait.is_zero()),
+            ("the next sync is no later than the next start", next_sync <= latest && latest.is_some()),
             ("says what it waits for", !plan.waiting.is_empty()),
         ]);
     }
@@ -79,7 +78,7 @@ fn is_at_rest(plan: &Plan<Option<Timestamp>>) -> bool {
     plan.requeue.is_none() && plan.writes().is_empty()
 }
 
-/// Checks which ended Jobs go.
+/// Checks which finished Jobs are deleted.
 ///
 /// # Errors
 /// The invariant that is broken, in words.
@@ -118,13 +117,13 @@ pub fn check_status(before: &CronJobStatus, after: &CronJobStatus) -> Result<(),
     broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: {before:?}, then {after:?}")))
 }
 
-/// Whether the schedule names this moment. An interval counts from any.
-fn fires_at(schedule: &Schedule, moment: Timestamp) -> bool {
+/// Whether the schedule fires at this time. An interval fires at any.
+fn fires_at(schedule: &Schedule, time: Timestamp) -> bool {
     match schedule {
         Schedule::Every(_) => true,
         Schedule::Clock(_) => {
-            let before = moment.checked_sub(SignedDuration::from_secs(1)).ok();
-            before.and_then(|before| schedule.next(before)) == Some(moment)
+            let before = time.checked_sub(SignedDuration::from_secs(1)).ok();
+            before.and_then(|before| schedule.next(before)) == Some(time)
         }
     }
 }

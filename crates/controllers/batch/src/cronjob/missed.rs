@@ -1,4 +1,4 @@
-//! Which start of a CronJob is due, how many were missed, and when to look again. Pure.
+//! Which start of a CronJob is due, how many were missed, and when the next is. Pure.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use flyball_api::{CronJob, Timestamp};
 
 use super::schedule::Schedule;
 
-/// Woken a little late, so that clocks that differ a little agree that it is time.
+/// The delay after a start at which the CronJob is synced, because clocks differ.
 pub(super) const MARGIN: SignedDuration = SignedDuration::from_millis(100);
 /// More missed starts than this are worth a warning.
 const MANY: i64 = 100;
 
-/// The schedule never fires, or not twice: February 31, say.
+/// The schedule never fires, or only once, such as on February 31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("time difference between two schedules is less than 1 second")]
 pub struct NeverFires;
@@ -23,22 +23,22 @@ pub enum Missed {
     /// None, or the one that is due now.
     None,
     Few,
-    /// So many that a person should look.
+    /// So many that an event is emitted.
     Many,
 }
 
-/// What there is to say about starts up to now.
+/// The starts up to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// What was looked at: the last start, or the creation of the CronJob, or the deadline.
+    /// The begin of the period: the last start, or the creation of the CronJob, or the deadline.
     since: Timestamp,
-    /// The latest start since then.
+    /// The latest start in the period.
     pub start: Option<Timestamp>,
-    /// How many there were besides.
+    /// How many other starts there were.
     pub missed: Missed,
 }
 
-/// The latest start that is due and was not made. Starts that the deadline forbids are not looked at.
+/// The latest missed start. Starts before the deadline are ignored.
 pub fn due(cron: &CronJob, schedule: &Schedule, now: Timestamp) -> Result<Due, NeverFires> {
     latest(cron, schedule, now, cron.spec.starting_deadline_seconds)
 }
@@ -83,8 +83,8 @@ fn latest(
     if interval < 1 {
         return Err(NeverFires);
     }
-    // Counting them all could take forever after a long pause. The first interval gives a rough number and a
-    // place near the end from which to look; one interval further back, as not all of them need be equal.
+    // Counting all starts could take very long. The first interval gives an estimate of the number, and of a time shortly
+    // before the last start; one more interval is subtracted, as intervals may differ.
     let count = now.duration_since(first).as_secs() / interval + 1;
     let near = first.checked_add(SignedDuration::from_secs((count - 2).saturating_mul(interval)));
     let starts = std::iter::successors(schedule.next(near.unwrap_or(first)), |start| schedule.next(*start));
@@ -92,7 +92,7 @@ fn latest(
     due(start, if count > MANY { Missed::Many } else { Missed::Few })
 }
 
-/// A start as the status holds it.
+/// A start as in the status.
 pub fn is_same_start(one: Option<Timestamp>, start: Timestamp) -> bool {
     one.is_some_and(|one| truncate(one) == truncate(start))
 }

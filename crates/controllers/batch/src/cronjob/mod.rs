@@ -1,14 +1,14 @@
-//! Starts Jobs when a schedule says so.
+//! Starts Jobs on a schedule.
 //!
-//! - **Promise**: at every time of its schedule a CronJob that is not suspended has one Job started, unless the
-//!   deadline has passed or Jobs that still run forbid it; of the Jobs that have ended as many are kept as asked
-//!   for. A start that was missed is made up for once. No start is made twice: its time is its Job's name.
+//! - **Promise**: at every time of its schedule a CronJob that is not suspended starts one Job, unless the deadline has
+//!   passed or the concurrency policy forbids it. Finished Jobs are kept up to the history limits. Of several missed
+//!   starts the latest is made. No start is made twice: its time is part of the name of the Job.
 //! - **Watches** CronJobs and Jobs. **Writes** Jobs (create, delete) and the whole `status` of its CronJobs.
-//! - In reading order: [`schedule`] parses the schedule, [`next`] says when it fires, [`missed`] which start is due,
-//!   [`plan`] decides; [`active`] and [`history`] look after the Jobs that were started, [`status`] reports them.
+//! - In reading order: [`schedule`] parses the schedule, [`next`] computes when it fires, [`missed`] which start is due,
+//!   [`plan`] decides; [`active`] and [`history`] handle the Jobs that were started, [`status`] reports them.
 //! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by the uid of their controller and not by its
 //!   name, and a Job is deleted by its uid, too. A Job that was created but not listed before a crash is listed
-//!   afterwards, by its own name; upstream calls it unexpected, and may start another beside it.
+//!   afterwards, by its name; upstream reports it as unexpected, and may start another one.
 
 pub mod active;
 pub mod history;
@@ -35,7 +35,7 @@ use flyball_runtime::{Context, StartError, Tasks, priority};
 use triggers::When;
 use zone::Zone;
 
-/// The name under which the controller runs and records events.
+/// The name of the controller, and the source of its events.
 pub const NAME: &str = "cronjob-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

@@ -1,5 +1,5 @@
-//! When a schedule fires next. The search goes field by field, from months down to minutes, and takes the same
-//! turns around changes of the clock as upstream's (robfig/cron v3, `SpecSchedule.Next`). Pure.
+//! When a schedule fires next. The search goes field by field, from months to minutes, and handles daylight saving changes
+//! as upstream does (robfig/cron v3, `SpecSchedule.Next`). Pure.
 
 use flyball_api::Timestamp;
 use jiff::ToSpan;
@@ -10,11 +10,11 @@ use super::zone::Zone;
 
 const HOUR: i64 = 3600;
 const MINUTE: i64 = 60;
-/// A schedule that does not fire within these never does, such as on February 30.
+/// A schedule that does not fire within these years never does, such as on February 30.
 const YEARS: i16 = 5;
-/// More turns than any search within these years takes. Where a zone leaves out a whole day, as Samoa did in 2011,
-/// upstream's search goes round and round; ours ends.
-const TURNS: usize = 20_000;
+/// More steps than any search within these years needs. If a zone skips a whole day, as Samoa did in 2011, upstream's
+/// search does not end; this one does.
+const STEPS: usize = 20_000;
 
 impl Schedule {
     /// The first time after `time` at which the schedule fires; `None` when it never does.
@@ -28,31 +28,31 @@ impl Schedule {
     }
 }
 
-/// A moment on the way, with what clocks show then.
-struct Hand<'a> {
+/// A time during the search, with its local time.
+struct Cursor<'a> {
     zone: &'a Zone,
-    moment: i64,
+    seconds: i64,
     wall: DateTime,
-    turns: usize,
+    steps: usize,
 }
 
-impl<'a> Hand<'a> {
-    fn new(zone: &'a Zone, moment: i64) -> Self {
-        Self { zone, moment, wall: zone.wall(moment), turns: 0 }
+impl<'a> Cursor<'a> {
+    fn new(zone: &'a Zone, seconds: i64) -> Self {
+        Self { zone, seconds, wall: zone.wall(seconds), steps: 0 }
     }
 
-    /// Moves to a moment; `None` when the search has gone on for too long.
-    fn go(&mut self, moment: i64) -> Option<()> {
-        *self = Self { turns: self.turns + 1, ..Self::new(self.zone, moment) };
-        (self.turns < TURNS).then_some(())
+    /// Moves to a time; `None` if the search has taken too many steps.
+    fn go(&mut self, seconds: i64) -> Option<()> {
+        *self = Self { steps: self.steps + 1, ..Self::new(self.zone, seconds) };
+        (self.steps < STEPS).then_some(())
     }
 
-    /// Moves to when clocks show `wall`, or what comes nearest to it.
+    /// Moves to the time with the local time `wall`, or the nearest one.
     fn set(&mut self, wall: DateTime) -> Option<()> {
-        self.go(self.zone.moment(wall))
+        self.go(self.zone.seconds(wall))
     }
 
-    /// The same day of the next month; where that month is too short, as many days into the one after it.
+    /// The same day of the next month; if that month is too short, the overflow goes into the month after it.
     fn next_month(&self) -> Option<DateTime> {
         let days = i64::from(self.wall.day()) - 1;
         self.wall.first_of_month().checked_add(1.month()).ok()?.checked_add(days.days()).ok()
@@ -65,68 +65,68 @@ impl<'a> Hand<'a> {
 
 impl Clock {
     fn next(&self, after: i64) -> Option<i64> {
-        let mut hand = Hand::new(&self.zone, after + 1);
-        let last_year = hand.wall.year() + YEARS;
-        // Smaller fields start over once a larger one has moved.
+        let mut cursor = Cursor::new(&self.zone, after + 1);
+        let last_year = cursor.wall.year() + YEARS;
+        // Smaller fields are reset once a larger one has changed.
         let mut moved = false;
         'all: loop {
-            if hand.wall.year() > last_year {
+            if cursor.wall.year() > last_year {
                 return None;
             }
-            while !has(self.months, hand.wall.month()) {
+            while !has(self.months, cursor.wall.month()) {
                 if !std::mem::replace(&mut moved, true) {
-                    hand.set(hand.day().first_of_month())?;
+                    cursor.set(cursor.day().first_of_month())?;
                 }
-                hand.set(hand.next_month()?)?;
-                if hand.wall.month() == 1 {
+                cursor.set(cursor.next_month()?)?;
+                if cursor.wall.month() == 1 {
                     continue 'all;
                 }
             }
-            while !self.fires_on(hand.wall) {
+            while !self.fires_on(cursor.wall) {
                 if !std::mem::replace(&mut moved, true) {
-                    hand.set(hand.day())?;
+                    cursor.set(cursor.day())?;
                 }
-                hand.set(hand.wall.checked_add(1.day()).ok()?)?;
-                // Where clocks skip midnight or show it twice, the day still begins at its own midnight.
-                match i64::from(hand.wall.hour()) {
+                cursor.set(cursor.wall.checked_add(1.day()).ok()?)?;
+                // If midnight is skipped or occurs twice, the day still begins at its own midnight.
+                match i64::from(cursor.wall.hour()) {
                     0 => {}
-                    late if late > 12 => hand.go(hand.moment + (24 - late) * HOUR)?,
-                    early => hand.go(hand.moment - early * HOUR)?,
+                    late if late > 12 => cursor.go(cursor.seconds + (24 - late) * HOUR)?,
+                    early => cursor.go(cursor.seconds - early * HOUR)?,
                 }
-                if hand.wall.day() == 1 {
+                if cursor.wall.day() == 1 {
                     continue 'all;
                 }
             }
-            while !has(self.hours, hand.wall.hour()) {
+            while !has(self.hours, cursor.wall.hour()) {
                 if !std::mem::replace(&mut moved, true) {
-                    hand.set(hand.day().with().hour(hand.wall.hour()).build().ok()?)?;
+                    cursor.set(cursor.day().with().hour(cursor.wall.hour()).build().ok()?)?;
                 }
-                hand.go(hand.moment + HOUR)?;
-                if hand.wall.hour() == 0 {
+                cursor.go(cursor.seconds + HOUR)?;
+                if cursor.wall.hour() == 0 {
                     continue 'all;
                 }
             }
-            while !has(self.minutes, hand.wall.minute()) {
+            while !has(self.minutes, cursor.wall.minute()) {
                 if !std::mem::replace(&mut moved, true) {
-                    hand.go(hand.moment - hand.moment.rem_euclid(MINUTE))?;
+                    cursor.go(cursor.seconds - cursor.seconds.rem_euclid(MINUTE))?;
                 }
-                hand.go(hand.moment + MINUTE)?;
-                if hand.wall.minute() == 0 {
+                cursor.go(cursor.seconds + MINUTE)?;
+                if cursor.wall.minute() == 0 {
                     continue 'all;
                 }
             }
-            while hand.wall.second() != 0 {
+            while cursor.wall.second() != 0 {
                 moved = true;
-                hand.go(hand.moment + 1)?;
-                if hand.wall.second() == 0 {
+                cursor.go(cursor.seconds + 1)?;
+                if cursor.wall.second() == 0 {
                     continue 'all;
                 }
             }
-            return Some(hand.moment);
+            return Some(cursor.seconds);
         }
     }
 
-    /// Day of the month and day of the week: where both are restricted, either will do.
+    /// Day of the month and day of the week: if both are restricted, either matches.
     fn fires_on(&self, wall: DateTime) -> bool {
         let day = has(self.days, wall.day());
         let weekday = has(self.weekdays, wall.weekday().to_sunday_zero_offset());

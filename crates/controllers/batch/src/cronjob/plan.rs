@@ -11,8 +11,7 @@ use super::schedule::{InvalidSchedule, Schedule};
 use super::template::{self, job_name};
 use super::zone::Zone;
 
-/// Starts a Job if one is due, with the status as it should be by now. The creation is tagged with the start; the
-/// deletions of Jobs that it replaces have no tag.
+/// Starts a Job if one is due. The creation is tagged with the start; the deletions of Jobs that it replaces have no tag.
 pub fn plan(cron: &CronJob, now: Timestamp, local: &Zone) -> Plan<Option<Timestamp>> {
     let mut events = vec![];
     let plan = decide(cron, now, local, &mut events);
@@ -80,7 +79,7 @@ fn decide(cron: &CronJob, now: Timestamp, local: &Zone, events: &mut Vec<Event>)
     Plan::of(replacements(cron).chain([creation(cron, start, &zone)]))
 }
 
-/// What is left after a start: to wait for the next one.
+/// Waits for the next start.
 pub fn after_start(cron: &CronJob, now: Timestamp, local: &Zone) -> Plan {
     schedule(cron, local).map_or_else(|_| Plan::default(), |schedule| wait_for_next(cron, &schedule, now))
 }
@@ -98,13 +97,13 @@ fn replacements(cron: &CronJob) -> impl Iterator<Item = Write<Option<Timestamp>>
         let options = DeleteOptions::default().propagation(Propagation::Background);
         let unreadable = Event::warning("FailedGet", Message::ThenError("Get job: ".into()));
         deletion(Write::delete_live::<Job>(key, options, unreadable))
-            .why("the next start is due and takes its place")
+            .why("it is replaced by the next start")
             .tag(None)
     })
 }
 
-/// The creation of the Job of one start. It may exist, if the controller crashed before it could write the status; and
-/// nothing can be created in a namespace that is being deleted, and the CronJob with it.
+/// The creation of the Job of one start. The Job may exist, if the controller crashed before it wrote the status. In a
+/// terminating namespace nothing can be created, and the CronJob is deleted as well.
 fn creation(cron: &CronJob, start: Timestamp, zone: &Zone) -> Write<Option<Timestamp>> {
     let key = Key::new(cron.metadata.namespace.as_str(), job_name(cron, start));
     Write::create::<Job>(key, template::job(cron, start, zone))
@@ -115,7 +114,7 @@ fn creation(cron: &CronJob, start: Timestamp, zone: &Zone) -> Write<Option<Times
         .tag(Some(start))
 }
 
-/// The schedule of a CronJob. A zone in the schedule's own text goes before `spec.timeZone`.
+/// The schedule of a CronJob. A time zone in the schedule has precedence over `spec.timeZone`.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -1,5 +1,5 @@
-//! Cron schedules: what is written in `spec.schedule`, read exactly as upstream reads it (robfig/cron v3, the
-//! standard parser). When a schedule fires is in [`super::next`].
+//! Parses `spec.schedule` exactly as upstream (robfig/cron v3, the standard parser). When a schedule fires is in
+//! [`super::next`].
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use flyball_api::time::parse_duration;
 
 use super::zone::{UnknownZone, Zone};
 
-/// Says that a field was written as `*` and not as the same set of numbers.
+/// Marks a field that is `*`, and not just the same set of numbers.
 pub(super) const STAR: u64 = 1 << 63;
 
 #[derive(Debug, Clone)]
 pub enum Schedule {
-    /// Every so many seconds, counted from the last time.
+    /// Every this many seconds, counted from the last time.
     Every(i64),
-    /// When the clock shows certain values.
+    /// When the local time matches.
     Clock(Box<Clock>),
 }
 
-/// The values that a clock must show, as bit sets.
+/// The matching values of each field of the local time, as bit sets.
 #[derive(Debug, Clone)]
 pub struct Clock {
     pub(super) minutes: u64,
@@ -29,7 +29,7 @@ pub struct Clock {
     pub(super) zone: Zone,
 }
 
-/// Why a text is no schedule. The sentences are those that users know from upstream.
+/// Why a schedule is invalid, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchedule {
     #[error("empty spec string")]
@@ -62,7 +62,7 @@ pub enum InvalidSchedule {
     Descriptor(String),
 }
 
-/// What a field may hold.
+/// The range of a field.
 struct Bounds {
     min: u64,
     max: u64,
@@ -81,7 +81,7 @@ const MONTHS: Bounds = Bounds {
 const WEEKDAYS: Bounds = Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Schedule {
-    /// Reads a schedule. `local` is the zone of schedules that name none.
+    /// Parses a schedule. `local` is the zone of schedules without one.
     ///
     /// # Errors
     /// What is wrong with it, in upstream's words.
@@ -113,14 +113,14 @@ impl Schedule {
     }
 }
 
-/// The schedules that have names.
+/// The predefined schedules, such as `@daily`.
 fn descriptor(text: &str, zone: Zone) -> Result<Schedule, InvalidSchedule> {
     if let Some(interval) = text.strip_prefix("@every ") {
         let interval = parse_duration(interval)
             .map_err(|error| InvalidSchedule::Duration(text.to_owned(), error.to_string()))?;
         return Ok(Schedule::Every(interval.as_secs().max(1)));
     }
-    // Each names what fires at the first value of all smaller fields.
+    // Each fires at the first value of all smaller fields.
     let (days, months, weekdays) = match text {
         "@yearly" | "@annually" => (1 << DAYS.min, 1 << MONTHS.min, all(&WEEKDAYS)),
         "@monthly" => (1 << DAYS.min, all(&MONTHS), all(&WEEKDAYS)),
@@ -132,23 +132,23 @@ fn descriptor(text: &str, zone: Zone) -> Result<Schedule, InvalidSchedule> {
     Ok(Schedule::Clock(Box::new(Clock { minutes: 1 << MINUTES.min, hours, days, months, weekdays, zone })))
 }
 
-/// Every value, written as a star.
+/// Every value, as for `*`.
 fn all(bounds: &Bounds) -> u64 {
     bits(bounds.min, bounds.max, 1) | STAR
 }
 
-/// A list of ranges between commas. Empty parts are passed over, so a field can be empty and never match.
+/// A comma-separated list of ranges. Empty parts are ignored, so a field can be empty and never match.
 fn field(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
     text.split(',').filter(|part| !part.is_empty()).try_fold(0, |bits, part| Ok(bits | range(part, bounds)?))
 }
 
-/// `*`, `?`, `n`, `n-m`, each with `/step`; `n/step` goes on to the largest value.
+/// `*`, `?`, `n`, `n-m`, each with `/step`; `n/step` extends to the largest value.
 fn range(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
     let own = || text.to_owned();
     let slashes: Vec<&str> = text.split('/').collect();
     let hyphens: Vec<&str> = slashes.first().copied().unwrap_or_default().split('-').collect();
     let (start, mut end, mut star) = match hyphens[..] {
-        // Upstream: parser.go, getRange: whatever follows the star up to a slash is not looked at.
+        // Upstream: parser.go, getRange: ignores everything between the star and a slash.
         ["*" | "?", ..] => (bounds.min, bounds.max, STAR),
         [one] => {
             let value = value(one, bounds)?;
@@ -156,7 +156,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
         }
         [first, last] => (value(first, bounds)?, value(last, bounds)?, 0),
         _ => {
-            // The first value is read before hyphens are counted, and its error comes first.
+            // The first value is parsed before the hyphens are counted, so its error comes first.
             value(hyphens.first().copied().unwrap_or_default(), bounds)?;
             return Err(InvalidSchedule::Hyphens(own()));
         }

@@ -7,8 +7,8 @@ use smol_str::format_smolstr;
 
 use super::active::{delist, entry, is_listed};
 
-/// The write of a status that is new, or that follows the deletion of surplus Jobs. `read` is the CronJob with the status
-/// it had before the sync, which may have written another one meanwhile.
+/// The write of a status that has changed, or that follows the deletion of surplus Jobs. `read` is the CronJob as it was
+/// before the sync, which may have written its status in between.
 pub fn write(read: &CronJob, status: &CronJobStatus, has_deleted: bool) -> Option<Write> {
     let CronJobStatus { active, last_schedule_time: last, .. } = status;
     let last = last.map_or("never".to_owned(), |last| last.to_string());
@@ -16,11 +16,11 @@ pub fn write(read: &CronJob, status: &CronJobStatus, has_deleted: bool) -> Optio
     (*status != read.status || has_deleted).then(|| {
         Write::update_again::<CronJob>(read.key(), manifest_with_status(read, status))
             .subresource("status")
-            .why(format_smolstr!("{} Jobs at work, the last start {last}", active.len()))
+            .why(format_smolstr!("{} active Jobs, the last start {last}", active.len()))
     })
 }
 
-/// The status after the writes of a plan that were made: replaced Jobs leave the list, a created one enters it.
+/// The status after the writes of a plan: replaced Jobs are removed from the list, a created one is added.
 pub fn after(cron: &CronJob, outcome: &Outcome<Option<Timestamp>>) -> CronJobStatus {
     let mut status = cron.status.clone();
     for done in outcome.written() {
@@ -33,13 +33,13 @@ pub fn after(cron: &CronJob, outcome: &Outcome<Option<Timestamp>>) -> CronJobSta
     status
 }
 
-/// The start whose Job exists already, as the server says.
+/// The start whose Job exists already, by the answer of the server.
 pub fn existing(outcome: &Outcome<Option<Timestamp>>) -> Option<Timestamp> {
     outcome.refusals().find(|(_, error)| error.is_already_exists()).and_then(|(start, _)| *start)
 }
 
-/// The status with a Job that existed already, if it is the CronJob's own and not in the list: the controller crashed
-/// before it could write that.
+/// The status with a Job that existed already, if the CronJob controls it and it is not in the list: the controller crashed
+/// before it wrote the status.
 pub fn with_existing(cron: &CronJob, job: &Job, start: Timestamp) -> Option<CronJobStatus> {
     let meta = &job.metadata;
     let is_forgotten = meta.is_controlled_by(&cron.metadata.uid) && !is_listed(&cron.status, &meta.uid);

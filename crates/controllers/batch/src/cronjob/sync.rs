@@ -1,4 +1,4 @@
-//! The shell: look up, delete surplus Jobs, review the list of active ones, plan, execute, write the status.
+//! The shell: look up, delete surplus Jobs, update the list of active Jobs, plan, execute, write the status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,14 @@ pub(super) const SKEW: Family = Family::histogram(
     "Time between when a Job was due and when it was made.",
 );
 
-/// When Jobs beyond the history limits that could not be deleted are tried again.
+/// The delay after which failed deletions of surplus Jobs are retried.
 const HISTORY_AGAIN: Duration = Duration::from_secs(60);
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) crons: Arc<Informer<CronJob>>,
     pub(super) jobs: Arc<Informer<Job>>,
-    /// The time zone of schedules that name none.
+    /// The time zone of schedules without one.
     pub(super) local: Zone,
     pub(super) skew: Histogram,
 }
@@ -51,7 +51,7 @@ impl Reconcile for Controller {
 
         let surplus = surplus(&read, &jobs);
         if !surplus.is_empty() {
-            // Surplus Jobs hold the times of starts and successes. A crash after their deletion would lose them.
+            // Surplus Jobs contain the times of starts and successes. A crash after their deletion would lose these.
             cron.status = with_times(&read, &jobs);
             executor.perform(status::write(&read, &cron.status, false)).await.result()?;
         }
@@ -61,13 +61,13 @@ impl Reconcile for Controller {
         let next = self.reconcile(&executor, &mut cron, &jobs).await;
         let has_deleted = !deleted.done.is_empty();
         executor.perform(status::write(&read, &cron.status, has_deleted)).await.result()?;
-        // The next start may be far away, or never: the rest of the history does not wait for it.
+        // The next start may be far away, or never come: the failed deletions are retried earlier.
         Ok(if deleted.is_ok() { next? } else { next?.within(HISTORY_AGAIN) })
     }
 }
 
 impl Controller {
-    /// Starts a Job if one is due. The status of `cron` becomes what is to be written, also when something fails.
+    /// Starts a Job if one is due. Updates the status of `cron`, also if something fails.
     async fn reconcile(
         &self,
         executor: &Executor<'_>,
@@ -97,7 +97,7 @@ impl Controller {
         }
     }
 
-    /// Asks the server about Jobs on which the list and the cache disagree.
+    /// Reads the Jobs on which the list and the cache disagree from the server.
     async fn look_up(&self, cron: &CronJob, review: &mut Review<'_>) -> Result<(), SyncError> {
         let key = cron.metadata.key();
         for job in std::mem::take(&mut review.unlisted) {
@@ -126,7 +126,7 @@ impl Controller {
         true
     }
 
-    /// Lists the Job of a start that exists already, if it is one that was forgotten.
+    /// Adds an existing Job of a start to the list, if it is missing there.
     async fn list_existing(&self, cron: &mut CronJob, start: Timestamp) -> Result<bool, SyncError> {
         let key = Key::new(cron.metadata.namespace.as_str(), job_name(cron, start));
         let doing = format!("reading Job {key}");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::zone::Zone;
 
-/// When a Job was due, as opposed to when it was created.
+/// The annotation with the time at which a Job was due.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// The name of the Job of one start. It is derived from the start, so that no start can be made twice.
@@ -14,13 +14,13 @@ pub fn job_name(cron: &CronJob, start: Timestamp) -> String {
     format!("{}-{}", cron.metadata.name, start.as_second() / 60)
 }
 
-/// The start for which a Job of this CronJob was created, if its annotation and its name agree on it.
+/// The start for which a Job of this CronJob was created, if its annotation and its name agree.
 pub fn start_of(cron: &CronJob, job: &Job) -> Option<Timestamp> {
     let start: Timestamp = job.metadata.annotations.get(SCHEDULED)?.parse().ok()?;
     (job.metadata.name == job_name(cron, start)).then_some(start)
 }
 
-/// The Job of one start, whose time is written in `zone`.
+/// The Job of one start; the annotation has its time in `zone`.
 pub fn job(cron: &CronJob, start: Timestamp, zone: &Zone) -> Value {
     let template = &cron.spec.job_template;
     let text = |pairs: &flyball_api::Labels| {

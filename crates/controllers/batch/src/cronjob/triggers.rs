@@ -1,4 +1,4 @@
-//! Which CronJobs a change concerns, and how soon. Pure.
+//! Which CronJobs to sync after a change, and when. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::missed::wait;
 use super::plan::schedule;
 use super::zone::Zone;
 
-/// When to look at a CronJob that has changed.
+/// When to sync a changed CronJob.
 #[derive(Debug, PartialEq, Eq)]
 pub enum When {
     Now,
@@ -21,7 +21,7 @@ pub enum When {
     Never(Event),
 }
 
-/// What a change of a CronJob asks for.
+/// When to sync a CronJob after a change.
 pub fn cron_changed(change: &Change<'_, CronJob>, now: Timestamp, local: &Zone) -> When {
     let (Some(old), Some(new)) = (change.old, change.new) else { return When::Now };
     if old.spec.schedule == new.spec.schedule && old.spec.time_zone == new.spec.time_zone {
@@ -36,7 +36,7 @@ pub fn cron_changed(change: &Change<'_, CronJob>, now: Timestamp, local: &Zone) 
     }
 }
 
-/// The CronJobs that a change of a Job concerns: its controller, and the one it had before.
+/// The controller of a Job, and its former controller.
 pub fn job_changed(change: &Change<'_, Job>, crons: &Store<CronJob>) -> Vec<Key> {
     if change.origin == Origin::Resync {
         return vec![];

@@ -6,10 +6,10 @@ use crate::cronjob::active::review;
 use crate::cronjob::history::{deletions, surplus};
 
 #[test]
-fn the_list_follows_the_jobs_there_are() {
+fn the_list_follows_the_existing_jobs() {
     #[rustfmt::skip]
     let table = [
-        // case                       listed   jobs                                 list   told               unlisted  missing
+        // case                       listed   jobs                                 list   events             unlisted  missing
         ("at work",                   "a",     "a",                                 "a",   "",                "",       ""),
         ("ended",                     "a b",   "a:complete b",                      "b",   "SawCompletedJob", "",       ""),
         ("ended badly",               "a",     "a:failed",                          "",    "SawCompletedJob", "",       ""),
@@ -17,7 +17,7 @@ fn the_list_follows_the_jobs_there_are() {
         ("not in the list",           "",      "a",                                 "",    "",                "a",      ""),
         ("not there",                 "a b",   "b",                                 "a b", "",                "",       "a"),
     ];
-    for (case, before, present, list, told, unlisted, missing) in table {
+    for (case, before, present, list, events, unlisted, missing) in table {
         let cron = cron(json!({"status": {"active": listed(before)}}));
         let present = jobs(present);
         let review = review(&cron, &present);
@@ -30,14 +30,14 @@ fn the_list_follows_the_jobs_there_are() {
         );
         assert_eq!(
             (got.0.as_str(), got.1.as_str(), got.2.as_str(), got.3.as_str()),
-            (list, told, unlisted, missing),
+            (list, events, unlisted, missing),
             "{case}"
         );
     }
 }
 
 #[test]
-fn the_server_settles_what_the_cache_cannot() {
+fn the_server_decides_where_list_and_cache_disagree() {
     let present = jobs("new strange");
     let before = cron(json!({"status": {"active": listed("old gone")}}));
     let live = cron(json!({"status": {"active": listed("old gone new")}}));
@@ -68,10 +68,10 @@ fn surplus_jobs_are_deleted_with_events() {
     let plan = Plan::of(deletions(&gone));
     let want = "\
 each
-  delete Job ns/a: more Jobs have ended than are to be kept
+  delete Job ns/a: it exceeds the history limit
     then event Normal SuccessfulDelete: Deleted job <name>
     else event Warning FailedDelete: Deleted job: <error>
-  delete Job ns/b: more Jobs have ended than are to be kept
+  delete Job ns/b: it exceeds the history limit
     then event Normal SuccessfulDelete: Deleted job <name>
     else event Warning FailedDelete: Deleted job: <error>";
     assert_eq!(plan.to_string(), want);
@@ -79,14 +79,14 @@ each
 }
 
 #[test]
-fn the_latest_success_is_remembered() {
+fn the_latest_success_is_recorded() {
     let present = jobs("a:complete,ended=02:00:00 b:complete,ended=01:00:00 c:failed,ended=03:00:00");
     let review = review(&cron(json!({})), &present);
     assert_eq!(review.status.last_successful_time, Some(at("02:00:00")));
 }
 
 #[test]
-fn the_oldest_jobs_beyond_the_limits_go() {
+fn the_oldest_jobs_beyond_the_limits_are_deleted() {
     let present = "a:complete,began=03:00:00 b:complete,began=01:00:00 c:complete,began=02:00:00 d:failed,began=01:00:00 e:complete f";
     #[rustfmt::skip]
     let table = [
@@ -106,7 +106,7 @@ fn the_oldest_jobs_beyond_the_limits_go() {
 }
 
 #[test]
-fn a_job_that_was_made_and_not_noted_is_noted() {
+fn a_job_that_was_created_and_not_listed_is_listed() {
     let scheduled = |name: &str, time: &str| {
         let mut job = jobs(name).remove(0);
         let annotation = ("batch.kubernetes.io/cronjob-scheduled-timestamp", time);

@@ -41,7 +41,7 @@ fn a_schedule_that_never_fires_is_an_error() {
 }
 
 #[test]
-fn the_next_look_is_a_little_after_the_next_start() {
+fn the_next_sync_is_shortly_after_the_next_start() {
     #[rustfmt::skip]
     let table = [
         // now         milliseconds

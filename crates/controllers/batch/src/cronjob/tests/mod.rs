@@ -1,5 +1,5 @@
-//! Tables. `grammar.tsv` and `firing.tsv` hold what robfig/cron v3.0.1 makes of schedules: the fields it reads from
-//! each, or its error, and the first four times after a moment.
+//! Tables. `grammar.tsv` and `firing.tsv` contain the results of robfig/cron v3.0.1: the fields of each schedule, or the
+//! error, and the first four times after a given time.
 
 mod active;
 mod missed;

@@ -34,7 +34,7 @@ fn a_job_is_started_when_it_is_due_and_nothing_forbids_it() {
     let ten = format!("c-{}", minute("00:10:00"));
     #[rustfmt::skip]
     let table = [
-        // case                     spec                                                                        now         decision         told
+        // case                     spec                                                                        now         decision         events
         ("not yet",                 json!({}),                                                                  "00:09:00", "wait 60",       ""),
         ("due",                     json!({}),                                                                  "00:10:01", "start 00:10",   ""),
         ("made up for",             json!({}),                                                                  "00:35:00", "start 00:30",   ""),
@@ -51,8 +51,8 @@ fn a_job_is_started_when_it_is_due_and_nothing_forbids_it() {
         ("no schedule",             json!({"schedule": "often"}),                                               "00:10:01", "rest",          "UnparseableSchedule"),
         ("never",                   json!({"schedule": "0 0 31 2 *"}),                                          "00:10:01", "rest",          "InvalidSchedule"),
     ];
-    for (case, spec, now, want, told) in table {
-        assert_eq!(planned(spec, now), (want.to_owned(), told.to_owned()), "{case}");
+    for (case, spec, now, want, events) in table {
+        assert_eq!(planned(spec, now), (want.to_owned(), events.to_owned()), "{case}");
     }
 }
 
@@ -65,13 +65,13 @@ fn a_start_beyond_its_deadline_is_only_reported() {
     assert_eq!(plan.to_string(), want);
 }
 
-/// A whole plan, in words.
+/// A whole plan as text.
 fn described(spec: serde_json::Value, now: &str) -> String {
     plan(&cron(spec), at(now), &Zone::UTC).to_string()
 }
 
 #[test]
-fn texts_are_upstreams() {
+fn messages_are_those_of_upstream() {
     assert_eq!(
         described(json!({"timeZone": "X/Y"}), "00:10:01"),
         r#"event Warning UnknownTimeZone: invalid timeZone: "X/Y": unknown time zone X/Y"#
@@ -90,7 +90,7 @@ create Job ns/c-29453770: a start is due at 2026-01-01T00:10:00Z
   else event Warning FailedCreate: Error creating job: <error>";
     assert_eq!(described(json!({}), "00:10:01"), create);
     let delete = "\
-delete Job ns/x: the next start is due and takes its place
+delete Job ns/x: it is replaced by the next start
   then event Normal SuccessfulDelete: Deleted job <name>
   else event Warning FailedDelete: Deleted job: <error>
 ";
@@ -106,7 +106,7 @@ waiting for Job/ns/x to finish";
 }
 
 #[test]
-fn after_a_start_the_next_one_is_awaited() {
+fn after_a_start_the_cron_job_waits_for_the_next() {
     let want = "again after 599.1s\nwaiting for 2026-01-01T00:20:00Z, when the next Job is due";
     let started = cron(json!({"status": {"lastScheduleTime": "2026-01-01T00:10:00Z"}}));
     assert_eq!(after_start(&started, at("00:10:01"), &Zone::UTC).to_string(), want);

@@ -1,5 +1,5 @@
-//! A CronJob is run against a small model of a cluster, with Jobs that end or vanish and crashes between writes:
-//! whatever happens, no start that was noted is made again, and the limits hold.
+//! A CronJob is run against a small model of a cluster, with Jobs that end or are deleted and crashes between writes: no
+//! start in the status is made again, and the limits hold.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::cronjob::zone::Zone;
 enum Event {
     /// Time passes, in seconds.
     Pass(i64),
-    /// The n-th Job that runs ends well or badly.
+    /// The n-th active Job succeeds or fails.
     Ends(usize, bool),
-    /// Somebody deletes the n-th Job.
+    /// A user deletes the n-th Job.
     Vanishes(usize),
-    /// Somebody suspends it, or lets it go on.
+    /// A user suspends or resumes the CronJob.
     Suspend(bool),
-    /// A sync that gets this far: writes it makes before it crashes.
+    /// A sync that crashes after this many writes.
     Sync(usize),
 }
 
@@ -53,7 +53,7 @@ fn events(crashes: bool) -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event(crashes), 0..60)
 }
 
-/// Any CronJob that a server accepts and that fires now and then.
+/// Any CronJob that a server accepts and that fires.
 fn crons() -> impl Strategy<Value = CronJob> {
     let schedules = prop::sample::select(vec![
         ("* * * * *", None),
@@ -70,7 +70,7 @@ fn crons() -> impl Strategy<Value = CronJob> {
     let limits = || prop::sample::select(vec![None, Some(0), Some(1), Some(3)]);
     (schedules, policies, deadlines, limits(), limits()).prop_map(
         |((schedule, zone), policy, deadline, successes, failures)| {
-            // With a shorter deadline an interval never ends, as it is counted from there; so with upstream.
+            // With a deadline shorter than the interval it never fires, as in upstream: the interval counts from the deadline.
             let deadline = deadline.filter(|_| !schedule.starts_with('@'));
             cron(json!({"schedule": schedule, "timeZone": zone, "concurrencyPolicy": policy,
                 "startingDeadlineSeconds": deadline, "successfulJobsHistoryLimit": successes,
@@ -112,7 +112,7 @@ impl Model {
         plan
     }
 
-    /// One sync that may make so many writes, in the order of the shell.
+    /// One sync with at most this many writes, in the order of the shell.
     fn sync(&mut self, mut budget: usize) {
         let mut spend = || {
             let may = budget > 0;
@@ -226,7 +226,7 @@ impl Model {
         }
     }
 
-    /// What holds after every sync that was not broken off.
+    /// What holds after every complete sync.
     fn check(&self) {
         let kept = |end: &str| {
             let ended = |job: &&Arc<Job>| job.end().is_some_and(|condition| condition.type_ == end);
@@ -283,7 +283,7 @@ proptest! {
         model.pass(begin);
         model.sync(ALL);
         for _ in 0..20 {
-            // Nothing that has ended or been deleted stands in the way.
+            // No finished or deleted Job is in the list.
             model.jobs.clear();
             model.sync(ALL);
             let wait = model.plan(&model.cron).requeue.expect("it waits");

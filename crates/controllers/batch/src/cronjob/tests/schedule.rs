@@ -4,9 +4,9 @@ use crate::cronjob::schedule::Schedule;
 use crate::cronjob::zone::Zone;
 
 #[test]
-fn schedules_are_read_as_upstream_reads_them() {
+fn schedules_are_parsed_as_upstream() {
     for row in include_str!("grammar.tsv").lines() {
-        // The schedule may hold tabs itself.
+        // The schedule may contain tabs.
         let (text, want) = row.rsplit_once('\t').unwrap();
         let read = Schedule::parse(text, &Zone::UTC);
         match (want.strip_prefix('!'), read) {
@@ -17,7 +17,7 @@ fn schedules_are_read_as_upstream_reads_them() {
 }
 
 #[test]
-fn a_zone_alone_is_no_schedule() {
+fn a_time_zone_alone_is_no_schedule() {
     for text in ["TZ=UTC", "CRON_TZ=UTC"] {
         let error = Schedule::parse(text, &Zone::UTC).unwrap_err().to_string();
         assert!(error.starts_with("invalid schedule format: "), "{error}");
@@ -27,7 +27,7 @@ fn a_zone_alone_is_no_schedule() {
 }
 
 #[test]
-fn schedules_fire_when_upstream_fires_them() {
+fn schedules_fire_as_upstream() {
     for row in include_str!("firing.tsv").lines() {
         let [from, text, want] = row.split('\t').collect::<Vec<_>>()[..] else { panic!("{row}") };
         let schedule = Schedule::parse(text, &Zone::UTC).unwrap();
@@ -46,13 +46,13 @@ fn schedules_fire_when_upstream_fires_them() {
 }
 
 #[test]
-fn a_day_that_a_zone_leaves_out_does_not_hold_the_search_up() {
+fn the_search_ends_in_a_zone_that_skips_a_day() {
     let schedule = Schedule::parse("TZ=Pacific/Apia 0 0 30 12 *", &Zone::UTC).unwrap();
     assert_eq!(schedule.next("2011-12-29T12:00:00Z".parse().unwrap()), None);
 }
 
 #[test]
-fn times_are_written_with_their_offset() {
+fn times_are_printed_with_their_offset() {
     let time = "2026-07-01T12:30:00Z".parse().unwrap();
     let written = |zone: &str| Zone::load(zone, &Zone::UTC).unwrap().format(time);
     assert_eq!(written(""), "2026-07-01T12:30:00Z");

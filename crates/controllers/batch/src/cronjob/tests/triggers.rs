@@ -9,7 +9,7 @@ use crate::cronjob::triggers::{When, cron_changed, job_changed};
 use crate::cronjob::zone::Zone;
 
 #[test]
-fn a_new_schedule_waits_for_its_time_and_anything_else_is_looked_at_now() {
+fn a_new_schedule_is_synced_at_its_next_start_and_other_changes_now() {
     let when = |old, new| {
         let (old, new) = (Arc::new(cron(old)), Arc::new(cron(new)));
         let change = Change { old: Some(&old), new: Some(&new), origin: Origin::Watch };
@@ -22,12 +22,12 @@ fn a_new_schedule_waits_for_its_time_and_anything_else_is_looked_at_now() {
 }
 
 #[test]
-fn a_job_wakes_the_cron_job_that_made_it() {
+fn a_job_syncs_its_cron_job() {
     let crons = Store::from_iter([cron(json!({}))]);
-    let woken = |text: &str| {
+    let synced = |text: &str| {
         let job = &jobs(text)[0];
         job_changed(&Change { old: None, new: Some(job), origin: Origin::Watch }, &crons).len()
     };
-    assert_eq!(woken("a"), 1);
-    assert_eq!(woken("a:owner=uid-of-another"), 0);
+    assert_eq!(synced("a"), 1);
+    assert_eq!(synced("a:owner=uid-of-another"), 0);
 }

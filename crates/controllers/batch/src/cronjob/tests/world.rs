@@ -1,4 +1,4 @@
-//! CronJobs and Jobs from a few words.
+//! Builds CronJobs and Jobs from words.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn at(text: &str) -> Timestamp {
     full.parse().unwrap()
 }
 
-/// A CronJob named `c` that fires every ten minutes and was made at midnight; `status` goes to the status.
+/// A CronJob named `c` that fires every ten minutes and was created at midnight; `status` goes to the status.
 pub(super) fn cron(spec: Value) -> CronJob {
     let mut object = json!({
         "metadata": {"name": "c", "namespace": "ns", "uid": "uid-c", "resourceVersion": "1",
