@@ -1,7 +1,7 @@
-//! Deletes Jobs some time after they have ended, if they say so.
+//! Deletes finished Jobs once their TTL has expired.
 //!
-//! - **Promise**: a Job with `spec.ttlSecondsAfterFinished` is deleted, its pods first, once that long has passed
-//!   since it ended.
+//! - **Promise**: a Job with `spec.ttlSecondsAfterFinished` is deleted, its pods first, once that time has passed
+//!   since it finished.
 //! - **Watches** Jobs. **Writes**: deletes Jobs, nothing else.
 //! - Upstream: `pkg/controller/ttlafterfinished`.
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use flyball_api::Job;
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The name under which the controller runs.
+/// The name of the controller.
 pub const NAME: &str = "ttl-after-finished-controller";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {

@@ -8,12 +8,12 @@ use flyball_client::Propagation;
 use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write, exactly};
 use smol_str::format_smolstr;
 
-/// Whether the Job has finished and is to be deleted some time.
+/// Whether the Job has finished and has a TTL.
 pub fn expires(job: &Job) -> bool {
     job.spec.ttl_seconds_after_finished.is_some() && job.is_finished() && !job.metadata.is_deleting()
 }
 
-/// Deletes a Job whose time to live is over. The deletion is tagged with the time at which it was.
+/// Deletes a Job whose TTL has expired. The deletion is tagged with the time of the expiry.
 pub fn plan(job: &Job, now: Timestamp) -> Plan<Timestamp> {
     let (true, Some(end), Some(ttl)) = (expires(job), job.end(), job.spec.ttl_seconds_after_finished) else {
         return Plan::default();
@@ -29,7 +29,7 @@ pub fn plan(job: &Job, now: Timestamp) -> Plan<Timestamp> {
         }
         _ => Plan::of([deletion(job)
             .tag(expiry)
-            .why(format_smolstr!("it has ended, and its time was up at {expiry}"))]),
+            .why(format_smolstr!("it has finished, and its TTL expired at {expiry}"))]),
     }
 }
 

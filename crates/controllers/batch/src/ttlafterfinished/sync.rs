@@ -31,7 +31,7 @@ impl Reconcile for Controller {
             None => Default::default(),
         };
         if !planned.writes().is_empty() {
-            // The time to live may just have been changed, and what is deleted does not come back.
+            // The TTL may have changed on the server, and a deletion cannot be undone.
             planned = match self.cx.client.get::<Job>(key).await {
                 Ok(live) => plan(&live, self.cx.clock.now()),
                 Err(error) if error.is_not_found() => Default::default(),

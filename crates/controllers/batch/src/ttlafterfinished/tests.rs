@@ -7,7 +7,7 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + seconds).unwrap()
 }
 
-/// A Job named `j` that finished at 2026-01-01T00:00:00Z, with other fields laid over it.
+/// A Job named `j` that finished at 2026-01-01T00:00:00Z, with other metadata.
 fn job(ttl: Value, condition: &str, finished: Value, metadata: Value) -> Job {
     let mut object = json!({
         "metadata": {"name": "j", "namespace": "ns", "uid": "u"},
@@ -21,15 +21,15 @@ fn job(ttl: Value, condition: &str, finished: Value, metadata: Value) -> Job {
 }
 
 #[test]
-fn a_job_goes_when_its_time_is_up() {
+fn a_job_is_deleted_when_its_ttl_has_expired() {
     let wait =
         |seconds| format!("again after {seconds}s\nwaiting for 2026-01-01T00:00:10Z, when it is deleted");
     let delete =
-        |time| format!("delete Job ns/j: it has ended, and its time was up at 2026-01-01T00:00:{time}Z");
+        |time| format!("delete Job ns/j: it has finished, and its TTL expired at 2026-01-01T00:00:{time}Z");
     #[rustfmt::skip]
     let table = [
         // case             ttl           condition    now   plan
-        ("at work",         json!(10),    "Suspended", 100,  String::new()),
+        ("active",          json!(10),    "Suspended", 100,  String::new()),
         ("kept",            json!(null),  "Complete",  100,  String::new()),
         ("not yet",         json!(10),    "Complete",    4,  wait(6)),
         ("now",             json!(10),    "Failed",     10,  delete("10")),
@@ -45,10 +45,10 @@ fn a_job_goes_when_its_time_is_up() {
 }
 
 #[test]
-fn one_that_goes_already_is_left_alone_and_one_that_ended_at_no_known_time_is_invalid() {
+fn a_deleted_job_is_ignored_and_one_without_a_finish_time_is_invalid() {
     let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-    let going = job(json!(0), "Complete", json!("2026-01-01T00:00:00Z"), deleting);
-    assert_eq!(plan(&going, at(100)).to_string(), "");
-    let timeless = job(json!(0), "Complete", json!(null), json!({}));
-    assert_eq!(plan(&timeless, at(100)).to_string(), "invalid: Job ns/j has ended, but does not say when");
+    let deleted = job(json!(0), "Complete", json!("2026-01-01T00:00:00Z"), deleting);
+    assert_eq!(plan(&deleted, at(100)).to_string(), "");
+    let unfinished = job(json!(0), "Complete", json!(null), json!({}));
+    assert_eq!(plan(&unfinished, at(100)).to_string(), "invalid: Job ns/j has ended, but does not say when");
 }
