@@ -56,8 +56,8 @@ fn a_deployment_is_available_within_max_unavailable() {
         ("replicas=0",                       "new=0,rev=1",   "Available=True/MinimumReplicasAvailable"),
     ];
     for (deployment, sets, want) in table {
-        let computed = computed(&World::new(deployment, sets), Outcome::Done(None));
-        assert_eq!(conditions(&computed), want, "{deployment}, {sets}");
+        let got = computed(&World::new(deployment, sets), Outcome::Done(None));
+        assert_eq!(conditions(&got), want, "{deployment}, {sets}");
     }
 }
 
@@ -72,10 +72,10 @@ fn a_failure_of_a_set_is_a_condition_as_long_as_it_lasts() {
         ("a=1/1,rev=1 new=1,rev=2,pods=0",                   "Available=False/MinimumReplicasUnavailable",     ""),
     ];
     for (sets, want, whose) in table {
-        let computed = computed(&World::new("replicas=3", sets), Outcome::Done(None));
-        assert_eq!(conditions(&computed), want, "{sets}");
-        let got = computed.status.conditions.last().map_or("", |condition| condition.message.as_str());
-        assert!(whose.is_empty() || got == whose, "{got}");
+        let got = computed(&World::new("replicas=3", sets), Outcome::Done(None));
+        assert_eq!(conditions(&got), want, "{sets}");
+        let message = got.status.conditions.last().map_or("", |condition| condition.message.as_str());
+        assert!(whose.is_empty() || message == whose, "{message}");
     }
     let mut world = World::new("replicas=3", "new=1,rev=1,failing,pods=0");
     world.deployment.status = computed(&world, Outcome::Done(None)).status;

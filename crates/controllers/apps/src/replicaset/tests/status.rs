@@ -23,16 +23,16 @@ fn pods_are_counted_by_label_readiness_and_availability() {
         ("a:ready,label=web b:ready",                       0, (2, 1, 2, 2)),
     ];
     for (own, min_ready, want) in table {
-        let said = computed(json!({"minReadySeconds": min_ready}), json!({}), own, None);
-        let got = (said.replicas, said.fully_labeled_replicas, said.ready_replicas, said.available_replicas);
+        let got = computed(json!({"minReadySeconds": min_ready}), json!({}), own, None);
+        let got = (got.replicas, got.fully_labeled_replicas, got.ready_replicas, got.available_replicas);
         assert_eq!(got, want, "{own}");
     }
 }
 
 #[test]
 fn the_status_has_the_observed_generation_and_the_terminating_pods() {
-    let said = computed(json!({}), json!({}), "a:ready", None);
-    assert_eq!((said.observed_generation, said.terminating_replicas), (3, Some(1)));
+    let got = computed(json!({}), json!({}), "a:ready", None);
+    assert_eq!((got.observed_generation, got.terminating_replicas), (3, Some(1)));
     let (set, pods) = (set(json!({}), json!({})), pods(""));
     let uncounted = status(&View { set: &set, pods: &pods, family: &[], now: now() }, None, None);
     assert_eq!(uncounted.terminating_replicas, None);
@@ -58,6 +58,6 @@ fn a_failure_is_a_condition_while_it_lasts_and_keeps_its_first_message() {
 #[test]
 fn conditions_of_other_controllers_are_kept() {
     let before = json!({"conditions": [{"type": "Theirs", "status": "True"}]});
-    let said = computed(json!({}), before, "a b", None);
-    assert_eq!(said.conditions[0].type_, "Theirs");
+    let got = computed(json!({}), before, "a b", None);
+    assert_eq!(got.conditions[0].type_, "Theirs");
 }
