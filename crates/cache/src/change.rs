@@ -7,7 +7,7 @@ use flyball_api::{Key, Object, ObjectMeta};
 /// Why a change is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The object existed when the informer started or the subscriber joined.
+    /// The object existed when the informer started or the subscriber joined, or when a restore of etcd was detected.
     Initial,
     /// From a watch event.
     Watch,

@@ -38,6 +38,8 @@ pub(crate) struct ListingOf<T> {
     seen_undecodable: BTreeSet<Key>,
     origin: Origin,
     which: Listed,
+    /// Whether the server went back to an earlier version since the list before this one.
+    is_after_restore: bool,
 }
 
 impl<T: Object> Listing for ListingOf<T> {
@@ -66,7 +68,7 @@ impl<T: Object> Listing for ListingOf<T> {
     }
 
     fn finish(self: Box<Self>, version: ResourceVersion) {
-        let Self { writer, seen, seen_undecodable, origin, which } = *self;
+        let Self { writer, seen, seen_undecodable, origin, which, is_after_restore } = *self;
         for object in writer.store.missing_from(&seen) {
             // The store has an older version that could be decoded. The list did contain the object.
             if !seen_undecodable.contains(&object.key()) {
@@ -77,6 +79,9 @@ impl<T: Object> Listing for ListingOf<T> {
             if !seen_undecodable.contains(&key) && !writer.store.is_current(&key) {
                 writer.remove(&key, None, origin);
             }
+        }
+        if is_after_restore {
+            writer.show_all();
         }
         if origin == Origin::Relist {
             Counters::add(&writer.state.counters.relists, 1);
@@ -91,7 +96,9 @@ impl<T: Object> ListingOf<T> {
     pub(crate) fn begin(writer: Arc<StoreWriter<T>>) -> Self {
         let origin = if writer.state.has_synced() { Origin::Relist } else { Origin::Initial };
         let which = writer.state.begin_list();
-        Self { writer, seen: Table::default(), seen_undecodable: BTreeSet::new(), origin, which }
+        let is_after_restore = origin == Origin::Relist && which.era > writer.state.listed.borrow().era;
+        let (seen, seen_undecodable) = (Table::default(), BTreeSet::new());
+        Self { writer, seen, seen_undecodable, origin, which, is_after_restore }
     }
 
     fn listed_object(&mut self, object: Arc<T>) {
@@ -107,7 +114,8 @@ impl<T: Object> ListingOf<T> {
     }
 
     /// Whether an object of the list must be applied. Its first occurrence is applied if it differs from the store. A streaming
-    /// list may contain an object again because it has changed meanwhile, so further occurrences must be newer.
+    /// list may contain an object again because it has changed meanwhile, so further occurrences must be newer. After a
+    /// restore, versions are used a second time, so equal versions may be different objects.
     fn is_news(&self, key: &Key, header: &Header) -> bool {
         let Some(held) = self.writer.store.header(key) else { return true };
         if header.version.is_unknown() {
@@ -118,7 +126,7 @@ impl<T: Object> ListingOf<T> {
         if mentioned {
             header.version > held.version
         } else {
-            held.version != header.version || held.uid != header.uid
+            self.is_after_restore || held.version != header.version || held.uid != header.uid
         }
     }
 }
