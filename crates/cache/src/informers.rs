@@ -175,6 +175,12 @@ impl Informers {
         }
     }
 
+    /// How often the server has been seen to go back to an earlier version. What was learnt from it in an earlier era
+    /// may not hold any more.
+    pub fn era(&self) -> u64 {
+        self.shared.era.now()
+    }
+
     /// An informer that has not been listed since the server was seen to go back to an earlier version, as after a
     /// restore of etcd. What it holds may never have happened, so it fits none of the others.
     pub fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {

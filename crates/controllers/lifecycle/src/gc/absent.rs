@@ -18,9 +18,10 @@ const REMEMBERED: usize = 10_000;
 /// An owner that is forgotten may cost somebody an object.
 const OUTLIVED: usize = 10_000;
 
-/// The latest absent owners. A uid never comes back, so what is in here stays true.
+/// The latest absent owners. A uid comes back only if etcd is restored, so what is in here holds for one era.
 #[derive(Debug)]
 pub struct Absent {
+    era: u64,
     absent: LruCache<Identity, ()>,
     outlived: LruCache<Uid, ()>,
 }
@@ -28,11 +29,18 @@ pub struct Absent {
 impl Default for Absent {
     fn default() -> Self {
         // Bounded when something is added: a bounded cache takes its memory at once.
-        Self { absent: LruCache::unbounded(), outlived: LruCache::unbounded() }
+        Self { era: 0, absent: LruCache::unbounded(), outlived: LruCache::unbounded() }
     }
 }
 
 impl Absent {
+    /// Forgets the absent owners of earlier eras: a restore may have brought them back.
+    pub fn enter(&mut self, era: u64) {
+        if std::mem::replace(&mut self.era, era) != era {
+            self.absent.clear();
+        }
+    }
+
     /// Remembers that the server does not know this object.
     pub fn add(&mut self, identity: Identity) {
         self.absent.put(identity, ());

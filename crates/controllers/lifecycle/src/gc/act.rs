@@ -29,7 +29,7 @@ impl<S: Server> Collector<S> {
             Ok(_) | Err(_) => {
                 let namespace =
                     if resource.namespaced { object.namespace.clone() } else { SmolStr::default() };
-                self.absent.lock().add(Identity { namespace, ..object.clone() });
+                self.absent().add(Identity { namespace, ..object.clone() });
                 self.is_absent(object.clone());
                 Ok(None)
             }

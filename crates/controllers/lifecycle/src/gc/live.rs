@@ -45,6 +45,10 @@ impl Server for Live {
         self.followed.load(Ordering::Acquire)
     }
 
+    fn era(&self) -> u64 {
+        self.cx.informers.era()
+    }
+
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {
         // Only from an informer that runs already: looking must not start one.
         self.cx.informers.progress(resource)?;

@@ -13,6 +13,8 @@ pub trait Server: Send + Sync + 'static {
     fn resource(&self, api_version: &str, kind: &str) -> Option<ResourceType>;
     /// Whether all that the server serves is followed, as far as one can know.
     fn is_followed(&self) -> bool;
+    /// How often the server has been seen to go back to an earlier state, as after a restore of etcd.
+    fn era(&self) -> u64;
     /// The object as a cache has it, perhaps stale.
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta>;
     /// The object of that name as it is now.

@@ -7,7 +7,7 @@ use flyball_client::DeleteOptions;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::{Next, Reconcile, SyncError};
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smol_str::SmolStr;
 
 use super::absent::{Absent, Turns};
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 50;
 pub struct Collector<S> {
     pub(super) server: S,
     graph: Mutex<Graph>,
-    pub(super) absent: Mutex<Absent>,
+    absent: Mutex<Absent>,
     pub(super) turns: Turns,
     pub(super) unserved: Mutex<Unserved>,
     pub(super) deletions: Queue<Item>,
@@ -72,6 +72,13 @@ impl<S: Server> Collector<S> {
                 }
             }
         }
+    }
+
+    /// The owners that are known to be absent in the present era.
+    pub(super) fn absent(&self) -> MutexGuard<'_, Absent> {
+        let mut absent = self.absent.lock();
+        absent.enter(self.server.era());
+        absent
     }
 
     pub fn look<R>(&self, look: impl FnOnce(&Graph) -> R) -> R {
@@ -193,7 +200,7 @@ impl<S: Server> Collector<S> {
             return Err(error.expected());
         }
         let owners = [owner.uid.clone()];
-        self.absent.lock().add_outlived(owner.uid.clone());
+        self.absent().add_outlived(owner.uid.clone());
         let owners = &owners;
         let freed = stream::iter(dependents).map(|dependent| async move {
             let resource = self.resource(&dependent.api_version, &dependent.kind)?;
@@ -227,7 +234,7 @@ impl<S: Server> Collector<S> {
                 continue;
             }
             standings[n] = match self.standing(object, &references[n]).await? {
-                Standing::Absent if self.absent.lock().is_outlived(&references[n].uid) => Standing::Outlived,
+                Standing::Absent if self.absent().is_outlived(&references[n].uid) => Standing::Outlived,
                 standing => standing,
             };
             is_kept |= standings[n] == Standing::Solid;
@@ -236,7 +243,7 @@ impl<S: Server> Collector<S> {
     }
 
     async fn standing(&self, object: &Identity, reference: &OwnerReference) -> Result<Standing, Problem> {
-        if self.absent.lock().has(reference, &object.namespace) {
+        if self.absent().has(reference, &object.namespace) {
             return Ok(Standing::Absent);
         }
         // What a server that does not serve the kind cannot say, a cache may have seen.
@@ -255,7 +262,7 @@ impl<S: Server> Collector<S> {
             true => None,
             false => Some(self.turns.take(&owner).await),
         };
-        if self.absent.lock().has(reference, &object.namespace) {
+        if self.absent().has(reference, &object.namespace) {
             return Ok(Standing::Absent);
         }
         match self.server.read(&resource, &owner).await {
@@ -266,7 +273,7 @@ impl<S: Server> Collector<S> {
             },
             // Not there, or another one of that name.
             Ok(_) | Err(_) => {
-                self.absent.lock().add(owner);
+                self.absent().add(owner);
                 Ok(Standing::Absent)
             }
         }

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::world::{KINDS, State, World};
+use super::world::{KINDS, Objects, State, World};
 use crate::gc::identity::{Item, Kind};
 use crate::gc::server::Server;
 use crate::gc::sync::Collector;
@@ -34,9 +34,22 @@ impl Run {
 
     /// Shows the caches one more change of a kind.
     fn show(&self, kind: usize) -> bool {
+        self.tell(|state, tell| state.show(kind, tell))
+    }
+
+    /// The server goes back to an earlier state.
+    fn restore(&self, earlier: Objects) {
+        self.tell(|state, tell| state.restore(earlier, tell));
+    }
+
+    /// Shows the collector what the caches are shown.
+    fn tell<R>(
+        &self,
+        show: impl FnOnce(&mut State, &mut dyn FnMut(&Kind, &flyball_cache::MetaChange<'_>)) -> R,
+    ) -> R {
         let mut changes = vec![];
         let shown = self.world().with(|state| {
-            state.show(kind, &mut |kind, change| {
+            show(state, &mut |kind, change| {
                 changes.push((kind.clone(), change.old.cloned(), change.new.cloned(), change.origin));
             })
         });
@@ -260,6 +273,24 @@ fn what_changes_before_every_deletion_is_deleted_all_the_same() {
         while run.work().await {}
         assert!(run.failed.is_empty());
         assert_eq!(run.world().with(|state| state.objects().count()), 0);
+    });
+}
+
+#[test]
+fn an_owner_that_a_restore_brings_back_keeps_its_dependents() {
+    run_paused(async {
+        let mut run = custom_owners(3).await;
+        let backup = run.world().with(|state| state.all());
+        run.world().with(|state| state.remove_all("Custom"));
+        run.show_all();
+        while run.work().await {}
+        assert_eq!(run.world().with(|state| state.objects().count()), 0);
+        run.restore(backup);
+        let things = run.world().with(|state| state.items("Thing"));
+        things.into_iter().for_each(|item| run.deletions.add(item, Priority::Change));
+        while run.work().await {}
+        assert_eq!(run.world().with(|state| state.objects().count()), 6);
+        assert_eq!(run.world().with(|state| state.broken.clone()), Vec::<String>::new());
     });
 }
 

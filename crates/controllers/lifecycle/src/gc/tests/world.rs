@@ -32,7 +32,7 @@ pub(super) fn resource(kind: &str) -> ResourceType {
     }
 }
 
-type Objects = BTreeMap<(usize, Key), ObjectMeta>;
+pub(super) type Objects = BTreeMap<(usize, Key), ObjectMeta>;
 
 /// The server and what the caches have seen of it.
 pub(super) struct World {
@@ -42,6 +42,7 @@ pub(super) struct World {
 pub(super) struct State {
     rng: StdRng,
     version: u64,
+    era: u64,
     born: u64,
     objects: Objects,
     /// What happened to each kind, in order, and has not been shown yet.
@@ -70,6 +71,7 @@ impl World {
             state: Mutex::new(State {
                 rng: StdRng::seed_from_u64(seed),
                 version: 0,
+                era: 0,
                 born: 0,
                 objects: Objects::new(),
                 unseen: Default::default(),
@@ -142,6 +144,20 @@ impl State {
     pub(super) fn remove_all(&mut self, kind: &str) {
         let all: Vec<_> = self.objects.keys().filter(|(n, _)| KINDS[*n] == kind).cloned().collect();
         all.into_iter().for_each(|at| self.put(at, None));
+    }
+
+    /// The server goes back to an earlier state, and all caches are listed anew.
+    pub(super) fn restore(&mut self, earlier: Objects, tell: &mut dyn FnMut(&Kind, &MetaChange<'_>)) {
+        self.era += 1;
+        self.objects = earlier;
+        for (n, kind) in KINDS.iter().enumerate() {
+            let kind = Kind { api_version: "v1".into(), kind: (*kind).into() };
+            self.relist(n, &kind, tell);
+        }
+    }
+
+    pub(super) fn all(&self) -> Objects {
+        self.objects.clone()
     }
 
     pub(super) fn items(&self, kind: &str) -> Vec<Item> {
@@ -346,6 +362,10 @@ impl Server for World {
 
     fn is_followed(&self) -> bool {
         !self.state.lock().chance(10)
+    }
+
+    fn era(&self) -> u64 {
+        self.state.lock().era
     }
 
     fn cached(&self, resource: &ResourceType, object: &Identity) -> Option<ObjectMeta> {
