@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Object, PersistentVolumeClaim, ResourceVersion};
-use flyball_cache::Informer;
+use flyball_cache::{Informer, Progress as _};
 use flyball_client::ListParams;
 use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError, Waiting, Write};
 use parking_lot::Mutex;
@@ -27,9 +27,22 @@ pub(super) struct Controller {
 
 /// What the server said last about the pods of a namespace.
 pub(super) struct Listed {
-    namespace: SmolStr,
-    version: ResourceVersion,
-    uses: Uses,
+    pub(super) namespace: SmolStr,
+    /// Versions of different eras cannot be compared.
+    pub(super) era: u64,
+    pub(super) version: ResourceVersion,
+    pub(super) uses: Uses,
+}
+
+impl Listed {
+    /// Whether the list shows that no pod uses a claim. It must not be older than the claim's deletion: a pod that came
+    /// to a node after that is not started.
+    pub(super) fn shows_free(&self, claim: &PersistentVolumeClaim, era: u64) -> bool {
+        self.namespace == claim.metadata.namespace
+            && self.era == era
+            && self.version >= claim.metadata.resource_version
+            && !self.uses.contains(claim)
+    }
 }
 
 impl Reconcile for Controller {
@@ -55,28 +68,17 @@ impl Controller {
         if Uses::of(known.iter().map(|pod| &**pod), keeps).contains(claim) {
             return Ok(true);
         }
-        if self.was_free(claim) {
+        let (namespace, era) = (&claim.metadata.namespace, self.pods.era());
+        if self.listed.lock().as_ref().is_some_and(|listed| listed.shows_free(claim, era)) {
             return Ok(false);
         }
-        let namespace = &claim.metadata.namespace;
         let listed = self.cx.client.list::<Pod>(Some(namespace), &ListParams::default()).await;
         let listed = listed.map_err(SyncError::api(format!("listing the pods of namespace {namespace}")))?;
         let uses = Uses::of(&listed.items, keeps);
         let is_kept = uses.contains(claim);
         let (namespace, version) = (namespace.clone(), listed.resource_version);
-        *self.listed.lock() = Some(Listed { namespace, version, uses });
+        *self.listed.lock() = Some(Listed { namespace, era, version, uses });
         Ok(is_kept)
-    }
-
-    /// Whether the last list already showed that nobody uses a claim. It must not be older than the claim's deletion:
-    /// a pod that came to a node after that is not started.
-    fn was_free(&self, claim: &PersistentVolumeClaim) -> bool {
-        let listed = self.listed.lock();
-        listed.as_ref().is_some_and(|listed| {
-            listed.namespace == claim.metadata.namespace
-                && listed.version >= claim.metadata.resource_version
-                && !listed.uses.contains(claim)
-        })
     }
 
     /// The status by which a claim says whether a pod refers to it, if that is news.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{PersistentVolumeClaim, Timestamp, condition};
+use flyball_api::{PersistentVolumeClaim, ResourceVersion, Timestamp, condition};
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
 use super::plan::{UNUSED, conditions, keeps, refers};
+use super::sync::Listed;
 use super::triggers::{claim_changed, pod_changed};
 use crate::usage::Uses;
 
@@ -82,6 +83,26 @@ fn pods_on_nodes_keep_their_claims() {
         let (claim, pod) = (claim(name, owner), pod(words));
         assert_eq!(Uses::of([&pod], keeps).contains(&claim), kept, "{case}: kept");
         assert_eq!(Uses::of([&pod], refers).contains(&claim), referred, "{case}: referred to");
+    }
+}
+
+#[test]
+fn a_list_of_pods_serves_claims_that_are_not_newer_than_it() {
+    #[rustfmt::skip]
+    let table = [
+        // case                              claim    version  era  free
+        ("older than the list",              "other", 40,      0,   true),
+        ("as old as the list",               "other", 50,      0,   true),
+        ("deleted after the list",           "other", 51,      0,   false),
+        ("used",                             "data",  40,      0,   false),
+        ("deleted after a restore of etcd",  "other", 40,      1,   false),
+    ];
+    let uses = Uses::of([&pod("node claim=data")], keeps);
+    let listed = Listed { namespace: "ns".into(), era: 0, version: ResourceVersion(50), uses };
+    for (case, name, version, era, free) in table {
+        let mut claim = claim(name, "");
+        claim.metadata.resource_version = ResourceVersion(version);
+        assert_eq!(listed.shows_free(&claim, era), free, "{case}");
     }
 }
 
