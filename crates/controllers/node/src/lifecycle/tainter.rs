@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::{Key, Node, ResourceVersion};
-use flyball_cache::Informer;
+use flyball_cache::{Informer, Progress as _};
 use flyball_runtime::Chain;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -23,8 +23,9 @@ pub(super) struct Tainter {
     nodes: Arc<Informer<Node>>,
     pacing: Mutex<Pacing>,
     changed: Notify,
-    /// The version that a node got with its taint, until the cache shows it.
-    tainted: Mutex<FxHashMap<SmolStr, ResourceVersion>>,
+    /// The version that a node got with its taint, until the cache shows it. If etcd is restored before that, the cache
+    /// may not reach the version for a long time, and the taint may be lost: the version counts in its era only.
+    tainted: Mutex<FxHashMap<SmolStr, (u64, ResourceVersion)>>,
 }
 
 impl Tainter {
@@ -45,7 +46,8 @@ impl Tainter {
     /// Lets a node wait for its taint, unless it has got one that the cache does not show yet.
     pub(super) fn enter(&self, zone: &SmolStr, node: &SmolStr) {
         let tainted = self.tainted.lock().get(node).copied();
-        if tainted.is_some_and(|version| version > self.nodes.version_reached()) {
+        let is_unseen = |(era, version)| era == self.nodes.era() && version > self.nodes.version_reached();
+        if tainted.is_some_and(is_unseen) {
             return;
         }
         self.tainted.lock().remove(node);
@@ -84,9 +86,10 @@ impl Tainter {
             // Ready again. If the cache is only late to show that it is not, the next round sends it here again.
             Some(Ready::True) | None => return,
         };
+        let era = self.nodes.era();
         match self.hands.swap_taints_now(&node, no_execute, why).await {
             Ok(Some(version)) => {
-                self.tainted.lock().insert(name.clone(), version);
+                self.tainted.lock().insert(name.clone(), (era, version));
                 metrics::evicted(&self.hands.cx.metrics, zone);
             }
             Ok(None) => {}
