@@ -20,6 +20,14 @@ struct Answer<T> {
     object: Arc<T>,
 }
 
+impl<T: Resource> Answer<T> {
+    /// Whether it is newer than what the cache has in this era.
+    fn supersedes(&self, cached: &T, era: u64) -> bool {
+        let is_newer = self.object.meta().resource_version > cached.meta().resource_version;
+        is_newer && self.object.uid() == cached.uid() && self.era == era
+    }
+}
+
 impl<T: Resource> Latest<T> {
     pub(super) fn new(informer: Arc<Informer<T>>) -> Self {
         Self { informer, answers: Mutex::default() }
@@ -43,8 +51,7 @@ impl<T: Resource> Latest<T> {
         }
         let key = cached.key();
         let Some(answer) = answers.get(&key) else { return cached };
-        let is_newer = answer.object.meta().resource_version > cached.meta().resource_version;
-        if is_newer && answer.object.uid() == cached.uid() && answer.era == self.informer.era() {
+        if answer.supersedes(&cached, self.informer.era()) {
             return answer.object.clone();
         }
         answers.remove(&key);
@@ -57,5 +64,34 @@ impl<T: Resource> Latest<T> {
         let answer = Answer { era: self.informer.era(), object: object.clone() };
         self.answers.lock().insert(object.key(), answer);
         object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flyball_api::{ObjectMeta, PersistentVolume, ResourceVersion, Uid};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_until_the_cache_shows_it_or_etcd_is_restored() {
+        let volume = |uid: &str, version| {
+            let (uid, resource_version) = (Uid::from(uid), ResourceVersion(version));
+            let metadata = ObjectMeta { uid, resource_version, ..ObjectMeta::default() };
+            PersistentVolume { metadata, ..PersistentVolume::default() }
+        };
+        let answer = Answer { era: 3, object: Arc::new(volume("a", 50)) };
+        #[rustfmt::skip]
+        let table = [
+            // case                               cached            era  counts
+            ("the cache is behind",               volume("a", 40),  3,   true),
+            ("the cache shows it",                volume("a", 50),  3,   false),
+            ("the cache is ahead",                volume("a", 60),  3,   false),
+            ("another volume of that name",       volume("b", 40),  3,   false),
+            ("the write was lost in a restore",   volume("a", 40),  4,   false),
+        ];
+        for (case, cached, era, counts) in table {
+            assert_eq!(answer.supersedes(&cached, era), counts, "{case}");
+        }
     }
 }
