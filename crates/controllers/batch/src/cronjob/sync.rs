@@ -12,6 +12,7 @@ use flyball_runtime::{Context, Executor, Next, Outcome, Reconcile, SyncError};
 
 use super::active::{Review, delist, review, with_times};
 use super::history::{deletions, surplus};
+use super::invariants;
 use super::plan::{after_start, plan};
 use super::status;
 use super::template::job_name;
@@ -50,6 +51,7 @@ impl Reconcile for Controller {
         let mut cron = CronJob::clone(&read);
 
         let surplus = surplus(&read, &jobs);
+        self.cx.judge(|| invariants::check_surplus(&read, &jobs, &surplus));
         if !surplus.is_empty() {
             // Surplus Jobs hold the times of starts and successes. A crash after their deletion would lose them.
             cron.status = with_times(&read, &jobs);
@@ -59,6 +61,7 @@ impl Reconcile for Controller {
         deleted.done.iter().for_each(|done| delist(&mut cron.status, &done.tag.metadata.uid));
 
         let next = self.reconcile(&executor, &mut cron, &jobs).await;
+        self.cx.judge(|| invariants::check_status(&read.status, &cron.status));
         let has_deleted = !deleted.done.is_empty();
         executor.perform(status::write(&read, &cron.status, has_deleted)).await.result()?;
         // The next start may be far away, or never: the rest of the history does not wait for it.
@@ -80,7 +83,9 @@ impl Controller {
         executor.perform::<()>(review.events).await;
         looked_up?;
 
-        let planned = plan(cron, self.cx.clock.now(), &self.local);
+        let now = self.cx.clock.now();
+        let planned = plan(cron, now, &self.local);
+        self.cx.judge(|| invariants::check_plan(cron, now, &self.local, &planned));
         let next = planned.next();
         executor.wait_for(planned.waiting);
         let outcome = executor.perform(planned.effects).await;

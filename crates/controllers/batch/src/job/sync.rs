@@ -21,7 +21,7 @@ use super::status::{Report, report};
 use super::tally::Tally;
 use super::verdict::verdict;
 use super::view::{TRACKING_FINALIZER, View, in_order};
-use super::{managed_elsewhere, metrics};
+use super::{invariants, managed_elsewhere, metrics};
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -72,11 +72,13 @@ impl Controller {
         let end = verdict(&view, &tally);
         let (name, plan) = plan(&view, &tally, end.as_ref());
         *action = name;
+        self.cx.judge(|| invariants::check_plan(&view, &tally, &plan));
         let next = plan.next();
         executor.wait_for(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         metrics::created(&self.cx.metrics, job, &tally, &outcome);
         let report = report(&view, &tally, end, &outcome);
+        self.cx.judge(|| invariants::check_report(&view, &report));
         self.publish(executor, &view, tally.backoff, &report).await?;
         // A Job that has ended has no deadline any more.
         outcome.result().map(|()| if report.end.is_some() { Next::Settled } else { next })
