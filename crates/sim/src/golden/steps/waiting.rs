@@ -117,7 +117,7 @@ async fn holds<B: Backend>(run: &Run<'_, B>, what: &Awaited) -> Result<Option<St
             let Some(path) = path else { return Ok(None) };
             let found = dig(&object, path);
             let fits = match value {
-                Wanted::Not(unwanted) => found != *unwanted,
+                Wanted::Not(unwanted) => found != run.fill(unwanted),
                 Wanted::Is(_) if *generation && is_outdated(&object) => {
                     return Ok(Some("an old generation".to_owned()));
                 }
