@@ -7,7 +7,7 @@ use flyball_api::{Key, Object, ObjectMeta};
 /// Why a change is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The object was there when the informer started or the subscriber came.
+    /// The object was there when the informer started, the subscriber came, or the server was found restored.
     Initial,
     /// The server said so as it happened.
     Watch,

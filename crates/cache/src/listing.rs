@@ -38,6 +38,8 @@ pub(crate) struct ListingOf<T> {
     seen_undecodable: BTreeSet<Key>,
     origin: Origin,
     which: Listed,
+    /// Whether the server went back to an earlier version since the list before this one.
+    is_after_restore: bool,
 }
 
 impl<T: Object> Listing for ListingOf<T> {
@@ -66,7 +68,7 @@ impl<T: Object> Listing for ListingOf<T> {
     }
 
     fn finish(self: Box<Self>, version: ResourceVersion) {
-        let Self { mirror, seen, seen_undecodable, origin, which } = *self;
+        let Self { mirror, seen, seen_undecodable, origin, which, is_after_restore } = *self;
         for object in mirror.store.missing_from(&seen) {
             // Held only in a version that can still be read: the list did name it.
             if !seen_undecodable.contains(&object.key()) {
@@ -77,6 +79,9 @@ impl<T: Object> Listing for ListingOf<T> {
             if !seen_undecodable.contains(&key) && !mirror.store.is_current(&key) {
                 mirror.remove(&key, None, origin);
             }
+        }
+        if is_after_restore {
+            mirror.show_all();
         }
         if origin == Origin::Relist {
             Counters::add(&mirror.course.counters.relists, 1);
@@ -91,7 +96,9 @@ impl<T: Object> ListingOf<T> {
     pub(crate) fn begin(mirror: Arc<Mirror<T>>) -> Self {
         let origin = if mirror.course.has_synced() { Origin::Relist } else { Origin::Initial };
         let which = mirror.course.begin_list();
-        Self { mirror, seen: Table::default(), seen_undecodable: BTreeSet::new(), origin, which }
+        let is_after_restore = origin == Origin::Relist && which.era > mirror.course.listed.borrow().era;
+        let (seen, seen_undecodable) = (Table::default(), BTreeSet::new());
+        Self { mirror, seen, seen_undecodable, origin, which, is_after_restore }
     }
 
     fn listed_object(&mut self, object: Arc<T>) {
@@ -108,6 +115,7 @@ impl<T: Object> ListingOf<T> {
 
     /// Whether a list's object must be taken over. The first mention in a list counts if it differs from what is
     /// held; a streaming list may mention an object again because it changed meanwhile, so later ones must be newer.
+    /// After a restore versions are given out a second time, so an equal version tells nothing.
     fn is_news(&self, key: &Key, header: &Header) -> bool {
         let Some(held) = self.mirror.store.header(key) else { return true };
         if header.version.is_unknown() {
@@ -118,7 +126,7 @@ impl<T: Object> ListingOf<T> {
         if mentioned {
             header.version > held.version
         } else {
-            held.version != header.version || held.uid != header.uid
+            self.is_after_restore || held.version != header.version || held.uid != header.uid
         }
     }
 }

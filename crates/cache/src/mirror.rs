@@ -113,6 +113,15 @@ impl<T: Object> Mirror<T> {
         }
     }
 
+    /// Shows subscribers all objects as if they had just come. After a restore nothing else tells of a write that was
+    /// answered and undone before its event arrived: the cache holds what it held before.
+    pub(crate) fn show_all(&self) {
+        let delivery = self.fanout.begin();
+        for object in self.store.list() {
+            delivery.tell(&Change::appeared(&object, Origin::Initial));
+        }
+    }
+
     fn watched_object(&self, bytes: &[u8]) {
         let (version, applied) = match decode::<T>(bytes) {
             Decoded::Object(object) => {

@@ -127,7 +127,9 @@ impl Heard {
                     complain("nothing changed");
                 }
             }
-            (None, Some(_)) if known.is_some() => complain("told of twice"),
+            (None, Some(_)) if known.is_some() && change.origin != Origin::Initial => {
+                complain("told of twice");
+            }
             (Some(old), None) if known.is_none_or(|(uid, _)| *uid != old.uid().to_string()) => {
                 complain("a deletion of something unknown");
             }

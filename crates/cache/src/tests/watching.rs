@@ -270,6 +270,28 @@ async fn a_server_restored_from_a_backup_is_believed_although_its_versions_are_l
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_restore_subscribers_are_shown_everything_again() {
+    for streaming in [Streaming::Supported, Streaming::Refused] {
+        let old = Server::with(&["a/x", "a/y"]);
+        let server = Server::with(&["a/x", "a/y", "a/z"]).streaming(streaming);
+        let informer = synced(&server).await;
+        let (listener, _subscription) = Listener::to(&informer);
+        listener.take();
+        server.restore(&old);
+        server.cut();
+        sleep(10 * SECOND).await;
+        assert_eq!(listener.view(), old.shape());
+        let mut heard = listener.take();
+        heard.retain(|said| said.ends_with("Initial"));
+        heard.sort();
+        assert_eq!(heard, ["add a/x Initial", "add a/y Initial"]);
+        server.cut();
+        sleep(10 * SECOND).await;
+        assert_eq!(listener.take(), Vec::<String>::new(), "once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restored_server_that_has_caught_up_is_told_by_an_object() {
     let old = Server::with(&["a/x"]);
     let server = Server::with(&["a/x", "a/y", "a/x"]);
