@@ -69,16 +69,15 @@ fn forget_steps(value: &mut Value) {
 }
 
 /// What a crash between two writes leaves behind, here as upstream: an autoscaler that was about to note that it had
-/// scaled, and a claim that was given back and was about to lose its protection. And what follows from how many writes it
-/// took: the order in which a node's disks were reported.
+/// scaled, a claim that was given back and was about to lose its protection, and a pod that was deleted because enough
+/// others of its Job had succeeded and was about to lose its finalizer: it counts as failed. And what follows from how many
+/// writes it took: the order in which a node's disks were reported.
 fn forget_between_writes(key: &str, object: &mut Value) {
     if let Some(attached) = object.pointer_mut("/status/volumesAttached").and_then(Value::as_array_mut) {
         attached.sort_by_key(|volume| volume["name"].to_string());
     }
     if key.starts_with("HorizontalPodAutoscaler/") {
-        let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        let mut active = conditions.filter(|condition| condition["type"] == "ScalingActive");
-        let is_active = active.any(|condition| condition["status"] == "True");
+        let is_active = has_condition(object, "ScalingActive");
         if let Some(status) = object["status"].as_object_mut() {
             status.remove("lastScaleTime");
             // While nothing is measured, it says what was wanted when it last was noted.
@@ -86,6 +85,12 @@ fn forget_between_writes(key: &str, object: &mut Value) {
                 status.remove("desiredReplicas");
             }
         }
+    }
+    if key.starts_with("Job/")
+        && has_condition(object, "SuccessCriteriaMet")
+        && let Some(status) = object["status"].as_object_mut()
+    {
+        status.remove("failed");
     }
     if key.starts_with("ResourceClaim/") && object["status"]["allocation"].is_null() {
         let is_protection = |finalizer: &Value| finalizer == "resource.kubernetes.io/delete-protection";
@@ -100,6 +105,11 @@ fn forget_between_writes(key: &str, object: &mut Value) {
             metadata.remove("finalizers");
         }
     }
+}
+
+fn has_condition(object: &Value, kind: &str) -> bool {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
 /// Puts the slices of a Service that differ in nothing but their endpoints together: slices are filled as endpoints
@@ -175,6 +185,13 @@ mod tests {
         let mut scaled = json!({"status": {"desiredReplicas": 3, "conditions": active}});
         forget_between_writes("HorizontalPodAutoscaler/a", &mut scaled);
         assert_eq!(scaled["status"]["desiredReplicas"], 3);
+        let met = json!([{"type": "SuccessCriteriaMet", "status": "True"}]);
+        let mut enough = json!({"status": {"failed": 1, "conditions": met}});
+        forget_between_writes("Job/j", &mut enough);
+        assert!(enough["status"]["failed"].is_null());
+        let mut failed = json!({"status": {"failed": 1}});
+        forget_between_writes("Job/j", &mut failed);
+        assert_eq!(failed["status"]["failed"], 1);
         let protection = "resource.kubernetes.io/delete-protection";
         let mut free = json!({"metadata": {"finalizers": [protection]}, "status": {}});
         forget_between_writes("ResourceClaim/c", &mut free);
