@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Only these kinds of faults, at their worst, instead of a mix by the seed
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     fault: Vec<Kind>,
+    /// Without these kinds of faults
+    #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
+    spare: Vec<Kind>,
     /// Instead of seeds: one run for each write of a scenario, with a crash after it
     #[arg(long)]
     crashes: bool,
@@ -137,7 +140,8 @@ fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
         if !wanted || file.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
-        let trial = Trial::load(&file)?;
+        let mut trial = Trial::load(&file)?;
+        trial.spare(&options.spare);
         if let Some(missing) = ours::lacks(&trial.scenario().controllers) {
             println!("SKIP {stem}: {missing}");
             continue;

@@ -87,6 +87,11 @@ impl Trial {
         Ok(Self { scenario })
     }
 
+    /// Leaves some kinds of faults out.
+    pub fn spare(&mut self, kinds: &[Kind]) {
+        self.scenario.spared_faults.extend(kinds);
+    }
+
     /// The kinds of faults that it meets in an ordeal.
     pub fn kinds(&self, ordeal: &Ordeal) -> Vec<Kind> {
         ordeal.kinds(&self.scenario.spared_faults)

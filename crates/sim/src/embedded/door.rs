@@ -66,10 +66,13 @@ impl Transport for Distant {
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
         let (inner, answers) = (Arc::clone(&self.inner), Arc::clone(&self.answers));
         Box::pin(async move {
+            if answers.is_down() {
+                return Err(TransportError::NotSent("a fault: the server is down".into()));
+            }
             if request.method() != http::Method::GET {
                 let restores = answers.restores();
                 tokio::time::sleep(WRITE).await;
-                if answers.restores() != restores || answers.is_read_only() {
+                if answers.restores() != restores {
                     return Err(TransportError::Lost("a fault: the server was restored".into()));
                 }
             }
@@ -94,38 +97,39 @@ pub(super) struct InProcess {
 #[derive(Default)]
 pub(super) struct Answers {
     restores: AtomicU64,
-    read_only_until: Mutex<Option<Instant>>,
+    /// When the server was restored last, and how long it was down.
+    restored: Mutex<Option<(Instant, Duration)>>,
     /// The newest version that anybody has seen through this door.
     seen: AtomicU64,
     known: Mutex<(u64, HashMap<String, http::Response<Bytes>>)>,
 }
 
-/// How long a server that was restored takes no writes.
-pub(crate) const READ_ONLY: Duration = Duration::from_secs(10);
+/// How long users and kubelets write nothing after a restore. How far a server went back can only be seen before as much
+/// is written again; real ones go back by more than is written until the watches are back. Controllers are not kept back.
+const QUIET: Duration = Duration::from_secs(10);
 /// Versions of a simulation stay far below this.
 const VERSIONS: u64 = 1 << 40;
 
 impl Answers {
-    /// Takes note of a restore: versions will be given out a second time. But nobody writes before whoever watches has
-    /// had the time to look: how far a server went back can be seen only while it is there. Real ones go back by more than
-    /// is written meanwhile.
-    pub(super) fn restored(&self) {
+    /// Takes note of a restore, after which the server is down for a while.
+    pub(super) fn restored(&self, down: Duration) {
         self.restores.fetch_add(1, Ordering::Relaxed);
-        self.read_only_until.lock().replace(Instant::now() + READ_ONLY);
+        self.restored.lock().replace((Instant::now(), down));
     }
 
     fn restores(&self) -> u64 {
         self.restores.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_read_only(&self) -> bool {
-        self.read_only_until.lock().is_some_and(|end| Instant::now() < end)
+    fn is_down(&self) -> bool {
+        self.restored.lock().is_some_and(|(at, down)| Instant::now() < at + down)
     }
 
-    async fn until_writable(&self) {
-        let end = *self.read_only_until.lock();
-        if let Some(end) = end {
-            tokio::time::sleep_until(end).await;
+    /// Waits until others than controllers may read, or write.
+    async fn until_open(&self, is_read: bool) {
+        let restored = *self.restored.lock();
+        if let Some((at, down)) = restored {
+            tokio::time::sleep_until(at + if is_read { down } else { QUIET.max(down) }).await;
         }
     }
 
@@ -165,9 +169,7 @@ impl Door for InProcess {
         Box::pin(async move {
             tokio::time::sleep(ROUND_TRIP).await;
             let read = (request.method() == http::Method::GET).then(|| request.uri().to_string());
-            if read.is_none() {
-                self.answers.until_writable().await;
-            }
+            self.answers.until_open(read.is_some()).await;
             let state = self.state().unwrap_or_default();
             if let Some(known) = read.as_ref().and_then(|path| self.answers.get(state, path)) {
                 return Ok(known);

@@ -5,6 +5,7 @@ mod door;
 mod manager;
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use flyball_apiserver::{ApiServer, Options, StaticToken, Uids};
@@ -13,7 +14,6 @@ use flyball_cloud::Cloud;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-pub(crate) use door::READ_ONLY;
 pub use manager::RunningManager;
 
 use crate::audit::Entry;
@@ -26,6 +26,8 @@ use crate::invariants::Witness;
 
 /// Both families, as the real test cluster has them.
 const SERVICE_RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
+/// How long a server is down that is restored on request.
+const DOWN: Duration = Duration::from_secs(2);
 /// Requests of one scenario: all must be kept until they are read.
 const AUDIT_ENTRIES: usize = 1_000_000;
 
@@ -131,7 +133,7 @@ impl Embedded {
     /// a new one. Fails for a version that is no longer in the history.
     pub fn restore(&self, version: u64) -> anyhow::Result<()> {
         let restored = self.server.restore(version);
-        self.answers.restored();
+        self.answers.restored(DOWN);
         restored.map_err(|gone| anyhow::anyhow!("version {version} is gone, the oldest is {}", gone.oldest))
     }
 
@@ -140,13 +142,13 @@ impl Embedded {
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
         let (server, answers, witness) =
             (self.server.clone(), Arc::clone(&self.answers), self.witness.clone());
-        faults.restore_by(move |writes| {
+        faults.restore_by(move |writes, down| {
             let now = server.store().version();
             let to = now.saturating_sub(writes).max(answers.seen());
             if to >= now || server.restore(to).is_err() {
                 return false;
             }
-            answers.restored();
+            answers.restored(down);
             if let Some(witness) = &witness {
                 witness.world().restored(to);
             }

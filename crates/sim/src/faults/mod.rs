@@ -20,11 +20,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngCore as _, SeedableRng};
 use serde::Deserialize;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 pub use hole::Hole;
-
-use crate::embedded::READ_ONLY;
 
 /// How likely each kind of fault is, between 0 and 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -218,24 +215,24 @@ pub struct Faults {
     crash_after: Option<u64>,
     crashed: Notify,
     restorer: OnceLock<Restorer>,
-    restored: Mutex<Option<Instant>>,
 }
 
 /// Takes the server back to before the last few writes of controllers, as many as it is told if nobody else has written or
-/// read since; false if that is not possible.
-type Restorer = Box<dyn Fn(u64) -> bool + Send + Sync>;
+/// read since, and lets it be down for a while; false if that is not possible.
+type Restorer = Box<dyn Fn(u64, Duration) -> bool + Send + Sync>;
 /// So many writes are lost at most.
 const LOST_WRITES: u64 = 8;
+/// So long a server is down at most when it is restored.
+const DOWN: Duration = Duration::from_secs(5);
 
 impl Faults {
-    /// The faults of a seed, without some kinds. Restores are not among them: what they still show is open, so they are
-    /// played only by name (`cargo xtask sim --fault restore`).
+    /// The faults of a seed, without some kinds.
     pub fn random(seed: u64, spared: &[Kind]) -> Arc<Self> {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut mix = Mix::random(&mut rng);
         let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
-        (mix.crash, mix.panic) = (chance(), chance());
+        (mix.crash, mix.panic, mix.restore) = (chance(), chance(), chance());
         Self::new(mix.without(spared), rng, None)
     }
 
@@ -261,12 +258,11 @@ impl Faults {
             crash_after,
             crashed: Notify::new(),
             restorer: OnceLock::new(),
-            restored: Mutex::default(),
         })
     }
 
     /// Says how the server is restored; without it, it never is.
-    pub(crate) fn restore_by(&self, restorer: impl Fn(u64) -> bool + Send + Sync + 'static) {
+    pub(crate) fn restore_by(&self, restorer: impl Fn(u64, Duration) -> bool + Send + Sync + 'static) {
         // Whoever came first stays: a server has its faults to itself.
         let _ = self.restorer.set(Box::new(restorer));
     }
@@ -306,9 +302,9 @@ impl Faults {
         Arc::new(Faulty { faults: self.clone(), inner })
     }
 
-    /// Whether faults happen now: not before what is restored has been looked at.
+    /// Whether faults happen now.
     fn are_on(&self) -> bool {
-        self.on.load(Ordering::Relaxed) && self.restored.lock().is_none_or(|at| at.elapsed() > READ_ONLY)
+        self.on.load(Ordering::Relaxed)
     }
 
     fn strikes(&self, chance: f64) -> bool {
@@ -348,12 +344,8 @@ impl Faults {
         if !self.is_disaster(self.mix.restore) {
             return false;
         }
-        let writes = self.disasters.lock().0.random_range(1..=LOST_WRITES);
-        let restored = restore(writes);
-        if restored {
-            self.restored.lock().replace(Instant::now());
-        }
-        restored
+        let (rng, _) = &mut *self.disasters.lock();
+        restore(rng.random_range(1..=LOST_WRITES), DOWN.mul_f64(rng.random_range(0.0..1.0)))
     }
 
     /// Counts a write that was done; true when the controller manager dies of it.
