@@ -110,12 +110,12 @@ impl<T: Object> StoreWriter<T> {
         }
     }
 
-    /// Shows subscribers all objects as if they had just come. After a restore nothing else tells of a write that was
-    /// answered and undone before its event arrived: the cache holds what it held before.
+    /// Delivers all objects to subscribers as if they were new. A write may have been undone by a restore before its watch
+    /// event arrived; the cache does not change then, and this is what makes controllers sync the object again.
     pub(crate) fn show_all(&self) {
         let delivery = self.fanout.begin();
         for object in self.store.list() {
-            delivery.tell(&Change::appeared(&object, Origin::Initial));
+            delivery.deliver(&Change::appeared(&object, Origin::Initial));
         }
     }
 
