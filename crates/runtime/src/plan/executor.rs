@@ -18,6 +18,7 @@ use crate::context::Context;
 use crate::error::{Retry, SyncError};
 use crate::events::{ObjectRef, Recorder};
 use crate::tasks::Next;
+use crate::writer::Writer;
 
 /// How many requests one key has under way. An API server works on 200 writes at once, for everybody together.
 const AT_ONCE: usize = 50;
@@ -181,7 +182,7 @@ impl<'a> Executor<'a> {
             Operation::DeleteLive { options, unreadable } => match self.read(target).await {
                 Ok(found) => self.delete_found(target, options, found, &why).await,
                 Err(error) => {
-                    on_failure = Some(unreadable);
+                    on_failure = vec![unreadable];
                     Err(error)
                 }
             },
@@ -201,7 +202,7 @@ impl<'a> Executor<'a> {
             Err(error) if accept.contain(&error) => Outcome::done(tag, Answer::Refused(error)),
             Err(error) => {
                 if !quiet.contain(&error) {
-                    self.record(on_failure, "", &error.to_string());
+                    on_failure.into_iter().for_each(|event| self.record(event, "", &error.to_string()));
                 }
                 let message = format!("{}{error}", failure_prefix.unwrap_or_default());
                 let doing = target.doing(verb);
@@ -301,10 +302,17 @@ impl<'a> Executor<'a> {
                 return deleted.await.map(|()| None);
             }
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => {
-                return writer.patch_dynamic(resource, key, subresource, patch, why).await.map(metadata);
+                return self.patched(&writer, target, patch, why).await;
+            }
+            Operation::PatchAgain(mut patch) => {
+                self.set_last_version(key, &mut patch);
+                return self.patched(&writer, target, Patch::Merge(patch), why).await;
             }
             Operation::Update(body) => body,
-            Operation::UpdateAgain(body) => self.over_last_version(key, body),
+            Operation::UpdateAgain(mut body) => {
+                self.set_last_version(key, &mut body);
+                Body::new(&body)
+            }
             Operation::Edit { version, edit } => {
                 let mut whole = self.cx.client.get_dynamic(resource, key).await?;
                 edit(&mut whole);
@@ -317,12 +325,24 @@ impl<'a> Executor<'a> {
         Ok(metadata(written))
     }
 
-    /// The body with the version that the last update of the object has left behind.
-    fn over_last_version(&self, key: &Key, mut body: Value) -> Body {
+    async fn patched(
+        &self,
+        writer: &Writer<'_>,
+        target: Target<'_>,
+        patch: Patch,
+        why: &str,
+    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+        let Target { resource, key, subresource } = target;
+        let written: PartialObject = writer.patch_dynamic(resource, key, subresource, patch, why).await?;
+        self.versions.lock().insert(key.clone(), written.metadata.resource_version);
+        Ok(metadata(written))
+    }
+
+    /// Gives a body the version that the last write of the object has left behind.
+    fn set_last_version(&self, key: &Key, body: &mut Value) {
         if let Some(version) = self.versions.lock().get(key) {
             body["metadata"]["resourceVersion"] = version.to_string().into();
         }
-        Body::new(&body)
     }
 
     fn record(&self, event: impl Into<Option<Event>>, name: &str, error: &str) {

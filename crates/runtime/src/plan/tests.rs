@@ -199,6 +199,7 @@ async fn events_follow_what_came_of_a_write() {
         write
             .on_success(event("Yes", Message::ThenName("made ".into())))
             .on_failure(event("No", Message::ThenError("not made: ".into())))
+            .on_failure(event("Too", "in order".into()))
     };
     let exists = |_: &str| Some((409, "AlreadyExists"));
     let generated = write("a-*", Operation::Create(Body::new(&json!({"metadata": {"generateName": "a-"}}))));
@@ -206,7 +207,7 @@ async fn events_follow_what_came_of_a_write() {
     let table: [(&str, Refuse, Write, &str, bool); 5] = [
         ("done",                  never,  told(create("a")),                          "event Yes made a",              true),
         ("under a new name",      never,  told(generated),                            "event Yes made a-x",            true),
-        ("refused",               exists, told(create("a")),                          "event No not made: refused",    false),
+        ("refused",               exists, told(create("a")),                          "event No not made: refused, event Too in order", false),
         ("refused and accepted",  exists, told(create("a")).accept(Refusals::EXISTS), "",                              true),
         ("refused and quiet",     exists, told(create("a")).quiet(Refusals::EXISTS),  "",                              false),
     ];
@@ -232,12 +233,17 @@ async fn a_group_has_events_of_its_own_with_the_messages_of_its_failures() {
 }
 
 #[tokio::test]
-async fn a_second_update_carries_the_version_of_the_first() {
-    let body = json!({"metadata": {"name": "a", "resourceVersion": "3"}});
-    let updates = [write("a", Operation::Update(Body::new(&body))), write("a", Operation::UpdateAgain(body))];
-    let (_, _, bodies) = perform(never, updates).await;
+async fn a_second_write_carries_the_version_of_the_first() {
+    let body = || json!({"metadata": {"name": "a", "resourceVersion": "3"}});
+    let writes = [
+        write("a", Operation::Update(Body::new(&body()))),
+        write("a", Operation::UpdateAgain(body())),
+        write("a", Operation::Patch(flyball_client::Patch::Merge(body()))),
+        write("a", Operation::PatchAgain(body())),
+    ];
+    let (_, _, bodies) = perform(never, writes).await;
     let versions: Vec<_> = bodies.iter().map(|body| body["metadata"]["resourceVersion"].clone()).collect();
-    assert_eq!(versions, ["3", "11"]);
+    assert_eq!(versions, ["3", "11", "3", "13"]);
 }
 
 #[tokio::test]

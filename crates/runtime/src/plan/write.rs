@@ -36,7 +36,8 @@ pub struct Write<T = ()> {
     pub quiet: Refusals,
     /// Recorded, in this order, when it is done.
     pub on_success: Vec<Event>,
-    pub on_failure: Option<Event>,
+    /// Recorded, in this order, when it failed.
+    pub on_failure: Vec<Event>,
     /// What goes before the server's own words in the message of the failure; the event has the bare words.
     pub failure_prefix: Option<String>,
     /// For the controller, to find the write again in the outcome.
@@ -68,6 +69,9 @@ pub enum Operation {
         patch: Patch,
         again: Recompute,
     },
+    /// Changes parts of an object that an earlier effect of the same plan has written, by a merge patch, if the object
+    /// still has the version that this left behind.
+    PatchAgain(Value),
     Delete(DeleteOptions),
     /// Deletes all objects of the resource in the namespace of the key, whose name is a `*`.
     DeleteCollection(DeleteOptions),
@@ -174,6 +178,11 @@ impl Write {
         Some(Self::new::<R>(object.key(), Operation::PatchLatest { patch, again }))
     }
 
+    /// Changes parts of an object that an earlier effect of the same plan has written.
+    pub fn patch_again<R: Resource>(key: Key, patch: Value) -> Self {
+        Self::new::<R>(key, Operation::PatchAgain(patch))
+    }
+
     /// Deletes exactly this object. It may be gone, or another may have its name by now.
     pub fn delete<R: Resource>(object: &R) -> Self {
         Self::delete_with::<R>(object.key(), DeleteOptions::uid(&object.meta().uid))
@@ -229,7 +238,7 @@ impl Write {
             accept: Refusals::NONE,
             quiet: Refusals::NONE,
             on_success: vec![],
-            on_failure: None,
+            on_failure: vec![],
             failure_prefix: None,
             tag: (),
         }
@@ -291,9 +300,10 @@ impl<T> Write<T> {
         self
     }
 
-    /// Records `event` when it failed.
-    pub fn on_failure(self, event: Event) -> Self {
-        Self { on_failure: Some(event), ..self }
+    /// Records `event` when it failed, after those that were given before.
+    pub fn on_failure(mut self, event: Event) -> Self {
+        self.on_failure.push(event);
+        self
     }
 
     /// Puts `prefix` before the server's words in the message of the failure.
@@ -306,7 +316,7 @@ impl<T> Write<T> {
         match self.operation {
             Operation::Create(_) => Verb::Create,
             Operation::Update(_) | Operation::UpdateAgain(_) | Operation::Edit { .. } => Verb::Update,
-            Operation::Patch(_) | Operation::PatchLatest { .. } => Verb::Patch,
+            Operation::Patch(_) | Operation::PatchLatest { .. } | Operation::PatchAgain(_) => Verb::Patch,
             Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
         }
@@ -316,7 +326,7 @@ impl<T> Write<T> {
     pub fn body(&self) -> Option<Value> {
         match &self.operation {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
-            Operation::UpdateAgain(body) => Some(body.clone()),
+            Operation::UpdateAgain(body) | Operation::PatchAgain(body) => Some(body.clone()),
             Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
             Operation::Edit { .. }
             | Operation::Delete(_)
@@ -346,6 +356,7 @@ impl fmt::Debug for Operation {
             Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
             Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
             Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
+            Self::PatchAgain(patch) => write!(f, "PatchAgain({patch})"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
             Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),
             Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
