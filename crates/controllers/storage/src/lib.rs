@@ -1,6 +1,7 @@
 //! Controllers of the storage family: claims find volumes, and nothing goes that is still in use.
 
 pub mod attach_detach;
+mod backoff;
 pub mod binder;
 mod class;
 pub mod disk;
@@ -11,7 +12,7 @@ mod migration;
 mod names;
 pub mod pv_protection;
 pub mod pvc_protection;
-mod rest;
+
 pub mod selinux_warning;
 pub mod usage;
 pub mod vac_protection;

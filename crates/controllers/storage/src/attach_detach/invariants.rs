@@ -1,18 +1,19 @@
-//! What must hold for everything that is done about a disk, for tables and properties; and what must hold on the server
-//! at any time, for the simulator.
+//! What must hold for every plan for a disk, and what must hold on the server at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_api::{Node, PersistentVolume, VolumeAttachment};
 use smol_str::SmolStr;
 
-use super::plan::{Force, Place, Step};
+use super::place::{Force, Place};
+use super::plan::View;
+use super::steps::Step;
 use super::wants::inline_volume;
 use crate::disk::Disk;
 
-/// Checks that no disk which may be on one node only is on two, or may come to be: a node has it that its status says is
-/// attached, or that its driver was asked to attach it to, whether that is done, has failed or is being undone. To be
-/// asked after every write, of what is on the server and not of what caches show.
+/// Checks that no exclusive disk is on two nodes, or may come to be: a node counts if its status names the disk as attached,
+/// or if there is a VolumeAttachment for it, whatever the state of that is. To be called after every write with the objects
+/// of the server, not of the caches.
 ///
 /// # Errors
 /// The disk and the nodes, in words.
@@ -53,11 +54,12 @@ pub fn one_node_each<'a>(
 ///
 /// # Errors
 /// The invariant that is broken, in words.
-pub fn check(places: &[Place<'_>], steps: &[Step<'_>]) -> Result<(), String> {
+pub fn check(view: &View<'_>) -> Result<(), String> {
+    let (places, steps) = (&view.places, view.steps());
     let place = |node: &str| places.iter().find(|place| place.node == node);
     let is = |node: &str, holds: fn(&Place<'_>) -> bool| place(node).is_some_and(holds);
     let is_exclusive = places.iter().filter_map(|place| place.want).any(|want| want.disk.is_exclusive);
-    let brought: Vec<&str> = steps
+    let attached: Vec<&str> = steps
         .iter()
         .filter_map(|step| match step {
             Step::Attach(node) | Step::Admit(node) => Some(*node),
@@ -75,32 +77,38 @@ pub fn check(places: &[Place<'_>], steps: &[Step<'_>]) -> Result<(), String> {
         })
     };
     let rules = [
-        ("nothing comes where nobody wants it", brought.iter().all(|node| is(node, |at| at.want.is_some()))),
-        ("nothing comes where it is", brought.iter().all(|node| is(node, |at| !at.is_held()))),
-        ("an exclusive disk comes to one node", !is_exclusive || brought.len() <= 1),
         (
-            "an exclusive disk comes only when no other node has it, or was promised it",
-            !is_exclusive || !brought.iter().any(|node| is_elsewhere(node)),
+            "nothing is attached where no pod wants it",
+            attached.iter().all(|node| is(node, |at| at.want.is_some())),
         ),
         (
-            "nothing goes from where it is wanted",
+            "nothing is attached where it is attached",
+            attached.iter().all(|node| is(node, |at| !at.is_held())),
+        ),
+        ("an exclusive disk is attached to one node", !is_exclusive || attached.len() <= 1),
+        (
+            "an exclusive disk is attached only when no other node has it or may get it",
+            !is_exclusive || !attached.iter().any(|node| is_elsewhere(node)),
+        ),
+        (
+            "nothing is detached from where it is wanted",
             detached().all(|(node, _)| is(node, |at| at.want.is_none())),
         ),
         (
-            "nothing goes from nodes that see to their disks themselves",
-            detached().all(|(node, _)| is(node, |at| !at.is_left_alone)),
+            "nothing is detached from unmanaged nodes",
+            detached().all(|(node, _)| is(node, |at| !at.is_unmanaged)),
         ),
         (
-            "nothing goes while its node's status names it",
+            "nothing is detached while the status of its node names it",
             detached().all(|(node, _)| is(node, |at| !at.is_reported)),
         ),
         (
-            "nothing goes that is mounted, but from a node that is down or not well",
+            "nothing mounted is detached, except from a node that is out of service or unhealthy",
             detached().all(|(node, force)| match force {
-                None => is(node, |at| !at.stand.is_mounted),
-                Some(Force::OutOfService) => is(node, |at| at.stand.is_out_of_service),
+                None => is(node, |at| !at.state.is_mounted),
+                Some(Force::OutOfService) => is(node, |at| at.state.is_out_of_service),
                 Some(Force::Timeout) => {
-                    is(node, |at| !at.stand.is_mounted || !at.stand.is_healthy || at.stand.is_out_of_service)
+                    is(node, |at| !at.state.is_mounted || !at.state.is_healthy || at.state.is_out_of_service)
                 }
             }),
         ),

@@ -1,4 +1,4 @@
-//! What only time tells: since when a disk is unwanted or being attached, and which tries have failed.
+//! What the caches do not show: since when a disk is unwanted or being attached, failed attempts, writes in flight. Pure.
 
 use std::time::Duration;
 
@@ -6,128 +6,169 @@ use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use crate::rest::Rest;
+use super::place::Place;
+use super::steps::Step;
+use crate::backoff::Backoff;
 
 /// One disk on one node.
 #[derive(Debug, Default)]
-pub(super) struct Note {
+struct Record {
     unwanted_since: Option<Instant>,
     attaching_since: Option<Instant>,
-    rest: Rest,
-    /// Those who wait have been told that other nodes have the disk.
-    pub(super) is_told: bool,
-    /// The node was told that it may attach the disk by itself.
-    pub(super) is_admitted: bool,
-    /// The driver is being asked to take the disk away, which the cache does not show yet.
-    pub(super) is_leaving: bool,
+    backoff: Backoff,
+    is_announced: bool,
+    is_admitted: bool,
+    is_detaching: bool,
 }
 
-/// The notes, for disks on their way; and what nodes had mounted when they went.
+/// What a sync sees of a disk on a node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sighting {
+    pub(super) is_wanted: bool,
+    /// There is a VolumeAttachment that is not attached.
+    pub(super) is_attaching: bool,
+}
+
+/// The records of disks on nodes, and which disks deleted nodes had mounted.
 ///
-/// Disks and nodes are synced apart, and each waits for its own writes only. So what one side is about to write, and the
-/// cache does not show yet, the other finds here: it is noted in the same go in which it is decided.
+/// Disks and nodes have separate queues, and the barrier of a key covers only the writes of that key. A write of one side
+/// that the cache does not show yet is recorded here for the other side, under the lock under which it was decided.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    notes: FxHashMap<SmolStr, FxHashMap<SmolStr, Note>>,
-    departed: FxHashMap<SmolStr, Box<[SmolStr]>>,
-    being_told: FxHashMap<SmolStr, Box<[SmolStr]>>,
+    records: FxHashMap<SmolStr, FxHashMap<SmolStr, Record>>,
+    deleted_nodes: FxHashMap<SmolStr, Box<[SmolStr]>>,
+    reporting: FxHashMap<SmolStr, Box<[SmolStr]>>,
 }
 
 impl Ledger {
-    /// The note about a disk on a node.
-    pub(super) fn note(&mut self, disk: &str, node: &str) -> &mut Note {
-        self.notes.entry(disk.into()).or_default().entry(node.into()).or_default()
+    fn record(&mut self, disk: &str, node: &str) -> &mut Record {
+        self.records.entry(disk.into()).or_default().entry(node.into()).or_default()
     }
 
-    /// The note about a disk on a node, if there is one.
-    pub(super) fn find(&self, disk: &str, node: &str) -> Option<&Note> {
-        self.notes.get(disk)?.get(node)
+    fn find(&self, disk: &str, node: &str) -> Option<&Record> {
+        self.records.get(disk)?.get(node)
     }
 
-    /// Forgets a disk on all nodes but those.
-    pub(super) fn keep(&mut self, disk: &str, nodes: impl Fn(&str) -> bool) {
-        if let Some(notes) = self.notes.get_mut(disk) {
-            notes.retain(|node, _| nodes(node));
-            if notes.is_empty() {
-                self.notes.remove(disk);
+    /// Updates the records of a disk with what the caches show now, which includes the writes of its last sync. Nodes that
+    /// are not mentioned are forgotten.
+    pub(super) fn observe<'a>(
+        &mut self,
+        disk: &str,
+        sightings: impl Iterator<Item = (&'a str, Sighting)>,
+        now: Instant,
+    ) {
+        let mut before = self.records.remove(disk).unwrap_or_default();
+        let observe = |(node, Sighting { is_wanted, is_attaching }): (&'a str, Sighting)| {
+            let (node, mut record) =
+                before.remove_entry(node).unwrap_or_else(|| (node.into(), Record::default()));
+            record.is_detaching = false;
+            if is_wanted {
+                record.unwanted_since = None;
+            } else {
+                record.is_admitted = false;
+                record.unwanted_since.get_or_insert(now);
+            }
+            if is_attaching {
+                record.attaching_since.get_or_insert(now);
+            }
+            (node, record)
+        };
+        let after: FxHashMap<_, _> = sightings.map(observe).collect();
+        if !after.is_empty() {
+            self.records.insert(disk.into(), after);
+        }
+    }
+
+    /// Records what is about to be done about a disk.
+    pub(super) fn begin(&mut self, disk: &str, steps: &[Step<'_>], now: Instant) {
+        for step in steps {
+            match step {
+                Step::Attach(node) => {
+                    self.record(disk, node).attaching_since.get_or_insert(now);
+                }
+                Step::Admit(node) => self.record(disk, node).is_admitted = true,
+                Step::Detach(node, _) => self.record(disk, node).is_detaching = true,
+                Step::Held(node) => self.record(disk, node).is_announced = true,
+                _ => {}
             }
         }
     }
 
-    /// A node is about to be told that these disks are attached.
-    pub(super) fn telling(&mut self, node: &str, disks: &[&str]) {
+    /// What the records say about a disk on a node.
+    pub(super) fn place<'a>(&self, disk: &str, node: &'a str, now: Instant) -> Place<'a> {
+        let Some(record) = self.find(disk, node) else { return Place { node, ..Place::default() } };
+        let since = |time: Option<Instant>| time.map_or(Duration::ZERO, |time| now.duration_since(time));
+        Place {
+            node,
+            is_admitted: record.is_admitted,
+            unwanted_for: since(record.unwanted_since),
+            attaching_for: since(record.attaching_since),
+            has_failed: record.backoff.has_failed(),
+            is_backing_off: record.backoff.is_active(now),
+            is_detaching: record.is_detaching,
+            is_announced: record.is_announced,
+            ..Place::default()
+        }
+    }
+
+    /// Records that an attempt to attach or detach has failed. Returns how long the disk was being attached.
+    pub(super) fn failed(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
+        let record = self.record(disk, node);
+        record.backoff.failed(now);
+        record.attaching_since.take().map_or(Duration::ZERO, |since| now.duration_since(since))
+    }
+
+    /// Records that a disk was attached or detached. Returns how long it was being attached.
+    pub(super) fn succeeded(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
+        let record = self.record(disk, node);
+        record.backoff = Backoff::default();
+        record.attaching_since.take().map_or(Duration::ZERO, |since| now.duration_since(since))
+    }
+
+    /// The time until the next attempt on one of the nodes of a disk is due.
+    pub(super) fn next_attempt(&self, disk: &str, now: Instant) -> Option<Duration> {
+        let records = self.records.get(disk)?.values();
+        records.filter_map(|record| record.backoff.remaining(now)).min()
+    }
+
+    /// Records that the status of a node is about to name these disks as attached.
+    pub(super) fn begin_report(&mut self, node: &str, disks: &[&str]) {
         if !disks.is_empty() {
-            self.being_told.insert(node.into(), disks.iter().map(|disk| SmolStr::from(*disk)).collect());
+            self.reporting.insert(node.into(), disks.iter().map(|disk| SmolStr::from(*disk)).collect());
         }
     }
 
-    /// Whether a node is just being told that a disk is attached.
-    pub(super) fn is_telling(&self, node: &str, disk: &str) -> bool {
-        self.being_told.get(node).is_some_and(|disks| disks.iter().any(|told| told == disk))
+    /// Whether a write that names a disk in the status of a node is in flight.
+    pub(super) fn is_reporting(&self, node: &str, disk: &str) -> bool {
+        self.reporting.get(node).is_some_and(|disks| disks.iter().any(|reported| reported == disk))
     }
 
-    /// The cache shows what a node was told last, or that it was not; returns what that was.
-    pub(super) fn told(&mut self, node: &str) -> Box<[SmolStr]> {
-        self.being_told.remove(node).unwrap_or_default()
+    /// Forgets the last report of a node, as the cache shows what came of it. Returns its disks.
+    pub(super) fn end_report(&mut self, node: &str) -> Box<[SmolStr]> {
+        self.reporting.remove(node).unwrap_or_default()
     }
 
-    /// A node has gone, with these disks mounted. That matters for as long as it has attachments.
-    pub(super) fn went(&mut self, node: &str, mounted: &[SmolStr], has_attachments: impl Fn(&str) -> bool) {
-        self.departed.retain(|node, _| has_attachments(node));
+    /// Records which disks a deleted node had mounted. That matters while there are VolumeAttachments for it.
+    pub(super) fn node_deleted(
+        &mut self,
+        node: &str,
+        mounted: &[SmolStr],
+        has_attachments: impl Fn(&str) -> bool,
+    ) {
+        self.deleted_nodes.retain(|node, _| has_attachments(node));
         if has_attachments(node) {
-            self.departed.insert(node.into(), mounted.into());
+            self.deleted_nodes.insert(node.into(), mounted.into());
         }
     }
 
-    pub(super) fn came(&mut self, node: &str) {
-        self.departed.remove(node);
+    /// Records that a node exists.
+    pub(super) fn node_exists(&mut self, node: &str) {
+        self.deleted_nodes.remove(node);
     }
 
-    /// Whether a node that has gone had the disk mounted, for all we know.
+    /// Whether a deleted node had the disk mounted. One that is not known may have had it.
     pub(super) fn was_mounted(&self, node: &str, disk: &str) -> bool {
-        self.departed.get(node).is_none_or(|mounted| mounted.iter().any(|name| name == disk))
-    }
-}
-
-impl Note {
-    /// For how long nobody has wanted the disk, which begins now at the latest.
-    pub(super) fn unwanted(&mut self, now: Instant) -> Duration {
-        now.duration_since(*self.unwanted_since.get_or_insert(now))
-    }
-
-    /// For how long nobody has wanted the disk, as far as that was noted.
-    pub(super) fn unwanted_for(&self, now: Instant) -> Duration {
-        self.unwanted_since.map_or(Duration::ZERO, |since| now.duration_since(since))
-    }
-
-    pub(super) fn wanted(&mut self) {
-        self.unwanted_since = None;
-    }
-
-    /// For how long the disk has been on its way, which begins now at the latest.
-    pub(super) fn attaching(&mut self, now: Instant) -> Duration {
-        now.duration_since(*self.attaching_since.get_or_insert(now))
-    }
-
-    /// How long the disk was on its way, as far as that was noted.
-    pub(super) fn attaching_for(&self, now: Instant) -> Duration {
-        self.attaching_since.map_or(Duration::ZERO, |since| now.duration_since(since))
-    }
-
-    /// Whether tries have failed, and when the next one is due.
-    pub(super) fn rest(&self) -> Rest {
-        self.rest
-    }
-
-    /// What was tried has been done.
-    pub(super) fn succeeded(&mut self) {
-        (self.rest, self.attaching_since) = (Rest::default(), None);
-    }
-
-    /// A try has failed: the next one is due after a while.
-    pub(super) fn failed(&mut self, now: Instant) {
-        self.rest.failed(now);
-        self.attaching_since = None;
+        self.deleted_nodes.get(node).is_none_or(|mounted| mounted.iter().any(|name| name == disk))
     }
 }
 
@@ -136,14 +177,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_went_had_mounted_what_it_said() {
+    fn a_deleted_node_had_mounted_what_its_status_said() {
         let mut ledger = Ledger::default();
-        assert!(ledger.was_mounted("unheard-of", "disk"), "nobody knows, so it may be mounted");
-        ledger.went("n1", &["disk".into()], |_| true);
+        assert!(ledger.was_mounted("unknown", "disk"), "it may be mounted");
+        ledger.node_deleted("n1", &["disk".into()], |_| true);
         assert!(ledger.was_mounted("n1", "disk") && !ledger.was_mounted("n1", "other"));
-        ledger.went("n2", &[], |node| node == "n2");
-        assert!(ledger.was_mounted("n1", "other"), "n1 has no attachments any more and is forgotten");
-        ledger.came("n2");
+        ledger.node_deleted("n2", &[], |node| node == "n2");
+        assert!(ledger.was_mounted("n1", "other"), "n1 has no VolumeAttachments any more and is forgotten");
+        ledger.node_exists("n2");
         assert!(ledger.was_mounted("n2", "other"));
+    }
+
+    #[test]
+    fn a_record_lasts_while_its_node_is_concerned() {
+        let (mut ledger, start) = (Ledger::default(), Instant::now());
+        let later = start + Duration::from_secs(10);
+        let wanted = Sighting { is_wanted: true, is_attaching: true };
+        let unwanted = Sighting { is_wanted: false, is_attaching: false };
+        ledger.observe("disk", [("n1", wanted), ("n2", unwanted)].into_iter(), start);
+        ledger.begin("disk", &[Step::Admit("n1"), Step::Detach("n2", None), Step::Held("n1")], start);
+        let n1 = ledger.place("disk", "n1", later);
+        assert!(n1.is_admitted && n1.is_announced && n1.unwanted_for.is_zero());
+        assert_eq!(n1.attaching_for, Duration::from_secs(10));
+        let n2 = ledger.place("disk", "n2", later);
+        assert!(n2.is_detaching);
+        assert_eq!(n2.unwanted_for, Duration::from_secs(10));
+        assert_eq!(ledger.failed("disk", "n1", later), Duration::from_secs(10));
+        assert_eq!(ledger.next_attempt("disk", later), Some(Duration::from_millis(500)));
+        ledger.observe("disk", [("n1", unwanted)].into_iter(), later);
+        let n1 = ledger.place("disk", "n1", later);
+        assert!(!n1.is_admitted && n1.is_announced && n1.is_backing_off && n1.unwanted_for.is_zero());
+        assert!(!ledger.place("disk", "n2", later).is_detaching);
+        ledger.observe("disk", std::iter::empty(), later);
+        assert!(ledger.records.is_empty());
     }
 }

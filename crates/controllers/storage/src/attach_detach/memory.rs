@@ -1,4 +1,4 @@
-//! Which pods have wanted which disks. A claim or a volume that is gone takes no disk from a pod that runs with it.
+//! Which pods have wanted which disks: a pod keeps its disk when its claim or volume is deleted.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 
 use crate::disk::Disk;
 
-/// What pods have wanted, for as long as they are there.
+/// The disks that pods have wanted, for as long as the pods need them.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     by_disk: FxHashMap<SmolStr, BTreeMap<Key, Uid>>,
@@ -17,7 +17,6 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// A pod wants a disk.
     pub(super) fn note(&mut self, pod: &Pod, disk: &Disk) {
         self.by_disk.entry(disk.name.clone()).or_default().insert(pod.key(), pod.uid().clone());
         let known = self.by_pod.entry(pod.uid().clone()).or_default();
@@ -38,7 +37,6 @@ impl Memory {
         self.by_pod.get(pod).cloned().unwrap_or_default()
     }
 
-    /// A pod wants a disk no more.
     pub(super) fn forget(&mut self, disk: &str, pod: &Key, uid: &Uid) {
         if let Some(pods) = self.by_disk.get_mut(disk)
             && pods.get(pod) == Some(uid)

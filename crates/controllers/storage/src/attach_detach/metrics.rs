@@ -1,4 +1,4 @@
-//! Numbers about disks, under upstream's names.
+//! Metrics about disks, under upstream's names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::plan::Force;
+use super::place::Force;
 use crate::disk::{Attacher, Disk, DriverVolume};
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
@@ -40,18 +40,17 @@ static TAKEN: Family = Family::histogram(
 
 pub(super) type Counts = BTreeMap<[SmolStr; 2], usize>;
 
-pub(super) struct Numbers {
+pub(super) struct DiskMetrics {
     metrics: Metrics,
-    /// What was said at the last scrape, so that what has gone can be unsaid.
-    said: Mutex<[Counts; 2]>,
+    /// The series of the last scrape, so that those that are gone can be removed.
+    shown: Mutex<[Counts; 2]>,
 }
 
-impl Numbers {
+impl DiskMetrics {
     pub(super) fn new(metrics: Metrics) -> Self {
-        Self { metrics, said: Mutex::default() }
+        Self { metrics, shown: Mutex::default() }
     }
 
-    /// A disk was taken without asking its node.
     pub(super) fn forced(&self, why: Force) {
         let why = match why {
             Force::Timeout => "timeout",
@@ -60,28 +59,27 @@ impl Numbers {
         self.metrics.counter(&FORCED, &[why]).inc();
     }
 
-    /// A disk was attached, or was not.
-    pub(super) fn attached(&self, disk: &Disk, took: Duration, is_well: bool) {
+    pub(super) fn attached(&self, disk: &Disk, took: Duration, is_ok: bool) {
         let is_migrated = matches!(disk.by, Attacher::Driver { is_migrated: true, .. });
-        self.took(&plugin(&disk.name), "volume_attach", took, is_well, is_migrated);
+        self.took(&plugin(&disk.name), "volume_attach", took, is_ok, is_migrated);
     }
 
-    /// A disk's driver was asked to detach it, or could not be asked.
-    pub(super) fn detached(&self, disk: &str, took: Duration, is_well: bool) {
-        self.took(&plugin(disk), "volume_detach", took, is_well, false);
+    /// A VolumeAttachment was deleted, or could not be.
+    pub(super) fn detached(&self, disk: &str, took: Duration, is_ok: bool) {
+        self.took(&plugin(disk), "volume_detach", took, is_ok, false);
     }
 
-    fn took(&self, plugin: &str, what: &str, took: Duration, is_well: bool, is_migrated: bool) {
+    fn took(&self, plugin: &str, what: &str, took: Duration, is_ok: bool, is_migrated: bool) {
         let (status, migrated) =
-            (if is_well { "success" } else { "fail-unknown" }, if is_migrated { "true" } else { "false" });
+            (if is_ok { "success" } else { "fail-unknown" }, if is_migrated { "true" } else { "false" });
         self.metrics.histogram(&TAKEN, &[plugin, what, status, migrated]).observe(took.as_secs_f64());
     }
 
     /// How many disks there are: by plugin and state, and by node and plugin.
     pub(super) fn count(&self, now: [Counts; 2]) {
-        let mut said = self.said.lock();
-        for (family, (said, now)) in [&TOTAL, &IN_USE].into_iter().zip(said.iter().zip(&now)) {
-            for labels in said.keys().filter(|labels| !now.contains_key(*labels)) {
+        let mut shown = self.shown.lock();
+        for (family, (shown, now)) in [&TOTAL, &IN_USE].into_iter().zip(shown.iter().zip(&now)) {
+            for labels in shown.keys().filter(|labels| !now.contains_key(*labels)) {
                 self.metrics.forget(family, &[&labels[0], &labels[1]]);
             }
             for (labels, count) in now {
@@ -89,7 +87,7 @@ impl Numbers {
                 self.metrics.gauge(family, &[&labels[0], &labels[1]]).set(*count as f64);
             }
         }
-        *said = now;
+        *shown = now;
     }
 }
 

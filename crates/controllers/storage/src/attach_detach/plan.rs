@@ -1,222 +1,196 @@
-//! Where one disk is, where it is wanted, and what follows. Pure.
+//! The steps for one disk as writes and events, and what came of them. Pure.
 
-use std::time::Duration;
+use flyball_api::{Key, Node, VolumeAttachment};
+use flyball_client::Error;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Effect, Event, Message, Outcome, Plan, Refusals, Waiting, Write};
+use serde_json::json;
 
-use flyball_api::VolumeAttachment;
-
+use super::messages;
+use super::place::{Force, NodeState, Place, reports};
+use super::steps::{Step, steps};
 use super::wants::Want;
+use crate::disk::{Attacher, Source};
 
-/// How long a node may take to unmount a disk before it is taken by force, if the node is not well.
-pub const PATIENCE: Duration = Duration::from_secs(6 * 60);
-/// How long a driver may take to attach a disk before users are told.
-pub const DRIVER_PATIENCE: Duration = Duration::from_secs(2 * 60);
+const FAILED: &str = "FailedAttachVolume";
 
-/// One disk on one node.
-#[derive(Debug, Clone, Default)]
-pub struct Place<'a> {
-    pub node: &'a str,
-    /// Who wants the disk there.
-    pub want: Option<&'a Want>,
-    /// The request to its driver to attach it there.
-    pub attachment: Option<&'a VolumeAttachment>,
-    /// Whether the node's status says that it is attached, or is just being made to say so.
-    pub is_reported: bool,
-    /// Whether the node was promised a disk that it attaches by itself.
-    pub is_admitted: bool,
-    /// What the node says about itself and the disk.
-    pub stand: Stand,
-    /// For how long nobody has wanted the disk there.
-    pub unwanted_for: Duration,
-    /// For how long its driver has been attaching it.
-    pub attaching_for: Duration,
-    /// Whether the last try failed.
-    pub has_failed: bool,
-    /// Whether the last try failed and the next one is not due yet.
-    pub is_resting: bool,
-    /// Whether its driver is just being asked to take it away.
-    pub is_leaving: bool,
-    /// Whether somebody else sees to the disks of this node: nothing is done about them, but they are there.
-    pub is_left_alone: bool,
+/// One disk on every node that has it or wants it.
+pub struct View<'a> {
+    pub places: Vec<Place<'a>>,
+    /// Whether disks may be detached by force from unhealthy nodes.
+    pub forces: bool,
 }
 
-/// What speaks for and against taking a disk from a node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stand {
-    /// The node says that the disk is mounted, or does not say anything any more.
-    pub is_mounted: bool,
-    pub is_healthy: bool,
-    /// An operator has said that the node is down for good.
-    pub is_out_of_service: bool,
-}
-
-/// Why a disk is taken without asking the node again.
+/// What a write is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Force {
-    /// The node had its time.
-    Timeout,
-    /// An operator has said that the node is down for good.
-    OutOfService,
-}
-
-/// What is to be done about a disk on a node.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Step<'a> {
-    /// Ask the driver to attach it.
+pub enum Tag<'a> {
     Attach(&'a str),
-    /// Tell the node that it may attach it by itself.
-    Admit(&'a str),
-    /// Let the node's status say what is true now.
-    Report(&'a str),
-    /// Ask the driver to detach it.
     Detach(&'a str, Option<Force>),
-    /// The driver has failed to attach it.
-    AttachFailed(&'a str, String),
-    /// The driver has failed to detach it.
-    DetachFailed(&'a str, String),
-    /// It is exclusively on other nodes: tell those who wait for it.
-    TellHeld(&'a str),
-    /// Look again after this long.
-    Wait(Duration),
 }
 
-impl Place<'_> {
-    /// Whether the disk is there for certain.
-    pub fn is_held(&self) -> bool {
-        self.is_reported || self.is_admitted || self.is_attached()
+impl<'a> View<'a> {
+    pub fn steps(&self) -> Vec<Step<'a>> {
+        steps(&self.places, self.forces)
     }
 
-    /// Whether its driver has attached it.
-    pub fn is_attached(&self) -> bool {
-        self.attachment.is_some_and(|attachment| attachment.status.attached)
+    fn place(&self, node: &str) -> Option<&Place<'a>> {
+        self.places.iter().find(|place| place.node == node)
     }
+}
 
-    /// Whether the disk is there, or may be, or may come: its driver does whatever it was asked at a time of its own,
-    /// and one that failed tries again. Only when its request is gone for good is the disk free for another node.
-    pub fn may_have_it(&self) -> bool {
-        self.is_held() || self.attachment.is_some()
+/// The writes and events of all steps. A failure does not keep the other steps from being tried.
+pub fn plan<'a>(view: &View<'a>) -> Plan<Tag<'a>> {
+    let steps = view.steps();
+    let requeue = steps.iter().filter_map(|step| match step {
+        Step::Wait(delay) => Some(*delay),
+        _ => None,
+    });
+    let effects: Vec<_> = steps.iter().flat_map(|step| effects(view, step)).collect();
+    let effects = (!effects.is_empty()).then(|| Effect::each(effects));
+    Plan::of(effects).again_after(requeue.min()).waiting_for(waiting(view))
+}
+
+fn effects<'a>(view: &View<'a>, step: &Step<'a>) -> Vec<Effect<Tag<'a>>> {
+    let want = |node: &str| view.place(node).and_then(|place| place.want);
+    match step {
+        Step::Attach(node) => want(node).and_then(|want| attach(node, want)).into_iter().collect(),
+        Step::Detach(node, force) => {
+            let attachment = view.place(node).and_then(|place| place.attachment);
+            attachment.map(|attachment| detach(node, attachment, *force)).into_iter().collect()
+        }
+        Step::AttachFailed(node, why) => {
+            let event = |want: &Want| messages::attach_failed(&want.disk, why);
+            want(node).map(|want| warnings(want, |_| event(want).into())).unwrap_or_default()
+        }
+        Step::Held(node) => {
+            let others = view.places.iter().filter(|place| place.node != *node);
+            let holders: Vec<_> =
+                others.filter_map(|place| place.want).flat_map(|want| want.pods.iter().cloned()).collect();
+            let held = |want: &Want| warnings(want, |pod| messages::held(&want.disk, pod, &holders).into());
+            want(node).map(held).unwrap_or_default()
+        }
+        Step::Admit(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
     }
+}
 
-    /// Whether its driver is at work there and has not failed so far, so that waiting will do.
-    fn is_busy(&self) -> bool {
-        self.attachment.is_some_and(|attachment| {
-            let status = &attachment.status;
-            if attachment.metadata.is_deleting() {
-                status.detach_error.is_none()
-            } else {
-                let is_kept = self.want.is_none() && self.stand.is_mounted;
-                !status.attached && status.attach_error.is_none() && !is_kept
+fn attach<'a>(node: &'a str, want: &Want) -> Option<Effect<Tag<'a>>> {
+    let Attacher::Driver { volume, source, .. } = &want.disk.by else { return None };
+    let source = match source {
+        Source::Volume(name) => json!({"persistentVolumeName": name}),
+        Source::Inline(spec) => json!({"inlineVolumeSpec": spec}),
+    };
+    let (name, driver) = (volume.attachment(node), &volume.driver);
+    let spec = json!({"attacher": driver, "nodeName": node, "source": source});
+    let body = json!({"metadata": {"name": name}, "spec": spec});
+    let why = format!("{} pods on node {node} want volume {}", want.pods.len(), want.disk.title);
+    let failure = messages::attach_failed(&want.disk, "kubernetes.io/csi: attacher.Attach failed: ");
+    let create =
+        Write::create::<VolumeAttachment>(Key::cluster(name), body).why(why).accept(Refusals::EXISTS);
+    let failures = events(want, |_| Message::ThenError(failure.clone()));
+    let create = failures.fold(create, Write::on_failure);
+    Some(create.tag(Tag::Attach(node)).into())
+}
+
+fn detach<'a>(node: &'a str, attachment: &VolumeAttachment, force: Option<Force>) -> Effect<Tag<'a>> {
+    let why = match force {
+        None => format!("no pod on node {node} wants the disk"),
+        Some(Force::Timeout) => {
+            format!("no pod on node {node} wants the disk; the node did not unmount it in time")
+        }
+        Some(Force::OutOfService) => {
+            format!("no pod on node {node} wants the disk; the node is out of service")
+        }
+    };
+    let delete = Write::delete(attachment).why(why).accept_only(Refusals::GONE);
+    delete.tag(Tag::Detach(node, force)).into()
+}
+
+fn events(want: &Want, message: impl Fn(&flyball_api::pod::Pod) -> Message) -> impl Iterator<Item = Event> {
+    want.pods.iter().map(move |pod| Event::warning(FAILED, message(pod)).about(ObjectRef::of(&**pod)))
+}
+
+fn warnings<T>(want: &Want, message: impl Fn(&flyball_api::pod::Pod) -> Message) -> Vec<Effect<T>> {
+    events(want, message).map(Effect::from).collect()
+}
+
+/// What has to happen before the disk is attached exactly where it is wanted.
+fn waiting(view: &View<'_>) -> Vec<Waiting> {
+    let wait = |place: &Place<'_>| {
+        let node = Key::cluster(place.node);
+        let on_attachment = |attachment: &VolumeAttachment, until: &'static str| {
+            Waiting::on::<VolumeAttachment>(&Key::cluster(attachment.metadata.name.as_str()), until)
+        };
+        match (place.want, place.attachment) {
+            _ if place.is_unmanaged => None,
+            (_, Some(found)) if found.metadata.is_deleting() => {
+                Some(on_attachment(found, "to be detached by its driver"))
             }
-        })
-    }
-
-    /// Whether a disk that nobody wants may be taken from the node now.
-    pub fn may_leave(&self, forces: bool) -> bool {
-        let Stand { is_mounted, is_healthy, is_out_of_service } = self.stand;
-        !is_mounted || is_out_of_service || (!is_healthy && forces && self.unwanted_for > PATIENCE)
-    }
-
-    /// Why the node need not be asked again before the disk is taken.
-    fn force(&self, forces: bool) -> Option<Force> {
-        if forces && self.unwanted_for > PATIENCE {
-            Some(Force::Timeout)
-        } else {
-            self.stand.is_out_of_service.then_some(Force::OutOfService)
+            (Some(_), Some(found)) if !found.status.attached => {
+                Some(on_attachment(found, "to be attached by its driver"))
+            }
+            (None, _) if place.may_have_it() && !place.may_detach(view.forces) => {
+                Some(Waiting::on::<Node>(&node, "to unmount the disk"))
+            }
+            _ => None,
         }
-    }
+    };
+    view.places.iter().filter_map(wait).collect()
 }
 
-/// What is to be done about one disk, given every node that has it or wants it. `forces` tells whether disks may be
-/// taken from nodes that are not well.
-pub fn plan<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
-    let mut steps = vec![];
-    // What is to go goes first: somebody may be waiting for it.
-    for place in places.iter().filter(|place| place.want.is_none() && !place.is_left_alone) {
-        steps.extend(leave(place, forces));
-    }
-    // A disk that can be on one node only goes to one of those that want it.
-    let mut is_promised = false;
-    for place in places {
-        let Some(want) = place.want else { continue };
-        let others = || places.iter().filter(|other| other.node != place.node);
-        if place.is_held() {
-            steps.extend(settle(place));
-        } else if place.attachment.is_some() {
-            steps.extend(attach(place, want));
-        } else if want.disk.is_exclusive && (is_promised || others().any(Place::is_busy)) {
-            // The end of that work brings the disk back here.
-        } else if want.disk.is_exclusive && others().any(Place::may_have_it) {
-            steps.push(Step::TellHeld(place.node));
-        } else if want.disk.driver().is_none() {
-            is_promised = true;
-            steps.push(Step::Admit(place.node));
-        } else if !place.is_resting {
-            is_promised = true;
-            steps.push(Step::Attach(place.node));
+/// The nodes that the server is to be asked about before their disk is detached: the cache may be behind, and data is at
+/// stake.
+pub fn to_confirm<'a>(view: &View<'a>) -> Vec<&'a str> {
+    let unforced = |step: Step<'a>| match step {
+        Step::Detach(node, None) => Some(node),
+        _ => None,
+    };
+    view.steps().into_iter().filter_map(unforced).collect()
+}
+
+/// Why the server's answer about a node forbids to detach a disk from it.
+pub fn refusal(answer: &Result<Node, Error>, disk: &str) -> Option<String> {
+    match answer {
+        Ok(node) if NodeState::of(node, disk).is_mounted => {
+            Some("the disk is still in use by the node, according to its status".to_owned())
         }
-    }
-    steps
-}
-
-/// A disk that is wanted where it is.
-fn settle<'a>(place: &Place<'a>) -> Option<Step<'a>> {
-    let is_driven = place.want.is_some_and(|want| want.disk.driver().is_some());
-    match place.attachment {
-        // Said to be attached, but it is not: say the truth first, then attach it.
-        None if is_driven && place.is_reported => Some(Step::Report(place.node)),
-        Some(attachment) if place.is_reported && !attachment.status.attached => {
-            Some(Step::Report(place.node))
+        Ok(node) if reports(node, disk) => {
+            Some("the disk may be used by the node, according to its status".to_owned())
         }
-        Some(attachment) if !place.is_reported && attachment.metadata.is_deleting() => failed(place, DELETED),
-        _ => (!place.is_reported).then_some(Step::Report(place.node)),
+        Err(error) if !error.is_not_found() => Some(format!("fetching the node: {error}")),
+        _ => None,
     }
 }
 
-const DELETED: &str = "volume attachment is being deleted";
-
-/// A driver's disk that is wanted where it is not, though its driver was asked.
-fn attach<'a>(place: &Place<'a>, want: &Want) -> Option<Step<'a>> {
-    let attachment = place.attachment?;
-    if attachment.metadata.is_deleting() {
-        return failed(place, DELETED);
-    }
-    if let Some(error) = &attachment.status.attach_error {
-        return failed(place, &error.message);
-    }
-    if place.attaching_for < DRIVER_PATIENCE {
-        return Some(Step::Wait(DRIVER_PATIENCE - place.attaching_for));
-    }
-    let (driver, handle) = want.disk.driver().map(|by| (by.driver.as_str(), by.handle.as_str()))?;
-    failed(
-        place,
-        &format!("timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}"),
-    )
+/// An attempt to attach or detach that has come to an end.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Attempt<'a> {
+    pub node: &'a str,
+    pub is_detach: bool,
+    /// Why it failed.
+    pub error: Option<String>,
 }
 
-fn failed<'a>(place: &Place<'a>, why: &str) -> Option<Step<'a>> {
-    (!place.is_resting).then(|| Step::AttachFailed(place.node, why.to_owned()))
-}
-
-/// A disk that nobody wants where it is.
-fn leave<'a>(place: &Place<'a>, forces: bool) -> Option<Step<'a>> {
-    if !place.may_leave(forces) {
-        let is_due = !place.stand.is_healthy && forces;
-        // One moment more: the time must have passed, not just come.
-        return is_due.then(|| Step::Wait(PATIENCE - place.unwanted_for + Duration::from_millis(1)));
-    }
-    if place.is_reported {
-        // The node must not begin to use what is about to be taken from it.
-        return Some(Step::Report(place.node));
-    }
-    let attachment = place.attachment?;
-    if place.is_resting {
-        return None;
-    }
-    if !attachment.metadata.is_deleting() {
-        return Some(Step::Detach(place.node, place.force(forces)));
-    }
-    let error = attachment.status.detach_error.as_ref()?;
-    Some(match place.has_failed {
-        true => Step::Detach(place.node, place.force(forces)),
-        false => Step::DetachFailed(place.node, error.message.to_string()),
-    })
+/// The attempts that have ended: those that drivers or nodes have failed, and those whose write failed. A created
+/// VolumeAttachment is only the beginning of one.
+pub fn attempts<'a>(view: &View<'a>, outcome: &Outcome<Tag<'a>>) -> Vec<Attempt<'a>> {
+    let attempt = |node, is_detach, error| Attempt { node, is_detach, error };
+    let known = view.steps().into_iter().filter_map(|step| match step {
+        Step::AttachFailed(node, why) => Some(attempt(node, false, Some(why))),
+        Step::DetachFailed(node, why) => Some(attempt(node, true, Some(why))),
+        _ => None,
+    });
+    let failed = outcome.failures.iter().filter_map(|failure| match failure.tag? {
+        Tag::Attach(node) => Some(attempt(node, false, Some(failure.message.clone()))),
+        Tag::Detach(node, _) => Some(attempt(node, true, Some(failure.message.clone()))),
+    });
+    let detached = outcome.done.iter().filter_map(|done| match done.tag {
+        Tag::Attach(_) => None,
+        Tag::Detach(node, _) => {
+            // An attachment that was being deleted before still has its driver's error.
+            let attachment = view.place(node)?.attachment.filter(|found| found.metadata.is_deleting());
+            let error = attachment.and_then(|found| found.status.detach_error.as_ref());
+            Some(attempt(node, true, error.map(|error| error.message.to_string())))
+        }
+    });
+    known.chain(failed).chain(detached).collect()
 }

@@ -1,9 +1,25 @@
-//! What the status of a node is to say about attached disks. Pure.
+//! What `volumesAttached` in the status of a node is to say. Pure.
 
 use flyball_api::node::AttachedVolume;
+use flyball_api::{Node, Object};
+use flyball_client::Patch;
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Event, Plan, Refusals, Write};
+use serde_json::{Value, json};
 
-use super::plan::Place;
+use super::messages;
+use super::place::Place;
 use crate::disk::{Attacher, DriverVolume};
+
+const ATTACHED: &str = "SuccessfulAttachVolume";
+
+/// A node with the disks that its status names or is to name.
+pub struct View<'a> {
+    pub node: &'a Node,
+    pub entries: Vec<Entry<'a>>,
+    /// Whether disks may be detached by force from unhealthy nodes.
+    pub forces: bool,
+}
 
 /// A disk that the node's status names, or is to name.
 pub struct Entry<'a> {
@@ -15,21 +31,39 @@ pub struct Entry<'a> {
 /// The new list, and which disks are new on it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Report<'a> {
-    /// All disks that are attached.
     pub volumes: Vec<AttachedVolume>,
-    /// Those that were not on the list before.
     pub new: Vec<&'a str>,
 }
 
-/// What the status is to say; `None` if it says so already. `said` is what it says now.
-pub fn report<'a>(said: &[AttachedVolume], entries: &[Entry<'a>], forces: bool) -> Option<Report<'a>> {
+/// The patch of the node's status, if it is due, and the events for the pods whose disks are new on the list.
+pub fn plan(view: &View<'_>) -> Plan {
+    let Some(Report { volumes, new }) = report(view) else { return Plan::default() };
+    let list = if volumes.is_empty() { Value::Null } else { json!(volumes) };
+    let patch = Patch::Strategic(json!({"status": {"volumesAttached": list}}));
+    let patch = Write::patch::<Node>(view.node.key(), patch)
+        .subresource("status")
+        .why(format!("{} disks are attached", volumes.len()))
+        .accept(Refusals::GONE);
+    let wants =
+        view.entries.iter().filter(|entry| new.contains(&entry.disk)).filter_map(|entry| entry.place.want);
+    let attached = wants.flat_map(|want| {
+        let message = messages::attached(&want.disk);
+        want.pods.iter().map(move |pod| Event::normal(ATTACHED, message.clone()).about(ObjectRef::of(&**pod)))
+    });
+    Plan::of([attached.fold(patch, |patch, event| patch.on_success(event))])
+}
+
+/// What the status is to say; `None` if it says so already.
+pub fn report<'a>(view: &View<'a>) -> Option<Report<'a>> {
+    let View { entries, forces, .. } = view;
+    let reported = &view.node.status.volumes_attached;
     let entry = |disk: &str| entries.iter().find(|entry| entry.disk == disk);
-    let stays = |volume: &&AttachedVolume| entry(&volume.name).is_none_or(|entry| stays(entry, forces));
-    let mut volumes: Vec<AttachedVolume> = said.iter().filter(stays).cloned().collect();
-    let new: Vec<&str> = entries.iter().filter(|entry| comes(entry)).map(|entry| entry.disk).collect();
+    let stays = |volume: &&AttachedVolume| entry(&volume.name).is_none_or(|entry| stays(entry, *forces));
+    let mut volumes: Vec<AttachedVolume> = reported.iter().filter(stays).cloned().collect();
+    let new: Vec<&str> = entries.iter().filter(|entry| is_new(entry)).map(|entry| entry.disk).collect();
     volumes
         .extend(new.iter().map(|disk| AttachedVolume { name: (*disk).into(), ..AttachedVolume::default() }));
-    (volumes != said).then_some(Report { volumes, new })
+    (*volumes != **reported).then_some(Report { volumes, new })
 }
 
 /// Whether a disk that is on the list stays there: while it is attached, and wanted or still in use.
@@ -39,12 +73,12 @@ fn stays(entry: &Entry<'_>, forces: bool) -> bool {
         Some(want) => matches!(want.disk.by, Attacher::Node) || place.is_attached(),
         None => DriverVolume::named(disk).is_none() || place.is_attached(),
     };
-    is_there && (place.want.is_some() || !place.may_leave(forces))
+    is_there && (place.want.is_some() || !place.may_detach(forces))
 }
 
-/// Whether a disk comes onto the list.
-fn comes(entry: &Entry<'_>) -> bool {
-    let Place { want: Some(want), attachment, is_reported: false, is_admitted, is_leaving: false, .. } =
+/// Whether a disk is to be added to the list.
+fn is_new(entry: &Entry<'_>) -> bool {
+    let Place { want: Some(want), attachment, is_reported: false, is_admitted, is_detaching: false, .. } =
         &entry.place
     else {
         return false;

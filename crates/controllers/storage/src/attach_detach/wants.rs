@@ -1,10 +1,10 @@
-//! Who wants which disk on which node, as far as the caches tell.
+//! Which pods want which disk on which node, according to the caches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use flyball_api::pod::{Pod, Volume, VolumeSource};
-use flyball_api::{Key, Node, Object, PersistentVolume, VolumeAttachment};
+use flyball_api::{Key, Node, Object, PersistentVolume, Uid, VolumeAttachment};
 use flyball_cache::{Index, Informer};
 use flyball_common::index::by_node;
 use parking_lot::Mutex;
@@ -14,13 +14,14 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::memory::Memory;
 use super::metrics::{Counts, plugin};
+use super::place::Observed;
 use crate::disk::{Disk, DriverVolume, Lookup};
 use crate::usage::pods_of;
 
-/// What tells that disks of a node are attached from here.
+/// On a node: its disks are attached and detached by this controller.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
-/// Pods by the disks that they name themselves.
+/// Pods by the disks of their inline volumes.
 pub(super) const BY_INLINE_DISK: Index<Pod> = Index::new("inline-disk", |pod, emit| {
     for volume in &pod.spec.volumes {
         if let Some(disk) = Disk::of_inline(&pod.metadata.namespace, volume) {
@@ -59,15 +60,15 @@ pub struct Want {
     pub pods: Vec<Arc<Pod>>,
 }
 
-/// The caches that tell, and what they told before.
+/// The caches, and what they no longer show.
 pub(super) struct Caches {
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) lookup: Lookup,
     pub(super) attachments: Arc<Informer<VolumeAttachment>>,
     pub(super) memory: Mutex<Memory>,
-    /// The disks of volumes that went while requests to attach them were left, by the volume's name.
-    pub(super) gone: Mutex<FxHashMap<SmolStr, SmolStr>>,
+    /// The disks of volumes that were deleted while they had VolumeAttachments, by the volume's name.
+    pub(super) deleted_volumes: Mutex<FxHashMap<SmolStr, SmolStr>>,
 }
 
 impl Caches {
@@ -90,44 +91,68 @@ impl Caches {
         wants
     }
 
-    /// The nodes where a disk is wanted; those who want it are remembered.
-    pub(super) fn wanting(&self, disk: &str) -> BTreeMap<SmolStr, Want> {
+    /// The pods that want a disk on a managed node, in the order of their names, each with the disk as it refers to it.
+    pub(super) fn users(&self, disk: &str) -> Vec<(Arc<Pod>, Disk)> {
         let mut candidates = self.pods.store().by(&BY_INLINE_DISK, disk);
-        candidates.extend(self.remembered(disk));
+        candidates
+            .extend(self.memory.lock().pods(disk).into_iter().filter_map(|(key, uid)| self.pod(&key, &uid)));
         for volume in self.lookup.volumes.store().by(&BY_DISK, disk) {
             if let Some(claim) = &volume.spec.claim_ref {
                 let claim = Key::new(claim.namespace.as_str(), claim.name.as_str());
                 candidates.extend(pods_of(self.pods.store(), &claim));
             }
         }
-        let mut wants = BTreeMap::new();
-        for pod in sorted(candidates) {
-            let node = &pod.spec.node_name;
-            if let Some(found) = self.disks_of(&pod).find(|found| found.name == disk)
-                && self.node(node).is_some_and(|node| is_managed(&node))
-            {
-                self.memory.lock().note(&pod, &found);
-                add(&mut wants, node.clone(), found, &pod);
-            }
-        }
-        wants
+        let is_managed = |pod: &Pod| self.node(&pod.spec.node_name).is_some_and(|node| is_managed(&node));
+        let user = |pod: Arc<Pod>| {
+            let disk = self.disks_of(&pod).find(|found| found.name == disk)?;
+            is_managed(&pod).then_some((pod, disk))
+        };
+        sorted(candidates).into_iter().filter_map(user).collect()
     }
 
-    /// The pods that have wanted a disk, as long as they need their disks.
-    fn remembered(&self, disk: &str) -> Vec<Arc<Pod>> {
+    /// Remembers the pods that want a disk, and forgets those that need their disks no longer.
+    pub(super) fn remember(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) {
         let mut memory = self.memory.lock();
-        let mut pods = vec![];
         for (key, uid) in memory.pods(disk) {
-            let pod = self.pods.store().get(&key).filter(|pod| *pod.uid() == uid && wants_disks(pod));
-            match pod {
-                Some(pod) => pods.push(pod),
-                None => memory.forget(disk, &key, &uid),
+            if self.pod(&key, &uid).is_none() {
+                memory.forget(disk, &key, &uid);
             }
         }
-        pods
+        users.iter().for_each(|(pod, disk)| memory.note(pod, disk));
     }
 
-    /// The disks that a pod wants on its node: those behind its volumes, and those that were when it came.
+    /// The pod of this name and uid, as long as it needs its disks.
+    fn pod(&self, key: &Key, uid: &Uid) -> Option<Arc<Pod>> {
+        self.pods.store().get(key).filter(|pod| pod.uid() == uid && wants_disks(pod))
+    }
+
+    /// The disks that pods want on a node, and those that have VolumeAttachments for it.
+    pub(super) fn disks_at(&self, node: &str) -> BTreeSet<SmolStr> {
+        let attachments = self.attachments.store().by(&BY_TARGET, node);
+        let attached = attachments.iter().filter_map(|attachment| self.disk_name_of(attachment));
+        self.wanted_on(node).into_keys().chain(attached).collect()
+    }
+
+    /// What is to be known about a disk, by node.
+    pub(super) fn observe(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) -> Observed {
+        let volume = DriverVolume::named(disk);
+        let attachments = volume.map(|volume| self.attachments_of(&volume)).unwrap_or_default();
+        let mut wants = BTreeMap::new();
+        for (pod, disk) in users {
+            add(&mut wants, pod.spec.node_name.clone(), disk.clone(), pod);
+        }
+        let reporting = self.nodes.store().by(&BY_REPORTED, disk);
+        let reporting = reporting.iter().map(|node| node.metadata.name.clone());
+        let names: BTreeSet<SmolStr> =
+            wants.keys().chain(attachments.keys()).cloned().chain(reporting).collect();
+        let nodes = names.into_iter().map(|name| {
+            let node = self.node(&name);
+            (name, node)
+        });
+        Observed { nodes: nodes.collect(), wants, attachments }
+    }
+
+    /// The disks that a pod wants on its node: those behind its volumes now, and those that were behind them before.
     fn disks_of(&self, pod: &Pod) -> impl Iterator<Item = Disk> {
         let mut disks = vec![];
         if wants_disks(pod) {
@@ -141,7 +166,7 @@ impl Caches {
         disks.into_iter()
     }
 
-    /// The names of the disks that concern a pod, whether it wants them or not.
+    /// The names of the disks behind the volumes of a pod, now or before, whether it still wants them or not.
     pub(super) fn names_for(&self, pod: &Pod) -> Vec<SmolStr> {
         let disks = pod.spec.volumes.iter().filter_map(|volume| self.disk_of(pod, volume));
         disks.chain(self.memory.lock().disks(pod.uid())).map(|disk| disk.name).collect()
@@ -152,19 +177,19 @@ impl Caches {
         self.lookup.disk_of(&pod.metadata, volume).filter(|disk| self.needs_attaching(disk))
     }
 
-    /// Whether a disk is to be attached at all: some drivers do without.
+    /// Whether a disk is to be attached at all: some drivers do not need it.
     fn needs_attaching(&self, disk: &Disk) -> bool {
         self.lookup.driver_of(disk).is_none_or(|driver| driver.spec.attach_required != Some(false))
     }
 
-    /// The attachments of a driver's volume, by node. Those that somebody else has named are somebody else's.
+    /// The VolumeAttachments of a driver's volume, by node. Those with other names belong to other components.
     pub(super) fn attachments_of(&self, volume: &DriverVolume) -> BTreeMap<SmolStr, Arc<VolumeAttachment>> {
         let (disk, store) = (volume.name(), self.attachments.store());
         let mut found = store.by(&BY_SOURCE, &disk);
         for known in self.lookup.volumes.store().by(&BY_DISK, &disk) {
             found.extend(store.by(&BY_SOURCE, &known.metadata.name));
         }
-        for (volume, _) in self.gone.lock().iter().filter(|(_, known)| **known == disk) {
+        for (volume, _) in self.deleted_volumes.lock().iter().filter(|(_, known)| **known == disk) {
             found.extend(store.by(&BY_SOURCE, volume));
         }
         for node in self.nodes.store().by(&BY_REPORTED, &disk) {
@@ -177,15 +202,15 @@ impl Caches {
         found.into_iter().filter(is_ours).map(by_node).collect()
     }
 
-    /// A volume has gone. Requests to attach it do not name its disk, so that is kept for as long as there are any.
-    pub(super) fn volume_went(&self, volume: &PersistentVolume) {
-        let mut gone = self.gone.lock();
-        gone.retain(|volume, _| !self.attachments.store().by(&BY_SOURCE, volume).is_empty());
+    /// Records the disk of a deleted volume. Its VolumeAttachments do not name the disk, so it is kept while there are any.
+    pub(super) fn volume_deleted(&self, volume: &PersistentVolume) {
+        let mut deleted = self.deleted_volumes.lock();
+        deleted.retain(|volume, _| !self.attachments.store().by(&BY_SOURCE, volume).is_empty());
         let name = &volume.metadata.name;
         if let Some(disk) = Disk::of_volume(volume)
             && !self.attachments.store().by(&BY_SOURCE, name).is_empty()
         {
-            gone.insert(name.clone(), disk.name);
+            deleted.insert(name.clone(), disk.name);
         }
     }
 
@@ -229,29 +254,29 @@ impl Caches {
         [total, used]
     }
 
-    /// The disk that an attachment is about, if that can still be told.
+    /// The disk of a VolumeAttachment, if it is known.
     pub(super) fn disk_name_of(&self, attachment: &VolumeAttachment) -> Option<SmolStr> {
         match &attachment.spec.source.persistent_volume_name {
             Some(name) => match self.lookup.volumes.store().get(&Key::cluster(name.as_str())) {
                 Some(volume) => Disk::of_volume(&volume).map(|disk| disk.name),
-                None => self.gone.lock().get(name).cloned(),
+                None => self.deleted_volumes.lock().get(name).cloned(),
             },
             None => inline_volume(attachment).map(|volume| volume.name()),
         }
     }
 }
 
-/// Whether the disks of a node are attached from here.
+/// Whether the disks of a node are attached and detached by this controller.
 pub(super) fn is_managed(node: &Node) -> bool {
     node.metadata.annotations.contains_key(MANAGED)
 }
 
-/// Whether a pod on a node needs its disks: until its containers have ended for good.
+/// Whether a pod on a node needs its disks: until its containers have terminated for good.
 pub(super) fn wants_disks(pod: &Pod) -> bool {
     !pod.spec.node_name.is_empty() && !pod.has_stopped()
 }
 
-/// The volume that an attachment describes itself, instead of naming a PersistentVolume.
+/// The inline volume of a VolumeAttachment that does not refer to a PersistentVolume.
 pub(super) fn inline_volume(attachment: &VolumeAttachment) -> Option<DriverVolume> {
     #[derive(Deserialize)]
     struct Spec {

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::matching::mode;
 use super::plugins::{UNKNOWN, plugin_of};
+use crate::backoff::Backoff;
 use crate::class;
 use crate::names::BOUND;
-use crate::rest::Rest;
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
@@ -120,7 +120,7 @@ struct Begun {
     plugin: SmolStr,
     operation: &'static str,
     at: Instant,
-    rest: Rest,
+    backoff: Backoff,
     is_asked: bool,
 }
 
@@ -135,7 +135,7 @@ impl Operations {
             plugin: plugin.into(),
             operation,
             at: Instant::now(),
-            rest: Rest::default(),
+            backoff: Backoff::default(),
             is_asked: false,
         };
         self.begun.lock().entry(key.clone()).or_insert_with(begin);
@@ -152,13 +152,13 @@ impl Operations {
     /// The plugin has failed: it is left alone for a while.
     pub(super) fn rest(&self, key: &Key) {
         if let Some(begun) = self.begun.lock().get_mut(key) {
-            begun.rest.failed(Instant::now());
+            begun.backoff.failed(Instant::now());
         }
     }
 
     /// Whether the plugin is to be left alone.
     pub(super) fn is_resting(&self, key: &Key) -> bool {
-        self.begun.lock().get(key).is_some_and(|begun| begun.rest.is_on(Instant::now()))
+        self.begun.lock().get(key).is_some_and(|begun| begun.backoff.is_active(Instant::now()))
     }
 
     /// The server is asked to delete the volume; says whether it was before.

@@ -21,8 +21,8 @@ pub(super) fn pod(namespace: &str, name: &str) -> Arc<Pod> {
 }
 
 /// What a pod on `node` wants: a driver's disk, or one that the node attaches by itself.
-pub(super) fn want(is_driven: bool, mode: &str) -> Want {
-    let spec = if is_driven {
+pub(super) fn want(has_driver: bool, mode: &str) -> Want {
+    let spec = if has_driver {
         json!({"csi": {"driver": "d.example", "volumeHandle": "h"}, "accessModes": [mode]})
     } else {
         json!({"iscsi": {"targetPortal": "p:3260", "iqn": "iqn.x", "lun": 1}, "accessModes": [mode]})

@@ -5,7 +5,7 @@ use flyball_api::pod::Pod;
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::super::triggers::{node_changed, pod_changed};
+use super::super::triggers::{disks_named, is_want_changed};
 use super::super::wants::wants_disks;
 
 fn pod(spec: Value, status: Value, is_deleting: bool) -> Arc<Pod> {
@@ -25,7 +25,7 @@ fn state(state: &Value) -> Value {
 }
 
 #[test]
-fn a_pod_wants_its_disks_until_its_containers_have_ended() {
+fn a_pod_wants_its_disks_until_its_containers_have_terminated() {
     let (running, ended) = (json!({"running": {}}), json!({"terminated": {"exitCode": 0}}));
     let mut debugged = state(&ended);
     debugged["ephemeralContainerStatuses"] = json!([{"name": "d", "state": running}]);
@@ -46,20 +46,20 @@ fn a_pod_wants_its_disks_until_its_containers_have_ended() {
 }
 
 #[test]
-fn only_beginnings_and_ends_of_wanting_matter() {
+fn a_pod_matters_when_it_begins_or_ceases_to_want_disks() {
     let waiting = pod(json!({"volumes": on_node()["volumes"]}), json!({}), false);
     let placed = pod(on_node(), json!({}), false);
-    let beating = pod(on_node(), state(&json!({"running": {}})), false);
+    let running = pod(on_node(), state(&json!({"running": {}})), false);
     let finished = pod(on_node(), json!({"phase": "Succeeded"}), false);
     let changed = |old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>| {
-        pod_changed(&Change { old, new, origin: Origin::Watch })
+        is_want_changed(&Change { old, new, origin: Origin::Watch })
     };
     assert!(!changed(None, Some(&waiting)));
     assert!(changed(Some(&waiting), Some(&placed)));
-    assert!(!changed(Some(&placed), Some(&beating)));
-    assert!(changed(Some(&beating), Some(&finished)));
+    assert!(!changed(Some(&placed), Some(&running)));
+    assert!(changed(Some(&running), Some(&finished)));
     assert!(!changed(Some(&finished), None));
-    assert!(changed(Some(&beating), None));
+    assert!(changed(Some(&running), None));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_heartbeat_of_a_node_does_not_matter() {
         json!({"volumesAttached": [{"name": "disk", "devicePath": ""}], "volumesInUse": ["other"]});
     let out = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
     let changed = |new: &Arc<Node>| {
-        let names = node_changed(&Change { old: Some(&calm), new: Some(new), origin: Origin::Watch });
+        let names = disks_named(&Change { old: Some(&calm), new: Some(new), origin: Origin::Watch });
         names.map(|names| names.into_iter().collect::<Vec<_>>().join(" "))
     };
     assert_eq!(changed(&calm.clone()), None);

@@ -1,4 +1,4 @@
-//! What users are told about their disks.
+//! The messages of events, as upstream has them. Pure.
 
 use std::sync::Arc;
 
@@ -6,17 +6,16 @@ use flyball_api::pod::Pod;
 
 use crate::disk::Disk;
 
-/// The disk is attached. The blank at the end is upstream's.
+/// The space at the end is upstream's.
 pub(super) fn attached(disk: &Disk) -> String {
     format!("AttachVolume.Attach succeeded for volume \"{}\" ", disk.title)
 }
 
-/// The disk could not be attached.
-pub(super) fn failed(disk: &Disk, why: &str) -> String {
+pub(super) fn attach_failed(disk: &Disk, why: &str) -> String {
     format!("AttachVolume.Attach failed for volume \"{}\" : {why}", disk.title)
 }
 
-/// The disk is exclusively on another node. Users of one namespace do not hear the names of pods in others.
+/// The disk is exclusively on another node. Names of pods in other namespaces are not disclosed.
 pub(super) fn held(disk: &Disk, waiting: &Pod, holders: &[Arc<Pod>]) -> String {
     let is_near = |pod: &&Arc<Pod>| pod.metadata.namespace == waiting.metadata.namespace;
     let near: Vec<&str> = holders.iter().filter(is_near).map(|pod| pod.metadata.name.as_str()).collect();
