@@ -1,12 +1,15 @@
-//! Hands claims that are to grow to whoever can make them grow.
+//! Starts the expansion of claims that ask for more storage than they have.
 //!
-//! - **Promise**: a bound claim that asks for more than it has is left to an external resizer, and told so; one whose
-//!   plugin a CSI driver has taken over is annotated with that driver. Only FlexVolumes, which grow on their node, are
-//!   taken through the steps of growing here.
-//! - **Watches** claims and volumes. **Writes** the resizer's annotation and the progress of growing (conditions,
-//!   allocated resources) through the status of claims, and size and annotation of FlexVolumes.
+//! - **Promise**: a bound claim that asks for more than it has is left to an external resizer, with an event; one whose
+//!   in-tree plugin was replaced by a CSI driver is annotated with that driver. Only FlexVolumes, whose file systems are
+//!   resized by their node, are taken through the steps of expansion here.
+//! - **Watches** claims and volumes. **Writes** the resizer's annotation and the progress of an expansion (conditions,
+//!   allocated resources) through the status of claims, and capacity and annotation of FlexVolumes.
+//! - **Files**: no `status.rs`, as the plan contains the status ([`progress`]); no `invariants.rs`, as sizes only grow and
+//!   the simulator checks that on the server.
 //! - Upstream: `pkg/controller/volume/expand`. What differs: volumes are read from the cache, not one by one.
 
+mod flex;
 pub mod plan;
 mod progress;
 mod sync;
@@ -19,8 +22,7 @@ use std::sync::Arc;
 use flyball_api::{PersistentVolume, PersistentVolumeClaim};
 use flyball_runtime::{Context, StartError, Tasks};
 
-/// The component that tells users.
-const SOURCE: &str = "volume_expand";
+const EVENT_SOURCE: &str = "volume_expand";
 /// As upstream; no flag changes it.
 const WORKERS: usize = 10;
 
@@ -29,7 +31,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (claims, volumes) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<PersistentVolume>());
     tasks.needs(&volumes);
     tasks.feed(&claims, &queue, triggers::claim_changed);
-    let controller = sync::Controller { events: cx.events.with_source(SOURCE), cx, claims, volumes };
+    let controller = sync::Controller { events: cx.events.with_source(EVENT_SOURCE), cx, claims, volumes };
     tasks.workers(&queue, WORKERS, Arc::new(controller));
     Ok(())
 }

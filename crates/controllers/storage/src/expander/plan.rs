@@ -1,104 +1,103 @@
-//! Who makes a claim grow, and how far a FlexVolume has got. Pure.
+//! Which component expands a claim. Pure.
 
-use flyball_api::{PersistentVolume, PersistentVolumeClaim, Quantity};
-use serde_json::Value;
+use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, Quantity, Timestamp};
+use flyball_client::Patch;
+use flyball_runtime::{Effect, Event, Message, Plan, Waiting, Write};
+use serde_json::{Value, json};
+use smol_str::format_smolstr;
 
+use super::flex;
 use crate::binder::size;
 use crate::migration;
-use crate::names::{PRE_RESIZE, STORAGE};
+use crate::names::PRE_RESIZE;
 
-/// What is to be done for a claim.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Action {
-    /// It has what it asks for.
-    Nothing,
-    /// A driver that took over from a plugin makes it grow.
-    Hand {
-        plugin: &'static str,
-        driver: &'static str,
-    },
-    /// Somebody outside makes it grow.
-    Leave,
-    Flex {
-        driver: String,
-        step: Step,
-    },
-}
+/// On a claim: the component that expands it.
+pub(super) const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
+const EXTERNAL: &str = "ExternalExpanding";
 
-/// The next step in the growing of a FlexVolume.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Its node is at work, or will be.
-    Wait,
-    /// Its node is done; what the volume says about its former size can go.
-    Clear,
-    /// Its node has failed and is to try again.
-    Retry,
-    /// It is to grow to this size.
-    Grow(Quantity),
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub claim: &'a PersistentVolumeClaim,
+    /// The volume that the claim names.
+    pub volume: Option<&'a PersistentVolume>,
+    pub now: Timestamp,
 }
 
 /// How much a claim asks for.
-pub fn wanted(claim: &PersistentVolumeClaim) -> Quantity {
+pub fn requested(claim: &PersistentVolumeClaim) -> Quantity {
     size(&claim.spec.resources.requests)
 }
 
 /// How much a claim has.
-pub fn held(claim: &PersistentVolumeClaim) -> Quantity {
+pub fn capacity(claim: &PersistentVolumeClaim) -> Quantity {
     size(&claim.status.capacity)
 }
 
-/// What is to be done for a claim that is bound to a volume.
-pub fn plan(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Action {
-    let is_noted = volume.metadata.annotations.contains_key(PRE_RESIZE);
-    if wanted(claim) <= held(claim) && !is_noted {
-        return Action::Nothing;
+/// Leaves a claim that is to be expanded to an external resizer, or takes the next step for a FlexVolume.
+pub fn plan(view: &View<'_>) -> Plan {
+    let (claim, key) = (view.claim, view.claim.key());
+    let Some(volume) = view.volume.filter(|volume| is_bound(claim, volume)) else {
+        let name = Key::cluster(claim.spec.volume_name.as_str());
+        let message = format!("persistent Volume is not bound to PVC being updated : {key}");
+        let waiting = Waiting::on::<PersistentVolume>(&name, "to be bound to the claim");
+        return Plan::of([Effect::NotYet(message)]).waiting_for([waiting]);
+    };
+    if requested(claim) <= capacity(claim) && !volume.metadata.annotations.contains_key(PRE_RESIZE) {
+        return Plan::default();
     }
+    let resizer = || Waiting::on::<PersistentVolumeClaim>(&key, "to be expanded by an external resizer");
     if let Some((plugin, driver)) = migration::of_volume(volume) {
-        return Action::Hand { plugin, driver };
+        let message =
+            format!("CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc");
+        let event = Effect::from(Event::normal(EXTERNAL, message));
+        let effects = std::iter::once(event).chain(annotate(claim, driver).map(Effect::from));
+        return Plan::of(effects).waiting_for([resizer()]);
     }
-    match flex_driver(volume) {
-        None => Action::Leave,
-        Some(driver) => Action::Flex { driver, step: step(claim, volume, is_noted) },
+    match flex::driver(volume) {
+        None => {
+            let message = "waiting for an external controller to expand this PVC";
+            Plan::of([Event::normal(EXTERNAL, message)]).waiting_for([resizer()])
+        }
+        Some(driver) => flex::plan(claim, volume, &driver, view.now),
     }
 }
 
 /// Whether a volume is bound to a claim.
-pub fn is_bound(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+fn is_bound(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
     volume.spec.claim_ref.as_ref().is_some_and(|reference| {
         reference.namespace == claim.metadata.namespace && reference.uid == claim.metadata.uid
     })
 }
 
-/// The driver of a FlexVolume.
-fn flex_driver(volume: &PersistentVolume) -> Option<String> {
-    let spec = volume.spec.raw().to_value();
-    let source = spec.get("flexVolume").filter(|source| source.is_object())?;
-    Some(source.get("driver").and_then(Value::as_str).unwrap_or_default().to_owned())
+/// The patch that names the driver which expands a claim; `None` if the claim names it.
+fn annotate(claim: &PersistentVolumeClaim, driver: &str) -> Option<Write> {
+    if claim.metadata.annotations.get(RESIZER) == Some(driver) {
+        return None;
+    }
+    let patch = json!({"metadata": {"annotations": {RESIZER: driver}}});
+    let key = claim.key();
+    let failure = format!("error setting resizer annotation to pvc {key}, with error {}", prefix(&key));
+    let patch = patch_claim(claim, patch).why("a driver expands it");
+    Some(patch.on_failure(Event::warning(EXTERNAL, Message::ThenError(failure))))
 }
 
-/// A claim that was shrunk again while it grew is finished at the size that it grew to.
-///
-/// Upstream: operationexecutor.expandAndRecoverFunction.
-fn step(claim: &PersistentVolumeClaim, volume: &PersistentVolume, is_noted: bool) -> Step {
-    let (wanted, held, capacity) = (wanted(claim), held(claim), size(&volume.spec.capacity));
-    if is_noted && held >= wanted && held >= capacity {
-        return Step::Clear;
-    }
-    let state = claim.status.allocated_resource_statuses.get(STORAGE).unwrap_or_default();
-    let allocated = claim.status.allocated_resources.get(STORAGE).unwrap_or(wanted);
-    match (capacity < wanted, state) {
-        (
-            true,
-            "ControllerResizeInProgress"
-            | "NodeResizePending"
-            | "NodeResizeInProgress"
-            | "NodeResizeInfeasible",
-        ) => Step::Grow(allocated),
-        (true, _) => Step::Grow(wanted),
-        (false, "NodeResizeInProgress" | "NodeResizePending") => Step::Wait,
-        (false, "NodeResizeInfeasible") => Step::Retry,
-        (false, "ControllerResizeInProgress" | "ControllerResizeInfeasible" | "") => Step::Grow(allocated),
-        (false, _) => Step::Grow(wanted),
-    }
+/// A patch of metadata and status of a claim in the version that was looked at.
+pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value) -> Write {
+    patch["metadata"]["resourceVersion"] = json!(format_smolstr!("{}", claim.metadata.resource_version));
+    let key = claim.key();
+    let prefix = prefix(&key);
+    Write::patch::<PersistentVolumeClaim>(key, Patch::Merge(patch))
+        .subresource("status")
+        .failure_prefix(prefix)
+}
+
+/// A patch of metadata and status of a claim that an earlier effect has patched.
+pub(super) fn patch_claim_again(claim: &PersistentVolumeClaim, patch: Value) -> Write {
+    let key = claim.key();
+    let prefix = prefix(&key);
+    Write::patch_again::<PersistentVolumeClaim>(key, patch).subresource("status").failure_prefix(prefix)
+}
+
+fn prefix(claim: &Key) -> String {
+    format!("patching the status of claim {claim}: ")
 }

@@ -1,40 +1,40 @@
-//! How the status of a claim tells that its volume grows. Pure.
+//! The progress of an expansion in the status of a claim. Pure.
 
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::{Condition, Quantity, Timestamp, condition};
 
 use crate::names::STORAGE;
 
-const GROWING: &str = "Resizing";
-const NODE_NEEDED: &str = "FileSystemResizePending";
-/// The conditions that tell of growing.
-const ALL: [&str; 4] = [NODE_NEEDED, GROWING, "ControllerResizeError", "NodeResizeError"];
+const RESIZING: &str = "Resizing";
+const FILE_SYSTEM_PENDING: &str = "FileSystemResizePending";
+/// All conditions about expansions.
+const ALL: [&str; 4] = [FILE_SYSTEM_PENDING, RESIZING, "ControllerResizeError", "NodeResizeError"];
 
-/// A volume grows to a size.
-pub(super) fn begun(status: &mut PersistentVolumeClaimStatus, size: Quantity, now: Timestamp) {
-    status.conditions.retain(|held| held.type_ == GROWING || !ALL.contains(&held.type_.as_str()));
-    mark(status, GROWING, "", now);
+/// The volume begins to grow to a size.
+pub(super) fn begin(status: &mut PersistentVolumeClaimStatus, size: Quantity, now: Timestamp) {
+    status.conditions.retain(|held| held.type_ == RESIZING || !ALL.contains(&held.type_.as_str()));
+    mark(status, RESIZING, "", now);
     status.allocated_resource_statuses =
         status.allocated_resource_statuses.with(STORAGE, "ControllerResizeInProgress");
     status.allocated_resources.set(STORAGE, size);
 }
 
-/// A volume has grown, its file system is yet to.
-pub(super) fn left_to_node(status: &mut PersistentVolumeClaimStatus, now: Timestamp) {
+/// The volume has grown; its file system is yet to be resized.
+pub(super) fn leave_to_node(status: &mut PersistentVolumeClaimStatus, now: Timestamp) {
     let message = "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
     status.allocated_resource_statuses =
         status.allocated_resource_statuses.with(STORAGE, "NodeResizePending");
-    mark(status, NODE_NEEDED, message, now);
+    mark(status, FILE_SYSTEM_PENDING, message, now);
 }
 
-/// A volume has grown, and nothing else has to.
-pub(super) fn finished(status: &mut PersistentVolumeClaimStatus, size: Quantity) {
+/// The expansion is complete.
+pub(super) fn finish(status: &mut PersistentVolumeClaimStatus, size: Quantity) {
     status.capacity.set(STORAGE, size);
     status.allocated_resource_statuses = status.allocated_resource_statuses.without(STORAGE);
     status.conditions.retain(|held| !ALL.contains(&held.type_.as_str()));
 }
 
-/// Adds a condition that holds; one that holds already stays as it is.
+/// Sets a condition to true; one that is true already is left as it is.
 fn mark(status: &mut PersistentVolumeClaimStatus, type_: &str, message: &str, now: Timestamp) {
     let new = Condition {
         type_: type_.into(),

@@ -1,4 +1,4 @@
-//! Tables for who makes a claim grow, and what a FlexVolume says while it does.
+//! Tables for which component expands a claim, and for the progress of a FlexVolume.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use flyball_api::{PersistentVolume, PersistentVolumeClaim, Timestamp};
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::plan::{Action, Step, plan};
+use super::plan::{View, plan};
 use super::progress;
 use super::triggers::claim_changed;
 
-/// A claim: what it asks for, what it has, what it grows to, and how far that is.
-fn claim(wanted: &str, held: &str, allocated: &str, state: &str) -> PersistentVolumeClaim {
+/// A claim: its request, its capacity, the size it grows to, and the state of that.
+fn claim(requested: &str, held: &str, allocated: &str, state: &str) -> PersistentVolumeClaim {
     let amount = |text: &str| if text.is_empty() { json!({}) } else { json!({"storage": text}) };
     serde_json::from_value(json!({
-        "metadata": {"namespace": "ns", "name": "c"},
-        "spec": {"resources": {"requests": amount(wanted)}},
+        "metadata": {"namespace": "ns", "name": "c", "uid": "u"},
+        "spec": {"volumeName": "v", "resources": {"requests": amount(requested)}},
         "status": {
             "phase": "Bound", "capacity": amount(held), "allocatedResources": amount(allocated),
             "allocatedResourceStatuses": amount(state),
@@ -24,82 +24,144 @@ fn claim(wanted: &str, held: &str, allocated: &str, state: &str) -> PersistentVo
     .unwrap()
 }
 
-fn volume(source: Value, size: &str, noted: bool) -> PersistentVolume {
+fn volume(source: Value, size: &str, annotated: bool) -> PersistentVolume {
     let mut spec = source;
     spec["capacity"] = json!({"storage": size});
+    spec["claimRef"] = json!({"namespace": "ns", "name": "c", "uid": "u"});
     let annotations =
-        if noted { json!({"volume.alpha.kubernetes.io/pre-resize-capacity": "1Gi"}) } else { json!({}) };
+        if annotated { json!({"volume.alpha.kubernetes.io/pre-resize-capacity": "1Gi"}) } else { json!({}) };
     serde_json::from_value(json!({"metadata": {"name": "v", "annotations": annotations}, "spec": spec}))
         .unwrap()
 }
 
+fn planned(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> String {
+    let now = Timestamp::from_second(100).unwrap();
+    plan(&View { claim, volume: Some(volume), now }).to_string()
+}
+
 #[test]
-fn a_claim_that_is_to_grow_is_left_to_whoever_can() {
+fn a_claim_that_asks_for_more_is_left_to_the_component_that_can_expand_it() {
     let csi = || json!({"csi": {"driver": "csi.example.com", "volumeHandle": "h"}});
     let ebs = || json!({"awsElasticBlockStore": {"volumeID": "v"}});
-    let hand = || Action::Hand { plugin: "kubernetes.io/aws-ebs", driver: "ebs.csi.aws.com" };
+    let resizer = "waiting for PersistentVolumeClaim/ns/c to be expanded by an external resizer";
+    let external = format!(
+        "event Normal ExternalExpanding: waiting for an external controller to expand this PVC\n{resizer}"
+    );
+    let migrated = format!(
+        "event Normal ExternalExpanding: CSI migration enabled for kubernetes.io/aws-ebs; waiting for external \
+         resizer to expand the pvc\n\
+         patch PersistentVolumeClaim/status ns/c: a driver expands it\n  \
+         else event Warning ExternalExpanding: error setting resizer annotation to pvc ns/c, with error \
+         patching the status of claim ns/c: <error>\n{resizer}"
+    );
     #[rustfmt::skip]
     let table = [
-        // case                         wanted  held   volume                       action
-        ("it has what it asks for",     "1Gi",  "1Gi", volume(csi(), "1Gi", false), Action::Nothing),
-        ("it has more",                 "1Gi",  "2Gi", volume(csi(), "2Gi", false), Action::Nothing),
-        ("a driver's",                  "2Gi",  "1Gi", volume(csi(), "1Gi", false), Action::Leave),
-        ("a directory",                 "2Gi",  "1Gi", volume(json!({"hostPath": {"path": "/a"}}), "1Gi", false), Action::Leave),
-        ("taken over",                  "2Gi",  "1Gi", volume(ebs(), "1Gi", false), hand()),
-        ("taken over, its node is due", "2Gi",  "2Gi", volume(ebs(), "2Gi", true),  hand()),
+        // case                            requested  held   volume                       plan
+        ("it has what it asks for",        "1Gi",     "1Gi", volume(csi(), "1Gi", false), ""),
+        ("it has more",                    "1Gi",     "2Gi", volume(csi(), "2Gi", false), ""),
+        ("of a driver",                    "2Gi",     "1Gi", volume(csi(), "1Gi", false), &external),
+        ("a directory",                    "2Gi",     "1Gi", volume(json!({"hostPath": {"path": "/a"}}), "1Gi", false), &external),
+        ("of a plugin that was replaced",  "2Gi",     "1Gi", volume(ebs(), "1Gi", false), &migrated),
+        ("of such a plugin, annotated",    "2Gi",     "2Gi", volume(ebs(), "2Gi", true),  &migrated),
     ];
-    for (case, wanted, held, volume, want) in table {
-        assert_eq!(plan(&claim(wanted, held, "", ""), &volume), want, "{case}");
+    for (case, requested, held, volume, want) in table {
+        assert_eq!(planned(&claim(requested, held, "", ""), &volume), want, "{case}");
     }
+    let mut annotated = claim("2Gi", "1Gi", "", "");
+    annotated.metadata.annotations =
+        annotated.metadata.annotations.with("volume.kubernetes.io/storage-resizer", "ebs.csi.aws.com");
+    assert!(!planned(&annotated, &volume(ebs(), "1Gi", false)).contains("patch"), "annotated once");
 }
 
 #[test]
-fn a_flex_volume_grows_step_by_step() {
+fn a_claim_waits_for_the_volume_that_it_is_bound_to() {
+    let mut other = volume(json!({}), "1Gi", false);
+    other.spec =
+        other.spec.edited(|spec| spec["claimRef"] = json!({"namespace": "ns", "uid": "other"})).unwrap();
+    let want = "not yet: persistent Volume is not bound to PVC being updated : ns/c\n\
+                waiting for PersistentVolume/v to be bound to the claim";
+    let claim = claim("2Gi", "1Gi", "", "");
+    assert_eq!(planned(&claim, &other), want);
+    let now = Timestamp::from_second(100).unwrap();
+    assert_eq!(plan(&View { claim: &claim, volume: None, now }).to_string(), want);
+}
+
+#[test]
+fn a_flex_volume_is_expanded_step_by_step() {
     let flex = || json!({"flexVolume": {"driver": "example.com/flex"}});
-    let to = |size: &str| Step::Grow(size.parse().unwrap());
+    let failed = "else event Warning VolumeResizeFailed: <error>";
+    let (to_claim, to_volume) =
+        ("  patch PersistentVolumeClaim/status ns/c: ", "  patch PersistentVolume v: ");
+    let yet = "its file system is yet to be resized";
+    let grow = |size: &str, is_annotated: bool| {
+        let annotate = if is_annotated { String::new() } else { format!("{to_volume}{yet}\n") };
+        format!(
+            "in sequence\n{to_claim}it grows to {size}\n{to_volume}it grows to {size}\n{to_claim}{yet}\n{annotate}{failed}"
+        )
+    };
+    let wait = || "waiting for PersistentVolumeClaim/ns/c to be resized by the node of its pod".to_owned();
     #[rustfmt::skip]
     let table = [
-        // case                               wanted  held   allocated  state                         volume  noted  step
-        ("asked to grow",                     "3Gi",  "1Gi", "",        "",                           "1Gi",  false, to("3Gi")),
-        ("asked for more while growing",      "4Gi",  "1Gi", "3Gi",     "ControllerResizeInProgress", "1Gi",  false, to("3Gi")),
-        ("the volume could not grow so far",  "2Gi",  "1Gi", "3Gi",     "ControllerResizeInfeasible", "1Gi",  false, to("2Gi")),
-        ("the volume grew, nobody noted",     "3Gi",  "1Gi", "3Gi",     "ControllerResizeInProgress", "3Gi",  false, to("3Gi")),
-        ("its node is due",                   "3Gi",  "1Gi", "3Gi",     "NodeResizePending",          "3Gi",  true,  Step::Wait),
-        ("its node is at work",               "3Gi",  "1Gi", "3Gi",     "NodeResizeInProgress",       "3Gi",  true,  Step::Wait),
-        ("its node has failed",               "3Gi",  "1Gi", "3Gi",     "NodeResizeInfeasible",       "3Gi",  true,  Step::Retry),
-        ("its node is done",                  "3Gi",  "3Gi", "3Gi",     "",                           "3Gi",  true,  Step::Clear),
+        // case                               request held   allocated  state                         volume  annotated  plan
+        ("to be expanded",                    "3Gi",  "1Gi", "",        "",                           "1Gi",  false,     grow("3Gi", false)),
+        ("asked for more meanwhile",          "4Gi",  "1Gi", "3Gi",     "ControllerResizeInProgress", "1Gi",  false,     grow("3Gi", false)),
+        ("the volume could not grow so far",  "2Gi",  "1Gi", "3Gi",     "ControllerResizeInfeasible", "1Gi",  false,     grow("2Gi", false)),
+        ("the volume grew, status is behind", "3Gi",  "1Gi", "3Gi",     "ControllerResizeInProgress", "3Gi",  false,     grow("3Gi", false)),
+        ("the same, annotated",               "3Gi",  "1Gi", "3Gi",     "ControllerResizeInProgress", "3Gi",  true,      grow("3Gi", true)),
+        ("its node is yet to resize",         "3Gi",  "1Gi", "3Gi",     "NodeResizePending",          "3Gi",  true,      wait()),
+        ("its node resizes",                  "3Gi",  "1Gi", "3Gi",     "NodeResizeInProgress",       "3Gi",  true,      wait()),
+        ("its node has failed",               "3Gi",  "1Gi", "3Gi",     "NodeResizeInfeasible",       "3Gi",  true,      format!("in sequence\n{to_claim}{yet}\n{failed}")),
+        ("its node is done",                  "3Gi",  "3Gi", "3Gi",     "",                           "3Gi",  true,      format!("in sequence\n{to_volume}its file system was resized\n{failed}")),
     ];
-    for (case, wanted, held, allocated, state, size, noted, want) in table {
-        let planned = plan(&claim(wanted, held, allocated, state), &volume(flex(), size, noted));
-        assert_eq!(planned, Action::Flex { driver: "example.com/flex".into(), step: want }, "{case}");
+    for (case, requested, held, allocated, state, size, annotated, want) in table {
+        let claim = claim(requested, held, allocated, state);
+        assert_eq!(planned(&claim, &volume(flex(), size, annotated)), want, "{case}");
     }
 }
 
 #[test]
-fn the_status_tells_how_far_it_is() {
+fn a_block_volume_has_no_file_system_to_resize() {
+    let flex = json!({"flexVolume": {"driver": "example.com/flex"}, "volumeMode": "Block"});
+    let (claim, volume) = (claim("3Gi", "1Gi", "", ""), volume(flex, "1Gi", false));
+    let now = Timestamp::from_second(100).unwrap();
+    let plan = plan(&View { claim: &claim, volume: Some(&volume), now });
+    let last = "patch PersistentVolumeClaim/status ns/c: it has grown\n  \
+                then event Normal VolumeResizeSuccessful: ExpandVolume succeeded for volume ns/c";
+    let writes = plan.writes();
+    assert_eq!((writes.len(), writes[2].to_string().as_str()), (3, last));
+    assert_eq!(
+        writes[0].body().unwrap()["metadata"]["annotations"]["volume.kubernetes.io/storage-resizer"],
+        "example.com/flex"
+    );
+    assert_eq!(writes[2].body().unwrap()["status"]["capacity"]["storage"], "3Gi");
+    assert_eq!(writes[2].body().unwrap()["status"]["allocatedResourceStatuses"], Value::Null);
+}
+
+#[test]
+fn the_status_shows_the_progress() {
     let now = Timestamp::from_second(100).unwrap();
     let mut status = claim("3Gi", "1Gi", "", "").status;
-    let said = |status: &flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus| {
+    let shown = |status: &flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus| {
         let conditions: Vec<_> = status.conditions.iter().map(|held| held.type_.as_str()).collect();
         let state = status.allocated_resource_statuses.get("storage").unwrap_or_default();
         format!("{} {state}", conditions.join(","))
     };
-    progress::begun(&mut status, "3Gi".parse().unwrap(), now);
-    assert_eq!(said(&status), "Resizing ControllerResizeInProgress");
-    progress::left_to_node(&mut status, now);
-    assert_eq!(said(&status), "Resizing,FileSystemResizePending NodeResizePending");
-    progress::begun(&mut status, "4Gi".parse().unwrap(), now);
-    assert_eq!(said(&status), "Resizing ControllerResizeInProgress");
-    progress::finished(&mut status, "4Gi".parse().unwrap());
-    assert_eq!(said(&status), " ");
+    progress::begin(&mut status, "3Gi".parse().unwrap(), now);
+    assert_eq!(shown(&status), "Resizing ControllerResizeInProgress");
+    progress::leave_to_node(&mut status, now);
+    assert_eq!(shown(&status), "Resizing,FileSystemResizePending NodeResizePending");
+    progress::begin(&mut status, "4Gi".parse().unwrap(), now);
+    assert_eq!(shown(&status), "Resizing ControllerResizeInProgress");
+    progress::finish(&mut status, "4Gi".parse().unwrap());
+    assert_eq!(shown(&status), " ");
     assert_eq!(status.capacity.get("storage"), "4Gi".parse().ok());
 }
 
 #[test]
-fn a_bound_claim_is_looked_at_when_sizes_grow() {
+fn a_bound_claim_is_synced_when_sizes_grow() {
     #[rustfmt::skip]
     let table = [
-        // case            before                 after                  looked at
+        // case            before                 after                  synced
         ("new",            None,                  ("1Gi", "1Gi"),        true),
         ("the same",       Some(("1Gi", "1Gi")),  ("1Gi", "1Gi"),        false),
         ("asks for more",  Some(("1Gi", "1Gi")),  ("2Gi", "1Gi"),        true),
@@ -107,7 +169,7 @@ fn a_bound_claim_is_looked_at_when_sizes_grow() {
         ("asks for less",  Some(("2Gi", "1Gi")),  ("1Gi", "1Gi"),        false),
     ];
     for (case, before, after, want) in table {
-        let of = |(wanted, held): (&str, &str)| Arc::new(claim(wanted, held, "", ""));
+        let of = |(requested, held): (&str, &str)| Arc::new(claim(requested, held, "", ""));
         let (old, new) = (before.map(of), of(after));
         let change = Change { old: old.as_ref(), new: Some(&new), origin: Origin::Watch };
         assert_eq!(claim_changed(&change).is_some(), want, "{case}");

@@ -1,0 +1,152 @@
+//! The expansion of a FlexVolume: first the volume grows, then its node resizes the file system. Pure.
+
+use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
+use flyball_api::{Object, PersistentVolume, PersistentVolumeClaim, Quantity, Timestamp, time};
+use flyball_client::Patch;
+use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use serde_json::{Value, json};
+use smol_str::format_smolstr;
+
+use super::plan::{RESIZER, capacity, patch_claim, patch_claim_again, requested};
+use super::progress;
+use crate::binder::size;
+use crate::names::{PRE_RESIZE, STORAGE};
+
+/// The driver of a FlexVolume.
+pub(super) fn driver(volume: &PersistentVolume) -> Option<String> {
+    let spec = volume.spec.raw().to_value();
+    let source = spec.get("flexVolume").filter(|source| source.is_object())?;
+    Some(source.get("driver").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// The next step in the expansion of a FlexVolume.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Its node resizes the file system, or is yet to.
+    Wait,
+    /// Its node has resized the file system; the annotation with the former size is removed.
+    Clear,
+    /// Its node has failed and is to try again.
+    Retry,
+    /// The volume is to grow to this size.
+    Grow(Quantity),
+}
+
+/// The writes of the next step. Lost races get no event.
+pub(super) fn plan(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    driver: &str,
+    now: Timestamp,
+) -> Plan {
+    let now = time::truncate(now);
+    let writes = match step(claim, volume) {
+        Step::Wait => {
+            let until = "to be resized by the node of its pod";
+            return Plan::default().waiting_for([Waiting::on::<PersistentVolumeClaim>(&claim.key(), until)]);
+        }
+        Step::Clear => {
+            let patch = json!({"metadata": {"annotations": {PRE_RESIZE: null}}});
+            vec![patch_volume(volume, patch).why("its file system was resized")]
+        }
+        Step::Retry => leave_to_node(claim, volume, now, patch_claim),
+        Step::Grow(size) => grow(claim, volume, driver, size, now),
+    };
+    let failed = Event::warning("VolumeResizeFailed", Message::ThenError(String::new()));
+    Plan::of([Effect::sequence(writes).on_failure(failed).quiet(Refusals::CONFLICT)])
+}
+
+fn grow(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    driver: &str,
+    size: Quantity,
+    now: Timestamp,
+) -> Vec<Write> {
+    let mut begun = claim.clone();
+    progress::begin(&mut begun.status, size, now);
+    let mut patch = changes(&claim.status, &begun.status);
+    patch["metadata"] = json!({"annotations": {RESIZER: driver}});
+    let why = format_smolstr!("it grows to {size}");
+    let mut writes = vec![
+        patch_claim(claim, patch).why(&why),
+        patch_volume(volume, json!({"spec": {"capacity": {STORAGE: size}}})).why(&why),
+    ];
+    if volume.spec.volume_mode.as_deref() == Some("Block") {
+        let mut finished = begun.status.clone();
+        progress::finish(&mut finished, size);
+        let message = format!("ExpandVolume succeeded for volume {}", claim.key());
+        writes.push(
+            patch_claim_again(claim, changes(&begun.status, &finished))
+                .why("it has grown")
+                .on_success(Event::normal("VolumeResizeSuccessful", message)),
+        );
+    } else {
+        writes.extend(leave_to_node(&begun, volume, now, patch_claim_again));
+    }
+    writes
+}
+
+/// The claim's status says that the node must resize the file system, and the volume how large that still is.
+fn leave_to_node(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    now: Timestamp,
+    patch_claim: fn(&PersistentVolumeClaim, Value) -> Write,
+) -> Vec<Write> {
+    let mut status = claim.status.clone();
+    progress::leave_to_node(&mut status, now);
+    let why = "its file system is yet to be resized";
+    let mut writes = vec![patch_claim(claim, changes(&claim.status, &status)).why(why)];
+    if !volume.metadata.annotations.contains_key(PRE_RESIZE) {
+        let before = format_smolstr!("{}", capacity(claim));
+        let patch = json!({"metadata": {"annotations": {PRE_RESIZE: before}}});
+        writes.push(patch_volume(volume, patch).why(why));
+    }
+    writes
+}
+
+fn patch_volume(volume: &PersistentVolume, patch: Value) -> Write {
+    let key = volume.key();
+    let prefix = format!("patching volume {key}: ");
+    Write::patch::<PersistentVolume>(key, Patch::Merge(patch)).failure_prefix(prefix)
+}
+
+/// The merge patch from one status to another.
+fn changes(before: &PersistentVolumeClaimStatus, after: &PersistentVolumeClaimStatus) -> Value {
+    let (before, mut after) = (json!(before), json!(after));
+    if let (Some(before), Some(after)) = (before.as_object(), after.as_object_mut()) {
+        for removed in before.keys() {
+            after.entry(removed.clone()).or_insert(Value::Null);
+        }
+        after.retain(|field, value| before.get(field) != Some(value));
+    }
+    json!({"status": after})
+}
+
+/// A claim whose request was reduced during an expansion is finished at the size that the volume grew to.
+///
+/// Upstream: operationexecutor.expandAndRecoverFunction.
+fn step(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Step {
+    let (requested, held, volume_size) = (requested(claim), capacity(claim), size(&volume.spec.capacity));
+    let is_annotated = volume.metadata.annotations.contains_key(PRE_RESIZE);
+    if is_annotated && held >= requested && held >= volume_size {
+        return Step::Clear;
+    }
+    let state = claim.status.allocated_resource_statuses.get(STORAGE).unwrap_or_default();
+    let allocated = claim.status.allocated_resources.get(STORAGE).unwrap_or(requested);
+    match (volume_size < requested, state) {
+        (
+            true,
+            "ControllerResizeInProgress"
+            | "NodeResizePending"
+            | "NodeResizeInProgress"
+            | "NodeResizeInfeasible",
+        ) => Step::Grow(allocated),
+        (true, _) => Step::Grow(requested),
+        (false, "NodeResizeInProgress" | "NodeResizePending") => Step::Wait,
+        (false, "NodeResizeInfeasible") => Step::Retry,
+        (false, "ControllerResizeInProgress" | "ControllerResizeInfeasible" | "") => Step::Grow(allocated),
+        (false, _) => Step::Grow(requested),
+    }
+}
