@@ -1,9 +1,11 @@
-//! Makes a claim for every generic ephemeral volume of a pod.
+//! Creates a claim for every generic ephemeral volume of a pod.
 //!
-//! - **Promise**: a pod that stays has a claim of its own for each such volume, from the volume's template, named after
-//!   pod and volume. A claim of that name that was not made for the pod is left alone, and the pod is told.
+//! - **Promise**: a pod that is not being deleted has a claim of its own for each such volume, from the volume's template,
+//!   named after pod and volume. A claim of that name that does not belong to the pod is left alone, and the pod gets an
+//!   event.
 //! - **Watches** pods and claims. **Writes** claims, by creating them; the pod owns them, so that the garbage collector
-//!   takes them away with it.
+//!   deletes them with it.
+//! - **Files**: no `status.rs` and no `invariants.rs`, as claims are only created.
 //! - Upstream: `pkg/controller/volume/ephemeral`.
 
 pub mod plan;
@@ -20,8 +22,7 @@ use flyball_runtime::{Context, StartError, Tasks};
 
 use crate::usage::BY_CLAIM;
 
-/// The component that tells pods.
-const SOURCE: &str = "ephemeral_volume";
+const EVENT_SOURCE: &str = "ephemeral_volume";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("ephemeral_volume");
@@ -32,7 +33,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     tasks.feed(&claims, &queue, move |change| triggers::claim_changed(change, &store));
     let workers = cx.config.ephemeral_volume_controller.concurrent_ephemeral_volume_syncs;
     cx.metrics.show(&[&sync::CREATED, &sync::FAILED]);
-    let controller = sync::Controller { events: cx.events.with_source(SOURCE), cx, pods, claims };
+    let controller = sync::Controller { events: cx.events.with_source(EVENT_SOURCE), cx, pods, claims };
     tasks.workers(&queue, workers.unsigned_abs() as usize, Arc::new(controller));
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! The shell: look up, plan volume by volume, create or tell.
+//! The shell: look up, plan, execute, count.
 
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Object, PersistentVolumeClaim};
+use flyball_api::{Key, PersistentVolumeClaim};
 use flyball_cache::Informer;
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::metrics::{Family, Stability};
-use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
-use super::plan::{Action, claim_key, plan};
+use super::plan::{View, claim_key, plan};
 
 const HELP: &str = "Number of PersistentVolumeClaim creation requests";
 pub(super) static CREATED: Family =
@@ -26,39 +26,18 @@ pub(super) struct Controller {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        let Some(pod) = self.pods.store().get(key).filter(|pod| !pod.is_deleting()) else {
-            return Ok(Next::Settled);
-        };
-        for volume in &pod.spec.volumes {
-            let claim = claim_key(&pod, volume).and_then(|key| self.claims.store().get(&key));
-            let done = match plan(&pod, volume, claim.as_deref()) {
-                None => Ok(()),
-                Some(Action::Create(claim)) => self.create(key, &claim).await,
-                Some(Action::Refuse(why)) => {
-                    Err((why.clone(), SyncError::other(format!("claiming volume {}", volume.name), why)))
-                }
-            };
-            if let Err((why, error)) = done {
-                let message = format!("ephemeral volume {}: {why}", volume.name);
-                self.events.warning(&ObjectRef::of(&*pod), "FailedBinding", message);
-                return Err(error);
-            }
-        }
-        Ok(Next::Settled)
-    }
-}
-
-impl Controller {
-    /// Makes a claim; a failure comes with the words for the pod.
-    async fn create(&self, pod: &Key, claim: &serde_json::Value) -> Result<(), (String, SyncError)> {
-        self.cx.metrics.counter(&CREATED, &[]).inc();
-        let why = "an ephemeral volume of the pod needs it";
-        let created = self.cx.writer(pod).create::<PersistentVolumeClaim>(&pod.namespace, claim, why).await;
-        created.map(drop).map_err(|error| {
-            self.cx.metrics.counter(&FAILED, &[]).inc();
-            let name = claim["metadata"]["name"].as_str().unwrap_or_default();
-            let told = format!("create PVC {name}: {}", Chain(&error));
-            (told, SyncError::api(format!("creating claim {name}"))(error))
-        })
+        let Some(pod) = self.pods.store().get(key) else { return Ok(Next::Settled) };
+        let keys = pod.spec.volumes.iter().filter_map(|volume| claim_key(&pod, volume));
+        let claims: Vec<_> = keys.filter_map(|key| self.claims.store().get(&key)).collect();
+        let plan = plan(&View { pod: &pod, claims: &claims });
+        let executor = self.cx.executor(key).about(ObjectRef::of(&*pod)).events(&self.events);
+        executor.wait_for(plan.waiting);
+        let outcome = executor.perform(plan.effects).await;
+        let failed = outcome.failures.iter().filter(|failure| failure.tag.is_some()).count();
+        let (created, failures) =
+            (self.cx.metrics.counter(&CREATED, &[]), self.cx.metrics.counter(&FAILED, &[]));
+        (0..outcome.done.len() + failed).for_each(|_| created.inc());
+        (0..failed).for_each(|_| failures.inc());
+        outcome.result().map(|()| Next::Settled)
     }
 }

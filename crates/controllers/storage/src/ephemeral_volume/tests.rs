@@ -1,4 +1,4 @@
-//! Tables for which claims are made and which pods are looked at.
+//! Tables for which claims are created and which pods are synced.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use flyball_api::pod::Pod;
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::plan::{Action, claim_key, plan};
+use super::plan::{View, claim_key, plan};
 use super::triggers::pod_changed;
 
 fn pod(volumes: Value) -> Pod {
@@ -31,30 +31,45 @@ fn claim(owner: &str) -> PersistentVolumeClaim {
 }
 
 #[test]
-fn a_claim_is_made_from_the_template_and_owned_by_the_pod() {
+fn a_claim_is_created_from_the_template_and_owned_by_the_pod() {
     let pod = pod(scratch());
     let [volume] = &pod.spec.volumes[..] else { panic!("one volume is of interest") };
     assert_eq!(claim_key(&pod, volume).unwrap().to_string(), "ns/app-scratch");
-    let Some(Action::Create(claim)) = plan(&pod, volume, None) else { panic!("a claim is missing") };
+    let plan = plan(&View { pod: &pod, claims: &[] });
+    assert_eq!(
+        plan.to_string(),
+        "create PersistentVolumeClaim ns/app-scratch: an ephemeral volume of the pod needs it\n  \
+         else event Warning FailedBinding: ephemeral volume scratch: create PVC app-scratch: <error>"
+    );
+    let claim = plan.writes()[0].body().unwrap();
     assert_eq!(claim["metadata"]["name"], "app-scratch");
     assert_eq!(claim["metadata"]["labels"], json!({"a": "b"}));
     assert_eq!(claim["metadata"]["annotations"], json!({"c": "d"}));
     assert_eq!(claim["metadata"]["ownerReferences"][0]["uid"], "u1");
-    assert_eq!(claim["spec"]["new"], 1, "fields we do not know are passed on");
+    assert_eq!(claim["spec"]["new"], 1, "unknown fields are passed on");
 }
 
 #[test]
-fn a_claim_that_is_there_is_the_pods_or_in_the_way() {
-    let pod = pod(scratch());
-    let volume = &pod.spec.volumes[0];
-    assert_eq!(plan(&pod, volume, Some(&claim("u1"))), None);
+fn an_existing_claim_belongs_to_the_pod_or_is_a_failure() {
+    let mut pod = pod(scratch());
+    let planned =
+        |pod: &Pod, claim: PersistentVolumeClaim| plan(&View { pod, claims: &[Arc::new(claim)] }).to_string();
+    assert_eq!(planned(&pod, claim("u1")), "");
     let why = "PVC ns/app-scratch was not created for pod ns/app (pod is not owner)";
-    assert_eq!(plan(&pod, volume, Some(&claim("u0"))), Some(Action::Refuse(why.into())));
+    assert_eq!(
+        planned(&pod, claim("u0")),
+        format!(
+            "event Warning FailedBinding: ephemeral volume scratch: {why}\nfail: {why}\n\
+             waiting for PersistentVolumeClaim/ns/app-scratch to be deleted, as it does not belong to the pod"
+        )
+    );
+    pod.metadata.deletion_timestamp = Some(flyball_api::Timestamp::UNIX_EPOCH);
+    assert_eq!(planned(&pod, claim("u0")), "", "a pod that is being deleted needs no claims");
 }
 
 #[test]
-fn only_new_pods_with_ephemeral_volumes_are_looked_at() {
-    let going = |mut pod: Pod| {
+fn only_new_pods_with_ephemeral_volumes_are_synced() {
+    let deleted = |mut pod: Pod| {
         pod.metadata.deletion_timestamp = Some(flyball_api::Timestamp::UNIX_EPOCH);
         pod
     };
@@ -64,11 +79,11 @@ fn only_new_pods_with_ephemeral_volumes_are_looked_at() {
     };
     #[rustfmt::skip]
     let table = [
-        // case                    before                after                        looked at
+        // case                    before                after                        synced
         ("new",                    None,                 pod(scratch()),              true),
         ("changed",                Some(pod(scratch())), pod(scratch()),              false),
         ("another of its name",    Some(pod(scratch())), renewed(pod(scratch())),     true),
-        ("going",                  None,                 going(pod(scratch())),       false),
+        ("being deleted",              None,                 deleted(pod(scratch())),       false),
         ("no ephemeral volume",    None,                 pod(json!([])),              false),
     ];
     for (case, old, new, want) in table {
