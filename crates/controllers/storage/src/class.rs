@@ -1,4 +1,4 @@
-//! Which storage class an object has, and which one claims get that do not say.
+//! The storage class of claims and volumes, and the default class. Pure.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::names::{BETA_CLASS, IS_DEFAULT};
 
 /// The class of a claim; empty for none.
 pub(crate) fn of_claim(claim: &PersistentVolumeClaim) -> &str {
-    let noted = claim.metadata.annotations.get(BETA_CLASS);
-    noted.or(claim.spec.storage_class_name.as_deref()).unwrap_or_default()
+    let annotated = claim.metadata.annotations.get(BETA_CLASS);
+    annotated.or(claim.spec.storage_class_name.as_deref()).unwrap_or_default()
 }
 
 /// The class of a volume; empty for none.
@@ -17,17 +17,17 @@ pub(crate) fn of_volume(volume: &PersistentVolume) -> &str {
     volume.metadata.annotations.get(BETA_CLASS).unwrap_or(&volume.spec.storage_class_name)
 }
 
-/// Whether a claim leaves its class to the cluster.
-pub(crate) fn is_unsaid(claim: &PersistentVolumeClaim) -> bool {
+/// Whether a claim names no class, not even the empty one, and so gets the default class.
+pub(crate) fn is_unset(claim: &PersistentVolumeClaim) -> bool {
     claim.spec.storage_class_name.is_none() && !claim.metadata.annotations.contains_key(BETA_CLASS)
 }
 
-/// Whether volumes of a class are bound only when a pod wants them.
+/// Whether volumes of a class are bound only when a pod uses them.
 pub(crate) fn waits_for_consumer(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
 
-/// The class for claims that leave it open: the newest that is marked so, then the first by name.
+/// The default class: the newest that is marked as such, then the first by name.
 pub(crate) fn default_of(classes: &[Arc<StorageClass>]) -> Option<&Arc<StorageClass>> {
     let is_marked = |class: &&Arc<StorageClass>| {
         IS_DEFAULT.iter().any(|key| class.metadata.annotations.get(key) == Some("true"))

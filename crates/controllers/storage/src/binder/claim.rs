@@ -1,89 +1,118 @@
 //! What is to be done for a claim. Pure.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use flyball_api::selector::InvalidSelector;
-use flyball_api::{PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_api::pod::Pod;
+use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_runtime::{Effect, Event, Plan, Waiting};
 use smol_str::SmolStr;
 
+use super::edit;
 use super::matching::{best, is_coming, is_promised, objection};
-use super::plugins::{self, Maker};
-use crate::class;
-use crate::names::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOST, SELECTED_NODE};
+use super::plugins::{self, Provisioner};
+use super::provision::{self, Provisioning};
+use super::writes::{self, Tag, Turn};
+use crate::names::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOST, PENDING, SELECTED_NODE};
+use crate::{class, migration};
+
+const FAILED_BINDING: &str = "FailedBinding";
 
 /// Everything the decision may look at.
 pub(crate) struct View<'a> {
     pub(crate) claim: &'a PersistentVolumeClaim,
     /// The volume that it names.
     pub(crate) named: Option<&'a Arc<PersistentVolume>>,
-    /// The volumes that are promised to it, and those of its class that are nobody's.
+    /// The volumes that are promised to it, and those of its class that are promised to no claim.
     pub(crate) volumes: &'a [Arc<PersistentVolume>],
-    /// Its class, if there is such a class.
+    /// Its class, if it exists.
     pub(crate) class: Option<&'a StorageClass>,
-    /// The class for claims that leave it open.
+    /// Whether its class may exist without being in the cache yet: the key is then requeued once after this delay.
+    pub(crate) class_delay: Option<Duration>,
+    /// The class for claims that do not name one.
     pub(crate) default_class: Option<&'a SmolStr>,
-    /// The pods that use it and wait for a node.
-    pub(crate) waiting: &'a [SmolStr],
-    /// Whether volumes may be made.
-    pub(crate) provisions: bool,
-    /// Whether it came, or changed, since the binder is at work. What it found at the start is taken as it stands.
-    pub(crate) is_news: bool,
-}
-
-/// What to tell users about an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tell {
-    pub(crate) is_warning: bool,
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-}
-
-impl Tell {
-    pub(crate) fn normal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { is_warning: false, reason, message: message.into() }
-    }
-
-    pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { is_warning: true, reason, message: message.into() }
-    }
+    /// The pods that use it and are not scheduled.
+    pub(crate) pods: &'a [SmolStr],
+    /// Whether the claim was created or changed since this process began to bind. Claims of before are taken as they are.
+    pub(crate) is_recent: bool,
+    pub(crate) provisioning: Provisioning,
 }
 
 /// What to do next for a claim.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step<'a> {
-    /// Nothing can be done; users are told why if there is more to it.
-    Wait(Option<Tell>),
+    /// The annotations have to name the CSI driver that replaced the provisioner.
+    Migrate(Box<PersistentVolumeClaim>),
+    /// Nothing can be done; the event says why.
+    Wait(Option<Event>),
     /// It has no volume and waits for one.
-    Pend(Option<Tell>),
-    /// It has lost its volume for good, and is told so once.
-    Lose(Tell),
+    Pend(Option<Event>),
+    /// It has lost its volume for good.
+    Lose(Event),
     /// Volume and claim are to be bound to each other, as far as they are not.
     Bind(&'a Arc<PersistentVolume>),
     /// It gets the default class.
-    Classify(SmolStr),
-    /// A volume is to be made for it.
-    Provision(Maker),
-    /// A volume that suits it is about to be had, which is worth a moment.
-    Soon,
-    /// Somebody has undone half of a binding. Users are told, and it is tried again.
-    Contest(Tell),
+    SetClass(SmolStr),
+    /// A volume is to be provisioned.
+    Provision(Provisioner),
+    /// A volume that suits it is about to become available.
+    NotYet,
+    /// Half of a binding was undone: its volume has another claim. It is tried again.
+    Contest(String),
+    /// Its selector is invalid.
+    Invalid(String),
+}
+
+/// The writes and events of the next step.
+pub(crate) fn plan(view: &View<'_>) -> Plan<Tag> {
+    let claim = view.claim;
+    let pending = |status| writes::claim_status(claim, edit::status_without(claim, status), Turn::First);
+    let plan = match step(view) {
+        Step::Migrate(claim) => {
+            Plan::of([writes::claim(*claim, "a CSI driver has replaced its provisioner")])
+        }
+        Step::Wait(Some(_)) if view.class_delay.is_some() => Plan::default().again_after(view.class_delay),
+        Step::Wait(event) => Plan::of(event),
+        Step::Pend(event) => {
+            Plan::of(event.map(Effect::from).into_iter().chain(pending(PENDING).map(Effect::from)))
+        }
+        Step::Lose(event) => Plan::of(pending(LOST).map(Effect::from).into_iter().chain([event.into()])),
+        Step::Bind(volume) => writes::planned(writes::bind(claim, volume)),
+        Step::SetClass(class) => writes::planned(
+            edit::classed(claim, &class).map(|claim| vec![writes::claim(claim, "it gets the default class")]),
+        ),
+        Step::Provision(provisioner) => provision::plan(view, &provisioner),
+        Step::NotYet => Plan::of([Effect::NotYet("a volume that suits it is not yet available".to_owned())]),
+        Step::Contest(why) => {
+            Plan::of([Event::warning(FAILED_BINDING, why.clone()).into(), Effect::Fail(why)])
+        }
+        Step::Invalid(why) => Plan::of([Effect::Invalid(why)]),
+    };
+    plan.waiting_for(waiting(view))
 }
 
 /// The next step for a claim.
-pub(crate) fn plan<'a>(view: &View<'a>) -> Result<Step<'a>, InvalidSelector> {
+pub(crate) fn step<'a>(view: &View<'a>) -> Step<'a> {
     let claim = view.claim;
+    if let Some(annotations) = migration::of_claim_annotations(&claim.metadata.annotations) {
+        let mut claim = claim.clone();
+        claim.metadata.annotations = annotations;
+        return Step::Migrate(Box::new(claim));
+    }
     match (claim.metadata.annotations.contains_key(BIND_COMPLETED), claim.spec.volume_name.is_empty()) {
-        (true, _) => Ok(kept(view)),
-        (false, true) => sought(view),
-        (false, false) => Ok(asked_for(view)),
+        (true, _) => was_bound(view),
+        (false, true) => names_no_volume(view).unwrap_or_else(|error| {
+            Step::Invalid(format!("reading the selector of claim {}: {error}", claim.key()))
+        }),
+        (false, false) => names_a_volume(view),
     }
 }
 
-/// A claim that had its volume: it keeps that volume or has lost it.
-fn kept<'a>(view: &View<'a>) -> Step<'a> {
+/// A claim that was bound: it keeps its volume or has lost it.
+fn was_bound<'a>(view: &View<'a>) -> Step<'a> {
     let lost = |reason, message| match view.claim.status.phase == LOST {
         true => Step::Wait(None),
-        false => Step::Lose(Tell::warning(reason, message)),
+        false => Step::Lose(Event::warning(reason, message)),
     };
     if view.claim.spec.volume_name.is_empty() {
         return lost(
@@ -103,8 +132,8 @@ fn kept<'a>(view: &View<'a>) -> Step<'a> {
     }
 }
 
-/// A claim whose user asked for one volume.
-fn asked_for<'a>(view: &View<'a>) -> Step<'a> {
+/// A claim whose user has chosen the volume.
+fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
     let claim = view.claim;
     let Some(volume) = view.named else { return Step::Pend(None) };
     let name = &volume.metadata.name;
@@ -113,66 +142,94 @@ fn asked_for<'a>(view: &View<'a>) -> Step<'a> {
             None => Step::Bind(volume),
             Some(why) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {why}");
-                Step::Pend(Some(Tell::warning("VolumeMismatch", message)))
+                Step::Pend(Some(Event::warning("VolumeMismatch", message)))
             }
         };
     }
     if is_promised(volume, claim) {
         return Step::Bind(volume);
     }
-    let tell = Tell::warning("FailedBinding", format!("volume {name:?} already bound to a different claim."));
+    let why = format!("volume {name:?} already bound to a different claim.");
     match claim.metadata.annotations.contains_key(BOUND_BY_CONTROLLER) {
-        true => Step::Contest(tell),
-        false => Step::Pend(Some(tell)),
+        true => Step::Contest(why),
+        false => Step::Pend(Some(Event::warning(FAILED_BINDING, why))),
     }
 }
 
 /// A claim that takes any volume that suits it.
-fn sought<'a>(view: &View<'a>) -> Result<Step<'a>, InvalidSelector> {
+fn names_no_volume<'a>(view: &View<'a>) -> Result<Step<'a>, flyball_api::selector::InvalidSelector> {
     let claim = view.claim;
     let waits = view.class.is_some_and(class::waits_for_consumer);
     if let Some(volume) = best(claim, view.volumes, waits)? {
         return Ok(Step::Bind(volume));
     }
-    if let Some(class) = view.default_class.filter(|_| class::is_unsaid(claim)) {
-        return Ok(Step::Classify(class.clone()));
+    if let Some(class) = view.default_class.filter(|_| class::is_unset(claim)) {
+        return Ok(Step::SetClass(class.clone()));
     }
     if waits && !claim.metadata.annotations.contains_key(SELECTED_NODE) {
-        return Ok(Step::Pend(Some(waiting(view.waiting))));
+        return Ok(Step::Pend(Some(waits_for_pod(view.pods))));
     }
     if class::of_claim(claim).is_empty() {
         let message = "no persistent volumes available for this claim and no storage class is set";
-        return Ok(Step::Pend(Some(Tell::normal("FailedBinding", message))));
+        return Ok(Step::Pend(Some(Event::normal(FAILED_BINDING, message))));
     }
-    // A volume that came before the claim may still be on its way to being available.
-    if !waits && view.is_news && is_coming(claim, view.volumes)? {
-        return Ok(Step::Soon);
+    // A volume that was created before the claim may not have its phase yet.
+    if !waits && view.is_recent && is_coming(claim, view.volumes)? {
+        return Ok(Step::NotYet);
     }
     Ok(provision(view))
 }
 
-/// What a claim is told that waits for a pod.
-fn waiting(pods: &[SmolStr]) -> Tell {
+fn waits_for_pod(pods: &[SmolStr]) -> Event {
     let scheduled = "WaitForPodScheduled";
     match pods {
         [] => {
             let message = "waiting for first consumer to be created before binding";
-            Tell::normal("WaitForFirstConsumer", message)
+            Event::normal("WaitForFirstConsumer", message)
         }
-        [pod] => Tell::normal(scheduled, format!("waiting for pod {pod} to be scheduled")),
-        pods => Tell::normal(scheduled, format!("waiting for pods {} to be scheduled", pods.join(","))),
+        [pod] => Event::normal(scheduled, format!("waiting for pod {pod} to be scheduled")),
+        pods => Event::normal(scheduled, format!("waiting for pods {} to be scheduled", pods.join(","))),
     }
 }
 
-/// A volume is made for a claim, if somebody makes volumes of its class.
+/// A volume is provisioned, if there is a provisioner for the class of the claim.
 fn provision<'a>(view: &View<'a>) -> Step<'a> {
-    let failed = |why: String| Step::Wait(Some(Tell::warning("ProvisioningFailed", why)));
-    if !view.provisions {
+    let failed = |why: String| Step::Wait(Some(Event::warning("ProvisioningFailed", why)));
+    if !view.provisioning.is_enabled {
         return Step::Wait(None);
     }
     let Some(class) = view.class else {
         let name = class::of_claim(view.claim);
         return failed(format!("storageclass.storage.k8s.io {name:?} not found"));
     };
-    plugins::maker(class).map_or_else(failed, Step::Provision)
+    plugins::provisioner(class).map_or_else(failed, Step::Provision)
+}
+
+/// What a claim without a volume waits for.
+fn waiting(view: &View<'_>) -> Vec<Waiting> {
+    let (claim, key) = (view.claim, view.claim.key());
+    let own = |until: String| vec![Waiting::on::<PersistentVolumeClaim>(&key, until)];
+    match step(view) {
+        Step::Pend(_) if !claim.spec.volume_name.is_empty() => {
+            let name = Key::cluster(claim.spec.volume_name.as_str());
+            let until =
+                if view.named.is_some() { "to be free and to suit the claim" } else { "to be created" };
+            vec![Waiting::on::<PersistentVolume>(&name, until)]
+        }
+        Step::Pend(_) if view.class.is_some() && view.pods.is_empty() => {
+            own("to be used by a pod that is scheduled".to_owned())
+        }
+        Step::Pend(_) if view.class.is_some() => {
+            let pod = |name: &SmolStr| Key::new(key.namespace.as_str(), name.as_str());
+            view.pods.iter().map(|name| Waiting::on::<Pod>(&pod(name), "to be scheduled")).collect()
+        }
+        Step::Pend(_) | Step::NotYet => own("to find a volume that suits it".to_owned()),
+        Step::Wait(Some(_)) if view.class.is_none() => {
+            vec![Waiting::on::<StorageClass>(&Key::cluster(class::of_claim(claim)), "to be created")]
+        }
+        Step::Provision(Provisioner::External(name)) => {
+            own(format!("to get a volume from provisioner {name}"))
+        }
+        _ => vec![],
+    }
 }

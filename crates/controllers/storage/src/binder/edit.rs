@@ -1,4 +1,4 @@
-//! The changes that tie volumes and claims together and take them apart, as whole objects to be written. Pure.
+//! Claims and volumes as they are to be written when they are bound, freed or provisioned. Pure.
 
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::{PersistentVolume, PersistentVolumeClaim, Quantity, Resource};
@@ -20,7 +20,7 @@ pub(crate) fn reference(claim: &PersistentVolumeClaim) -> serde_json::Value {
     })
 }
 
-/// The volume once it is bound to a claim; nothing if it is.
+/// The volume with the reference to a claim; `None` if it has it.
 pub(crate) fn taken(
     volume: &PersistentVolume,
     claim: &PersistentVolumeClaim,
@@ -42,7 +42,7 @@ pub(crate) fn taken(
     Ok(Some(volume))
 }
 
-/// The volume once it is nobody's. One that a user has promised to a claim stays promised by name.
+/// The volume without the reference to its claim. If a user has promised it to a claim, it stays promised by name.
 pub(crate) fn freed(volume: &PersistentVolume) -> Result<PersistentVolume, Error> {
     let mut volume = volume.clone();
     let annotations = &volume.metadata.annotations;
@@ -63,7 +63,7 @@ pub(crate) fn freed(volume: &PersistentVolume) -> Result<PersistentVolume, Error
     Ok(volume)
 }
 
-/// The claim once it has a volume; nothing if it has.
+/// The claim with the name of its volume; `None` if it has it.
 pub(crate) fn given(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
@@ -88,7 +88,7 @@ pub(crate) fn classed(claim: &PersistentVolumeClaim, class: &str) -> Result<Pers
     Ok(PersistentVolumeClaim { spec, ..claim.clone() })
 }
 
-/// The claim once a provisioner is asked for a volume; nothing if it is.
+/// The claim with the provisioner annotation; `None` if it is set already.
 pub(crate) fn asked(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<PersistentVolumeClaim> {
     let annotations = &claim.metadata.annotations;
     if annotations.get(PROVISIONER) == Some(provisioner) {
@@ -111,8 +111,8 @@ pub(crate) fn status_without(claim: &PersistentVolumeClaim, phase: &str) -> Pers
     }
 }
 
-/// The status of a claim that has a volume. Its size is the volume's when it gets it, and others' business from then on,
-/// as a file system may grow later than its volume; so is the attributes class.
+/// The status of a claim that has a volume. Capacity and attributes class are the volume's when the claim is bound; later
+/// the resizer keeps them, as a file system may be resized after its volume.
 pub(crate) fn status_with(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,

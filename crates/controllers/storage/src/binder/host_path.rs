@@ -1,4 +1,4 @@
-//! Volumes that are directories of this machine, for trying things out on a single node: making and removing them.
+//! Volumes that are directories of this machine, for tests on a single node. Blocking file system calls.
 
 use std::io;
 use std::path::Path;
@@ -6,32 +6,39 @@ use std::path::Path;
 use flyball_api::{PersistentVolumeClaim, RawJson};
 use serde_json::json;
 
-/// Directories are made and removed below this one only.
+use super::plugins::HOST_PATH;
+
+/// Directories are created and removed below this one only.
 const ROOT: &str = "/tmp/";
 
-/// Where the volume of a claim is: a name as random as the claim's uid, and the same each time.
+/// The directory for a claim. It follows from the claim's uid, so that a second attempt creates no second one.
 pub(super) fn path_for(claim: &PersistentVolumeClaim) -> String {
     let hex = format!("{:032x}", RawJson::from_value(&json!(claim.metadata.uid)).digest());
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| &hex[range]);
     format!("{ROOT}hostpath_pv/{}", parts.join("-"))
 }
 
-pub(super) async fn make(path: String) -> Result<(), String> {
+/// Creates the directory of a volume.
+pub(super) fn create(path: &str, mode: &str) -> Result<(), String> {
     use std::os::unix::fs::DirBuilderExt;
-    blocking(move || std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path)).await
+    if mode == "Block" {
+        return Err(format!("{HOST_PATH} does not support block volume provisioning"));
+    }
+    let created = std::fs::DirBuilder::new().recursive(true).mode(0o750).create(path);
+    created.map_err(|error| error.to_string())
 }
 
-/// Removes the directory of a volume and all that is in it; one that is not there is removed.
-pub(super) async fn remove(volume: &str, path: Option<String>) -> Result<(), String> {
+/// Removes the directory of a volume and all that is in it. It may be gone already.
+pub(super) fn remove(volume: &str, path: Option<&str>) -> Result<(), String> {
     let Some(path) = path else {
         let why = "spec.PersistentVolumeSource.HostPath is nil";
         return Err(format!("failed to create deleter for volume {volume:?}: {why}"));
     };
     // Upstream: hostpath.Delete matches `/tmp/.+` anywhere; a path that only contains it is refused here.
-    if !is_below_root(&path) {
+    if !is_below_root(path) {
         return Err(format!("host_path deleter only supports /tmp/.+ but received provided {path}"));
     }
-    blocking(move || remove_all(Path::new(&path))).await
+    remove_all(Path::new(path)).map_err(|error| error.to_string())
 }
 
 fn is_below_root(path: &str) -> bool {
@@ -51,13 +58,6 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
-async fn blocking(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<(), String> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_below_the_root_is_removed() {
+    fn only_directories_below_the_root_are_removed() {
         #[rustfmt::skip]
         let table = [
             ("/tmp/a",              true),

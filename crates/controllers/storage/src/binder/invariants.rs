@@ -1,14 +1,15 @@
-//! What must hold after every step, for tables and simulator alike.
+//! What must hold for every plan for a claim, and for all claims and volumes after every write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::{PersistentVolume, PersistentVolumeClaim};
 
+use super::claim::{Step, View, step};
 use super::matching::{is_promised, size};
 use crate::names::{BOUND, BOUND_BY_CONTROLLER};
 
-/// What is wrong with the claims and volumes of a cluster; empty when nothing is.
+/// The violations among the claims and volumes of a cluster.
 pub fn broken(claims: &[Arc<PersistentVolumeClaim>], volumes: &[Arc<PersistentVolume>]) -> Vec<String> {
     let volumes: BTreeMap<&str, _> =
         volumes.iter().map(|volume| (volume.metadata.name.as_str(), volume)).collect();
@@ -16,11 +17,11 @@ pub fn broken(claims: &[Arc<PersistentVolumeClaim>], volumes: &[Arc<PersistentVo
     for claim in claims.iter().filter(|claim| claim.status.phase == BOUND) {
         let (key, name) = (claim.metadata.key(), claim.spec.volume_name.as_str());
         match volumes.get(name) {
-            None => broken.push(format!("{key} has {name}, which is not there")),
+            None => broken.push(format!("{key} has {name}, which does not exist")),
             Some(volume) if !is_promised(volume, claim) => {
-                broken.push(format!("{key} has {name}, which is another's"));
+                broken.push(format!("{key} has {name}, which belongs to another claim"));
             }
-            Some(volume) if was_given(claim) && is_too_small(volume, claim) => {
+            Some(volume) if is_chosen_by_controller(claim) && is_too_small(volume, claim) => {
                 broken.push(format!("{key} has {name}, which is too small"));
             }
             Some(_) => {}
@@ -32,11 +33,38 @@ pub fn broken(claims: &[Arc<PersistentVolumeClaim>], volumes: &[Arc<PersistentVo
     broken
 }
 
-/// Whether a controller chose its volume: what users have tied together is left to them.
-fn was_given(claim: &PersistentVolumeClaim) -> bool {
+/// Whether a controller, not a user, has chosen the volume of a claim.
+fn is_chosen_by_controller(claim: &PersistentVolumeClaim) -> bool {
     claim.metadata.annotations.contains_key(BOUND_BY_CONTROLLER)
 }
 
 fn is_too_small(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     size(&volume.spec.capacity) < size(&claim.spec.resources.requests)
+}
+
+/// Checks the next step for a claim.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub(crate) fn check(view: &View<'_>) -> Result<(), String> {
+    let Step::Bind(volume) = step(view) else { return Ok(()) };
+    let claim = view.claim;
+    let rules = [
+        (
+            "a claim gets no volume of another claim",
+            volume.spec.claim_ref.is_none() || is_promised(volume, claim),
+        ),
+        (
+            "a claim that names a volume gets that one",
+            claim.spec.volume_name.is_empty() || claim.spec.volume_name == volume.metadata.name,
+        ),
+        (
+            "a volume that is chosen is large enough",
+            !claim.spec.volume_name.is_empty() || !is_too_small(volume, claim),
+        ),
+    ];
+    let broken = rules.iter().find(|(_, holds)| !holds);
+    broken.map_or(Ok(()), |(rule, _)| {
+        Err(format!("{rule}: {} for {}", volume.metadata.name, claim.metadata.key()))
+    })
 }

@@ -1,5 +1,5 @@
-//! The newest known version of objects: the cache's, or the server's answer to a write that the cache has yet to see.
-//! Claims and volumes write each other, so that waiting for the cache of one's own key is not enough here.
+//! The newest known version of objects: the cache's, or that of a write which the cache does not show yet. A sync of a
+//! claim writes volumes and the other way round, so the barrier of one's own key is not enough here.
 
 use std::sync::Arc;
 
@@ -11,51 +11,49 @@ use rustc_hash::FxHashMap;
 /// The newest known objects of a kind.
 pub(super) struct Latest<T> {
     pub(super) informer: Arc<Informer<T>>,
-    answers: Mutex<FxHashMap<Key, Answer<T>>>,
+    written: Mutex<FxHashMap<Key, Written<T>>>,
 }
 
-/// An answer, and in which era of the server it came: of one before a restore nobody knows whether it still holds.
-struct Answer<T> {
+/// A written object, and the era in which it was written: after a restore of etcd it may not exist.
+struct Written<T> {
     era: u64,
     object: Arc<T>,
 }
 
 impl<T: Resource> Latest<T> {
     pub(super) fn new(informer: Arc<Informer<T>>) -> Self {
-        Self { informer, answers: Mutex::default() }
+        Self { informer, written: Mutex::default() }
     }
 
     /// The object of this name.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<T>> {
         let cached = self.informer.store().get(key);
         if cached.is_none() {
-            // Only objects that were there are written, so it is gone.
-            self.answers.lock().remove(key);
+            // Only objects that the cache has shown are written, so it was deleted.
+            self.written.lock().remove(key);
         }
         cached.map(|cached| self.refreshed(cached))
     }
 
     /// The newest version of an object that the cache has.
     pub(super) fn refreshed(&self, cached: Arc<T>) -> Arc<T> {
-        let mut answers = self.answers.lock();
-        if answers.is_empty() {
+        let mut written = self.written.lock();
+        if written.is_empty() {
             return cached;
         }
         let key = cached.key();
-        let Some(answer) = answers.get(&key) else { return cached };
-        let is_newer = answer.object.meta().resource_version > cached.meta().resource_version;
-        if is_newer && answer.object.uid() == cached.uid() && answer.era == self.informer.era() {
-            return answer.object.clone();
+        let Some(newer) = written.get(&key) else { return cached };
+        let is_newer = newer.object.meta().resource_version > cached.meta().resource_version;
+        if is_newer && newer.object.uid() == cached.uid() && newer.era == self.informer.era() {
+            return newer.object.clone();
         }
-        answers.remove(&key);
+        written.remove(&key);
         cached
     }
 
-    /// Remembers what the server answered.
-    pub(super) fn note(&self, answer: T) -> Arc<T> {
-        let object = Arc::new(answer);
-        let answer = Answer { era: self.informer.era(), object: object.clone() };
-        self.answers.lock().insert(object.key(), answer);
-        object
+    /// Remembers what was written.
+    pub(super) fn note(&self, object: T) {
+        let written = Written { era: self.informer.era(), object: Arc::new(object) };
+        self.written.lock().insert(written.object.key(), written);
     }
 }

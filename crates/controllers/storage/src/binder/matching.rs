@@ -17,9 +17,9 @@ pub(crate) fn is_promised(volume: &PersistentVolume, claim: &PersistentVolumeCla
     })
 }
 
-/// The best of `volumes` for a claim that names none. Fewer ways of access than others have come first, even before a
-/// promise; then a promised one, then the smallest. Volumes that are not promised are left to the scheduler if the
-/// claim `waits` for a pod.
+/// The best of `volumes` for a claim that names none: first those with the fewest access modes, then those that are promised
+/// to the claim, then the smallest. If the claim `waits` for a pod, volumes that are not promised are left to the
+/// scheduler.
 pub(crate) fn best<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &'a [Arc<PersistentVolume>],
@@ -38,7 +38,7 @@ pub(crate) fn best<'a>(
     }))
 }
 
-/// Whether a volume that suits a claim and was there before it is so new that nobody has said yet that it can be had.
+/// Whether a volume that suits a claim was created before it and has no phase yet.
 pub(crate) fn is_coming(
     claim: &PersistentVolumeClaim,
     volumes: &[Arc<PersistentVolume>],
@@ -51,7 +51,7 @@ pub(crate) fn is_coming(
     }))
 }
 
-/// What every volume must have that a claim gets without naming it, promised or not.
+/// The conditions on every volume that a claim gets without naming it, promised or not.
 fn is_possible(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     size(&volume.spec.capacity) >= size(&claim.spec.resources.requests)
         && same_mode(volume, claim)
@@ -60,13 +60,13 @@ fn is_possible(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool
         && has_modes(volume, claim)
 }
 
-/// What a volume must have besides that is nobody's yet.
+/// The further conditions on a volume that is promised to no claim.
 fn is_choice(volume: &PersistentVolume, claim: &PersistentVolumeClaim, selector: Option<&Selector>) -> bool {
     selector.is_none_or(|selector| selector.matches(&volume.metadata.labels))
         && class::of_volume(volume) == class::of_claim(claim)
 }
 
-/// Why a volume that a claim names will not do; nothing if it will.
+/// Why a volume that a claim names does not suit it.
 pub(crate) fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     let too_small = size(&volume.spec.capacity).value() < size(&claim.spec.resources.requests).value();
     match () {
@@ -84,18 +84,18 @@ pub(crate) fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim
     }
 }
 
-/// Whether volume and claim agree on files or blocks; files if they do not say.
+/// Whether volume and claim have the same volume mode.
 pub(crate) fn same_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     mode(volume.spec.volume_mode.as_ref()) == mode(claim.spec.volume_mode.as_ref())
 }
 
-/// Files or blocks; files if nothing is said.
-pub(crate) fn mode(said: Option<&SmolStr>) -> &str {
-    said.map_or("Filesystem", SmolStr::as_str)
+/// A volume mode, with its default.
+pub(crate) fn mode(mode: Option<&SmolStr>) -> &str {
+    mode.map_or("Filesystem", SmolStr::as_str)
 }
 
 fn same_attributes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    let name = |said: &Option<SmolStr>| said.clone().unwrap_or_default();
+    let name = |name: &Option<SmolStr>| name.clone().unwrap_or_default();
     name(&volume.spec.volume_attributes_class_name) == name(&claim.spec.volume_attributes_class_name)
 }
 
@@ -110,7 +110,7 @@ fn distinct(modes: &[SmolStr]) -> Vec<SmolStr> {
     modes
 }
 
-/// How much storage is listed.
+/// The amount of storage in a list of resources.
 pub(crate) fn size(amounts: &ResourceList) -> Quantity {
     amounts.get(STORAGE).unwrap_or(Quantity::ZERO)
 }

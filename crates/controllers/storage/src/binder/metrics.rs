@@ -1,18 +1,16 @@
-//! Numbers about volumes and claims, under upstream's names.
+//! Metrics about volumes and claims, under upstream's names.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim};
+use flyball_api::{PersistentVolume, PersistentVolumeClaim};
 use flyball_cache::Store;
 use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
-use tokio::time::Instant;
 
 use super::matching::mode;
 use super::plugins::{UNKNOWN, plugin_of};
-use crate::backoff::Backoff;
 use crate::class;
 use crate::names::BOUND;
 
@@ -52,17 +50,17 @@ static UNBOUND_CLAIMS: Family = gauge(
     CLAIM_LABELS,
     "Gauge measuring number of persistent volume claim currently unbound",
 );
-static ERRORS: Family = counter(
+pub(super) static ERRORS: Family = counter(
     "volume_operation_errors_total",
     &["plugin_name", "operation_name"],
     "Total volume operation errors",
 );
-static OLD_ERRORS: Family = counter(
+pub(super) static OLD_ERRORS: Family = counter(
     "volume_operation_total_errors",
     &["plugin_name", "operation_name"],
     "Total volume operation errors",
 );
-static LATENCY: Family = Family::histogram(
+pub(super) static LATENCY: Family = Family::histogram(
     "volume_operation_total_seconds",
     Stability::Alpha,
     &["plugin_name", "operation_name"],
@@ -76,118 +74,40 @@ static OPERATIONS: Family = Family::histogram(
     SECONDS,
     "Storage operation duration",
 );
-static CLASSIFIED: Family = counter(
+static CLASS_SET: Family = counter(
     "retroactive_storageclass_total",
     &[],
     "Total number of retroactive StorageClass assignments to persistent volume claim",
 );
-static UNCLASSIFIED: Family = counter(
+static CLASS_NOT_SET: Family = counter(
     "retroactive_storageclass_errors_total",
     &[],
     "Total number of failed retroactive StorageClass assignments to persistent volume claim",
 );
 
-/// A default class was given to a claim, or should have been.
-pub(super) fn classified(metrics: &Metrics, went_well: bool) {
-    metrics.counter(&CLASSIFIED, &[]).inc();
-    if !went_well {
-        metrics.counter(&UNCLASSIFIED, &[]).inc();
+/// Counts an attempt to give a claim the default class.
+pub(super) fn class_set(metrics: &Metrics, is_ok: bool) {
+    metrics.counter(&CLASS_SET, &[]).inc();
+    if !is_ok {
+        metrics.counter(&CLASS_NOT_SET, &[]).inc();
     }
 }
 
-/// Does something on behalf of a plugin of ours, and notes how long it took.
-pub(super) async fn timed<E>(
-    metrics: &Metrics,
-    plugin: &str,
-    operation: &str,
-    work: impl Future<Output = Result<(), E>>,
-) -> Result<(), E> {
-    let started = Instant::now();
-    let done = work.await;
-    let status = if done.is_ok() { "success" } else { "fail-unknown" };
-    let seconds = started.elapsed().as_secs_f64();
-    metrics.histogram(&OPERATIONS, &[plugin, operation, status, "false"]).observe(seconds);
-    done
-}
-
-/// When volumes began to be made and deleted, for how long that takes in all.
-pub(super) struct Operations {
-    metrics: Metrics,
-    begun: Mutex<FxHashMap<Key, Begun>>,
-}
-
-struct Begun {
-    plugin: SmolStr,
-    operation: &'static str,
-    at: Instant,
-    backoff: Backoff,
-    is_asked: bool,
-}
-
-impl Operations {
-    pub(super) fn new(metrics: Metrics) -> Self {
-        Self { metrics, begun: Mutex::default() }
-    }
-
-    /// An operation on a claim or volume begins, unless it has.
-    pub(super) fn begin(&self, key: &Key, plugin: &str, operation: &'static str) {
-        let begin = || Begun {
-            plugin: plugin.into(),
-            operation,
-            at: Instant::now(),
-            backoff: Backoff::default(),
-            is_asked: false,
-        };
-        self.begun.lock().entry(key.clone()).or_insert_with(begin);
-    }
-
-    pub(super) fn failed(&self, key: &Key) {
-        if let Some(Begun { plugin, operation, .. }) = self.begun.lock().get(key) {
-            for family in [&ERRORS, &OLD_ERRORS] {
-                self.metrics.counter(family, &[plugin, operation]).inc();
-            }
-        }
-    }
-
-    /// The plugin has failed: it is left alone for a while.
-    pub(super) fn rest(&self, key: &Key) {
-        if let Some(begun) = self.begun.lock().get_mut(key) {
-            begun.backoff.failed(Instant::now());
-        }
-    }
-
-    /// Whether the plugin is to be left alone.
-    pub(super) fn is_resting(&self, key: &Key) -> bool {
-        self.begun.lock().get(key).is_some_and(|begun| begun.backoff.is_active(Instant::now()))
-    }
-
-    /// The server is asked to delete the volume; says whether it was before.
-    pub(super) fn asked(&self, key: &Key) -> bool {
-        let mut begun = self.begun.lock();
-        begun.get_mut(key).is_some_and(|begun| std::mem::replace(&mut begun.is_asked, true))
-    }
-
-    pub(super) fn done(&self, key: &Key) {
-        if let Some(Begun { plugin, operation, at, .. }) = self.begun.lock().remove(key) {
-            self.metrics.histogram(&LATENCY, &[&plugin, operation]).observe(at.elapsed().as_secs_f64());
-        }
-    }
-
-    /// Nobody waits for it any more.
-    pub(super) fn forget(&self, key: &Key) {
-        self.begun.lock().remove(key);
-    }
+/// Records how long an in-tree plugin took for an operation.
+pub(super) fn observe(metrics: &Metrics, plugin: &str, operation: &str, took: Duration, is_ok: bool) {
+    let status = if is_ok { "success" } else { "fail-unknown" };
+    metrics.histogram(&OPERATIONS, &[plugin, operation, status, "false"]).observe(took.as_secs_f64());
 }
 
 type Counts = BTreeMap<(&'static str, Vec<SmolStr>), (&'static Family, u32)>;
 
-/// Counts volumes and claims whenever somebody asks.
+/// Counts volumes and claims at each scrape.
 pub(super) fn collect(
     metrics: &Metrics,
     volumes: Store<PersistentVolume>,
     claims: Store<PersistentVolumeClaim>,
 ) {
-    metrics.show(&[&CLASSIFIED, &UNCLASSIFIED]);
+    metrics.show(&[&CLASS_SET, &CLASS_NOT_SET]);
     let shown: Mutex<Counts> = Mutex::default();
     metrics.on_scrape(move |metrics| {
         let counts = count(&volumes.list(), &claims.list());

@@ -1,28 +1,33 @@
-//! Gives every claim a volume, and decides what becomes of a volume whose claim is gone.
+//! Binds claims and volumes to each other, and reclaims volumes whose claim is gone.
 //!
-//! - **Promise**: a claim and a volume that suit each other come to be bound, one to one; which volume is
-//!   [`matching`]'s business, when [`claim`]'s. A claim that nothing suits gets the default class if it left its class
-//!   open, and an external provisioner is asked for a volume by annotation. A volume whose claim is gone is released,
-//!   then kept, deleted or recycled as its policy says ([`volume`], [`plugins`]).
-//! - **Watches** volumes, claims, storage classes and pods; looks again at what is not at rest every
-//!   `--pvclaimbinder-sync-period`, as upstream does: only then does a waiting claim see a new volume, so that it gets
-//!   the best of those that came together.
+//! - **Promise**: a claim and a volume that suit each other become bound, one to one. A claim that no volume suits gets the
+//!   default class if it names none, and its provisioner is asked for a volume by annotation. A volume whose claim is gone
+//!   is released, then kept, deleted or recycled as its policy says.
+//! - **Watches** volumes, claims, storage classes, pods and nodes. Every `--pvclaimbinder-sync-period` a resync looks at
+//!   what is not settled, as upstream does: only then does a waiting claim see a new volume, so that it gets the best of
+//!   those that were created together.
 //! - **Writes** volumes and claims, spec and status; recycler pods.
-//! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the name of a directory made by the host path
-//!   provisioner follows from its claim, so that trying again makes no second one; a recycler pod is followed through
-//!   the cache; a claim or volume at rest is not looked at again without cause.
+//! - **Files**: there are two queues. `claim` (with `matching` and `provision`) and `volume` (with `reclaim` and `plugins`)
+//!   each have a `plan`; `edit` and `writes` are the bodies of the writes. There is no `status.rs`, as binding writes specs
+//!   and statuses in one sequence. `relay` is async, as it has a watch of its own.
+//! - **Live reads and local operations decide**: a claim that the cache lacks, a volume that is to be reclaimed and a volume
+//!   that may exist already are read from the server; host path directories are created and removed here. `need` says
+//!   which of these comes next, and its result becomes part of the view.
+//! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the directory of a host path volume follows from its
+//!   claim, so that a second attempt creates no second one; a recycler pod is followed through the cache; settled claims
+//!   and volumes are not synced again without a change.
 
 mod claim;
-mod delete;
 mod edit;
 mod host_path;
 pub mod invariants;
 mod latest;
 mod matching;
 mod metrics;
+mod operations;
 mod plugins;
 mod provision;
-mod recycle;
+mod reclaim;
 mod recycler;
 mod relay;
 mod resync;
@@ -31,7 +36,7 @@ mod sync;
 mod tests;
 mod triggers;
 mod volume;
-mod write;
+mod writes;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,9 +51,8 @@ pub(crate) use matching::size;
 use recycler::Recycler;
 use sync::{Binder, Claims, Volumes};
 
-/// The component that tells users.
-const SOURCE: &str = "persistentvolume-controller";
-/// No flag can make the looking again a busy loop.
+const EVENT_SOURCE: &str = "persistentvolume-controller";
+/// A lower bound, so that no flag makes the resync a busy loop.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
@@ -63,20 +67,20 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
 
     tasks.needs(&classes);
     tasks.needs(&nodes);
-    tasks.feed(&claims, &claim_queue, triggers::claim_changed);
-    tasks.feed(&volumes, &claim_queue, triggers::volume_gone);
-    tasks.feed(&volumes, &volume_queue, triggers::volume_changed);
+    tasks.feed(&claims, &claim_queue, |change| [change.key()]);
+    tasks.feed(&volumes, &claim_queue, triggers::volume_deleted);
+    tasks.feed(&volumes, &volume_queue, |change| [change.key()]);
     tasks.feed(&claims, &volume_queue, {
         let store = volumes.store().clone();
-        move |change| triggers::claim_gone(change, &store)
+        move |change| triggers::claim_deleted(change, &store)
     });
-    tasks.feed(&pods, &volume_queue, triggers::recycler_changed);
+    tasks.feed(&pods, &volume_queue, triggers::pod_changed);
 
     metrics::collect(&cx.metrics, volumes.store().clone(), claims.store().clone());
     let period = cx.config.persistent_volume_binder_controller.pv_claim_binder_sync_period;
     let binder = Arc::new(Binder {
-        events: cx.events.with_source(SOURCE),
-        operations: metrics::Operations::new(cx.metrics.clone()),
+        events: cx.events.with_source(EVENT_SOURCE),
+        operations: operations::Operations::new(cx.metrics.clone()),
         cx,
         claims: Latest::new(claims),
         volumes: Latest::new(volumes),
@@ -85,12 +89,13 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         nodes,
         recycler,
         claim_queue: claim_queue.clone(),
+        volume_queue: volume_queue.clone(),
         began: OnceLock::new(),
-        moments: Default::default(),
+        class_delays: Default::default(),
     });
+    // One worker each, as a sync of a claim writes volumes and the other way round.
     tasks.workers(&claim_queue, 1, Arc::new(Claims(binder.clone())));
     tasks.workers(&volume_queue, 1, Arc::new(Volumes(binder.clone())));
-    let again = resync::run(binder, claim_queue, volume_queue, period.max(SHORTEST_PERIOD));
-    tasks.spawn("resync", again);
+    tasks.spawn("resync", sync::resync(binder, period.max(SHORTEST_PERIOD)));
     Ok(())
 }

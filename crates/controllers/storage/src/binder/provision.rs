@@ -1,157 +1,170 @@
-//! Has a volume made for a claim: an external provisioner is asked by annotation; a directory we make ourselves.
+//! How a volume is provisioned: an external provisioner is asked by annotation, a host path is created here. Pure.
 
-use std::sync::Arc;
-
-use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, Resource, StorageClass};
-use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Chain, SyncError};
+use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, Resource, StorageClass};
+use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Write};
 use serde_json::{Value, json};
-use smol_str::SmolStr;
 
-use super::claim::Tell;
-use super::plugins::{HOST_PATH, Maker};
-use super::sync::Binder;
-use super::{edit, host_path, matching, metrics};
+use super::claim::{Step, View, step};
+use super::plugins::{HOST_PATH, Provisioner};
+use super::writes::{self, Tag};
+use super::{edit, host_path, matching};
 use crate::class;
 use crate::names::{BOUND_BY_CONTROLLER, IN_TREE_FINALIZER, PROVISIONED_BY, SELECTED_NODE, STORAGE};
 
 const FAILED: &str = "ProvisioningFailed";
 
-impl Binder {
-    /// Has a volume made for a claim.
-    pub(super) async fn provision(
-        &self,
-        claim: Arc<PersistentVolumeClaim>,
-        class: Option<&StorageClass>,
-        maker: Maker,
-    ) -> Result<(), SyncError> {
-        let key = claim.key();
-        match (maker, class) {
-            (Maker::External(name), _) => {
-                self.operations.begin(&key, &name, "provision");
-                self.ask(claim, &name).await
-            }
-            (Maker::HostPath, Some(class)) => {
-                self.operations.begin(&key, HOST_PATH, "provision");
-                if self.operations.is_resting(&key) {
-                    return Ok(());
-                }
-                self.make(claim, class).await
-            }
-            (Maker::HostPath, None) => Ok(()),
-        }
-    }
+/// What is known about provisioning for one claim.
+#[derive(Debug, Default)]
+pub(crate) struct Provisioning {
+    /// Whether volumes may be provisioned at all.
+    pub(crate) is_enabled: bool,
+    pub(crate) is_host_path_enabled: bool,
+    /// Whether the last attempt has failed and the next one is not due.
+    pub(crate) is_backing_off: bool,
+    /// Whether the node that the scheduler has selected is missing.
+    pub(crate) is_node_missing: bool,
+    /// Whether the server has the volume already, once it was read.
+    pub(crate) volume_exists: Option<bool>,
+    /// Whether the directory was created, once that was tried.
+    pub(crate) directory: Option<Result<(), String>>,
+}
 
-    async fn ask(&self, claim: Arc<PersistentVolumeClaim>, provisioner: &SmolStr) -> Result<(), SyncError> {
-        let claim = self.put_asked(claim, provisioner).await?;
-        let message = format!(
-            "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the \
-             system administrator. If volume creation is delayed, please verify that the provisioner is running and \
-             correctly registered."
-        );
-        self.tell(&ObjectRef::of(&*claim), Tell::normal("ExternalProvisioning", message));
-        Ok(())
-    }
+/// What has to be read or done before it can be planned how to create a host path volume.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Whether the server has this volume.
+    Volume(Key),
+    /// A directory. It is created before its volume, so that the volume can be used at once.
+    Directory { path: String, mode: String },
+}
 
-    /// Notes on a claim who is to make its volume.
-    async fn put_asked(
-        &self,
-        claim: Arc<PersistentVolumeClaim>,
-        provisioner: &str,
-    ) -> Result<Arc<PersistentVolumeClaim>, SyncError> {
-        let Some(asked) = edit::asked(&claim, provisioner) else { return Ok(claim) };
-        let written = self.put_claim(&asked, "a provisioner is to make a volume for it").await;
-        if let Err(error) = &written
-            && !error.is_expected()
-        {
-            self.operations.failed(&claim.key());
-            let message = format!("Error saving claim: {}", Chain(error));
-            self.tell(&ObjectRef::of(&*claim), Tell::warning(FAILED, message));
+/// What is needed next; `None` when [`plan`] has all that it looks at.
+pub(crate) fn need(view: &View<'_>) -> Option<Need> {
+    let (Step::Provision(Provisioner::HostPath), claim, known) = (step(view), view.claim, &view.provisioning)
+    else {
+        return None;
+    };
+    let is_settled = known.is_backing_off || is_cloned(claim) || edit::asked(claim, HOST_PATH).is_some();
+    match known.volume_exists {
+        _ if is_settled => None,
+        None => Some(Need::Volume(volume_key(claim))),
+        Some(true) => None,
+        Some(false) if known.directory.is_some() || obstacle(view).is_some() => None,
+        Some(false) => {
+            let mode = matching::mode(claim.spec.volume_mode.as_ref()).to_owned();
+            Some(Need::Directory { path: host_path::path_for(claim), mode })
         }
-        written
-    }
-
-    /// Makes a directory and a volume of it.
-    async fn make(&self, claim: Arc<PersistentVolumeClaim>, class: &StorageClass) -> Result<(), SyncError> {
-        let key = claim.key();
-        let failed = |claim: &PersistentVolumeClaim, why: String| {
-            self.operations.failed(&key);
-            self.operations.rest(&key);
-            self.tell(&ObjectRef::of(claim), Tell::warning(FAILED, why));
-        };
-        if claim.spec.data_source.is_some() {
-            let only = "Only CSI plugin can provision a claim with a datasource";
-            failed(&claim, format!("plugin {HOST_PATH:?} is not a CSI plugin. {only}"));
-            return Ok(());
-        }
-        let claim = self.put_asked(claim, HOST_PATH).await?;
-        let name = Key::cluster(format!("pvc-{}", claim.metadata.uid));
-        match self.cx.client.get::<PersistentVolume>(&name).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(SyncError::api(format!("reading volume {name}"))(error)),
-        }
-        if let Some(why) = self.obstacle(&claim, class) {
-            failed(&claim, why);
-            return Ok(());
-        }
-        let make = async {
-            match matching::mode(claim.spec.volume_mode.as_ref()) {
-                "Block" => Err(format!("{HOST_PATH} does not support block volume provisioning")),
-                _ => host_path::make(host_path::path_for(&claim)).await,
-            }
-        };
-        let made = metrics::timed(&self.cx.metrics, HOST_PATH, "volume_provision", make).await;
-        if let Err(why) = made {
-            let why =
-                format!("Failed to provision volume with StorageClass {:?}: {why}", class.metadata.name);
-            failed(&claim, why);
-            return self.deselect(&claim).await;
-        }
-        let (volume, why) = (manifest(&name, &claim, class), "a claim needs it");
-        let created = self.cx.writer(&key).create::<PersistentVolume>("", &volume, why).await;
-        match created {
-            Err(error) if !error.is_already_exists() => {
-                self.operations.failed(&key);
-                Err(SyncError::api(format!("creating volume {name}"))(error))
-            }
-            _ => {
-                let message = format!("Successfully provisioned volume {name} using {HOST_PATH}");
-                self.tell(&ObjectRef::of(&*claim), Tell::normal("ProvisioningSucceeded", message));
-                Ok(())
-            }
-        }
-    }
-
-    /// Why no directory can be made for a claim, if none can.
-    fn obstacle(&self, claim: &PersistentVolumeClaim, class: &StorageClass) -> Option<String> {
-        if !class.mount_options.is_empty() {
-            let (name, options) = (&class.metadata.name, class.mount_options.join(" "));
-            let refused = "Mount options are not supported by the provisioner";
-            return Some(format!("{refused} but StorageClass {name:?} has mount options [{options}]"));
-        }
-        let config = &self.cx.config.persistent_volume_binder_controller.volume_configuration;
-        if !config.enable_host_path_provisioning {
-            let why = format!("provisioning in volume plugin {HOST_PATH:?} is disabled");
-            return Some(format!("Failed to create provisioner: {why}"));
-        }
-        let node = claim.metadata.annotations.get(SELECTED_NODE)?;
-        let is_missing = self.nodes.store().get(&Key::cluster(node)).is_none();
-        is_missing.then(|| format!("Failed to get target node: node {node:?} not found"))
-    }
-
-    /// Lets the scheduler choose another node, where it chose one.
-    async fn deselect(&self, claim: &PersistentVolumeClaim) -> Result<(), SyncError> {
-        if !claim.metadata.annotations.contains_key(SELECTED_NODE) {
-            return Ok(());
-        }
-        let mut open = claim.clone();
-        open.metadata.annotations = open.metadata.annotations.without(SELECTED_NODE);
-        self.put_claim(&open, "no volume can be made for its node").await.map(drop)
     }
 }
 
-/// The volume of a claim that is a directory.
+/// Asks the provisioner for a volume, or creates the volume.
+pub(super) fn plan(view: &View<'_>, provisioner: &Provisioner) -> Plan<Tag> {
+    match (provisioner, view.class) {
+        (Provisioner::External(name), _) => {
+            let message = format!(
+                "Waiting for a volume to be created either by the external provisioner '{name}' or manually by the \
+                 system administrator. If volume creation is delayed, please verify that the provisioner is running \
+                 and correctly registered."
+            );
+            let event = Effect::from(Event::normal("ExternalProvisioning", message));
+            Plan::of(ask(view.claim, name).map(Effect::from).into_iter().chain([event]))
+        }
+        (Provisioner::HostPath, Some(class)) => create(view, class),
+        (Provisioner::HostPath, None) => Plan::default(),
+    }
+}
+
+/// Why provisioning has failed before the volume could be created. The operation backs off.
+pub(super) fn failure(view: &View<'_>) -> Option<String> {
+    if view.provisioning.is_backing_off {
+        return None;
+    }
+    if is_cloned(view.claim) {
+        let only = "Only CSI plugin can provision a claim with a datasource";
+        return Some(format!("plugin {HOST_PATH:?} is not a CSI plugin. {only}"));
+    }
+    let known = &view.provisioning;
+    match (&known.directory, view.class, known.volume_exists) {
+        (Some(Err(why)), Some(class), _) => {
+            Some(format!("Failed to provision volume with StorageClass {:?}: {why}", class.metadata.name))
+        }
+        (None, _, Some(false)) => obstacle(view),
+        _ => None,
+    }
+}
+
+/// The annotations that ask a provisioner for a volume; `None` if the claim has them.
+fn ask(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<Write<Tag>> {
+    let asked = edit::asked(claim, provisioner)?;
+    let failed = Event::warning(FAILED, Message::ThenError("Error saving claim: ".into()));
+    let write = writes::claim(asked, "a provisioner is to create a volume for it");
+    Some(write.on_failure(failed).quiet(Refusals::CONFLICT))
+}
+
+/// The next write for a host path volume. Each of them brings the claim back for the next.
+fn create(view: &View<'_>, class: &StorageClass) -> Plan<Tag> {
+    let (claim, known) = (view.claim, &view.provisioning);
+    if let Some(why) = failure(view) {
+        let deselect = deselect(claim).filter(|_| known.directory.is_some()).map(Effect::from);
+        let event = Effect::from(Event::warning(FAILED, why));
+        return Plan::of(std::iter::once(event).chain(deselect));
+    }
+    if known.is_backing_off {
+        return Plan::default();
+    }
+    if let Some(ask) = ask(claim, HOST_PATH) {
+        return Plan::of([ask]);
+    }
+    if known.directory != Some(Ok(())) {
+        return Plan::default();
+    }
+    let key = volume_key(claim);
+    let message = format!("Successfully provisioned volume {key} using {HOST_PATH}");
+    let body = manifest(&key, claim, class);
+    Plan::of([Write::create::<PersistentVolume>(key, body)
+        .why("a claim needs it")
+        .accept(Refusals::EXISTS)
+        .on_success(Event::normal("ProvisioningSucceeded", message))
+        .tag(Tag::Other)])
+}
+
+/// Whether a claim is to be filled with the data of another object.
+fn is_cloned(claim: &PersistentVolumeClaim) -> bool {
+    claim.spec.data_source.is_some()
+}
+
+/// The volume that is provisioned for a claim.
+fn volume_key(claim: &PersistentVolumeClaim) -> Key {
+    Key::cluster(format!("pvc-{}", claim.metadata.uid))
+}
+
+/// Why no directory can be created for a claim.
+fn obstacle(view: &View<'_>) -> Option<String> {
+    let class = view.class?;
+    if !class.mount_options.is_empty() {
+        let (name, options) = (&class.metadata.name, class.mount_options.join(" "));
+        let refused = "Mount options are not supported by the provisioner";
+        return Some(format!("{refused} but StorageClass {name:?} has mount options [{options}]"));
+    }
+    if !view.provisioning.is_host_path_enabled {
+        let why = format!("provisioning in volume plugin {HOST_PATH:?} is disabled");
+        return Some(format!("Failed to create provisioner: {why}"));
+    }
+    let node =
+        view.claim.metadata.annotations.get(SELECTED_NODE).filter(|_| view.provisioning.is_node_missing)?;
+    Some(format!("Failed to get target node: node {node:?} not found"))
+}
+
+/// Lets the scheduler select another node, if it has selected one.
+fn deselect(claim: &PersistentVolumeClaim) -> Option<Write<Tag>> {
+    if !claim.metadata.annotations.contains_key(SELECTED_NODE) {
+        return None;
+    }
+    let mut open = claim.clone();
+    open.metadata.annotations = open.metadata.annotations.without(SELECTED_NODE);
+    Some(writes::claim(open, "no volume can be created for its node"))
+}
+
 fn manifest(name: &Key, claim: &PersistentVolumeClaim, class: &StorageClass) -> Value {
     let kind = PersistentVolume::TYPE;
     let policy = class.reclaim_policy.as_deref().unwrap_or("Delete");

@@ -1,4 +1,4 @@
-//! The pods that empty volumes: from which template, for how long, and which of them are ours.
+//! Recycler pods: their templates, their deadlines, and which of them this process has created.
 
 use flyball_api::{Key, PersistentVolume, Uid};
 use flyball_runtime::StartError;
@@ -9,34 +9,34 @@ use serde_json::{Value, json};
 
 use super::matching::size;
 use super::plugins::{HOST_PATH, NFS, plugin_of};
-use super::relay::Listening;
+use super::relay::Relay;
 
-/// What the name of a pod begins with that empties a volume; the volume's follows.
+/// The prefix of the names of recycler pods; the name of the volume follows.
 const PREFIX: &str = "recycler-for-";
 const GIB: i64 = 1 << 30;
 
-/// How volumes of one plugin are emptied.
-struct Way {
-    template: Value,
-    at_least: i64,
-    per_gib: i64,
+/// The recycler pods of one plugin.
+struct Template {
+    pod: Value,
+    min_seconds: i64,
+    seconds_per_gib: i64,
 }
 
-/// How volumes are emptied, and the pods that do it now. The latter is known to this process only: a pod that another
-/// one made, or a user to pretend that a volume is empty, is not trusted.
+/// The templates of recycler pods, and the pods that run. Only pods that this process has created are trusted: a user could
+/// create one to pretend that a volume is empty.
 pub(super) struct Recycler {
-    host_path: Way,
-    nfs: Way,
+    host_path: Template,
+    nfs: Template,
     running: Mutex<FxHashMap<Key, Running>>,
 }
 
-/// A pod that empties a volume, and who listens to what is told about it.
+/// A recycler pod, and the relay of its events.
 struct Running {
     pod: Uid,
-    _listening: Listening,
+    _relay: Relay,
 }
 
-/// The volume that a pod of this name empties, if it is one of those.
+/// The volume of the recycler pod of this name; `None` for other pods.
 pub(super) fn volume_of(pod: &str) -> Option<&str> {
     pod.strip_prefix(PREFIX)
 }
@@ -44,22 +44,22 @@ pub(super) fn volume_of(pod: &str) -> Option<&str> {
 impl Recycler {
     /// Reads the templates that are configured.
     pub(super) fn new(config: &config::Recycler) -> Result<Self, StartError> {
-        let host_path = Way {
-            template: template(&config.pod_template_file_path_host_path)?,
-            at_least: config.minimum_timeout_host_path.into(),
-            per_gib: config.increment_timeout_host_path.into(),
+        let host_path = Template {
+            pod: template(&config.pod_template_file_path_host_path)?,
+            min_seconds: config.minimum_timeout_host_path.into(),
+            seconds_per_gib: config.increment_timeout_host_path.into(),
         };
-        let nfs = Way {
-            template: template(&config.pod_template_file_path_nfs)?,
-            at_least: config.minimum_timeout_nfs.into(),
-            per_gib: config.increment_timeout_nfs.into(),
+        let nfs = Template {
+            pod: template(&config.pod_template_file_path_nfs)?,
+            min_seconds: config.minimum_timeout_nfs.into(),
+            seconds_per_gib: config.increment_timeout_nfs.into(),
         };
         Ok(Self { host_path, nfs, running: Mutex::default() })
     }
 
-    /// The pod that empties a volume; nothing if nobody knows how to.
+    /// The recycler pod for a volume; `None` if its plugin has none.
     pub(super) fn pod(&self, volume: &PersistentVolume) -> Option<Value> {
-        let (way, field, source) = match plugin_of(volume)? {
+        let (template, field, source) = match plugin_of(volume)? {
             HOST_PATH => {
                 let source = volume.spec.host_path.as_ref()?.to_value();
                 (&self.host_path, "hostPath", json!({"path": source["path"]}))
@@ -71,38 +71,37 @@ impl Recycler {
             _ => return None,
         };
         let gibs = size(&volume.spec.capacity).value() / GIB;
-        let mut pod = way.template.clone();
+        let mut pod = template.pod.clone();
         pod["metadata"]["name"] = json!(format!("{PREFIX}{}", volume.metadata.name));
         if let Some(metadata) = pod["metadata"].as_object_mut() {
             metadata.remove("generateName");
             metadata.entry("namespace").or_insert_with(|| json!("default"));
         }
-        pod["spec"]["activeDeadlineSeconds"] = json!(gibs.saturating_mul(way.per_gib).max(way.at_least));
+        pod["spec"]["activeDeadlineSeconds"] =
+            json!(gibs.saturating_mul(template.seconds_per_gib).max(template.min_seconds));
         let name = pod["spec"]["volumes"][0]["name"].clone();
         pod["spec"]["volumes"][0] = json!({"name": name, field: source});
         Some(pod)
     }
 
-    /// The pod that empties a volume on our behalf.
-    pub(super) fn running(&self, volume: &Key) -> Option<Uid> {
+    /// The pod that this process has created for a volume.
+    pub(super) fn created(&self, volume: &Key) -> Option<Uid> {
         self.running.lock().get(volume).map(|running| running.pod.clone())
     }
 
-    /// Remembers a pod that was made.
-    pub(super) fn begun(&self, volume: &Key, pod: Uid, listening: Listening) {
-        self.running.lock().insert(volume.clone(), Running { pod, _listening: listening });
+    pub(super) fn begin(&self, volume: &Key, pod: Uid, relay: Relay) {
+        self.running.lock().insert(volume.clone(), Running { pod, _relay: relay });
     }
 
-    /// Forgets the pod of a volume.
     pub(super) fn forget(&self, volume: &Key) {
         self.running.lock().remove(volume);
     }
 }
 
-/// The template in a file, or the usual one if no file is given.
+/// The template in a file, or the default one.
 fn template(path: &str) -> Result<Value, StartError> {
     if path.is_empty() {
-        return Ok(usual());
+        return Ok(default_template());
     }
     let wrong = |why: String| StartError::Misconfigured(format!("recycler pod template {path}: {why}"));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -117,7 +116,7 @@ fn template(path: &str) -> Result<Value, StartError> {
 }
 
 /// Deletes everything, and fails if anything is left.
-fn usual() -> Value {
+fn default_template() -> Value {
     let empty = "test -e /scrub && find /scrub -mindepth 1 -delete && test -z \"$(ls -A /scrub)\" || exit 1";
     json!({
         "apiVersion": "v1",

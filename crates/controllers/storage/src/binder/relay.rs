@@ -1,4 +1,5 @@
-//! Passes on to a volume what is told about the pod that empties it.
+//! Copies the events about a recycler pod to its volume. This is a watch of its own: an informer for all events of the
+//! cluster would be large, and recycler pods are rare.
 
 use flyball_api::{Event, Key, Resource};
 use flyball_client::{Client, EventKind, WatchParams};
@@ -7,35 +8,35 @@ use futures::StreamExt;
 use smol_str::format_smolstr;
 use tokio::task::AbortHandle;
 
-/// Somebody who listens; nobody does any more once this is gone.
-pub(super) struct Listening(AbortHandle);
+/// A relay that ends when this is dropped.
+pub(super) struct Relay(AbortHandle);
 
-impl Drop for Listening {
+impl Drop for Relay {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Tells `volume` everything that is told about `pod`, those who told it before included.
-pub(super) fn listen(client: Client, events: Recorder, volume: ObjectRef, pod: Key) -> Listening {
-    Listening(tokio::spawn(relay(client, events, volume, pod)).abort_handle())
+/// Copies all events about `pod`, also earlier ones, to `volume`.
+pub(super) fn start(client: Client, events: Recorder, volume: ObjectRef, pod: Key) -> Relay {
+    Relay(tokio::spawn(run(client, events, volume, pod)).abort_handle())
 }
 
-/// Ends with the watch: nothing hangs on what is told, and a recycler pod seldom lives longer than one.
-async fn relay(client: Client, events: Recorder, volume: ObjectRef, pod: Key) {
+/// Ends with the watch: nothing depends on these events, and a recycler pod seldom lives longer than one watch.
+async fn run(client: Client, events: Recorder, volume: ObjectRef, pod: Key) {
     let params = WatchParams {
         namespace: Some(pod.namespace.clone()),
         field_selector: Some(format_smolstr!("involvedObject.name={}", pod.name)),
         ..WatchParams::default()
     };
-    let mut told = match client.watch(&Event::TYPE, &params).await {
-        Ok(told) => told,
+    let mut changes = match client.watch(&Event::TYPE, &params).await {
+        Ok(changes) => changes,
         Err(error) => {
-            tracing::warn!(%pod, %error, "cannot follow what is told about a recycler pod");
+            tracing::warn!(%pod, %error, "cannot watch the events about a recycler pod");
             return;
         }
     };
-    while let Some(Ok(change)) = told.next().await {
+    while let Some(Ok(change)) = changes.next().await {
         let event = serde_json::from_slice::<Event>(&change.object);
         if let (EventKind::Added, Ok(event)) = (change.kind, event) {
             let kind = if event.type_ == "Warning" { EventType::Warning } else { EventType::Normal };

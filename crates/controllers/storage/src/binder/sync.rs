@@ -1,28 +1,37 @@
-//! The shell: look up, plan, execute. One worker for claims and one for volumes, as each may write the other.
+//! The shells for claims and for volumes: observe, read what is needed, plan, execute.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{
-    Key, Node, Object, PersistentVolume, PersistentVolumeClaim, ResourceVersion, StorageClass,
+    Key, Node, Object, PersistentVolume, PersistentVolumeClaim, Resource, ResourceVersion, StorageClass,
 };
 use flyball_cache::Informer;
+use flyball_client::Verb;
 use flyball_common::moment::{MOMENT, Moments};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::plan::{Answer, Done};
+use flyball_runtime::{Context, Next, Outcome, Reconcile, SyncError};
 use smol_str::{SmolStr, format_smolstr};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::claim::{self, Step, View};
+use super::claim::{self, Step};
 use super::latest::Latest;
-use super::metrics::{self, Operations};
+use super::operations::Operations;
+use super::plugins::HOST_PATH;
+use super::provision::{self, Provisioning};
+use super::reclaim::{self, Live, RecyclerPod};
 use super::recycler::Recycler;
 use super::triggers::{FREE, PROMISED, claim_of};
-use super::{edit, volume};
-use crate::names::{AVAILABLE, BIND_COMPLETED, BOUND, LOST, PENDING, RELEASED};
+use super::writes::Tag;
+use super::{host_path, invariants, metrics, relay, resync, volume};
+use crate::class;
+use crate::names::{BIND_COMPLETED, SELECTED_NODE};
 use crate::usage::pods_of;
-use crate::{class, migration};
 
+/// What both shells share.
 pub(super) struct Binder {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,
@@ -34,10 +43,11 @@ pub(super) struct Binder {
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) recycler: Recycler,
     pub(super) claim_queue: Queue<Key>,
-    /// How far the claims had come when the first was looked at.
+    pub(super) volume_queue: Queue<Key>,
+    /// The version of the claims when the first was synced.
     pub(super) began: OnceLock<ResourceVersion>,
-    /// Claims whose class may be on its way.
-    pub(super) moments: Moments<Key>,
+    /// Claims that were requeued once because their class may not be in the cache yet.
+    pub(super) class_delays: Moments<Key>,
 }
 
 pub(super) struct Claims(pub(super) Arc<Binder>);
@@ -46,111 +56,109 @@ pub(super) struct Volumes(pub(super) Arc<Binder>);
 
 impl Reconcile for Claims {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        match self.0.claims.get(key) {
-            Some(claim) => self.0.sync_claim(claim).await,
-            None => {
-                self.0.operations.forget(key);
-                self.0.moments.forget(key);
-                Ok(Next::Settled)
-            }
+        let binder = &*self.0;
+        let Some(claim) = binder.claims.get(key) else {
+            binder.operations.forget(key);
+            binder.class_delays.forget(key);
+            return Ok(Next::Settled);
+        };
+        let is_open =
+            claim.spec.volume_name.is_empty() && !claim.metadata.annotations.contains_key(BIND_COMPLETED);
+        let class = binder.class(class::of_claim(&claim));
+        let named = binder.volumes.get(&Key::cluster(claim.spec.volume_name.as_str()));
+        let classes = if is_open && class::is_unset(&claim) { binder.classes.store().list() } else { vec![] };
+        let mut view = claim::View {
+            claim: &claim,
+            named: named.as_ref(),
+            volumes: &if is_open { binder.candidates(&claim) } else { vec![] },
+            class: class.as_deref(),
+            class_delay: binder.class_delay(&claim, class.is_some() || !is_open),
+            default_class: class::default_of(&classes).map(|class| &class.metadata.name),
+            pods: &if is_open { binder.unscheduled_pods(key) } else { vec![] },
+            is_recent: claim.metadata.resource_version > binder.began(),
+            provisioning: binder.provisioning(&claim),
+        };
+        let step = claim::step(&view);
+        if let Step::Provision(provisioner) = &step {
+            binder.operations.begin(key, provisioner.name(), "provision");
         }
+        while let Some(need) = provision::need(&view) {
+            binder.provide(&mut view.provisioning, need).await?;
+        }
+        binder.cx.judge(|| invariants::check(&view));
+        let plan = claim::plan(&view);
+        let next = plan.next();
+        let executor = binder.cx.executor(key).about(ObjectRef::of(&*claim)).events(&binder.events);
+        executor.wait_for(plan.waiting);
+        let outcome = executor.perform(plan.effects).await;
+        binder.record_claim(key, &view, &step, &outcome);
+        binder.finish(outcome).map(|()| next)
     }
 }
 
 impl Reconcile for Volumes {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
-        match self.0.volumes.get(key) {
-            Some(volume) => self.0.sync_volume(volume).await?,
-            None => {
-                self.0.operations.done(key);
-                self.0.recycler.forget(key);
+        let binder = &*self.0;
+        let Some(volume) = binder.volumes.get(key) else {
+            binder.operations.done(key);
+            binder.recycler.forget(key);
+            return Ok(Next::Settled);
+        };
+        let mut view = volume::View {
+            cached: claim_of(&volume).and_then(|claim| binder.claims.get(&claim)),
+            live_claim: None,
+            class: binder.class(class::of_volume(&volume)),
+            live: None,
+            removed: None,
+            is_deletion_requested: binder.operations.is_deletion_requested(key),
+            volume,
+        };
+        loop {
+            if let Some(plugin) = reclaim::deletion_plugin(&view) {
+                binder.operations.begin(key, plugin, "delete");
             }
+            let Some(need) = volume::need(&view) else { break };
+            binder.read(&mut view, need).await?;
         }
-        Ok(Next::Settled)
+        if volume::step(&view) == volume::Step::SyncClaim {
+            let claim = claim_of(&view.volume);
+            claim.into_iter().for_each(|claim| binder.claim_queue.add(claim, Priority::Change));
+        }
+        let plan = volume::plan(&view);
+        let executor = binder.cx.executor(key).about(ObjectRef::of(&*view.volume)).events(&binder.events);
+        executor.wait_for(plan.waiting);
+        let outcome = executor.perform(plan.effects).await;
+        binder.record_volume(key, &view, &outcome);
+        let outcome = match reclaim::creation_failed(&view, &outcome) {
+            Some(plan) => executor.perform(plan.effects).await,
+            None => outcome,
+        };
+        binder.finish(outcome).map(|()| Next::Settled)
     }
-}
-
-/// For changes that make no sense as JSON, which only a server with other types could cause.
-pub(super) fn unreadable(what: &'static str) -> impl FnOnce(serde_json::Error) -> SyncError {
-    move |error| SyncError::other(format!("changing a {what}"), error)
 }
 
 impl Binder {
-    async fn sync_claim(&self, mut claim: Arc<PersistentVolumeClaim>) -> Result<Next, SyncError> {
-        if let Some(annotations) = migration::of_claim_annotations(&claim.metadata.annotations) {
-            let mut changed = PersistentVolumeClaim::clone(&claim);
-            changed.metadata.annotations = annotations;
-            claim = self.put_claim(&changed, "a CSI driver looks after it").await?;
-        }
-        let began = *self.began.get_or_init(|| self.claims.informer.version_reached());
-        let key = claim.key();
-        let named = claim.spec.volume_name.as_str();
-        let named = (!named.is_empty()).then(|| self.volumes.get(&Key::cluster(named))).flatten();
-        let is_open =
-            claim.spec.volume_name.is_empty() && !claim.metadata.annotations.contains_key(BIND_COMPLETED);
-        let class = self.classes.store().get(&Key::cluster(class::of_claim(&claim)));
-        let classes = if is_open && class::is_unsaid(&claim) { self.classes.store().list() } else { vec![] };
-        let volumes = if is_open { self.candidates(&claim) } else { vec![] };
-        let config = &self.cx.config.persistent_volume_binder_controller.volume_configuration;
-        let view = View {
-            claim: &claim,
-            named: named.as_ref(),
-            volumes: &volumes,
-            class: class.as_deref(),
-            default_class: class::default_of(&classes).map(|class| &class.metadata.name),
-            waiting: &if is_open { self.waiting(&key) } else { vec![] },
-            provisions: config.enable_dynamic_provisioning,
-            is_news: claim.metadata.resource_version > began,
-        };
-        let step = claim::plan(&view).map_err(|error| {
-            SyncError::other(format!("reading the selector of claim {key}"), error).never()
-        })?;
-        let is_behind = || self.classes.version_reached() < claim.metadata.resource_version;
-        if class.is_some() {
-            self.moments.forget(&key);
-        } else if matches!(step, Step::Wait(Some(_))) && is_behind() && !self.moments.had(&key) {
-            return Ok(Next::After(MOMENT));
-        }
-        let about = ObjectRef::of(&*claim);
-        match step {
-            Step::Wait(tell) => tell.into_iter().for_each(|tell| self.tell(&about, tell)),
-            Step::Pend(tell) => {
-                tell.into_iter().for_each(|tell| self.tell(&about, tell));
-                self.put_claim_status(&claim, &edit::status_without(&claim, PENDING)).await?;
-            }
-            Step::Lose(tell) => {
-                self.put_claim_status(&claim, &edit::status_without(&claim, LOST)).await?;
-                self.tell(&about, tell);
-            }
-            Step::Bind(volume) => {
-                let bound = self.bind(claim.clone(), volume.clone()).await;
-                match &bound {
-                    Ok(()) => self.operations.done(&key),
-                    Err(_) => self.operations.failed(&key),
-                }
-                bound?;
-            }
-            Step::Classify(class) => {
-                let classed = edit::classed(&claim, &class).map_err(unreadable("claim"))?;
-                let written = self.put_claim(&classed, "it gets the default class").await;
-                metrics::classified(&self.cx.metrics, written.is_ok());
-                written?;
-            }
-            Step::Provision(maker) => self.provision(claim.clone(), class.as_deref(), maker).await?,
-            Step::Soon => {
-                let why = "a volume that suits it is not yet available";
-                return Err(SyncError::other(format!("binding claim {key}"), why).expected());
-            }
-            Step::Contest(tell) => {
-                let why = tell.message.clone();
-                self.tell(&about, tell);
-                return Err(SyncError::other(format!("binding claim {key} again"), why));
-            }
-        }
-        Ok(Next::Settled)
+    fn class(&self, name: &str) -> Option<Arc<StorageClass>> {
+        self.classes.store().get(&Key::cluster(name))
     }
 
-    /// The volumes that are promised to a claim, and those of its class that are nobody's.
+    fn began(&self) -> ResourceVersion {
+        *self.began.get_or_init(|| self.claims.informer.version_reached())
+    }
+
+    /// The delay after which a claim is synced again because its class may not be in the cache yet. Each claim gets one.
+    fn class_delay(&self, claim: &PersistentVolumeClaim, is_settled: bool) -> Option<Duration> {
+        let key = claim.key();
+        if is_settled {
+            self.class_delays.forget(&key);
+            return None;
+        }
+        let is_behind = self.classes.version_reached() < claim.metadata.resource_version;
+        let is_due = is_behind && !class::of_claim(claim).is_empty() && !self.class_delays.had(&key);
+        is_due.then_some(MOMENT)
+    }
+
+    /// The volumes that are promised to a claim, and those of its class that are promised to no claim.
     fn candidates(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
         let store = self.volumes.informer.store();
         let mut found = store.by(&PROMISED, &format_smolstr!("{}", claim.key()));
@@ -158,8 +166,8 @@ impl Binder {
         found.into_iter().map(|volume| self.volumes.refreshed(volume)).collect()
     }
 
-    /// The pods that use a claim and wait for a node, by name.
-    fn waiting(&self, claim: &Key) -> Vec<SmolStr> {
+    /// The names of the pods that use a claim and are not scheduled.
+    fn unscheduled_pods(&self, claim: &Key) -> Vec<SmolStr> {
         let pods = pods_of(self.pods.store(), claim);
         let waiting = pods.iter().filter(|pod| pod.spec.node_name.is_empty() && !pod.has_stopped());
         let mut names: Vec<SmolStr> = waiting.map(|pod| pod.metadata.name.clone()).collect();
@@ -167,80 +175,151 @@ impl Binder {
         names
     }
 
-    /// Binds a volume and a claim to each other, the volume first; what is written already is left alone.
-    async fn bind(
-        &self,
-        claim: Arc<PersistentVolumeClaim>,
-        volume: Arc<PersistentVolume>,
-    ) -> Result<(), SyncError> {
-        let key = claim.key();
-        let volume = match edit::taken(&volume, &claim).map_err(unreadable("volume"))? {
-            Some(taken) => self.put_volume(&key, &taken, "a claim gets it").await?,
-            None => volume,
-        };
-        let volume = self.put_phase(&key, volume, BOUND, "").await?;
-        let claim = match edit::given(&claim, &volume).map_err(unreadable("claim"))? {
-            Some(given) => self.put_claim(&given, "it gets a volume").await?,
-            None => claim,
-        };
-        self.put_claim_status(&claim, &edit::status_with(&claim, &volume)).await.map(drop)
+    fn provisioning(&self, claim: &PersistentVolumeClaim) -> Provisioning {
+        let config = &self.cx.config.persistent_volume_binder_controller.volume_configuration;
+        let node = claim.metadata.annotations.get(SELECTED_NODE);
+        Provisioning {
+            is_enabled: config.enable_dynamic_provisioning,
+            is_host_path_enabled: config.enable_host_path_provisioning,
+            is_backing_off: self.operations.is_backing_off(&claim.key()),
+            is_node_missing: node.is_some_and(|node| self.nodes.store().get(&Key::cluster(node)).is_none()),
+            volume_exists: None,
+            directory: None,
+        }
     }
 
-    async fn sync_volume(&self, mut volume: Arc<PersistentVolume>) -> Result<(), SyncError> {
-        let key = volume.key();
-        if let Some(metadata) = migration::of_volume_metadata(&volume) {
-            let changed = PersistentVolume { metadata, ..PersistentVolume::clone(&volume) };
-            volume = self.put_volume(&key, &changed, "who looks after it has changed").await?;
-        }
-        let claim = self.claim_of(&volume).await?;
-        match volume::plan(&volume, claim.as_deref()) {
-            volume::Step::Be(phase) => self.put_phase(&key, volume, phase, "").await.map(drop)?,
-            volume::Step::AskClaim => {
-                let claim = claim_of(&volume);
-                claim.into_iter().for_each(|claim| self.claim_queue.add(claim, Priority::Change));
+    async fn provide(&self, known: &mut Provisioning, need: provision::Need) -> Result<(), SyncError> {
+        match need {
+            provision::Need::Volume(key) => {
+                known.volume_exists = Some(self.get::<PersistentVolume>(&key).await?.is_some());
             }
-            volume::Step::Mismatch { volume: to_volume, claim: to_claim } => {
-                self.tell(&ObjectRef::of(&*volume), to_volume);
-                claim.iter().for_each(|claim| self.tell(&ObjectRef::of(&**claim), to_claim.clone()));
-            }
-            volume::Step::Free => self.free(&key, &volume).await?,
-            volume::Step::Reclaim => {
-                if !volume::is_released(&volume) {
-                    volume = self.put_phase(&key, volume, RELEASED, "").await?;
-                }
-                self.reclaim(&key, volume).await?;
+            provision::Need::Directory { path, mode } => {
+                let create = move || host_path::create(&path, &mode);
+                known.directory = Some(self.timed("volume_provision", create).await);
             }
         }
         Ok(())
     }
 
-    /// The claim that a volume refers to, if it exists. That it does not is believed only once the server says so, while
-    /// that would be news.
-    async fn claim_of(
-        &self,
-        volume: &PersistentVolume,
-    ) -> Result<Option<Arc<PersistentVolumeClaim>>, SyncError> {
-        let reference = volume.spec.claim_ref.as_ref().filter(|_| volume::refers_to_one(volume));
-        let (Some(reference), Some(key)) = (reference, claim_of(volume)) else { return Ok(None) };
-        let is_meant = |claim: &PersistentVolumeClaim| claim.metadata.uid == reference.uid;
-        let cached = self.claims.get(&key);
-        if cached.is_none() && volume::is_released(volume) {
-            return Ok(None);
+    async fn read(&self, view: &mut volume::View, need: volume::Need) -> Result<(), SyncError> {
+        match need {
+            volume::Need::Claim(key) => {
+                view.live_claim = Some(self.get::<PersistentVolumeClaim>(&key).await?.map(Arc::new));
+            }
+            volume::Need::Volume => view.live = Some(self.live(&view.volume.key()).await?),
+            volume::Need::Removal(path) => {
+                let name = view.volume.metadata.name.clone();
+                let remove = move || host_path::remove(&name, path.as_deref());
+                view.removed = Some(self.timed("volume_delete", remove).await);
+            }
         }
-        match cached.filter(|claim| is_meant(claim)) {
-            Some(claim) => Ok(Some(claim)),
-            None => match self.cx.client.get::<PersistentVolumeClaim>(&key).await {
-                Err(error) if error.is_not_found() => Ok(None),
-                Err(error) => Err(SyncError::api(format!("reading claim {key}"))(error)),
-                Ok(claim) => Ok(Some(Arc::new(claim)).filter(|claim| is_meant(claim))),
-            },
+        Ok(())
+    }
+
+    /// A volume that is to be reclaimed, as the server has it.
+    async fn live(&self, key: &Key) -> Result<Live, SyncError> {
+        let volume = self.get::<PersistentVolume>(key).await?;
+        let claim = volume.as_ref().and_then(claim_of);
+        let manifest = volume.as_ref().and_then(|volume| self.recycler.pod(volume));
+        let recycler = manifest.map(|manifest| {
+            let text = |field: &str| manifest["metadata"][field].as_str().unwrap_or_default();
+            let pod = Key::new(text("namespace"), text("name"));
+            let found = self.pods.store().get(&pod);
+            RecyclerPod { manifest, key: pod, found, created: self.recycler.created(key) }
+        });
+        let pods = claim.as_ref().map(|claim| pods_of(self.pods.store(), claim)).unwrap_or_default();
+        Ok(Live { volume, claim: claim.and_then(|claim| self.claims.get(&claim)), pods, recycler })
+    }
+
+    /// An object as the server has it; `None` if there is none.
+    async fn get<T: Resource>(&self, key: &Key) -> Result<Option<T>, SyncError> {
+        match self.cx.client.get::<T>(key).await {
+            Err(error) if error.is_not_found() => Ok(None),
+            found => found.map(Some).map_err(SyncError::api(format!("reading {} {key}", T::TYPE.kind))),
         }
     }
 
-    /// Takes a volume back from its claim.
-    pub(super) async fn free(&self, key: &Key, volume: &PersistentVolume) -> Result<(), SyncError> {
-        let freed = edit::freed(volume).map_err(unreadable("volume"))?;
-        let volume = self.put_volume(key, &freed, "no claim has it any more").await?;
-        self.put_phase(key, volume, AVAILABLE, "").await.map(drop)
+    /// Does something on the file system for the host path plugin, and measures it.
+    async fn timed(
+        &self,
+        operation: &str,
+        work: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Result<(), String> {
+        let started = Instant::now();
+        let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()));
+        metrics::observe(&self.cx.metrics, HOST_PATH, operation, started.elapsed(), done.is_ok());
+        done
+    }
+
+    /// Records in operations and metrics what came of the step for a claim.
+    fn record_claim(&self, key: &Key, view: &claim::View<'_>, step: &Step<'_>, outcome: &Outcome<Tag>) {
+        let is_conflict = |error: &flyball_client::Error| error.is_conflict();
+        match step {
+            Step::Bind(_) if outcome.is_ok() => self.operations.done(key),
+            Step::Bind(_) => self.operations.failed(key),
+            Step::SetClass(_) => metrics::class_set(&self.cx.metrics, outcome.is_ok()),
+            Step::Provision(_) if provision::failure(view).is_some() => {
+                self.operations.failed(key);
+                self.operations.back_off(key);
+            }
+            Step::Provision(_) => {
+                let failure = outcome.failure();
+                if failure.is_some_and(|failure| !failure.error.as_ref().is_some_and(is_conflict)) {
+                    self.operations.failed(key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Records in operations and in the recycler what came of the step for a volume.
+    fn record_volume(&self, key: &Key, view: &volume::View, outcome: &Outcome<Tag>) {
+        match &view.removed {
+            Some(Err(_)) => self.operations.failed(key),
+            // If the finalizer could not be removed, the deletion was not requested.
+            Some(Ok(())) if outcome.failure().is_none_or(|failure| failure.verb == Some(Verb::Delete)) => {
+                self.operations.deletion_requested(key);
+            }
+            _ => {}
+        }
+        let created = outcome.done.iter().filter(|done| matches!(done.tag, Tag::Pod));
+        for pod in created.filter_map(|done| done.answer.written()) {
+            let (client, events) = (self.cx.client.clone(), self.events.clone());
+            let relay = relay::start(client, events, ObjectRef::of(&*view.volume), pod.key());
+            self.recycler.begin(key, pod.uid.clone(), relay);
+        }
+        if reclaim::is_recycled(view) && outcome.is_ok() {
+            self.recycler.forget(key);
+        }
+    }
+
+    /// Remembers what was written, for the other queue.
+    fn finish(&self, mut outcome: Outcome<Tag>) -> Result<(), SyncError> {
+        for Done { tag, answer } in outcome.done.drain(..) {
+            let Answer::Written(Some(metadata)) = answer else { continue };
+            match tag {
+                Tag::Claim(claim) => {
+                    self.claims.note(PersistentVolumeClaim { metadata: *metadata, ..*claim })
+                }
+                Tag::Volume(volume) => self.volumes.note(PersistentVolume { metadata: *metadata, ..*volume }),
+                Tag::Pod | Tag::Other => {}
+            }
+        }
+        outcome.result()
+    }
+}
+
+/// Puts unsettled claims and volumes into their queues every `period`.
+pub(super) async fn resync(binder: Arc<Binder>, period: Duration) {
+    let mut every = interval(period);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick comes at once; the initial lists have filled the queues already.
+    every.tick().await;
+    loop {
+        every.tick().await;
+        let (claims, volumes) =
+            resync::unsettled(binder.claims.informer.store(), binder.volumes.informer.store());
+        claims.into_iter().for_each(|claim| binder.claim_queue.add(claim, Priority::Sweep));
+        volumes.into_iter().for_each(|volume| binder.volume_queue.add(volume, Priority::Sweep));
     }
 }

@@ -1,4 +1,4 @@
-//! Which claims and volumes to look at after a change, and by what volumes are found.
+//! Which claims and volumes to sync after a change, and the indexes of volumes. Pure.
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim};
@@ -28,23 +28,13 @@ pub(super) fn claim_of(volume: &PersistentVolume) -> Option<Key> {
     Some(Key::new(reference.namespace.as_str(), reference.name.as_str()))
 }
 
-/// A claim, whatever happened to it.
-pub(super) fn claim_changed(change: &Change<'_, PersistentVolumeClaim>) -> Option<Key> {
-    Some(change.key())
-}
-
-/// A volume, whatever happened to it.
-pub(super) fn volume_changed(change: &Change<'_, PersistentVolume>) -> Option<Key> {
-    Some(change.key())
-}
-
-/// The claim of a volume that is gone.
-pub(super) fn volume_gone(change: &Change<'_, PersistentVolume>) -> Option<Key> {
+/// The claim of a deleted volume.
+pub(super) fn volume_deleted(change: &Change<'_, PersistentVolume>) -> Option<Key> {
     change.old.filter(|_| change.new.is_none()).and_then(|volume| claim_of(volume))
 }
 
-/// The volumes of a claim that is gone: the one that it names, and those that refer to it.
-pub(super) fn claim_gone(
+/// The volumes of a deleted claim: the one that it names, and those that refer to it.
+pub(super) fn claim_deleted(
     change: &Change<'_, PersistentVolumeClaim>,
     volumes: &Store<PersistentVolume>,
 ) -> Vec<Key> {
@@ -59,7 +49,7 @@ pub(super) fn claim_gone(
     keys
 }
 
-/// The volume that a pod recycles.
-pub(super) fn recycler_changed(change: &Change<'_, Pod>) -> Option<Key> {
+/// The volume of a recycler pod.
+pub(super) fn pod_changed(change: &Change<'_, Pod>) -> Option<Key> {
     volume_of(&change.object().metadata.name).map(Key::cluster)
 }

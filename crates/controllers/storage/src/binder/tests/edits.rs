@@ -11,7 +11,7 @@ fn a_volume_is_taken_once_and_says_who_chose_it() {
     #[rustfmt::skip]
     let table = [
         // case                       volume            changes  marked
-        ("nobody's",                  "a",              true,    true),
+        ("of no claim",               "a",              true,    true),
         ("promised by a user",        "a for=c",        true,    false),
         ("bound by a user",           "a of=c",         false,   false),
         ("bound by us",               "a of=c ours",    false,   true),
@@ -57,7 +57,7 @@ fn the_status_of_a_claim_takes_its_size_when_it_is_bound() {
         ("it gets the volume's",           "c",                     "a 5Gi",             "5Gi"),
         ("not again",                      "c phase=Bound has=1Gi", "a 5Gi",             "1Gi"),
         ("its file system is smaller",     "c",                     "a 5Gi was=2Gi",     "2Gi"),
-        ("nobody knows how large it was",  "c",                     "a 5Gi was=large",   "5Gi"),
+        ("an invalid annotation",  "c",                     "a 5Gi was=large",   "5Gi"),
         ("it comes back",                  "c phase=Lost",          "a 5Gi",             "5Gi"),
     ];
     for (case, words, of, want) in table {
@@ -74,11 +74,11 @@ fn the_status_of_a_claim_takes_its_size_when_it_is_bound() {
 #[test]
 fn a_provisioner_is_asked_under_both_names() {
     let after = asked(&claim("c"), "ebs.csi.aws.com").unwrap();
-    let note = |key| after.metadata.annotations.get(key);
+    let annotation = |key| after.metadata.annotations.get(key);
     assert_eq!(
-        (note(PROVISIONER), note(BETA_PROVISIONER)),
+        (annotation(PROVISIONER), annotation(BETA_PROVISIONER)),
         (Some("ebs.csi.aws.com"), Some("ebs.csi.aws.com"))
     );
-    assert_eq!(note(MIGRATED_TO), None, "the name is the driver's already");
+    assert_eq!(annotation(MIGRATED_TO), None, "the name is the driver's already");
     assert!(asked(&after, "ebs.csi.aws.com").is_none());
 }

@@ -1,17 +1,17 @@
-//! Volumes and claims in words, and a property: whatever they are and in whatever order they are looked at, they end
-//! up bound one to one, as they suit each other.
+//! Volumes and claims in words, and a property: in whatever order they are synced, they end up bound one to one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, StorageClass};
+use flyball_runtime::Plan;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::binder::claim::{self, Step, View};
-use crate::binder::invariants::broken;
-use crate::binder::{edit, volume as volumes};
-use crate::names::{AVAILABLE, LOST, PENDING, RELEASED};
+use crate::binder::claim::{self, View};
+use crate::binder::invariants::{broken, check};
+use crate::binder::volume as volumes;
+use crate::binder::writes::Tag;
 
 fn modes(text: &str) -> Value {
     let long = |short: &str| match short {
@@ -81,7 +81,7 @@ pub(super) fn claim(words: &str) -> PersistentVolumeClaim {
         "status": {"phase": "Pending"},
     });
     for word in words {
-        let mut note = |key: &str, value: &str| object["metadata"]["annotations"][key] = json!(value);
+        let mut annotate = |key: &str, value: &str| object["metadata"]["annotations"][key] = json!(value);
         match word.split_once('=') {
             Some(("class", "-")) => object["spec"]["storageClassName"] = Value::Null,
             Some(("class", class)) => object["spec"]["storageClassName"] = json!(class),
@@ -91,9 +91,9 @@ pub(super) fn claim(words: &str) -> PersistentVolumeClaim {
             Some(("attributes", class)) => object["spec"]["volumeAttributesClassName"] = json!(class),
             Some(("has", size)) => object["status"]["capacity"] = json!({"storage": size}),
             _ => match word {
-                "done" => note("pv.kubernetes.io/bind-completed", "yes"),
-                "ours" => note("pv.kubernetes.io/bound-by-controller", "yes"),
-                "node" => note("volume.kubernetes.io/selected-node", "n"),
+                "done" => annotate("pv.kubernetes.io/bind-completed", "yes"),
+                "ours" => annotate("pv.kubernetes.io/bound-by-controller", "yes"),
+                "node" => annotate("volume.kubernetes.io/selected-node", "n"),
                 "block" => object["spec"]["volumeMode"] = json!("Block"),
                 size if size.ends_with('i') => {
                     object["spec"]["resources"]["requests"]["storage"] = json!(size)
@@ -129,43 +129,41 @@ impl World {
             named,
             volumes: &all,
             class: None,
+            class_delay: None,
             default_class: None,
-            waiting: &[],
-            provisions: false,
-            is_news: true,
+            pods: &[],
+            is_recent: true,
+            provisioning: Default::default(),
         };
-        let mut claim = PersistentVolumeClaim::clone(&claim);
-        match claim::plan(&view).unwrap() {
-            Step::Bind(volume) => {
-                let taken = edit::taken(volume, &claim).unwrap();
-                let mut volume = taken.unwrap_or_else(|| PersistentVolume::clone(volume));
-                volume.status.phase = "Bound".into();
-                claim = edit::given(&claim, &volume).unwrap().unwrap_or(claim);
-                claim.status = edit::status_with(&claim, &volume);
-                self.volumes.insert(volume.key(), Arc::new(volume));
-            }
-            Step::Pend(_) => claim.status = edit::status_without(&claim, PENDING),
-            Step::Lose(_) => claim.status = edit::status_without(&claim, LOST),
-            Step::Wait(_) | Step::Soon | Step::Contest(_) | Step::Classify(_) | Step::Provision(_) => {}
-        }
-        self.claims.insert(key.clone(), Arc::new(claim));
+        assert_eq!(check(&view), Ok(()));
+        self.carry_out(&claim::plan(&view));
     }
 
     fn sync_volume(&mut self, key: &Key) {
         let Some(volume) = self.volumes.get(key).cloned() else { return };
-        let mut volume = PersistentVolume::clone(&volume);
         let reference = volume.spec.claim_ref.clone().unwrap_or_default();
-        let claim = self.claims.values().find(|claim| claim.metadata.uid == reference.uid);
-        match volumes::plan(&volume, claim.map(|claim| &**claim)) {
-            volumes::Step::Be(phase) => volume.status.phase = phase.into(),
-            volumes::Step::Free => {
-                volume = edit::freed(&volume).unwrap();
-                volume.status.phase = AVAILABLE.into();
+        let claim = self.claims.values().find(|claim| claim.metadata.uid == reference.uid).cloned();
+        let view = volumes::View {
+            volume,
+            cached: claim.clone(),
+            live_claim: Some(claim),
+            class: None,
+            live: None,
+            removed: None,
+            is_deletion_requested: false,
+        };
+        self.carry_out(&volumes::plan(&view));
+    }
+
+    /// Every write leaves its tag behind.
+    fn carry_out(&mut self, plan: &Plan<Tag>) {
+        for write in plan.writes() {
+            match &write.tag {
+                Tag::Claim(claim) => drop(self.claims.insert(claim.key(), Arc::new(*claim.clone()))),
+                Tag::Volume(volume) => drop(self.volumes.insert(volume.key(), Arc::new(*volume.clone()))),
+                Tag::Pod | Tag::Other => panic!("{write}"),
             }
-            volumes::Step::Reclaim => volume.status.phase = RELEASED.into(),
-            volumes::Step::AskClaim | volumes::Step::Mismatch { .. } => {}
         }
-        self.volumes.insert(key.clone(), Arc::new(volume));
     }
 
     fn sync_all(&mut self) {
