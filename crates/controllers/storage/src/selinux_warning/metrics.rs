@@ -1,4 +1,4 @@
-//! Conflicts as numbers, under upstream's name.
+//! Conflicts as metrics, under upstream's name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
 
-use super::book::{Book, Conflict};
+use super::registry::{Conflict, Registry};
 
 static CONFLICT: Family = Family::gauge(
     "selinux_warning_controller_selinux_volume_conflict",
@@ -15,11 +15,11 @@ static CONFLICT: Family = Family::gauge(
     "Two pods that use the same volume and disagree.",
 );
 
-/// Shows at each scrape the conflicts that there are, for as long as the controller lives.
-pub(super) fn watch(metrics: &Metrics, book: &Arc<Mutex<Book>>) {
-    let (book, shown) = (Arc::downgrade(book), Mutex::new(BTreeSet::<Conflict>::new()));
+/// Shows the conflicts at each scrape, for as long as the controller lives.
+pub(super) fn collect(metrics: &Metrics, registry: &Arc<Mutex<Registry>>) {
+    let (registry, shown) = (Arc::downgrade(registry), Mutex::new(BTreeSet::<Conflict>::new()));
     metrics.on_scrape(move |metrics| {
-        let now = book.upgrade().map(|book| book.lock().conflicts()).unwrap_or_default();
+        let now = registry.upgrade().map(|registry| registry.lock().conflicts()).unwrap_or_default();
         let mut shown = shown.lock();
         for gone in shown.difference(&now) {
             metrics.forget(&CONFLICT, &labels(gone));

@@ -1,4 +1,4 @@
-//! Pods as this controller reads them: which volumes their containers mount, and under which SELinux labels.
+//! Pods as this controller reads them: which volumes their containers mount, and with which SELinux labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,26 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use smol_str::{SmolStr, format_smolstr};
 
-/// How a volume's label is to be brought about: by relabelling every file of it.
+/// The change policy by which every file of a volume is relabelled.
 pub const RECURSIVE: &str = "Recursive";
-/// How a volume's label is to be brought about: by mounting it so. That is the default.
+/// The change policy by which a volume is mounted with a label; the default.
 pub const MOUNT_OPTION: &str = "MountOption";
 
 /// A v1 Pod, as far as its volumes and labels go.
 #[derive(Debug, Clone, Default)]
 pub struct MountingPod {
     pub metadata: ObjectMeta,
-    /// Volumes whose source some controller acts on.
+    /// The volumes whose sources controllers read.
     pub volumes: Box<[Volume]>,
-    /// The label under which each volume is mounted.
+    /// The label with which each volume is mounted.
     pub mounts: BTreeMap<SmolStr, Mount>,
-    /// How labels are to be brought about.
     pub change_policy: SmolStr,
 }
 
 /// How the containers of a pod mount a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mount {
-    /// All under one label; empty if none of them has one.
+    /// All with one label; empty if none of them has one.
     Label(SmolStr),
     Several,
 }
@@ -84,7 +83,7 @@ struct MountWire {
 }
 
 impl OptionsWire {
-    /// The label, as far as it is given: what is left out only nodes know.
+    /// The label. Nodes fill in the parts that are empty.
     fn label(&self) -> SmolStr {
         let label = format_smolstr!("{}:{}:{}:{}", self.user, self.role, self.type_, self.level);
         if label == ":::" { SmolStr::default() } else { label }

@@ -1,72 +1,67 @@
-//! The shell: look up, note, tell.
+//! The shell: look up, plan, execute, record how the pod uses its disks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::Key;
+use flyball_api::pod::Volume;
 use flyball_cache::Informer;
 use flyball_runtime::events::{ObjectRef, Recorder};
-use flyball_runtime::{Next, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
+use smol_str::SmolStr;
 
-use super::book::{Book, Usage};
-use super::mounts::{Mount, MountingPod};
+use super::mounts::MountingPod;
+use super::plan::{MountedDisk, View, plan, usages};
+use super::registry::Registry;
 use crate::disk::{Attacher, Disk, Lookup};
 
 pub(super) struct Controller {
+    pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,
     pub(super) pods: Arc<Informer<MountingPod>>,
     pub(super) lookup: Lookup,
-    pub(super) book: Arc<Mutex<Book>>,
+    pub(super) registry: Arc<Mutex<Registry>>,
 }
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(pod) = self.pods.store().get(key) else {
-            self.book.lock().forget(key);
+            self.registry.lock().forget(key);
             return Ok(Next::Settled);
         };
-        for (name, mount) in &pod.mounts {
-            match mount {
-                Mount::Several => {
-                    let message = format!(
-                        "Volume \"{name}\" is mounted twice with different SELinux labels inside this pod"
-                    );
-                    self.events.warning(&ObjectRef::of(&*pod), "MultipleSELinuxLabels", message);
-                }
-                Mount::Label(label) => {
-                    let volume = pod.volumes.iter().find(|volume| volume.name == *name);
-                    let Some(disk) = volume.and_then(|volume| self.lookup.disk_of(&pod.metadata, volume))
-                    else {
-                        continue;
-                    };
-                    let usage = Usage::new(label, &pod.change_policy, self.is_mounted_with_label(&disk));
-                    self.note(key, &disk, usage);
-                }
+        let disks = self.disks(&pod);
+        let plan = {
+            let mut registry = self.registry.lock();
+            let pods = |key: &Key| self.pods.store().get(key).map(|pod| ObjectRef::of(&*pod));
+            let view = View { pod: &pod, disks: &disks, registry: &registry, pods: &pods };
+            let (plan, usages) = (plan(&view), usages(&view));
+            for (disk, usage) in usages {
+                registry.record(&disk, key, usage);
             }
-        }
-        Ok(Next::Settled)
+            plan
+        };
+        self.cx.executor(key).about(ObjectRef::of(&*pod)).events(&self.events).execute(plan).await
     }
 }
 
 impl Controller {
-    /// Whether nodes can mount a disk with a label.
-    fn is_mounted_with_label(&self, disk: &Disk) -> bool {
-        match disk.by {
+    fn disks(&self, pod: &MountingPod) -> BTreeMap<SmolStr, MountedDisk> {
+        let disk = |volume: &Volume| {
+            let disk = self.lookup.disk_of(&pod.metadata, volume)?;
+            Some((volume.name.clone(), self.mounted(&disk)))
+        };
+        pod.volumes.iter().filter_map(disk).collect()
+    }
+
+    fn mounted(&self, disk: &Disk) -> MountedDisk {
+        let driver = disk.driver().map(|volume| volume.driver.clone()).unwrap_or_default();
+        let has_mount_option = match disk.by {
             Attacher::Node => true,
             Attacher::Driver { .. } => {
                 self.lookup.driver_of(disk).is_some_and(|driver| driver.spec.se_linux_mount == Some(true))
             }
-        }
-    }
-
-    fn note(&self, key: &Key, disk: &Disk, usage: Usage) {
-        let driver = disk.driver().map(|volume| volume.driver.as_str()).unwrap_or_default();
-        let conflicts = self.book.lock().note(&disk.name, driver, key, usage);
-        for conflict in conflicts {
-            // A conflict that ended with one of the pods is none.
-            if let Some(pod) = self.pods.store().get(&conflict.pod) {
-                self.events.normal(&ObjectRef::of(&*pod), conflict.about.reason(), conflict.message());
-            }
-        }
+        };
+        MountedDisk { name: disk.name.clone(), driver, has_mount_option }
     }
 }

@@ -1,11 +1,12 @@
 //! Tables for the pure parts.
 
 use flyball_api::Key;
+use flyball_runtime::events::ObjectRef;
 use serde_json::{Value, json};
-use smol_str::SmolStr;
 
-use super::book::{Book, Usage, labels_conflict};
 use super::mounts::{Mount, MountingPod};
+use super::plan::{MountedDisk, View, plan, usages};
+use super::registry::{Registry, Usage, labels_conflict};
 
 #[test]
 fn only_what_nodes_do_not_fill_in_conflicts() {
@@ -41,45 +42,86 @@ fn a_disk_that_cannot_be_mounted_with_a_label_is_relabelled() {
     }
 }
 
-fn usage(label: &str) -> Usage {
-    Usage::new(&label.into(), &"MountOption".into(), true)
+fn disk() -> MountedDisk {
+    MountedDisk { name: "disk".into(), driver: "d.example".into(), has_mount_option: true }
+}
+
+/// A pod whose container mounts the volume `data` with a label.
+fn pod(key: &Key, label: &str) -> MountingPod {
+    let mut pod = MountingPod { change_policy: "MountOption".into(), ..MountingPod::default() };
+    (pod.metadata.namespace, pod.metadata.name) = (key.namespace.clone(), key.name.clone());
+    pod.mounts.insert("data".into(), Mount::Label(label.into()));
+    pod
+}
+
+/// Plans for a pod whose volumes are all the same disk, and records its usages.
+fn synced(registry: &mut Registry, pod: &MountingPod) -> String {
+    let disks = pod.mounts.keys().map(|volume| (volume.clone(), disk())).collect();
+    let pods = |key: &Key| {
+        let exists = key.name != "deleted";
+        let pod = self::pod(key, "");
+        exists.then(|| ObjectRef::of(&pod))
+    };
+    let view = View { pod, disks: &disks, registry, pods: &pods };
+    let (plan, usages) = (plan(&view), usages(&view));
+    for (disk, usage) in usages {
+        registry.record(&disk, &pod.metadata.key(), usage);
+    }
+    plan.to_string()
 }
 
 #[test]
-fn pods_hear_of_each_other_once() {
-    let (mut book, disk) = (Book::default(), SmolStr::new_static("disk"));
+fn pods_get_one_event_about_each_conflict() {
+    let mut registry = Registry::default();
     let (a, b, far) = (Key::new("ns", "a"), Key::new("ns", "b"), Key::new("other", "c"));
-    let told = |book: &mut Book, pod: &Key, label: &str| -> Vec<String> {
-        let new = book.note(&disk, "d.example", pod, usage(label));
-        new.iter().map(|conflict| format!("{}: {}", conflict.pod, conflict.message())).collect()
-    };
-    assert!(told(&mut book, &a, ":::s0:c1").is_empty());
+    assert_eq!(synced(&mut registry, &pod(&a, ":::s0:c1")), "");
     let end = "If both pods land on the same node, only one of them may access the volume.";
-    assert_eq!(
-        told(&mut book, &b, ":::s0:c2"),
-        [
-            format!(
-                "ns/b: SELinuxLabel \":::s0:c2\" conflicts with pod a that uses the same volume as this pod with SELinuxLabel \":::s0:c1\". {end}"
-            ),
-            format!(
-                "ns/a: SELinuxLabel \":::s0:c1\" conflicts with pod b that uses the same volume as this pod with SELinuxLabel \":::s0:c2\". {end}"
-            ),
-        ]
-    );
-    assert!(told(&mut book, &b, ":::s0:c2").is_empty(), "that is no news");
-    assert_eq!(
-        told(&mut book, &far, "")[0],
+    let event = |pod: &str, own: &str, other: &str, its: &str| {
         format!(
-            "other/c: SELinuxChangePolicy\"Recursive\" conflicts with another pod that uses the same volume as this pod with a different SELinuxChangePolicy. {end}"
+            "event Normal SELinuxLabelConflict: SELinuxLabel \"{own}\" conflicts with pod {other} that uses the same \
+             volume as this pod with SELinuxLabel \"{its}\". {end} (Pod {pod})"
+        )
+    };
+    assert_eq!(
+        synced(&mut registry, &pod(&b, ":::s0:c2")),
+        format!("{}\n{}", event("b", ":::s0:c2", "a", ":::s0:c1"), event("a", ":::s0:c1", "b", ":::s0:c2"))
+    );
+    assert_eq!(synced(&mut registry, &pod(&b, ":::s0:c2")), "", "it is recorded");
+    assert_eq!(
+        synced(&mut registry, &pod(&far, "")).lines().next().unwrap(),
+        format!(
+            "event Normal SELinuxChangePolicyConflict: SELinuxChangePolicy\"Recursive\" conflicts with another pod that \
+             uses the same volume as this pod with a different SELinuxChangePolicy. {end} (Pod c)"
         ),
     );
-    assert_eq!(book.conflicts().len(), 2 + 2 * 4);
-    assert_eq!(book.users_of("d.example").len(), 3);
-    book.forget(&b);
-    book.forget(&far);
-    assert!(book.conflicts().is_empty());
-    book.forget(&a);
-    assert!(book.users_of("d.example").is_empty());
+    assert_eq!(registry.conflicts().len(), 2 + 2 * 4);
+    assert_eq!(registry.users_of("d.example").len(), 3);
+    registry.forget(&b);
+    registry.forget(&far);
+    assert!(registry.conflicts().is_empty());
+    registry.forget(&a);
+    assert!(registry.users_of("d.example").is_empty());
+}
+
+#[test]
+fn deleted_pods_get_no_events() {
+    let mut registry = Registry::default();
+    synced(&mut registry, &pod(&Key::new("ns", "deleted"), ":::s0:c1"));
+    assert_eq!(synced(&mut registry, &pod(&Key::new("ns", "b"), ":::s0:c2")).lines().count(), 1);
+}
+
+#[test]
+fn a_pod_with_several_labels_or_several_volumes_of_one_disk_gets_each_event_once() {
+    let mut registry = Registry::default();
+    synced(&mut registry, &pod(&Key::new("ns", "a"), ":::s0:c1"));
+    let mut two = pod(&Key::new("ns", "b"), ":::s0:c2");
+    two.mounts.insert("same".into(), Mount::Label(":::s0:c2".into()));
+    two.mounts.insert("mixed".into(), Mount::Several);
+    let events = synced(&mut registry, &two);
+    assert_eq!(events.lines().count(), 3, "{events}");
+    let mixed = "event Warning MultipleSELinuxLabels: Volume \"mixed\" is mounted twice with different SELinux labels \
+                 inside this pod";
+    assert_eq!(events.lines().next(), Some(mixed));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which pods use which disk, and how; and who is in whose way. Pure.
+//! Which pods use which disk and how, and which of them conflict. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,21 @@ use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
 use super::mounts::RECURSIVE;
+use super::plan::MountedDisk;
 
 /// How a pod uses a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// The label it is mounted with; empty for none.
     pub label: SmolStr,
-    /// How the label is brought about.
+    /// The SELinux change policy.
     pub policy: SmolStr,
 }
 
 impl Usage {
-    /// How a disk is used in effect. A disk that cannot be mounted with a label is relabelled, whatever the pod says.
-    pub fn new(label: &SmolStr, policy: &SmolStr, is_mounted_with_label: bool) -> Self {
-        if policy != RECURSIVE && is_mounted_with_label && !label.is_empty() {
+    /// The effective usage. A disk that cannot be mounted with a label is relabelled, whatever the policy of the pod.
+    pub fn new(label: &SmolStr, policy: &SmolStr, has_mount_option: bool) -> Self {
+        if policy != RECURSIVE && has_mount_option && !label.is_empty() {
             Self { label: label.clone(), policy: policy.clone() }
         } else {
             Self { label: SmolStr::default(), policy: SmolStr::new_static(RECURSIVE) }
@@ -28,22 +29,20 @@ impl Usage {
     }
 }
 
-/// A pod that is in another one's way.
+/// Two pods that use a disk in ways that exclude each other, from the side of one of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
     pub about: Property,
-    /// The pod that is to hear of it.
+    /// The pod that gets the event.
     pub pod: Key,
     pub value: SmolStr,
-    /// The pod that is in its way.
     pub other: Key,
     pub other_value: SmolStr,
 }
 
-/// What two pods may disagree on.
+/// What two pods may differ in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Property {
-    /// How labels are brought about.
     ChangePolicy,
     Label,
 }
@@ -56,7 +55,7 @@ impl Property {
         }
     }
 
-    /// The reason of an event about it.
+    /// The reason of events about it.
     pub fn reason(self) -> &'static str {
         match self {
             Self::ChangePolicy => "SELinuxChangePolicyConflict",
@@ -66,7 +65,7 @@ impl Property {
 }
 
 impl Conflict {
-    /// What the pod is told. Nobody hears the names of pods in other namespaces.
+    /// The message for the pod. Names of pods in other namespaces are not disclosed.
     pub fn message(&self) -> String {
         let Self { about, value, other, other_value, .. } = self;
         let (name, end) =
@@ -78,7 +77,7 @@ impl Conflict {
                 other.name
             )
         } else {
-            // The blank that is missing is missing upstream.
+            // Upstream lacks the space, too.
             format!(
                 "{name}\"{value}\" conflicts with another pod that uses the same volume as this pod with a \
                  different {name}. {end}"
@@ -93,25 +92,29 @@ struct Used {
     pods: BTreeMap<Key, Usage>,
 }
 
-/// All disks that pods use.
+/// How pods use disks.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct Registry {
     disks: FxHashMap<SmolStr, Used>,
     of_pod: FxHashMap<Key, BTreeSet<SmolStr>>,
 }
 
-impl Book {
-    /// Notes how a pod uses a disk of `driver`, and tells the conflicts that are new with that, from both sides.
-    pub fn note(&mut self, disk: &SmolStr, driver: &str, pod: &Key, usage: Usage) -> Vec<Conflict> {
-        let used = self.disks.entry(disk.clone()).or_default();
-        used.driver = driver.into();
-        if used.pods.get(pod) == Some(&usage) {
+impl Registry {
+    /// The conflicts, from both sides, that come with a usage. A usage that is recorded already brings none.
+    pub fn new_conflicts(&self, disk: &str, pod: &Key, usage: &Usage) -> Vec<Conflict> {
+        let Some(used) = self.disks.get(disk).filter(|used| used.pods.get(pod) != Some(usage)) else {
             return vec![];
-        }
-        used.pods.insert(pod.clone(), usage.clone());
-        self.of_pod.entry(pod.clone()).or_default().insert(disk.clone());
+        };
         let others = used.pods.iter().filter(|(other, _)| *other != pod);
-        others.flat_map(|(other, its)| conflicts((pod, &usage), (other, its))).collect()
+        others.flat_map(|(other, its)| conflicts((pod, usage), (other, its))).collect()
+    }
+
+    /// Records how a pod uses a disk.
+    pub fn record(&mut self, disk: &MountedDisk, pod: &Key, usage: Usage) {
+        let used = self.disks.entry(disk.name.clone()).or_default();
+        used.driver = disk.driver.clone();
+        used.pods.insert(pod.clone(), usage);
+        self.of_pod.entry(pod.clone()).or_default().insert(disk.name.clone());
     }
 
     pub fn forget(&mut self, pod: &Key) {
@@ -131,7 +134,7 @@ impl Book {
         disks.flat_map(|used| used.pods.keys().cloned()).collect()
     }
 
-    /// All conflicts there are, from both sides.
+    /// All conflicts, from both sides.
     pub fn conflicts(&self) -> BTreeSet<Conflict> {
         let mut all = BTreeSet::new();
         for used in self.disks.values() {
@@ -145,7 +148,7 @@ impl Book {
     }
 }
 
-/// What two pods disagree on, told to both.
+/// What two pods differ in, from both sides.
 fn conflicts(one: (&Key, &Usage), other: (&Key, &Usage)) -> Vec<Conflict> {
     let both = |about: Property, value: fn(&Usage) -> &SmolStr| {
         [(one, other), (other, one)].map(|((pod, usage), (other, its))| Conflict {

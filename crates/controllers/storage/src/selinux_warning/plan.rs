@@ -1,0 +1,66 @@
+//! Which SELinux conflicts a pod has, and the events about them. Pure.
+
+use std::collections::BTreeMap;
+
+use flyball_api::{Key, Object};
+use flyball_runtime::events::ObjectRef;
+use flyball_runtime::{Event, Plan};
+use smol_str::SmolStr;
+
+use super::mounts::{Mount, MountingPod};
+use super::registry::{Registry, Usage};
+
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub pod: &'a MountingPod,
+    /// The disks behind the volumes of the pod, by the name of the volume.
+    pub disks: &'a BTreeMap<SmolStr, MountedDisk>,
+    /// How pods use disks so far.
+    pub registry: &'a Registry,
+    /// Refers to a pod that exists.
+    pub pods: &'a dyn Fn(&Key) -> Option<ObjectRef>,
+}
+
+/// A disk that a pod mounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedDisk {
+    pub name: SmolStr,
+    /// Empty for a disk that nodes attach by themselves.
+    pub driver: SmolStr,
+    /// Whether nodes can mount it with a label.
+    pub has_mount_option: bool,
+}
+
+/// The events about volumes that a pod mounts with several labels, and about conflicts with other pods that are new.
+pub fn plan(view: &View<'_>) -> Plan {
+    let mut events = vec![];
+    for (name, _) in view.pod.mounts.iter().filter(|(_, mount)| **mount == Mount::Several) {
+        let message =
+            format!("Volume \"{name}\" is mounted twice with different SELinux labels inside this pod");
+        events.push(Event::warning("MultipleSELinuxLabels", message));
+    }
+    let key = view.pod.key();
+    for (disk, usage) in usages(view) {
+        for conflict in view.registry.new_conflicts(&disk.name, &key, &usage) {
+            // A conflict has ended if one of its pods was deleted.
+            let event = (view.pods)(&conflict.pod)
+                .map(|pod| Event::normal(conflict.about.reason(), conflict.message()).about(pod));
+            events.extend(event);
+        }
+    }
+    Plan::of(events)
+}
+
+/// How the pod uses its disks, for the registry. Two volumes may be the same disk.
+pub fn usages(view: &View<'_>) -> Vec<(MountedDisk, Usage)> {
+    let mut usages = vec![];
+    for (name, mount) in &view.pod.mounts {
+        if let (Mount::Label(label), Some(disk)) = (mount, view.disks.get(name)) {
+            let usage = (disk.clone(), Usage::new(label, &view.pod.change_policy, disk.has_mount_option));
+            if !usages.contains(&usage) {
+                usages.push(usage);
+            }
+        }
+    }
+    usages
+}
