@@ -1,14 +1,16 @@
 //! A finalizer that every object of a kind carries until it is deleted and no longer in use.
 
-use flyball_api::{ObjectMeta, PersistentVolume, PersistentVolumeClaim, Resource, VolumeAttributesClass};
+use flyball_api::{
+    Key, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Resource, VolumeAttributesClass,
+};
+use flyball_cache::Change;
 use flyball_runtime::{Refusals, Write};
 use serde::Serialize;
 
-/// A kind whose objects are kept while in use.
+/// A kind whose objects are not deleted while in use.
 pub(crate) trait Kept: Resource + Serialize + Clone {
     const FINALIZER: &'static str;
 
-    /// The metadata, to be changed.
     fn meta_mut(&mut self) -> &mut ObjectMeta;
 }
 
@@ -28,31 +30,27 @@ kept!(PersistentVolume, "kubernetes.io/pv-protection");
 kept!(PersistentVolumeClaim, "kubernetes.io/pvc-protection");
 kept!(VolumeAttributesClass, "kubernetes.io/vac-protection");
 
-/// What is to be done about the finalizer of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    Nothing,
-    /// It must be added: whoever made the object left it out.
-    Protect,
-    /// The object is to go, and may as soon as it is not in use.
-    Verdict,
+/// Whether the finalizer is missing, or the object is being deleted and has it.
+pub(crate) fn is_due<T: Kept>(object: &T) -> bool {
+    object.is_deleting() == object.meta().has_finalizer(T::FINALIZER)
 }
 
-pub(crate) fn need<T: Kept>(object: &T) -> Need {
-    match (object.is_deleting(), object.meta().has_finalizer(T::FINALIZER)) {
-        (true, true) => Need::Verdict,
-        (false, false) => Need::Protect,
-        _ => Need::Nothing,
-    }
+/// Whether the object is being deleted and only waits to lose its finalizers.
+pub(crate) fn is_releasable<T: Kept>(object: &T) -> bool {
+    object.is_deleting() && is_due(object)
 }
 
-/// The write that adds or removes the finalizer, if one is due. `is_used` is asked only about an object that is being
-/// deleted; `reasons` say why the finalizer is added and why it is removed.
-pub(crate) fn plan<T: Kept>(object: &T, is_used: impl FnOnce() -> bool, reasons: Reasons) -> Option<Write> {
-    let (object, why) = match need(object) {
-        Need::Protect => (protected(object), reasons.protect),
-        Need::Verdict if !is_used() => (released(object), reasons.release),
-        Need::Verdict | Need::Nothing => return None,
+/// The object of a change, if its finalizer may have to be added or removed.
+pub(crate) fn changed<T: Kept>(change: &Change<'_, T>) -> Option<Key> {
+    change.new.filter(|object| is_due(&***object)).map(|_| change.key())
+}
+
+/// The write that adds or removes the finalizer, if one is due. `reasons` say why.
+pub(crate) fn plan<T: Kept>(object: &T, is_used: bool, reasons: Reasons) -> Option<Write> {
+    let (object, why) = match (is_due(object), object.is_deleting()) {
+        (true, false) => (protected(object), reasons.protect),
+        (true, true) if !is_used => (released(object), reasons.release),
+        _ => return None,
     };
     Some(Write::replace(&object).why(why).accept(Refusals::GONE))
 }
@@ -85,29 +83,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finalizer_is_needed_until_the_end() {
+    fn a_finalizer_is_due_when_it_is_missing_or_to_be_removed() {
         #[rustfmt::skip]
         let table = [
-            // case                        deleting  finalizers                          need
-            ("made without it",            false,    "",                                 Need::Protect),
-            ("others do not protect",      false,    "example.com/mine",                 Need::Protect),
-            ("protected",                  false,    "kubernetes.io/pvc-protection",     Need::Nothing),
-            ("to go",                      true,     "kubernetes.io/pvc-protection",     Need::Verdict),
-            ("let go already",             true,     "example.com/mine",                 Need::Nothing),
+            // case                        deleting  finalizers                          due
+            ("without it",                 false,    "",                                 true),
+            ("others do not count",        false,    "example.com/mine",                 true),
+            ("protected",                  false,    "kubernetes.io/pvc-protection",     false),
+            ("being deleted",              true,     "kubernetes.io/pvc-protection",     true),
+            ("released already",           true,     "example.com/mine",                 false),
         ];
         for (case, deleting, finalizers, want) in table {
             let mut claim = PersistentVolumeClaim::default();
             claim.metadata.finalizers = finalizers.split_whitespace().map(Into::into).collect();
             claim.metadata.deletion_timestamp = deleting.then(flyball_api::Timestamp::now);
-            assert_eq!(need(&claim), want, "{case}");
+            assert_eq!((is_due(&claim), is_releasable(&claim)), (want, want && deleting), "{case}");
         }
     }
 
     #[test]
-    fn a_finalizer_goes_only_when_nothing_uses_the_object() {
+    fn a_finalizer_is_removed_only_when_nothing_uses_the_object() {
         let reasons = Reasons { protect: "it may be used", release: "nothing uses it" };
         let planned = |claim: &PersistentVolumeClaim, is_used: bool| {
-            plan(claim, || is_used, reasons).map_or_else(String::new, |write| write.to_string())
+            plan(claim, is_used, reasons).map_or_else(String::new, |write| write.to_string())
         };
         let mut claim = PersistentVolumeClaim::default();
         claim.metadata.name = "data".into();

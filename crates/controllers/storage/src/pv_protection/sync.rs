@@ -4,12 +4,9 @@ use std::sync::Arc;
 
 use flyball_api::{Key, PersistentVolume};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
-use crate::finalizer::{self, Reasons};
-use crate::names::BOUND;
-
-const REASONS: Reasons = Reasons { protect: "claims may be bound to it", release: "no claim is bound to it" };
+use super::plan::plan;
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -19,7 +16,6 @@ pub(super) struct Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(volume) = self.volumes.store().get(key) else { return Ok(Next::Settled) };
-        let plan = Plan::of(finalizer::plan(&*volume, || volume.status.phase == BOUND, REASONS));
-        self.cx.executor(key).execute::<()>(plan).await
+        self.cx.executor(key).execute(plan(&volume)).await
     }
 }

@@ -1,12 +1,14 @@
-//! Keeps a claim from going while a pod uses it.
+//! Keeps a claim from being deleted while a pod uses it.
 //!
-//! - **Promise**: every claim has the finalizer. One that is being deleted goes as soon as no pod on a node uses it,
+//! - **Promise**: every claim has the finalizer. One that is being deleted loses it as soon as no pod on a node uses it,
 //!   neither in the cache nor in a list from the server that is not older than the claim.
-//! - **Watches** claims and pods. **Writes** its finalizer and, where `PersistentVolumeClaimUnusedSinceTime` is on,
-//!   the condition `Unused` of claims.
-//! - Upstream: `pkg/controller/volume/pvcprotection`. What differs: a list of pods serves every claim that is not
-//!   newer than it, so that many claims of one namespace cost few lists; the condition follows the cache alone, as a
-//!   pod that comes late brings its claims back.
+//! - **Watches** claims and pods. **Writes** its finalizer and, with the gate `PersistentVolumeClaimUnusedSinceTime`, the
+//!   condition `Unused` of claims.
+//! - **A live read decides**: pods are listed from the server before the finalizer is removed, as the cache may lack one.
+//! - **Files**: the status is one condition in [`plan`]; the simulator has the rule.
+//! - Upstream: `pkg/controller/volume/pvcprotection`. What differs: a list of pods serves every claim that is not newer
+//!   than it, so that many claims of one namespace cost few lists; the condition follows the cache alone, as a pod that
+//!   appears later brings its claims back.
 
 pub mod plan;
 mod sync;
@@ -23,17 +25,17 @@ use parking_lot::Mutex;
 
 use crate::usage::BY_CLAIM;
 
-/// Whether claims say since when nobody uses them.
+/// The gate for the condition `Unused`.
 const UNUSED_SINCE: &str = "PersistentVolumeClaimUnusedSinceTime";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("pvcprotection");
     let (claims, pods) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<Pod>());
     pods.index(&BY_CLAIM);
-    let tells_unused = cx.gates.enabled(UNUSED_SINCE);
-    tasks.feed(&claims, &queue, move |change| triggers::claim_changed(change, tells_unused));
-    tasks.feed(&pods, &queue, move |change| triggers::pod_changed(change, tells_unused));
-    let controller = sync::Controller { cx, claims, pods, tells_unused, listed: Mutex::default() };
+    let reports_unused = cx.gates.enabled(UNUSED_SINCE);
+    tasks.feed(&claims, &queue, move |change| triggers::claim_changed(change, reports_unused));
+    tasks.feed(&pods, &queue, move |change| triggers::pod_changed(change, reports_unused));
+    let controller = sync::Controller { cx, claims, pods, reports_unused, listed: Mutex::default() };
     tasks.workers(&queue, 1, Arc::new(controller));
     Ok(())
 }

@@ -1,20 +1,72 @@
 //! When a pod uses a claim, and what follows for the claim. Pure.
 
+use std::sync::Arc;
+
+use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::pod::{Pod, VolumeSource};
-use flyball_api::{Condition, PersistentVolumeClaim, Timestamp, condition};
+use flyball_api::{Condition, Object, PersistentVolumeClaim, Timestamp, condition};
+use flyball_runtime::{Plan, Waiting, Write};
+
+use crate::finalizer::{self, Reasons};
+use crate::usage::Uses;
 
 /// The condition that says that no pod uses a claim.
 pub const UNUSED: &str = "Unused";
+const REASONS: Reasons = Reasons { protect: "pods may come to use it", release: "no pod uses it" };
 
-/// Whether a volume of a pod keeps its claim from going. Only pods on a node count: no node starts one whose claim is
-/// being deleted. A pod that its node is done with gives the claims up that were made for it, so that a finalizer of
-/// the pod that waits for them cannot wait for ever; claims that the pod names are kept until it is gone.
+/// Everything the decision may look at.
+pub struct View<'a> {
+    pub claim: &'a PersistentVolumeClaim,
+    /// The pods in the cache that may use it.
+    pub pods: &'a [Arc<Pod>],
+    /// Whether a pod on the server keeps it; read if [`needs_list`] says so.
+    pub is_kept: Option<bool>,
+    /// Whether claims have the condition `Unused`.
+    pub reports_unused: bool,
+    pub now: Timestamp,
+}
+
+/// Whether the pods on the server have to be listed: the claim is being deleted, and no pod in the cache keeps it.
+pub fn needs_list(view: &View<'_>) -> bool {
+    finalizer::is_releasable(view.claim) && !is_kept_in_cache(view)
+}
+
+/// Sets the condition if it has changed; otherwise adds the finalizer or removes it. Each write brings the claim back.
+pub fn plan(view: &View<'_>) -> Plan {
+    if let Some(status) = status(view) {
+        return Plan::default().with_status(status);
+    }
+    let is_kept = is_kept_in_cache(view) || view.is_kept != Some(false);
+    let waiting = (is_kept && finalizer::is_releasable(view.claim))
+        .then(|| Waiting::on::<PersistentVolumeClaim>(&view.claim.key(), "to be used by no pod on a node"));
+    Plan::of(finalizer::plan(view.claim, is_kept, REASONS)).waiting_for(waiting)
+}
+
+fn is_kept_in_cache(view: &View<'_>) -> bool {
+    Uses::of(view.pods.iter().map(|pod| &**pod), keeps).contains(view.claim)
+}
+
+fn status(view: &View<'_>) -> Option<Write> {
+    let claim = view.claim;
+    if !view.reports_unused || claim.is_deleting() {
+        return None;
+    }
+    let is_used = Uses::of(view.pods.iter().map(|pod| &**pod), refers).contains(claim);
+    let conditions = conditions(claim, is_used, view.now)?;
+    let status = PersistentVolumeClaimStatus { conditions, ..claim.status.clone() };
+    let why = if is_used { "a pod refers to it" } else { "no pod refers to it" };
+    Some(Write::status(claim, &status).why(why))
+}
+
+/// Whether a volume of a pod keeps its claim from being deleted. Only pods on a node count: no node starts one whose claim
+/// is being deleted. A pod that its node has shut down does not keep the claims of its ephemeral volumes, or a finalizer of
+/// the pod that waits for them would wait for ever; claims that the pod names are kept until it is gone.
 pub fn keeps(pod: &Pod, source: &VolumeSource) -> bool {
     let is_on_node = !pod.spec.node_name.is_empty();
     is_on_node && (!matches!(source, VolumeSource::Ephemeral(_)) || !is_shut_down(pod))
 }
 
-/// Whether a volume of a pod makes its claim one in use: any pod counts that has not ended.
+/// Whether a volume of a pod refers to its claim: all pods count that have not ended.
 pub fn refers(pod: &Pod, _: &VolumeSource) -> bool {
     !pod.has_stopped()
 }
@@ -23,7 +75,7 @@ fn is_shut_down(pod: &Pod) -> bool {
     pod.metadata.is_deleting() && pod.metadata.deletion_grace_period_seconds == Some(0)
 }
 
-/// The conditions of a claim once it says whether it is in use; nothing if it says so already.
+/// The conditions with the right `Unused`; `None` if it is right already.
 pub fn conditions(claim: &PersistentVolumeClaim, is_used: bool, now: Timestamp) -> Option<Vec<Condition>> {
     let known = condition::find(&claim.status.conditions, UNUSED);
     if known.is_some_and(|known| known.is_true() != is_used) {

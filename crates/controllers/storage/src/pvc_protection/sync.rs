@@ -1,31 +1,27 @@
-//! The shell: look up, ask the cache, then the server, plan, execute.
+//! The shell: look up, list pods if the plan needs it, plan, execute.
 
 use std::sync::Arc;
 
-use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::pod::Pod;
-use flyball_api::{Key, Object, PersistentVolumeClaim, ResourceVersion};
+use flyball_api::{Key, PersistentVolumeClaim, ResourceVersion};
 use flyball_cache::Informer;
 use flyball_client::ListParams;
-use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError, Waiting, Write};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 
-use super::plan::{conditions, keeps, refers};
-use crate::finalizer::{self, Need, Reasons, need};
+use super::plan::{View, keeps, needs_list, plan};
 use crate::usage::{Uses, pods_of};
-
-const REASONS: Reasons = Reasons { protect: "pods may come to use it", release: "no pod uses it" };
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) claims: Arc<Informer<PersistentVolumeClaim>>,
     pub(super) pods: Arc<Informer<Pod>>,
-    pub(super) tells_unused: bool,
+    pub(super) reports_unused: bool,
     pub(super) listed: Mutex<Option<Listed>>,
 }
 
-/// What the server said last about the pods of a namespace.
+/// The claims that the pods of a namespace used when they were last listed from the server.
 pub(super) struct Listed {
     namespace: SmolStr,
     version: ResourceVersion,
@@ -35,29 +31,23 @@ pub(super) struct Listed {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(claim) = self.claims.store().get(key) else { return Ok(Next::Settled) };
-        let executor = self.cx.executor(key);
-        if let Some(status) = self.status(&claim) {
-            // The write brings the claim back if its finalizer is missing, too.
-            return executor.execute::<()>(Plan::default().with_status(status)).await;
+        let mut view = View {
+            claim: &claim,
+            pods: &pods_of(self.pods.store(), key),
+            is_kept: None,
+            reports_unused: self.reports_unused,
+            now: self.cx.clock.now(),
+        };
+        if needs_list(&view) {
+            view.is_kept = Some(!self.was_free(&claim) && self.is_kept(&claim).await?);
         }
-        let is_used = need(&*claim) == Need::Verdict && self.is_kept(&claim).await?;
-        let waiting =
-            is_used.then(|| Waiting::on::<PersistentVolumeClaim>(key, "to be used by no pod on a node"));
-        let plan = Plan::of(finalizer::plan(&*claim, || is_used, REASONS)).waiting_for(waiting);
-        executor.execute::<()>(plan).await
+        self.cx.executor(key).execute(plan(&view)).await
     }
 }
 
 impl Controller {
-    /// Whether a pod keeps a claim that is to go. The cache may lack a pod, so its no is not enough.
+    /// Whether a pod on the server keeps a claim.
     async fn is_kept(&self, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
-        let known = pods_of(self.pods.store(), &claim.key());
-        if Uses::of(known.iter().map(|pod| &**pod), keeps).contains(claim) {
-            return Ok(true);
-        }
-        if self.was_free(claim) {
-            return Ok(false);
-        }
         let namespace = &claim.metadata.namespace;
         let listed = self.cx.client.list::<Pod>(Some(namespace), &ListParams::default()).await;
         let listed = listed.map_err(SyncError::api(format!("listing the pods of namespace {namespace}")))?;
@@ -68,8 +58,8 @@ impl Controller {
         Ok(is_kept)
     }
 
-    /// Whether the last list already showed that nobody uses a claim. It must not be older than the claim's deletion:
-    /// a pod that came to a node after that is not started.
+    /// Whether no pod of the last list keeps a claim. The list must not be older than the claim's deletion: a pod that is
+    /// assigned to a node later is not started.
     fn was_free(&self, claim: &PersistentVolumeClaim) -> bool {
         let listed = self.listed.lock();
         listed.as_ref().is_some_and(|listed| {
@@ -77,18 +67,5 @@ impl Controller {
                 && listed.version >= claim.metadata.resource_version
                 && !listed.uses.contains(claim)
         })
-    }
-
-    /// The status by which a claim says whether a pod refers to it, if that is news.
-    fn status(&self, claim: &PersistentVolumeClaim) -> Option<Write> {
-        if !self.tells_unused || claim.is_deleting() {
-            return None;
-        }
-        let known = pods_of(self.pods.store(), &claim.key());
-        let is_used = Uses::of(known.iter().map(|pod| &**pod), refers).contains(claim);
-        let conditions = conditions(claim, is_used, self.cx.clock.now())?;
-        let status = PersistentVolumeClaimStatus { conditions, ..claim.status.clone() };
-        let why = if is_used { "a pod refers to it" } else { "no pod refers to it" };
-        Some(Write::status(claim, &status).why(why))
     }
 }

@@ -1,4 +1,4 @@
-//! Tables for who keeps a claim, who looks at it again, and what it says.
+//! Tables for the pods that keep a claim, the triggers, the condition and the finalizer.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use flyball_api::{PersistentVolumeClaim, Timestamp, condition};
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::plan::{UNUSED, conditions, keeps, refers};
+use super::plan::{UNUSED, View, conditions, keeps, needs_list, plan, refers};
 use super::triggers::{claim_changed, pod_changed};
 use crate::usage::Uses;
 
-/// A pod in words: `node`, `ended`, `running`, `going` (asked to leave), `down` (its node is done with it),
+/// A pod in words: `node`, `ended`, `running`, `deleted`, `down` (deleted, and its node has shut it down),
 /// `uid=…`, `claim=…`, `scratch` (an ephemeral volume of that name).
 fn pod(words: &str) -> Pod {
     let mut object = json!({
@@ -34,7 +34,7 @@ fn pod(words: &str) -> Pod {
                     object["status"]["ephemeralContainerStatuses"] =
                         json!([{"name": "d", "state": {"running": {}}}]);
                 }
-                "going" | "down" => {
+                "deleted" | "down" => {
                     object["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
                     let grace = if word == "down" { 0 } else { 30 };
                     object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
@@ -68,15 +68,15 @@ fn pods_on_nodes_keep_their_claims() {
         ("on a node",                            "data",      "",    "node claim=data",         true,  true),
         ("another claim",                        "data",      "",    "node claim=other",        false, false),
         ("ended, but still there",               "data",      "",    "node ended claim=data",   true,  false),
-        ("asked to leave, running",              "data",      "",    "node going running claim=data", true, true),
-        ("asked to leave, a debugger runs",      "data",      "",    "node going debugged claim=data", true, true),
-        ("asked to leave, stopped",              "data",      "",    "node going claim=data",   true,  false),
-        ("its node is done with it",             "data",      "",    "node down claim=data",    true,  false),
+        ("being deleted, running",               "data",      "",    "node deleted running claim=data", true, true),
+        ("being deleted, a debugger runs",       "data",      "",    "node deleted debugged claim=data", true, true),
+        ("being deleted, stopped",               "data",      "",    "node deleted claim=data",   true,  false),
+        ("its node has shut it down",            "data",      "",    "node down claim=data",    true,  false),
         ("made for the pod",                     "p-scratch", "u1",  "node scratch",            true,  true),
         ("made for a pod of that name before",   "p-scratch", "u0",  "node scratch",            false, false),
-        ("somebody's own claim of that name",    "p-scratch", "",    "node scratch",            false, false),
+        ("a user's claim of that name",          "p-scratch", "",    "node scratch",            false, false),
         ("made for a pod that ended",            "p-scratch", "u1",  "node ended scratch",      true,  false),
-        ("made for a pod that is done with",     "p-scratch", "u1",  "node down scratch",       false, false),
+        ("made for a pod that is shut down",     "p-scratch", "u1",  "node down scratch",       false, false),
     ];
     for (case, name, owner, words, kept, referred) in table {
         let (claim, pod) = (claim(name, owner), pod(words));
@@ -86,7 +86,7 @@ fn pods_on_nodes_keep_their_claims() {
 }
 
 #[test]
-fn claims_are_looked_at_when_a_pod_may_have_given_them_up() {
+fn claims_are_synced_when_a_pod_may_no_longer_use_them() {
     #[rustfmt::skip]
     let table = [
         // case                             before                    after                        claims
@@ -94,7 +94,7 @@ fn claims_are_looked_at_when_a_pod_may_have_given_them_up() {
         ("new, on a node",                  None,                     Some("node claim=a"),        ""),
         ("runs",                            Some("node claim=a"),     Some("node claim=a running"), ""),
         ("ended",                           Some("node claim=a"),     Some("node ended claim=a"),  "ns/a"),
-        ("asked to leave",                  Some("node claim=a"),     Some("node going claim=a"),  "ns/a"),
+        ("being deleted",                   Some("node claim=a"),     Some("node deleted claim=a"),  "ns/a"),
         ("gone",                            Some("node claim=a"),     None,                        "ns/a"),
         ("another one of its name",         Some("node claim=a"),     Some("uid=u2 node claim=b"), "ns/a"),
     ];
@@ -107,25 +107,51 @@ fn claims_are_looked_at_when_a_pod_may_have_given_them_up() {
     }
     let new = Arc::new(pod("node claim=a"));
     let change = Change { old: None, new: Some(&new), origin: Origin::Watch };
-    assert_eq!(
-        pod_changed(&change, true).len(),
-        1,
-        "where claims say that they are unused, every pod matters"
-    );
+    assert_eq!(pod_changed(&change, true).len(), 1, "every pod matters for the condition");
 }
 
 #[test]
-fn a_claim_says_once_whether_it_is_unused() {
+fn the_condition_is_set_once() {
     let now = Timestamp::from_second(100).unwrap();
     let mut claim = claim("data", "");
     let arc = Arc::new(claim.clone());
     let change = Change { old: None, new: Some(&arc), origin: Origin::Watch };
     assert!(claim_changed(&change, true).is_some());
-    let said = conditions(&claim, false, now).unwrap();
-    assert_eq!(condition::find(&said, UNUSED).unwrap().reason, "NoPodsUsingPVC");
-    claim.status.conditions = said;
+    let set = conditions(&claim, false, now).unwrap();
+    assert_eq!(condition::find(&set, UNUSED).unwrap().reason, "NoPodsUsingPVC");
+    claim.status.conditions = set;
     assert_eq!(conditions(&claim, false, now), None);
-    let said = conditions(&claim, true, Timestamp::from_second(200).unwrap()).unwrap();
-    assert_eq!(said.len(), 1);
-    assert!(said[0].is_false() && said[0].last_transition_time.unwrap().as_second() == 200);
+    let set = conditions(&claim, true, Timestamp::from_second(200).unwrap()).unwrap();
+    assert_eq!(set.len(), 1);
+    assert!(set[0].is_false() && set[0].last_transition_time.unwrap().as_second() == 200);
+}
+
+#[test]
+fn a_claim_keeps_its_finalizer_while_the_cache_or_the_server_shows_a_user() {
+    let now = Timestamp::from_second(100).unwrap();
+    let release = "update PersistentVolumeClaim ns/data: no pod uses it";
+    let wait = "waiting for PersistentVolumeClaim/ns/data to be used by no pod on a node";
+    #[rustfmt::skip]
+    let table = [
+        // case                  finalizer  deleting  cached              on the server  list   plan
+        ("without finalizer",    false,     false,    "",                 None,          false, "update PersistentVolumeClaim ns/data: pods may come to use it"),
+        ("protected",            true,      false,    "",                 None,          false, ""),
+        ("not listed yet",       true,      true,     "",                 None,          true,  wait),
+        ("used, in the cache",   true,      true,     "node claim=data",  None,          false, wait),
+        ("used, on the server",  true,      true,     "",                 Some(true),    true,  wait),
+        ("not used",             true,      true,     "claim=data",       Some(false),   true,  release),
+    ];
+    for (case, has_finalizer, is_deleting, cached, is_kept, lists, want) in table {
+        let mut claim = claim("data", "");
+        if has_finalizer {
+            claim.metadata.finalizers = ["kubernetes.io/pvc-protection".into()].into();
+        }
+        claim.metadata.deletion_timestamp = is_deleting.then_some(now);
+        let pods = [Arc::new(pod(cached))];
+        let mut view = View { claim: &claim, pods: &pods, is_kept, reports_unused: false, now };
+        assert_eq!((needs_list(&view), plan(&view).to_string().as_str()), (lists, want), "{case}");
+        view.reports_unused = true;
+        let status = plan(&view).to_string().contains("PersistentVolumeClaim/status");
+        assert_eq!(status, !is_deleting, "{case}: the condition comes first");
+    }
 }

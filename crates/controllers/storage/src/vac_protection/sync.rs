@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Next, Plan, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
+use super::plan::{View, plan};
 use super::{CLAIMS, VOLUMES};
-use crate::finalizer::{self, Reasons};
-
-const REASONS: Reasons = Reasons { protect: "claims may refer to it", release: "nothing refers to it" };
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -21,13 +19,8 @@ pub(super) struct Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(class) = self.classes.store().get(key) else { return Ok(Next::Settled) };
-        let plan = Plan::of(finalizer::plan(&*class, || self.is_used(&key.name), REASONS));
-        self.cx.executor(key).execute::<()>(plan).await
-    }
-}
-
-impl Controller {
-    fn is_used(&self, class: &str) -> bool {
-        self.volumes.store().count_by(&VOLUMES, class) > 0 || self.claims.store().count_by(&CLAIMS, class) > 0
+        let (volumes, claims) = (self.volumes.store(), self.claims.store());
+        let users = volumes.count_by(&VOLUMES, &key.name) + claims.count_by(&CLAIMS, &key.name);
+        self.cx.executor(key).execute(plan(&View { class: &class, users })).await
     }
 }

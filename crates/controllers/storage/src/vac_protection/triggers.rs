@@ -1,4 +1,4 @@
-//! Which classes objects refer to, and which they no longer do.
+//! Which classes objects refer to, and which they no longer refer to. Pure.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub fn of_volume(volume: &PersistentVolume) -> impl Iterator<Item = &str> {
     volume.spec.volume_attributes_class_name.as_deref().into_iter().filter(|name| !name.is_empty())
 }
 
-/// The classes that a claim wants, has and is being moved to.
+/// The classes that a claim requests, has and is being moved to.
 pub fn of_claim(claim: &PersistentVolumeClaim) -> impl Iterator<Item = &str> {
     let status = &claim.status;
     let target = status.modify_volume_status.as_ref();
@@ -22,8 +22,8 @@ pub fn of_claim(claim: &PersistentVolumeClaim) -> impl Iterator<Item = &str> {
     names.into_iter().flatten().filter(|name| !name.is_empty())
 }
 
-/// The classes that an object referred to and does no longer.
-pub fn given_up<'a, T, N: Iterator<Item = &'a str>>(
+/// The classes that an object no longer refers to.
+pub fn released<'a, T, N: Iterator<Item = &'a str>>(
     change: &Change<'a, T>,
     names: impl Fn(&'a T) -> N,
 ) -> Vec<Key> {
