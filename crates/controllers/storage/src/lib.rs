@@ -1,4 +1,5 @@
-//! Controllers of the storage family: claims find volumes, and nothing goes that is still in use.
+//! Controllers of the storage family: claims are bound to volumes, disks are attached to nodes, and nothing is deleted that is
+//! still in use.
 
 pub mod attach_detach;
 mod backoff;

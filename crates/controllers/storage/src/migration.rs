@@ -1,5 +1,4 @@
-//! Plugins that once were in the tree and whose volumes CSI drivers have taken over. As of v1.36 that cannot be
-//! turned off.
+//! In-tree plugins that CSI drivers have replaced. As of v1.36 this migration cannot be turned off. Pure.
 
 use flyball_api::{Labels, ObjectMeta, PersistentVolume};
 
@@ -7,7 +6,6 @@ use crate::names::{
     BETA_PROVISIONER, EXTERNAL_FINALIZER, IN_TREE_FINALIZER, MIGRATED_TO, PROVISIONED_BY, PROVISIONER,
 };
 
-/// The drivers that took over.
 pub(crate) mod drivers {
     pub(crate) const AZURE_DISK: &str = "disk.csi.azure.com";
     pub(crate) const AZURE_FILE: &str = "file.csi.azure.com";
@@ -18,7 +16,7 @@ pub(crate) mod drivers {
     pub(crate) const VSPHERE: &str = "csi.vsphere.vmware.com";
 }
 
-/// A plugin, the driver that took over, and the field that holds its volumes.
+/// A plugin, the driver that has replaced it, and the field of its volumes.
 struct Migrated {
     plugin: &'static str,
     driver: &'static str,
@@ -36,12 +34,12 @@ const MIGRATED: [Migrated; 7] = [
     Migrated { plugin: "kubernetes.io/vsphere-volume",  driver: drivers::VSPHERE,    source: "vsphereVolume" },
 ];
 
-/// The driver that has taken over from a plugin.
+/// The driver that has replaced a plugin.
 pub(crate) fn driver_of(plugin: &str) -> Option<&'static str> {
     MIGRATED.iter().find(|migrated| migrated.plugin == plugin).map(|migrated| migrated.driver)
 }
 
-/// The plugin that a volume belonged to, and its driver, if it is of one that was taken over.
+/// The in-tree plugin of a volume and the driver that has replaced it.
 pub(crate) fn of_volume(volume: &PersistentVolume) -> Option<(&'static str, &'static str)> {
     if volume.spec.csi.is_some() {
         return None;
@@ -52,26 +50,26 @@ pub(crate) fn of_volume(volume: &PersistentVolume) -> Option<(&'static str, &'st
     Some((found.plugin, found.driver))
 }
 
-/// The annotations of a claim once they say which driver has taken over; nothing if they are right.
+/// The annotations of a claim with the driver that has replaced its provisioner; `None` if they are right.
 pub(crate) fn of_claim_annotations(annotations: &Labels) -> Option<Labels> {
     let provisioner = annotations.get(PROVISIONER).or(annotations.get(BETA_PROVISIONER))?;
-    renamed(annotations, provisioner)
+    migrated(annotations, provisioner)
 }
 
 fn of_volume_annotations(annotations: &Labels) -> Option<Labels> {
-    renamed(annotations, annotations.get(PROVISIONED_BY)?)
+    migrated(annotations, annotations.get(PROVISIONED_BY)?)
 }
 
-fn renamed(annotations: &Labels, provisioner: &str) -> Option<Labels> {
-    let noted = annotations.get(MIGRATED_TO).unwrap_or_default();
+fn migrated(annotations: &Labels, provisioner: &str) -> Option<Labels> {
+    let current = annotations.get(MIGRATED_TO).unwrap_or_default();
     match driver_of(provisioner) {
-        Some(driver) if noted != driver => Some(annotations.with(MIGRATED_TO, driver)),
-        None if !noted.is_empty() => Some(annotations.without(MIGRATED_TO)),
+        Some(driver) if current != driver => Some(annotations.with(MIGRATED_TO, driver)),
+        None if !current.is_empty() => Some(annotations.without(MIGRATED_TO)),
         _ => None,
     }
 }
 
-/// The metadata of a volume once annotations and finalizers say who looks after it; nothing if they are right.
+/// The metadata of a volume with the annotations and finalizers of its provisioner; `None` if they are right.
 pub(crate) fn of_volume_metadata(volume: &PersistentVolume) -> Option<ObjectMeta> {
     let meta = &volume.metadata;
     let (annotations, finalizers) = (of_volume_annotations(&meta.annotations), finalizers(volume));
@@ -84,8 +82,8 @@ pub(crate) fn of_volume_metadata(volume: &PersistentVolume) -> Option<ObjectMeta
     Some(meta)
 }
 
-/// Only volumes that were made for a claim are kept until they are deleted for good: by the finalizer of the plugin in
-/// the tree while the policy is to delete them, by the driver's own where one has taken over.
+/// Only provisioned volumes have a finalizer until their storage is deleted: that of the in-tree plugin while the policy is
+/// Delete, the driver's own where a driver has replaced the plugin.
 fn finalizers(volume: &PersistentVolume) -> Option<Box<[smol_str::SmolStr]>> {
     let provisioner = volume.metadata.annotations.get(PROVISIONED_BY)?;
     let is_migrated = driver_of(provisioner).is_some();
@@ -99,7 +97,7 @@ fn finalizers(volume: &PersistentVolume) -> Option<Box<[smol_str::SmolStr]>> {
         _ => (false, &[EXTERNAL_FINALIZER]),
     };
     let held = &volume.metadata.finalizers;
-    // The server takes no new finalizer for what is being deleted.
+    // The server refuses new finalizers on an object that is being deleted.
     let add = add && !volume.metadata.is_deleting() && !volume.metadata.has_finalizer(IN_TREE_FINALIZER);
     let added = add.then(|| IN_TREE_FINALIZER.into());
     let wanted: Box<[_]> =
@@ -128,18 +126,18 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_says_who_looks_after_it() {
+    fn a_volume_has_the_annotations_and_finalizers_of_its_provisioner() {
         const IN_TREE: &str = IN_TREE_FINALIZER;
         const EXTERNAL: &str = EXTERNAL_FINALIZER;
         const EBS: &str = "ebs.csi.aws.com";
         #[rustfmt::skip]
         let table = [
             // case                         provisioner                policy    migrated  finalizers  annotation after, finalizers after
-            ("made by hand",                "",                        "Delete", "",       "x",        None),
-            ("made by a driver",            "csi.example.com",         "Delete", "",       "x",        None),
-            ("a driver that took over",     "kubernetes.io/aws-ebs",   "Delete", "",       IN_TREE,    Some((EBS, ""))),
-            ("noted already",               "kubernetes.io/aws-ebs",   "Delete", EBS,      "",         None),
-            ("a note without a driver",     "csi.example.com",         "Delete", EBS,      "",         Some(("", ""))),
+            ("created by hand",             "",                        "Delete", "",       "x",        None),
+            ("provisioned by a driver",     "csi.example.com",         "Delete", "",       "x",        None),
+            ("its plugin was replaced",     "kubernetes.io/aws-ebs",   "Delete", "",       IN_TREE,    Some((EBS, ""))),
+            ("annotated",                   "kubernetes.io/aws-ebs",   "Delete", EBS,      "",         None),
+            ("a stale annotation",          "csi.example.com",         "Delete", EBS,      "",         Some(("", ""))),
             ("in the tree, to be deleted",  "kubernetes.io/host-path", "Delete", "",       "x",        Some(("", "x kubernetes.io/pv-controller"))),
             ("in the tree, to be kept",     "kubernetes.io/host-path", "Retain", "",       IN_TREE,    Some(("", ""))),
             ("a driver's, back in the tree","kubernetes.io/host-path", "Delete", "",       EXTERNAL,   Some(("", IN_TREE))),
@@ -147,32 +145,36 @@ mod tests {
         ];
         for (case, provisioner, policy, migrated, finalizers, want) in table {
             let after = of_volume_metadata(&volume(provisioner, policy, migrated, finalizers)).map(|meta| {
-                let note = meta.annotations.get(MIGRATED_TO).unwrap_or_default().to_owned();
-                (note, meta.finalizers.join(" "))
+                let annotation = meta.annotations.get(MIGRATED_TO).unwrap_or_default().to_owned();
+                (annotation, meta.finalizers.join(" "))
             });
-            assert_eq!(after, want.map(|(note, kept)| (note.to_owned(), kept.to_owned())), "{case}");
+            assert_eq!(
+                after,
+                want.map(|(annotation, kept)| (annotation.to_owned(), kept.to_owned())),
+                "{case}"
+            );
         }
     }
 
     #[test]
-    fn what_is_being_deleted_gets_no_finalizer() {
+    fn a_volume_that_is_being_deleted_gets_no_finalizer() {
         let mut going = volume("kubernetes.io/host-path", "Delete", "", "x");
         going.metadata.deletion_timestamp = Some(flyball_api::Timestamp::UNIX_EPOCH);
         assert_eq!(of_volume_metadata(&going), None);
     }
 
     #[test]
-    fn a_claim_says_which_driver_took_over() {
-        let note = |provisioner: &str| {
+    fn a_claim_is_annotated_with_the_driver_that_replaced_its_provisioner() {
+        let annotation = |provisioner: &str| {
             let annotations = Labels::EMPTY.with(BETA_PROVISIONER, provisioner);
-            of_claim_annotations(&annotations).and_then(|noted| noted.get(MIGRATED_TO).map(str::to_owned))
+            of_claim_annotations(&annotations).and_then(|new| new.get(MIGRATED_TO).map(str::to_owned))
         };
-        assert_eq!(note("kubernetes.io/gce-pd").as_deref(), Some("pd.csi.storage.gke.io"));
-        assert_eq!(note("csi.example.com"), None);
+        assert_eq!(annotation("kubernetes.io/gce-pd").as_deref(), Some("pd.csi.storage.gke.io"));
+        assert_eq!(annotation("csi.example.com"), None);
         assert_eq!(
             of_claim_annotations(&Labels::EMPTY.with(MIGRATED_TO, "x")),
             None,
-            "nobody makes its volume"
+            "it has no provisioner"
         );
     }
 }

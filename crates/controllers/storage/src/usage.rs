@@ -1,4 +1,4 @@
-//! Which claims a pod uses: those it names, and those that are made for its ephemeral volumes.
+//! Which claims a pod uses: those that it names, and those of its ephemeral volumes. Pure.
 
 use flyball_api::pod::{Pod, Volume, VolumeSource};
 use flyball_api::{Key, ObjectMeta, PersistentVolumeClaim, Uid};
@@ -30,12 +30,12 @@ pub fn claim_name(pod: &ObjectMeta, volume: &Volume) -> Option<SmolStr> {
     }
 }
 
-/// What the claim for an ephemeral volume is called.
+/// The name of the claim for an ephemeral volume.
 pub fn made_name(pod: &ObjectMeta, volume: &Volume) -> SmolStr {
     format_smolstr!("{}-{}", pod.name, volume.name)
 }
 
-/// Whether a claim was made for a pod. Another one may have taken its name.
+/// Whether a claim was created for an ephemeral volume of a pod. A user may have created another of that name.
 pub fn is_made_for(claim: &PersistentVolumeClaim, pod: &ObjectMeta) -> bool {
     claim.metadata.namespace == pod.namespace && claim.metadata.is_controlled_by(&pod.uid)
 }
@@ -54,7 +54,7 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// What the pods use, as far as `counts` says that a volume does.
+    /// The claims of those volumes that `counts` accepts.
     pub fn of<'a>(
         pods: impl IntoIterator<Item = &'a Pod>,
         counts: impl Fn(&Pod, &VolumeSource) -> bool,

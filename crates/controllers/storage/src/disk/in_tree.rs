@@ -1,5 +1,5 @@
-//! Disks that were written for plugins of old. Drivers have replaced most of those plugins, so such a volume is
-//! read as the volume of a driver; nodes attach the others by themselves.
+//! Disks of in-tree plugins. CSI drivers have replaced most of these plugins, so such a volume is read as a volume of its
+//! driver; nodes attach the others by themselves. Pure.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use smol_str::{SmolStr, format_smolstr};
 use super::{DriverVolume, is_exclusive};
 use crate::migration::drivers;
 
-/// A part of a Google disk's handle that nobody knows.
+/// An unknown part of the handle of a Google disk.
 const UNSPECIFIED: &str = "UNSPECIFIED";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
-/// Between the zones of a regional disk.
-const ZONES_APART: &str = "__";
+/// The separator between the zones of a regional disk.
+const ZONE_SEPARATOR: &str = "__";
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
 
-/// The sources of old that a volume, of a pod or of its own, may have. At most one is there.
+/// The in-tree sources of a volume of a pod or of a PersistentVolume. At most one is set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Sources {
@@ -90,7 +90,7 @@ struct FibreChannel {
     ids: Option<Vec<String>>,
 }
 
-/// Where a source is written.
+/// The object that has the source.
 pub(super) enum Origin<'a> {
     Volume(&'a PersistentVolume),
     Pod {
@@ -100,29 +100,29 @@ pub(super) enum Origin<'a> {
     },
 }
 
-/// A disk of a plugin of old in the words of the driver that has replaced it.
+/// A disk of an in-tree plugin as a volume of the driver that has replaced it.
 #[derive(Debug, Default)]
 pub(super) struct Translated {
     pub(super) volume: DriverVolume,
-    /// What the volume is called where it stands in a pod, and so has no name of its own.
+    /// The name for users of an inline volume of a pod.
     pub(super) title: SmolStr,
     fs_type: String,
     read_only: bool,
     attributes: BTreeMap<&'static str, String>,
     secret: Option<(String, String)>,
-    /// Its access mode where it stands in a pod.
+    /// The access mode of an inline volume of a pod.
     mode: &'static str,
-    /// Whether it can be on several nodes for reading only, whatever its PersistentVolume says.
+    /// Whether it can be on several nodes only for reading, whatever its PersistentVolume says.
     shares_for_reading_only: bool,
 }
 
 impl Sources {
-    /// The sources of a volume. One that cannot be read is none.
+    /// The sources of a volume; `None` if they cannot be parsed.
     pub(super) fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The disk as its driver knows it, if a driver has replaced its plugin.
+    /// The disk as a volume of its driver, if a driver has replaced its plugin.
     pub(super) fn translate(&self, origin: &Origin<'_>) -> Option<Translated> {
         let Self { aws_elastic_block_store, gce_persistent_disk, cinder, portworx_volume, .. } = self;
         let once = "ReadWriteOnce";
@@ -139,7 +139,7 @@ impl Sources {
         } else if let Some(disk) = cinder {
             disk.as_volume(drivers::CINDER, &disk.id, once)
         } else if let Some(disk) = portworx_volume {
-            // The driver is never told that a volume can only be read: the mode says so.
+            // The driver gets no `readOnly`; the access mode has that.
             Translated { read_only: false, ..disk.as_volume(drivers::PORTWORX, &disk.id, by_access(disk)) }
         } else if let Some(disk) = &self.azure_disk {
             return disk.translate();
@@ -170,7 +170,7 @@ impl Sources {
 }
 
 impl Translated {
-    /// Whether it may be on one node only, given the modes of its PersistentVolume if it has one.
+    /// Whether it may be on one node only, given the access modes of its PersistentVolume if it has one.
     pub(super) fn is_exclusive(&self, modes: Option<&[SmolStr]>) -> bool {
         match modes {
             None => is_exclusive(&[self.mode.into()]),
@@ -179,7 +179,7 @@ impl Translated {
         }
     }
 
-    /// The spec of the PersistentVolume that it would be.
+    /// The spec of an equivalent PersistentVolume.
     pub(super) fn spec(&self) -> Value {
         let DriverVolume { driver, handle } = &self.volume;
         let mut csi = json!({"driver": driver, "volumeHandle": handle});
@@ -208,7 +208,7 @@ impl Partitioned {
 }
 
 impl AzureDisk {
-    /// Only managed disks have moved to the driver.
+    /// The driver has replaced the plugin only for managed disks.
     fn translate(&self) -> Option<Translated> {
         if self.kind.as_ref().is_some_and(|kind| !kind.eq_ignore_ascii_case("Managed")) {
             return None;
@@ -296,7 +296,7 @@ fn gce_handle(disk: &str, origin: &Origin<'_>) -> Option<SmolStr> {
             zones.unwrap_or_default()
         }
     };
-    let mut each = zones.split(ZONES_APART);
+    let mut each = zones.split(ZONE_SEPARATOR);
     let (first, more) = (each.next().unwrap_or_default(), each.clone().next().is_some());
     if !more {
         let zone = if first.is_empty() { UNSPECIFIED } else { first };

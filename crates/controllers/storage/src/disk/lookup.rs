@@ -1,4 +1,4 @@
-//! From a volume of a pod to the disk behind it, through claims and volumes.
+//! Finds the disk behind a volume of a pod, through claims and volumes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use super::Disk;
 use crate::names::BOUND;
 use crate::usage::{claim_name, is_made_for};
 
-/// The caches that lead there.
 pub(crate) struct Lookup {
     pub(crate) claims: Arc<Informer<PersistentVolumeClaim>>,
     pub(crate) volumes: Arc<Informer<PersistentVolume>>,
@@ -26,7 +25,7 @@ impl Lookup {
         Disk::of_volume(&*self.bound_volume(&claim).filter(|_| is_own)?)
     }
 
-    /// The volume that a claim is bound to, if the volume agrees.
+    /// The volume that a claim is bound to, if the volume refers to the claim.
     pub(crate) fn bound_volume(&self, claim: &PersistentVolumeClaim) -> Option<Arc<PersistentVolume>> {
         if claim.status.phase != BOUND || claim.spec.volume_name.is_empty() {
             return None;
@@ -36,7 +35,7 @@ impl Lookup {
         is_mutual.then_some(volume)
     }
 
-    /// What is known about the driver of a disk.
+    /// The CSIDriver of a disk.
     pub(crate) fn driver_of(&self, disk: &Disk) -> Option<Arc<CSIDriver>> {
         self.drivers.store().get(&Key::cluster(disk.driver()?.driver.as_str()))
     }

@@ -1,4 +1,6 @@
-//! What can be attached to a node: the disks behind volumes, and the names by which nodes and drivers know them.
+//! The disks behind volumes, and the names by which nodes and drivers know them. Pure, except for the cache lookups.
+//!
+//! Not a controller: attach-detach and the SELinux warnings share this.
 
 mod in_tree;
 mod lookup;
@@ -14,32 +16,32 @@ use smol_str::{SmolStr, format_smolstr};
 use self::in_tree::{Origin, Sources};
 pub(crate) use self::lookup::Lookup;
 
-/// How the names of drivers' volumes begin.
-const DRIVERS: &str = "kubernetes.io/csi/";
+/// The prefix of the names of drivers' volumes.
+const PREFIX: &str = "kubernetes.io/csi/";
 
 /// A disk that can be attached to nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Disk {
     /// Its name in the status of nodes.
     pub name: SmolStr,
-    /// The name by which users know it: that of the volume, mostly.
+    /// The name in events: mostly that of the volume.
     pub title: SmolStr,
-    /// Whether it may be on one node only.
+    /// Whether it may be attached to one node only.
     pub is_exclusive: bool,
     pub by: Attacher,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Attacher {
-    /// A driver, asked by a VolumeAttachment.
+    /// A CSI driver, through a VolumeAttachment.
     Driver {
         volume: DriverVolume,
         /// What the VolumeAttachment refers to.
         source: Source,
-        /// Whether the volume was written for a plugin that the driver has replaced.
+        /// Whether the volume is of an in-tree plugin that the driver has replaced.
         is_migrated: bool,
     },
-    /// The node itself, as soon as its status says that it may (iSCSI, Fibre Channel).
+    /// The node itself, once its status names the disk (iSCSI, Fibre Channel).
     Node,
 }
 
@@ -47,32 +49,32 @@ pub enum Attacher {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     Volume(SmolStr),
-    /// A volume of a pod, written out as the spec of a PersistentVolume.
+    /// An inline volume of a pod, as the spec of a PersistentVolume.
     Inline(Value),
 }
 
-/// A volume in the words of its driver.
+/// A volume of a CSI driver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriverVolume {
     pub driver: SmolStr,
-    /// What the driver calls the volume.
+    /// The driver's name for the volume.
     pub handle: SmolStr,
 }
 
 impl DriverVolume {
-    /// The one of that name in the status of nodes; `None` if it is not a driver's.
+    /// Parses a name as in the status of nodes; `None` if it is not that of a driver's volume.
     pub fn named(name: &str) -> Option<Self> {
-        let (driver, handle) = name.strip_prefix(DRIVERS)?.split_once('^')?;
+        let (driver, handle) = name.strip_prefix(PREFIX)?.split_once('^')?;
         let is_whole = !driver.is_empty() && !handle.is_empty() && !handle.contains('^');
         is_whole.then(|| Self { driver: driver.into(), handle: handle.into() })
     }
 
     /// Its name in the status of nodes.
     pub fn name(&self) -> SmolStr {
-        format_smolstr!("{DRIVERS}{}^{}", self.driver, self.handle)
+        format_smolstr!("{PREFIX}{}^{}", self.driver, self.handle)
     }
 
-    /// The name of the VolumeAttachment that asks to attach it to a node.
+    /// The name of the VolumeAttachment for a node.
     pub fn attachment(&self, node: &str) -> SmolStr {
         let text = format!("{}{}{node}", self.handle, self.driver);
         let sum = digest(&SHA256, text.as_bytes());
@@ -105,7 +107,7 @@ impl Disk {
         Some(Self { name, title, is_exclusive: is_exclusive(&spec.access_modes), by: Attacher::Node })
     }
 
-    /// The disk that a pod names itself, if it can be attached. Volumes of drivers that a pod names itself cannot.
+    /// The disk of an inline volume, if it can be attached. Inline volumes of CSI drivers cannot.
     pub fn of_inline(namespace: &str, volume: &Volume) -> Option<Self> {
         let VolumeSource::Inline(field, json) = &volume.source else { return None };
         let sources = Sources::read(&format!("{{\"{field}\":{}}}", json.as_str()))?;
@@ -137,7 +139,7 @@ impl Disk {
     }
 }
 
-/// Whether a volume of these access modes may be on one node only. Without any, nobody knows: its driver decides.
+/// Whether a volume of these access modes may be on one node only. Without any, its driver decides.
 fn is_exclusive(modes: &[SmolStr]) -> bool {
     !modes.is_empty() && !modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany")
 }

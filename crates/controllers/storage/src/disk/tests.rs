@@ -24,7 +24,7 @@ fn a_driver_volume_has_names() {
 }
 
 #[test]
-fn volumes_of_old_plugins_are_read_as_those_of_drivers() {
+fn volumes_of_in_tree_plugins_are_read_as_those_of_drivers() {
     let zoned = |zones: &str| {
         let mut volume =
             volume(json!({"gcePersistentDisk": {"pdName": "d"}, "accessModes": ["ReadOnlyMany"]}));
@@ -70,7 +70,7 @@ fn volumes_of_old_plugins_are_read_as_those_of_drivers() {
 }
 
 #[test]
-fn modes_say_whether_a_disk_can_be_shared() {
+fn access_modes_decide_whether_a_disk_can_be_shared() {
     let csi = || json!({"csi": {"driver": "d", "volumeHandle": "h"}});
     let pd = || json!({"gcePersistentDisk": {"pdName": "d"}});
     #[rustfmt::skip]
@@ -91,7 +91,7 @@ fn modes_say_whether_a_disk_can_be_shared() {
 }
 
 #[test]
-fn a_disk_that_a_pod_names_is_written_out_for_its_driver() {
+fn an_inline_disk_becomes_the_spec_of_a_driver_volume() {
     let disk = |volume: Value| {
         let pod: Pod =
             serde_json::from_value(json!({"metadata": {"namespace": "team"}, "spec": {"volumes": [volume]}}))
