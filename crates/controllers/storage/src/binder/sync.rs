@@ -13,7 +13,7 @@ use flyball_common::moment::{MOMENT, Moments};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::plan::{Answer, Done};
-use flyball_runtime::{Context, Next, Outcome, Reconcile, SyncError};
+use flyball_runtime::{Context, Next, Outcome, Reconcile, Refusals, SyncError};
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -253,7 +253,6 @@ impl Binder {
 
     /// Records in operations and metrics what came of the step for a claim.
     fn record_claim(&self, key: &Key, view: &claim::View<'_>, step: &Step<'_>, outcome: &Outcome<Tag>) {
-        let is_conflict = |error: &flyball_client::Error| error.is_conflict();
         match step {
             Step::Bind(_) if outcome.is_ok() => self.operations.done(key),
             Step::Bind(_) => self.operations.failed(key),
@@ -262,11 +261,8 @@ impl Binder {
                 self.operations.failed(key);
                 self.operations.back_off(key);
             }
-            Step::Provision(_) => {
-                let failure = outcome.failure();
-                if failure.is_some_and(|failure| !failure.error.as_ref().is_some_and(is_conflict)) {
-                    self.operations.failed(key);
-                }
+            Step::Provision(_) if outcome.failure().is_some_and(|of| !of.is_one_of(Refusals::CONFLICT)) => {
+                self.operations.failed(key);
             }
             _ => {}
         }

@@ -1,12 +1,16 @@
 //! Tables for the pure parts.
 
-use flyball_api::Key;
+use std::sync::Arc;
+
+use flyball_api::{CSIDriver, Key};
+use flyball_cache::{Change, Origin};
 use flyball_runtime::events::ObjectRef;
 use serde_json::{Value, json};
 
 use super::mounts::{Mount, MountingPod};
 use super::plan::{MountedDisk, View, plan, usages};
 use super::registry::{Registry, Usage, labels_conflict};
+use super::triggers::{is_driver_changed, pod_changed};
 
 #[test]
 fn only_what_nodes_do_not_fill_in_conflicts() {
@@ -151,4 +155,38 @@ fn labels_come_from_containers_then_from_the_pod() {
     let bare = pod(json!({"containers": [mounting("data", None)], "volumes": null}));
     assert_eq!(bare.mounts["data"], label(""));
     assert_eq!(bare.change_policy, "MountOption");
+}
+
+#[test]
+fn a_pod_is_synced_when_it_is_new_deleted_or_replaced() {
+    let pod = |uid: &str| {
+        let mut pod = pod(&Key::new("ns", "p"), "");
+        pod.metadata.uid = uid.into();
+        Some(Arc::new(pod))
+    };
+    #[rustfmt::skip]
+    let table = [
+        // case       before     after      synced
+        ("new",       None,      pod("u1"), true),
+        ("changed",   pod("u1"), pod("u1"), false),
+        ("replaced",  pod("u1"), pod("u2"), true),
+        ("deleted",   pod("u1"), None,      true),
+    ];
+    for (case, old, new, want) in table {
+        let change = Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch };
+        assert_eq!(pod_changed(&change).is_some(), want, "{case}");
+    }
+}
+
+#[test]
+fn a_driver_matters_when_it_begins_or_ceases_to_mount_with_labels() {
+    let driver = |mounts: Value| -> Option<Arc<CSIDriver>> {
+        let driver = json!({"metadata": {"name": "d.example"}, "spec": {"seLinuxMount": mounts}});
+        Some(Arc::new(serde_json::from_value(driver).unwrap()))
+    };
+    let changed = |old: Option<Arc<CSIDriver>>, new: Option<Arc<CSIDriver>>| {
+        is_driver_changed(&Change { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch })
+    };
+    assert!(changed(None, driver(json!(true))) && changed(driver(json!(true)), driver(json!(false))));
+    assert!(!changed(None, driver(json!(false))) && !changed(driver(json!(true)), driver(json!(true))));
 }

@@ -14,6 +14,7 @@ use crate::binder::invariants;
 use crate::binder::plugins::Provisioner;
 use crate::binder::provision::{Need, Provisioning, failure, need};
 
+type PlanRow<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a StorageClass>, String);
 type Row<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a StorageClass>, &'a str, &'a str);
 
 fn text(event: Option<Event>) -> String {
@@ -178,7 +179,7 @@ fn a_plan_has_the_writes_in_order_and_the_events() {
                the system administrator. If volume creation is delayed, please verify that the provisioner is running \
                and correctly registered.";
     #[rustfmt::skip]
-    let table: &[(&str, &str, &[&str], Option<&StorageClass>, String)] = &[
+    let table: &[PlanRow<'_>] = &[
         ("bind", "c", &["a"], None,
             format!("update PersistentVolume a: a claim gets it\nupdate PersistentVolume/status a: it is Bound\n{claim} ns/c: it gets a volume\n{claim}/status ns/c: it is Bound")),
         ("the rest of a binding", "c", &["a of=c ours phase=Bound"], None,

@@ -267,7 +267,7 @@ fn a_volume_that_cannot_be_recycled_says_why() {
         message: "quota".into(),
         error: None,
         retry: flyball_runtime::Retry::Backoff,
-        is_expected: false,
+        expected: false,
     };
     let after = creation_failed(&view, &Outcome { done: vec![], failures: vec![failure] }).unwrap();
     assert_eq!(
