@@ -62,6 +62,7 @@ const PRODUCT: &[&str] = &[
     "crates/cloud",
     "crates/controllers",
     "crates/election",
+    "crates/keys",
     "crates/manager",
     "crates/queue",
     "crates/runtime",
@@ -105,7 +106,7 @@ fn no_await_in_a_plan_a_status_a_trigger_or_an_invariant() {
 #[test]
 fn no_network_crate_under_a_controller_and_no_family_under_another() {
     let network = ["h2", "hyper", "hyper-util", "kube", "rustls", "socket2", "tokio-rustls", "tower"];
-    let shared = ["api", "cache", "cel", "client", "common", "queue", "runtime"];
+    let shared = ["api", "cache", "cel", "client", "common", "keys", "queue", "runtime"];
     for folder in fs::read_dir(root().join("crates/controllers")).unwrap() {
         let manifest = folder.unwrap().path().join("Cargo.toml");
         for name in dependencies(&manifest) {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use flyball_apiserver::fuzzing as server;
 use flyball_certificates::x509::{Authority, Request};
 use flyball_client::fuzzing as client;
-use flyball_common::private_key::PrivateKey;
+use flyball_keys::PrivateKey;
 
 /// However a watch is cut into chunks, the same events come out.
 pub(crate) fn watch(data: &[u8]) {

@@ -10,7 +10,6 @@ pub mod labelled;
 pub mod moment;
 pub mod nodeaffinity;
 pub mod pods;
-pub mod private_key;
 pub mod revisions;
 pub mod served;
 pub mod slow_start;

@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::Timestamp;
-use flyball_common::private_key::{Algorithm, Form, KeyError, PrivateKey, Refused};
+use flyball_keys::{Algorithm, Form, KeyError, PrivateKey, Refused};
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::pem::Pem;
 use yasna::models::{ObjectIdentifier, TaggedDerValue};

@@ -4,14 +4,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use flyball_api::canonical;
-use flyball_common::private_key::{self, Algorithm, Form, PrivateKey, Refused};
+use flyball_keys::{Algorithm, Form, PrivateKey, Refused};
 use serde_json::{Value, json};
 
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error(transparent)]
-    Key(#[from] private_key::KeyError),
+    Key(#[from] flyball_keys::KeyError),
     /// The API server knows no such tokens.
     #[error("it must be an RSA or ECDSA key: tokens are not signed with Ed25519")]
     Ed25519,

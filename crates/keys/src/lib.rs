@@ -1,4 +1,4 @@
-//! Private keys as operators keep them in files: read from any of the usual forms, ready to sign.
+//! Private keys from PEM files, and signatures with them. The controllers that sign certificates and tokens use it.
 
 use p256::ecdsa::signature::Signer as _;
 use p256::pkcs8::der::asn1::{AnyRef, BitStringRef};
@@ -15,7 +15,6 @@ use rustls_pki_types::pem::PemObject as _;
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error("it holds no private key in PEM form")]
@@ -23,22 +22,19 @@ pub enum KeyError {
     /// An RSA key that is broken, or too small or too large.
     #[error("it must be an RSA key of 2048 to 4096 bits: {0}")]
     Rsa(ring::error::KeyRejected),
-    /// A key of another kind.
     #[error(
         "it must be an RSA key, an ECDSA key on one of the curves P-256, P-384 and P-521, or an Ed25519 key"
     )]
     Unknown,
-    /// The public half cannot be written.
     #[error("its public key cannot be encoded")]
     Public(#[source] der::Error),
 }
 
-/// Why something could not be signed.
 #[derive(Debug, thiserror::Error)]
 #[error("the key refuses to sign")]
 pub struct Refused;
 
-/// How a key signs; the hash goes with it.
+/// A signature algorithm with its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// PKCS #1 v1.5 with SHA-256.
@@ -53,16 +49,15 @@ pub enum Algorithm {
     Ed25519,
 }
 
-/// How the two numbers of an ECDSA signature are written.
+/// The encoding of an ECDSA signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// One after the other, as in tokens.
+    /// The two numbers with fixed length, one after the other, as in tokens.
     Fixed,
-    /// As an ASN.1 sequence, as in certificates.
+    /// An ASN.1 sequence of the two numbers, as in certificates.
     Der,
 }
 
-/// A key, ready to sign.
 pub struct PrivateKey {
     pair: Pair,
     public: Vec<u8>,
@@ -77,8 +72,8 @@ enum Pair {
 }
 
 impl PrivateKey {
-    /// Reads a key: PKCS #1 or PKCS #8 for RSA, SEC 1 or PKCS #8 for ECDSA, PKCS #8 for Ed25519. Other blocks in the
-    /// file are passed over.
+    /// Parses a key: PKCS #1 or PKCS #8 for RSA, SEC 1 or PKCS #8 for ECDSA, PKCS #8 for Ed25519. Other PEM blocks are
+    /// skipped.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let (pair, public) = match PrivateKeyDer::from_pem_slice(pem).map_err(KeyError::Pem)? {
             PrivateKeyDer::Pkcs1(der) => {
@@ -86,7 +81,7 @@ impl PrivateKey {
             }
             PrivateKeyDer::Sec1(der) => {
                 let der = der.secret_sec1_der();
-                // The length of the number tells the curve: the smallest that it fits is the right one.
+                // The length of the number depends on the curve: the smallest one that accepts it is right.
                 let small = p256::SecretKey::from_sec1_der(der).ok().map(Curve::P256);
                 let middle = || p384::SecretKey::from_sec1_der(der).ok().map(Curve::P384);
                 let large = || p521::SecretKey::from_sec1_der(der).ok().map(Curve::P521);
@@ -108,13 +103,12 @@ impl PrivateKey {
         }
     }
 
-    /// The public half: a SubjectPublicKeyInfo in DER.
+    /// The public key: a SubjectPublicKeyInfo in DER.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
 
     pub fn sign(&self, message: &[u8], form: Form) -> Result<Vec<u8>, Refused> {
-        /// One curve's signature in the form that is wanted.
         macro_rules! ecdsa {
             ($curve:ident, $key:expr) => {{
                 let signature: $curve::ecdsa::Signature = $key.try_sign(message).map_err(|_| Refused)?;
@@ -170,7 +164,6 @@ fn public_key(
     SubjectPublicKeyInfoRef { algorithm, subject_public_key }.to_der().map_err(KeyError::Public)
 }
 
-/// A number on a curve.
 enum Curve {
     P256(p256::SecretKey),
     P384(p384::SecretKey),
