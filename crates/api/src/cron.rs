@@ -1,35 +1,39 @@
-//! Cron schedules: what is written in `spec.schedule`, read exactly as upstream reads it (robfig/cron v3, the
-//! standard parser). When a schedule fires is in [`super::next`].
+//! Cron schedules, parsed as upstream parses them (robfig/cron v3, the standard parser). `next` has the times at which a
+//! schedule fires.
+
+mod next;
+#[cfg(test)]
+mod tests;
+mod zone;
 
 use std::fmt;
 
-use flyball_api::time::parse_duration;
+pub use zone::{UnknownZone, Zone};
 
-use super::zone::{UnknownZone, Zone};
+use crate::time::{InvalidDuration, parse_duration};
 
-/// Says that a field was written as `*` and not as the same set of numbers.
-pub(super) const STAR: u64 = 1 << 63;
+/// Set if a field was written as `*`, and not as a list of all its values.
+const STAR: u64 = 1 << 63;
 
 #[derive(Debug, Clone)]
 pub enum Schedule {
-    /// Every so many seconds, counted from the last time.
+    /// Every so many seconds after the last time.
     Every(i64),
-    /// When the clock shows certain values.
     Clock(Box<Clock>),
 }
 
-/// The values that a clock must show, as bit sets.
+/// The minutes, hours, days, months and weekdays at which a schedule fires, as bit sets.
 #[derive(Debug, Clone)]
 pub struct Clock {
-    pub(super) minutes: u64,
-    pub(super) hours: u64,
-    pub(super) days: u64,
-    pub(super) months: u64,
-    pub(super) weekdays: u64,
-    pub(super) zone: Zone,
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    zone: Zone,
 }
 
-/// Why a text is no schedule. The sentences are those that users know from upstream.
+/// Why a text is not a schedule, in upstream's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchedule {
     #[error("empty spec string")]
@@ -62,7 +66,7 @@ pub enum InvalidSchedule {
     Descriptor(String),
 }
 
-/// What a field may hold.
+/// The values of a field.
 struct Bounds {
     min: u64,
     max: u64,
@@ -81,10 +85,7 @@ const MONTHS: Bounds = Bounds {
 const WEEKDAYS: Bounds = Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Schedule {
-    /// Reads a schedule. `local` is the zone of schedules that name none.
-    ///
-    /// # Errors
-    /// What is wrong with it, in upstream's words.
+    /// Parses a schedule. `local` is the time zone of schedules without one.
     pub fn parse(text: &str, local: &Zone) -> Result<Self, InvalidSchedule> {
         if text.is_empty() {
             return Err(InvalidSchedule::Empty);
@@ -113,14 +114,14 @@ impl Schedule {
     }
 }
 
-/// The schedules that have names.
+/// `@daily` and the like.
 fn descriptor(text: &str, zone: Zone) -> Result<Schedule, InvalidSchedule> {
     if let Some(interval) = text.strip_prefix("@every ") {
         let interval = parse_duration(interval)
-            .map_err(|error| InvalidSchedule::Duration(text.to_owned(), error.to_string()))?;
+            .map_err(|error: InvalidDuration| InvalidSchedule::Duration(text.to_owned(), error.as_go()))?;
         return Ok(Schedule::Every(interval.as_secs().max(1)));
     }
-    // Each names what fires at the first value of all smaller fields.
+    // Each fires at the first value of all smaller fields.
     let (days, months, weekdays) = match text {
         "@yearly" | "@annually" => (1 << DAYS.min, 1 << MONTHS.min, all(&WEEKDAYS)),
         "@monthly" => (1 << DAYS.min, all(&MONTHS), all(&WEEKDAYS)),
@@ -137,18 +138,18 @@ fn all(bounds: &Bounds) -> u64 {
     bits(bounds.min, bounds.max, 1) | STAR
 }
 
-/// A list of ranges between commas. Empty parts are passed over, so a field can be empty and never match.
+/// A comma-separated list of ranges. Empty parts are skipped, so a field can be empty and never match.
 fn field(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
     text.split(',').filter(|part| !part.is_empty()).try_fold(0, |bits, part| Ok(bits | range(part, bounds)?))
 }
 
-/// `*`, `?`, `n`, `n-m`, each with `/step`; `n/step` goes on to the largest value.
+/// `*`, `?`, `n`, `n-m`, each with `/step`; `n/step` ends at the largest value.
 fn range(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
     let own = || text.to_owned();
     let slashes: Vec<&str> = text.split('/').collect();
     let hyphens: Vec<&str> = slashes.first().copied().unwrap_or_default().split('-').collect();
     let (start, mut end, mut star) = match hyphens[..] {
-        // Upstream: parser.go, getRange: whatever follows the star up to a slash is not looked at.
+        // Upstream: parser.go, getRange: ignores what follows the star up to a slash.
         ["*" | "?", ..] => (bounds.min, bounds.max, STAR),
         [one] => {
             let value = value(one, bounds)?;
@@ -156,7 +157,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<u64, InvalidSchedule> {
         }
         [first, last] => (value(first, bounds)?, value(last, bounds)?, 0),
         _ => {
-            // The first value is read before hyphens are counted, and its error comes first.
+            // Upstream parses the first value before it counts hyphens, so that error has precedence.
             value(hyphens.first().copied().unwrap_or_default(), bounds)?;
             return Err(InvalidSchedule::Hyphens(own()));
         }

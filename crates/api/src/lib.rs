@@ -8,7 +8,7 @@
 //!   parsing. What repeats between objects is kept once ([`intern`]);
 //! - [`RawJson`] and [`WithRaw`]: what controllers copy or send back (pod templates, whole specs) stays as it was
 //!   served, so that no field is ever lost; [`canonical`] gives such JSON the one form that Go would write;
-//! - [`selector`], [`quantity`], [`intstr`], [`time`], [`condition`], [`names`], [`hash`]: the small languages inside
+//! - [`selector`], [`quantity`], [`intstr`], [`time`], [`cron`], [`condition`], [`names`], [`hash`]: the small languages inside
 //!   objects. Each parser refuses bad input with an error that names it; none panics.
 //!
 //! Fields that Go writes as null read as empty, words this version does not know read as a neutral value, and
@@ -16,6 +16,7 @@
 
 pub mod canonical;
 pub mod condition;
+pub mod cron;
 pub mod de;
 pub mod hash;
 pub mod intern;

@@ -4,14 +4,8 @@ use std::sync::LazyLock;
 
 use crate::authn::token::Keys;
 use crate::http::protobuf;
-use crate::kinds::validate::cron;
 
 static KEYS: LazyLock<Option<Keys>> = LazyLock::new(|| Keys::new(None).ok());
-
-/// Whether this is a schedule of a CronJob.
-pub fn accepts_cron(text: &str) -> bool {
-    cron::parse(text).is_ok()
-}
 
 /// Whether this is an object in Kubernetes' protobuf envelope.
 pub fn decode_protobuf(bytes: &[u8]) -> bool {

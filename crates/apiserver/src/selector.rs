@@ -1,6 +1,6 @@
 //! Label and field selectors as they appear in query strings.
 
-use flyball_api::selector::{InvalidSelector, Selector};
+use flyball_api::selector::{InvalidFieldSelector, InvalidSelector, Selector};
 use serde::Deserialize as _;
 use smol_str::SmolStr;
 
@@ -12,7 +12,7 @@ use crate::store::Entry;
 pub(crate) struct LabelSelector(Selector);
 
 impl LabelSelector {
-    /// Reads `a=b,c in (x,y),!d,e`. An error is in the words of a real API server.
+    /// Parses `a=b,c in (x,y),!d,e`. Errors have the text of a real API server.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         Selector::parse(text).map(Self).map_err(|error| complaint(&error))
     }
@@ -21,10 +21,14 @@ impl LabelSelector {
         self.0.is_empty()
     }
 
-    /// Whether labels, sorted by key, satisfy it.
+    /// Whether labels, sorted by key, match.
     pub(crate) fn matches(&self, labels: &[(SmolStr, SmolStr)]) -> bool {
         let at = |key: &str| labels.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok();
         self.0.matches_with(|key| at(key).map(|at| labels[at].1.as_str()))
+    }
+
+    pub(crate) fn matches_map(&self, labels: Option<&serde_json::Map<String, serde_json::Value>>) -> bool {
+        self.0.matches_with(|key| labels?.get(key)?.as_str())
     }
 
     /// The object form (`matchLabels`, `matchExpressions`); `None` selects nothing.
@@ -70,15 +74,13 @@ enum Place {
 pub(crate) struct FieldSelector(Vec<(Place, bool, SmolStr)>);
 
 impl FieldSelector {
-    /// Reads `a=b,c!=d`; `offered` are the kind's fields besides name and namespace.
+    /// Parses `a=b,c!=d`; `offered` are the kind's fields besides name and namespace.
     pub(crate) fn parse(text: &str, offered: &[&str]) -> Result<Self, String> {
+        let selector: flyball_api::FieldSelector = text.parse().map_err(|error: InvalidFieldSelector| {
+            format!("invalid selector: '{text}'; can't understand '{}'", error.term)
+        })?;
         let mut out = Vec::new();
-        for term in text.split(',').map(str::trim).filter(|term| !term.is_empty()) {
-            let (field, equal, value) = match (term.split_once("!="), term.split_once('=')) {
-                (Some((field, value)), _) => (field, false, value),
-                (None, Some((field, value))) => (field, true, value.strip_prefix('=').unwrap_or(value)),
-                (None, None) => return Err(format!("invalid selector: '{text}'; can't understand '{term}'")),
-            };
+        for (field, equal, value) in selector.terms() {
             let place = match field {
                 "metadata.name" => Place::Name,
                 "metadata.namespace" => Place::Namespace,
@@ -92,7 +94,7 @@ impl FieldSelector {
                     None => return Err(format!("field label not supported: {other}")),
                 },
             };
-            out.push((place, equal, SmolStr::from(value.replace('\\', ""))));
+            out.push((place, equal, value.into()));
         }
         Ok(Self(out))
     }

@@ -1,7 +1,8 @@
-use flyball_api::{Timestamp, time};
+//! `grammar.tsv` and `firing.tsv` hold what robfig/cron v3.0.1 makes of schedules: the fields it parses from each, or its
+//! error; and the first four times after a given time.
 
-use crate::cronjob::schedule::Schedule;
-use crate::cronjob::zone::Zone;
+use super::{Schedule, Zone};
+use crate::{Timestamp, time};
 
 #[test]
 fn schedules_are_read_as_upstream_reads_them() {
@@ -17,13 +18,11 @@ fn schedules_are_read_as_upstream_reads_them() {
 }
 
 #[test]
-fn a_zone_alone_is_no_schedule() {
+fn a_time_zone_alone_is_not_a_schedule() {
     for text in ["TZ=UTC", "CRON_TZ=UTC"] {
         let error = Schedule::parse(text, &Zone::UTC).unwrap_err().to_string();
         assert!(error.starts_with("invalid schedule format: "), "{error}");
     }
-    let error = Schedule::parse("@every soon", &Zone::UTC).unwrap_err().to_string();
-    assert!(error.starts_with("failed to parse duration @every soon: "), "{error}");
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn schedules_fire_when_upstream_fires_them() {
 }
 
 #[test]
-fn a_day_that_a_zone_leaves_out_does_not_hold_the_search_up() {
+fn the_search_ends_if_a_zone_skips_the_day() {
     let schedule = Schedule::parse("TZ=Pacific/Apia 0 0 30 12 *", &Zone::UTC).unwrap();
     assert_eq!(schedule.next("2011-12-29T12:00:00Z".parse().unwrap()), None);
 }
@@ -58,4 +57,20 @@ fn times_are_written_with_their_offset() {
     assert_eq!(written(""), "2026-07-01T12:30:00Z");
     assert_eq!(written("Asia/Kolkata"), "2026-07-01T18:00:00+05:30");
     assert_eq!(written("America/St_Johns"), "2026-07-01T10:00:00-02:30");
+}
+
+#[test]
+fn durations_are_refused_in_the_words_of_go() {
+    #[rustfmt::skip]
+    let table = [
+        ("soon",   "time: invalid duration \"soon\""),
+        ("+-1s",   "time: invalid duration \"+-1s\""),
+        ("2562048h", "time: invalid duration \"2562048h\""),
+        ("1.2.3s", "time: missing unit in duration \"1.2.3s\""),
+        ("1d",     "time: unknown unit \"d\" in duration \"1d\""),
+    ];
+    for (duration, want) in table {
+        let error = Schedule::parse(&format!("@every {duration}"), &Zone::UTC).unwrap_err().to_string();
+        assert_eq!(error, format!("failed to parse duration @every {duration}: {want}"));
+    }
 }

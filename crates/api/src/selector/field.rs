@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use smol_str::SmolStr;
 
-/// A list of comparisons of fields with values, all of which must hold.
+/// A list of comparisons, all of which must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector(Vec<Term>);
 
@@ -16,49 +16,49 @@ struct Term {
     value: SmolStr,
 }
 
-/// A text that is no field selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "field selector term {term:?} is not of the form field=value or field!=value, with \\ before , = and \\ in the value"
 )]
 pub struct InvalidFieldSelector {
-    term: String,
+    pub term: String,
 }
 
 impl FieldSelector {
-    /// The field has this value.
     pub fn equals(field: &str, value: &str) -> Self {
         Self::default().and_equals(field, value)
     }
 
-    /// And this other field has that value.
     pub fn and_equals(mut self, field: &str, value: &str) -> Self {
         self.0.push(Term { field: field.into(), equal: true, value: value.into() });
         self
     }
 
-    /// And this other field does not have that value.
     pub fn and_not_equals(mut self, field: &str, value: &str) -> Self {
         self.0.push(Term { field: field.into(), equal: false, value: value.into() });
         self
     }
 
-    /// Whether it asks for nothing.
+    /// Whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value that `field` must have, if the selector asks for exactly one.
+    /// The value that `field` must be equal to, if the selector has such a term.
     pub fn required(&self, field: &str) -> Option<&str> {
         self.0.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
     }
 
-    /// The fields it looks at.
+    /// The terms: field, whether it must be equal, and the value.
+    pub fn terms(&self) -> impl Iterator<Item = (&str, bool, &str)> {
+        self.0.iter().map(|term| (term.field.as_str(), term.equal, term.value.as_str()))
+    }
+
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|term| term.field.as_str())
     }
 
-    /// Whether an object satisfies it; `field` gives the object's fields, absent ones as empty.
+    /// Whether an object matches. `field` returns the value of a field, empty if it is absent.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> &'a str) -> bool {
         self.0.iter().all(|term| (field(&term.field) == term.value) == term.equal)
     }

@@ -2,12 +2,40 @@
 
 use jiff::SignedDuration;
 
-/// A text that is no Go duration.
+/// A text that is not a Go duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: {problem}")]
 pub struct InvalidDuration {
     text: String,
-    problem: &'static str,
+    problem: Problem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum Problem {
+    #[error("it is longer than 292 years")]
+    TooLong,
+    #[error("it is empty; write a number and a unit, such as 30s")]
+    Empty,
+    #[error("a number was expected")]
+    NoNumber,
+    #[error("a unit is missing (ns, us, ms, s, m, h)")]
+    NoUnit,
+    #[error("the unit {0:?} is none of ns, us, ms, s, m, h")]
+    UnknownUnit(String),
+}
+
+impl InvalidDuration {
+    /// The error text of Go's `time.ParseDuration`.
+    pub fn as_go(&self) -> String {
+        let text = &self.text;
+        match &self.problem {
+            Problem::NoUnit => format!("time: missing unit in duration {text:?}"),
+            Problem::UnknownUnit(unit) => format!("time: unknown unit {unit:?} in duration {text:?}"),
+            Problem::TooLong | Problem::Empty | Problem::NoNumber => {
+                format!("time: invalid duration {text:?}")
+            }
+        }
+    }
 }
 
 const UNITS: [(&str, i128); 8] = [
@@ -25,14 +53,14 @@ const SECOND: i128 = 1_000_000_000;
 /// Reads a duration as Go's `time.ParseDuration`: numbers with units, up to about 292 years.
 pub fn parse_duration(text: &str) -> Result<SignedDuration, InvalidDuration> {
     let invalid = |problem| InvalidDuration { text: text.chars().take(64).collect(), problem };
-    let too_long = || invalid("it is longer than 292 years");
+    let too_long = || invalid(Problem::TooLong);
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
         return Ok(SignedDuration::ZERO);
     }
     if rest.is_empty() {
-        return Err(invalid("it is empty; write a number and a unit, such as 30s"));
+        return Err(invalid(Problem::Empty));
     }
     let mut nanos: i128 = 0;
     while !rest.is_empty() {
@@ -43,15 +71,14 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, InvalidDuration> {
             None => ("", after),
         };
         if whole.is_empty() && fraction.is_empty() {
-            return Err(invalid("a number was expected"));
+            return Err(invalid(Problem::NoNumber));
         }
         let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let (_, unit) = UNITS.iter().find(|(known, _)| *known == unit).ok_or_else(|| {
-            invalid(if unit.is_empty() {
-                "a unit is missing (ns, us, ms, s, m, h)"
-            } else {
-                "the unit is none of ns, us, ms, s, m, h"
+            invalid(match unit {
+                "" => Problem::NoUnit,
+                unit => Problem::UnknownUnit(unit.chars().take(64).collect()),
             })
         })?;
         nanos = nanos.saturating_add(nanos_of(whole, fraction, *unit).ok_or_else(too_long)?);

@@ -1,8 +1,9 @@
 //! Jobs and cron jobs.
 
+use flyball_api::cron::{Schedule, Zone};
 use serde_json::{Value, json};
 
-use super::{At, Faults, cron, domain_path, go_struct, names, quoting, selector};
+use super::{At, Faults, domain_path, go_struct, names, quoting, selector};
 use crate::invalid::{Cause, Fault};
 use crate::kinds::json::Json;
 use crate::kinds::pod;
@@ -332,8 +333,8 @@ pub(in crate::kinds) fn cron_job(object: &Value, old: Option<&Value>) -> Vec<Cau
 
 fn schedule_faults(faults: &mut Faults, spec: &At<'_>, schedule: &str, unchanged: bool) {
     let path = spec.path("schedule");
-    if let Err(fault) = cron::parse(schedule) {
-        faults.push(Cause::invalid(path.clone(), schedule, &fault));
+    if let Err(fault) = Schedule::parse(schedule, &Zone::UTC) {
+        faults.push(Cause::invalid(path.clone(), schedule, &fault.to_string()));
     }
     if schedule.contains("TZ") && spec.has("timeZone") {
         let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
@@ -352,7 +353,7 @@ fn time_zone(faults: &mut Faults, spec: &At<'_>) {
     } else if zone.eq_ignore_ascii_case("local") {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         faults.push(Cause::invalid(path, zone, detail));
-    } else if jiff::tz::TimeZone::get(zone).is_err() {
-        faults.push(Cause::invalid(path, zone, &format!("unknown time zone {zone}")));
+    } else if let Err(fault) = Zone::load(zone, &Zone::UTC) {
+        faults.push(Cause::invalid(path, zone, &fault.to_string()));
     }
 }

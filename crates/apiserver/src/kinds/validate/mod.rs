@@ -8,7 +8,6 @@ pub(super) mod batch;
 pub(super) mod certificates;
 pub(super) mod cluster;
 pub(super) mod config;
-pub(crate) mod cron;
 pub(super) mod events;
 pub(super) mod extension;
 pub(super) mod network;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{At, Faults, go_struct, names};
 use crate::invalid::Cause;
 use crate::kinds::json::Json;
+use crate::selector::LabelSelector;
 
 /// What is wrong with a label selector.
 pub(in crate::kinds) fn check(faults: &mut Faults, at: &At<'_>) {
@@ -36,21 +37,7 @@ pub(in crate::kinds) fn check(faults: &mut Faults, at: &At<'_>) {
 
 /// Whether a selector (as an object) is well formed and matches; an absent selector matches nothing.
 pub(in crate::kinds) fn matches(selector: &Value, labels: Option<&Map<String, Value>>) -> bool {
-    let label = |key: &str| labels.and_then(|labels| labels.get(key));
-    let all_equal =
-        selector.map("matchLabels").into_iter().flatten().all(|(key, value)| label(key) == Some(value));
-    let holds = |expression: &Value| {
-        let found = label(expression.text("key"));
-        let listed = found.is_some_and(|value| expression.items("values").contains(value));
-        match expression.text("operator") {
-            "In" => listed,
-            "NotIn" => !listed,
-            "Exists" => found.is_some(),
-            "DoesNotExist" => found.is_none(),
-            _ => false,
-        }
-    };
-    selector.is_object() && all_equal && selector.items("matchExpressions").iter().all(holds)
+    LabelSelector::from_object(selector).is_some_and(|selector| selector.matches_map(labels))
 }
 
 /// The selector as upstream prints it.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flyball_api::cron::{Schedule, Zone};
 use flyball_api::cron_job::CronJobStatus;
 use flyball_api::job::{COMPLETE, FAILED};
 use flyball_api::time::SignedDuration;
@@ -12,9 +13,7 @@ use rustc_hash::FxHashSet;
 
 use super::missed::MARGIN;
 use super::plan::schedule;
-use super::schedule::Schedule;
 use super::template::job_name;
-use super::zone::Zone;
 
 /// Checks a plan against what it was made from.
 ///

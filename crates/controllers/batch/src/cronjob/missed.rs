@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use flyball_api::cron::Schedule;
 use flyball_api::time::{SignedDuration, truncate};
 use flyball_api::{CronJob, Timestamp};
-
-use super::schedule::Schedule;
 
 /// Woken a little late, so that clocks that differ a little agree that it is time.
 pub(super) const MARGIN: SignedDuration = SignedDuration::from_millis(100);

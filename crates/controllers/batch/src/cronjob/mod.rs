@@ -14,26 +14,24 @@ pub mod active;
 pub mod history;
 pub mod invariants;
 pub mod missed;
-pub mod next;
 pub mod plan;
-pub mod schedule;
 pub mod status;
 mod sync;
 pub mod template;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
-pub mod zone;
 
 use std::sync::Arc;
 
+use flyball_api::cron::Zone;
 use flyball_api::{CronJob, Job};
 use flyball_common::index::by_controller;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Context, StartError, Tasks, priority};
+use jiff::tz::TimeZone;
 
 use triggers::When;
-use zone::Zone;
 
 /// The name under which the controller runs and records events.
 pub const NAME: &str = "cronjob-controller";
@@ -42,7 +40,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("cronjob");
     let (crons, jobs) = (cx.informer::<CronJob>(), cx.informer::<Job>());
     jobs.index(&by_controller());
-    let local = Zone::local();
+    let local = Zone::from(TimeZone::system());
     tasks.on(&crons, {
         let (queue, cx, local) = (queue.clone(), cx.clone(), local.clone());
         move |change| match triggers::cron_changed(change, cx.clock.now(), &local) {

@@ -1,5 +1,6 @@
 //! Whether a CronJob starts a Job now. Pure.
 
+use flyball_api::cron::{InvalidSchedule, Schedule, Zone};
 use flyball_api::{CronJob, Job, Key, Object, Timestamp};
 use flyball_client::{DeleteOptions, Propagation};
 use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
@@ -7,9 +8,7 @@ use smol_str::format_smolstr;
 
 use super::history::deletion;
 use super::missed::{Missed, due, is_same_start, next_start, wait};
-use super::schedule::{InvalidSchedule, Schedule};
 use super::template::{self, job_name};
-use super::zone::Zone;
 
 /// Starts a Job if one is due, with the status as it should be by now. The creation is tagged with the start; the
 /// deletions of Jobs that it replaces have no tag.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::cron::Zone;
 use flyball_api::{CronJob, Job, Key, Timestamp};
 use flyball_cache::Informer;
 use flyball_common::index::owned;
@@ -15,7 +16,6 @@ use super::history::{deletions, surplus};
 use super::plan::{after_start, plan};
 use super::status;
 use super::template::job_name;
-use super::zone::Zone;
 
 pub(super) const SKEW: Family = Family::histogram(
     "cronjob_controller_job_creation_skew_duration_seconds",

@@ -1,10 +1,9 @@
 //! The Job that a CronJob starts, as it is sent to the server. Pure.
 
+use flyball_api::cron::Zone;
 use flyball_api::{CronJob, Job, Timestamp};
 use flyball_common::claim::controller_reference;
 use serde_json::{Map, Value, json};
-
-use super::zone::Zone;
 
 /// When a Job was due, as opposed to when it was created.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

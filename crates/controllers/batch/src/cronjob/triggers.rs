@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::cron::Zone;
 use flyball_api::{CronJob, Job, Key, Timestamp};
 use flyball_cache::{Change, Origin, Store};
 use flyball_runtime::Event;
 
 use super::missed::wait;
 use super::plan::schedule;
-use super::zone::Zone;
 
 /// When to look at a CronJob that has changed.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,11 +1,10 @@
 use std::time::Duration;
 
+use flyball_api::cron::{Schedule, Zone};
 use serde_json::json;
 
 use super::world::{at, cron};
 use crate::cronjob::missed::{Missed, due, wait};
-use crate::cronjob::schedule::Schedule;
-use crate::cronjob::zone::Zone;
 
 #[test]
 fn the_latest_missed_start_is_due() {

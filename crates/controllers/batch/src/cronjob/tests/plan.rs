@@ -1,3 +1,4 @@
+use flyball_api::cron::Zone;
 use flyball_runtime::Effect;
 use serde_json::json;
 
@@ -5,7 +6,6 @@ use super::world::{at, cron, listed};
 use crate::cronjob::invariants::{check_plan, start_of};
 use crate::cronjob::plan::{after_start, plan};
 use crate::cronjob::template;
-use crate::cronjob::zone::Zone;
 
 /// The plan: `rest`, `wait SECONDS` or `start TIME`, after the names of Jobs that are deleted for it, and the reasons of
 /// its events.

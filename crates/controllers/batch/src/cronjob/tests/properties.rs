@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::condition::{Condition, TRUE};
+use flyball_api::cron::Zone;
 use flyball_api::job::{COMPLETE, FAILED};
 use flyball_api::time::SignedDuration;
 use flyball_api::{CronJob, Job, ObjectMeta, Timestamp, Uid};
@@ -20,7 +21,6 @@ use crate::cronjob::invariants::{check_plan, check_status, check_surplus, start_
 use crate::cronjob::plan::{plan, schedule};
 use crate::cronjob::status::{self, with_existing};
 use crate::cronjob::template::job_name;
-use crate::cronjob::zone::Zone;
 
 #[derive(Debug, Clone, Copy)]
 enum Event {

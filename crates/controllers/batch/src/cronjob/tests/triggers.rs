@@ -1,12 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::cron::Zone;
 use flyball_cache::{Change, Origin, Store};
 use serde_json::json;
 
 use super::world::{at, cron, jobs};
 use crate::cronjob::triggers::{When, cron_changed, job_changed};
-use crate::cronjob::zone::Zone;
 
 #[test]
 fn a_new_schedule_waits_for_its_time_and_anything_else_is_looked_at_now() {
