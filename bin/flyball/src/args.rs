@@ -16,7 +16,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a cluster: API server, controllers, scheduler, simulated nodes. Ctrl-C ends it.
     Up(Up),
-    /// Say why an object is as it is: the decisions that were made for it and about it.
+    /// Say why an object is as it is: the decisions for it and about it, and what is being waited for.
     Why(Why),
     /// List the simulated nodes, or switch one off and on.
     Node(Node),

@@ -1,4 +1,4 @@
-//! Decisions as lines: for people, coloured on a terminal, or as JSON.
+//! Decisions and waits as lines: text, coloured on a terminal, or JSON.
 
 use flyball_runtime::decisions::{Decision, Outcome};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ pub(crate) struct Style {
     pub(crate) colour: bool,
 }
 
-/// A decision as it is told, whether it comes from this process or another.
+/// A decision of this process or of another.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Line {
     time: String,
@@ -28,10 +28,67 @@ pub(crate) struct Line {
 
 #[derive(Debug, Deserialize)]
 struct Target {
+    #[serde(default)]
     kind: String,
     #[serde(default)]
     namespace: String,
     name: String,
+}
+
+impl Target {
+    fn text(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        match (kind.as_str(), self.namespace.as_str()) {
+            ("", "") => self.name.clone(),
+            ("", namespace) => format!("{namespace}/{}", self.name),
+            (kind, "") => format!("{kind} {}", self.name),
+            (kind, namespace) => format!("{kind} {namespace}/{}", self.name),
+        }
+    }
+}
+
+/// What one key of a controller is waiting for.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wait {
+    controller: String,
+    object: Target,
+    r#for: Vec<Awaited>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Awaited {
+    Object { object: Target, until: String },
+    Time { time: String, when: String },
+}
+
+impl Wait {
+    /// `replicaset                replicaset default/web is waiting for pod default/web-1 to become available`
+    pub(crate) fn text(&self, colour: bool) -> String {
+        let list = self.r#for.iter().map(|awaited| match awaited {
+            Awaited::Object { object, until } => format!("{} {until}", object.text()),
+            Awaited::Time { time, when } => format!("{time}, {when}"),
+        });
+        let list = list.collect::<Vec<_>>().join("; and for ");
+        format!(
+            "{:<12}  {}  {} is waiting for {list}",
+            "now",
+            paint(colour, "36", &who(&self.controller)),
+            paint(colour, "1", &self.object.text()),
+        )
+    }
+}
+
+fn paint(colour: bool, code: &str, text: &str) -> String {
+    match colour {
+        true => format!("\x1b[{code}m{text}\x1b[0m"),
+        false => text.to_owned(),
+    }
+}
+
+/// The controller, padded to a column.
+fn who(controller: &str) -> String {
+    format!("{:<24}", controller.trim_end_matches("-controller"))
 }
 
 impl Line {
@@ -61,26 +118,16 @@ impl Line {
 
     /// `12:00:01.234  replicaset-controller  creates pod default/web-abc: 2 of 3 replicas are there`
     pub(crate) fn text(&self, colour: bool) -> String {
-        let paint = |code: &str, text: &str| match colour {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
-            false => text.to_owned(),
-        };
-        // The date is the same on every line of a session; the time is what differs.
+        let paint = |code: &str, text: &str| paint(colour, code, text);
+        // Without the date, which hardly changes within a session.
         let time = self.time.get(11..23).unwrap_or(&self.time);
-        let who = format!("{:<24}", self.controller.trim_end_matches("-controller"));
         let (verb, verb_colour) = self.verb();
-        let target = match self.target.namespace.is_empty() {
-            true => format!("{} {}", self.target.kind.to_lowercase(), self.target.name),
-            false => {
-                format!("{} {}/{}", self.target.kind.to_lowercase(), self.target.namespace, self.target.name)
-            }
-        };
         let mut line = format!(
             "{}  {}  {} {}  {}",
             paint("2", time),
-            paint("36", &who),
+            paint("36", &who(&self.controller)),
             paint(verb_colour, &verb),
-            paint("1", &target),
+            paint("1", &self.target.text()),
             paint("2", &self.why)
         );
         if self.outcome != "done" {
@@ -102,7 +149,6 @@ impl Line {
     }
 }
 
-/// One decision as a line.
 pub(crate) fn line(decision: &Decision, style: Style) -> String {
     match style.format {
         LogFormat::Json => serde_json::to_string(decision).unwrap_or_default(),
@@ -127,5 +173,20 @@ mod tests {
         let failed = Line { outcome: "refused".to_owned(), detail: "quota".to_owned(), ..line };
         assert_eq!(failed.text(false), format!("{want}  [refused: quota]"));
         assert!(failed.text(true).contains("\x1b[31m"));
+    }
+
+    #[test]
+    fn a_wait_says_what_is_awaited() {
+        let wait = serde_json::json!({
+            "controller": "replicaset-controller", "object": {"kind": "ReplicaSet", "namespace": "default", "name": "web"},
+            "for": [
+                {"object": {"kind": "Pod", "namespace": "default", "name": "web-1"}, "until": "to become available"},
+                {"time": "2026-01-02T03:04:05Z", "when": "when it expires"},
+            ],
+        });
+        let wait: Wait = serde_json::from_value(wait).unwrap();
+        let want = "now           replicaset                replicaset default/web is waiting for pod default/web-1 to \
+                    become available; and for 2026-01-02T03:04:05Z, when it expires";
+        assert_eq!(wait.text(false), want);
     }
 }

@@ -1,4 +1,4 @@
-//! `flyball why KIND/NAME`: the decisions that concern an object, from the running process.
+//! `flyball why KIND/NAME`: the decisions that concern an object, and what is being waited for, from the running process.
 
 use std::io::IsTerminal as _;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::args::{LogFormat, Why};
 use crate::ask;
-use crate::lines::Line;
+use crate::lines::{Line, Wait};
 
 pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
     let client = ask::client(&args.target).await?;
@@ -20,9 +20,10 @@ pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
     let kind = kind_of(&client, asked).await?;
     let namespace = if kind.namespaced { args.namespace.as_str() } else { "" };
     let found = decisions(&client, &kind.name, namespace, name, args.limit).await?;
-    if found.is_empty() {
+    let waits = waiting(&client, &kind.name, namespace, name, args.limit).await?;
+    if found.is_empty() && waits.is_empty() {
         println!(
-            "No decision about {} {name}{} is remembered: nothing was done about it since `flyball up`.",
+            "No decision about {} {name}{} is remembered: no controller has written it since `flyball up`.",
             kind.name,
             if kind.namespaced { format!(" in {namespace}") } else { String::new() }
         );
@@ -35,6 +36,15 @@ pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
             LogFormat::Text => {
                 let line: Line = serde_json::from_value(decision).context("read a decision")?;
                 println!("{}", line.text(colour));
+            }
+        }
+    }
+    for wait in waits {
+        match args.log_format {
+            LogFormat::Json => println!("{wait}"),
+            LogFormat::Text => {
+                let wait: Wait = serde_json::from_value(wait).context("read what is being waited for")?;
+                println!("{}", wait.text(colour));
             }
         }
     }
@@ -53,13 +63,35 @@ pub(crate) async fn decisions(
     struct Page {
         decisions: Vec<Value>,
     }
+    let path = format!("/debug/decisions?{}", query(kind, namespace, name, limit));
+    let reply = client.get_raw(&path).await.context("get the decisions of the cluster")?;
+    let page: Page = serde_json::from_slice(&reply.body).context("read the decisions")?;
+    Ok(page.decisions)
+}
+
+/// What an object is waiting for, and what is waiting for it.
+async fn waiting(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    limit: usize,
+) -> anyhow::Result<Vec<Value>> {
+    #[derive(Deserialize)]
+    struct Page {
+        waiting: Vec<Value>,
+    }
+    let path = format!("/debug/waiting?{}", query(kind, namespace, name, limit));
+    let reply = client.get_raw(&path).await.context("get what the cluster is waiting for")?;
+    let page: Page = serde_json::from_slice(&reply.body).context("read what is being waited for")?;
+    Ok(page.waiting)
+}
+
+fn query(kind: &str, namespace: &str, name: &str, limit: usize) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("kind", kind).append_pair("namespace", namespace).append_pair("name", name);
     query.append_pair("limit", &limit.to_string());
-    let path = format!("/debug/decisions?{}", query.finish());
-    let reply = client.get_raw(&path).await.context("ask the cluster for its decisions")?;
-    let page: Page = serde_json::from_slice(&reply.body).context("read the decisions")?;
-    Ok(page.decisions)
+    query.finish()
 }
 
 struct Kind {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use flyball_api::deployment::Deployment;
-use flyball_api::{Key, Resource as _};
+use flyball_api::{CronJob, Key, Resource as _};
 use flyball_cache::{Informer, InformerOptions, Informers};
 use flyball_client::{DeleteOptions, Patch, Propagation};
 use flyball_playground::objects::Pod;
@@ -110,6 +110,22 @@ async fn a_deployment_heals_scales_rolls_out_and_back_and_goes() -> anyhow::Resu
 
     let why = up.flyball(&["why", "deploy/web"])?;
     ensure!(why.contains("creates replicaset default/web-"), "why does not say so: {why}");
+
+    let suspended = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "suspend": true, "jobTemplate": {"spec": {"template": {
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}}}}},
+    });
+    client.create::<CronJob>("default", &suspended).await.context("create a suspended CronJob")?;
+    let want = "cronjob default/nightly is waiting for cronjob default/nightly to be resumed";
+    tokio::time::timeout(PATIENCE, async {
+        while !up.flyball(&["why", "cronjob/nightly"])?.contains(want) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        anyhow::Ok(())
+    })
+    .await
+    .context(want)??;
 
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     client.delete_dynamic(&Deployment::TYPE, &key, &options).await.context("delete")?;

@@ -43,7 +43,7 @@ pub(crate) fn pages(
         remarks: Arc::new(move || {
             remarked.remarks().into_iter().map(|(name, remark)| (name.to_owned(), remark)).collect()
         }),
-        decisions: Some(Arc::new(decisions)),
+        decisions: Some(decisions),
         controllers: debug,
         set_verbosity,
         now: Arc::new(move || clock.now()),

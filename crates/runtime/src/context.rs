@@ -8,7 +8,7 @@ use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType};
 use flyball_cache::{AnyInformer, Change, Informer, Informers, MetaChange, Subscription};
 use flyball_client::{Client, Error, ListParams};
 use serde_json::Value;
-use smol_str::format_smolstr;
+use smol_str::{SmolStr, format_smolstr};
 
 use crate::alarm::{Alarm, Place, Sabotage};
 use crate::barrier::Barrier;
@@ -150,9 +150,9 @@ impl Context {
         Executor::new(self, owner)
     }
 
-    /// Notes what a key waits for.
-    pub(crate) fn note_waiting(&self, owner: &Key, waiting: Vec<Waiting>) {
-        self.decisions.note_waiting(self.name, owner, waiting);
+    /// Notes what a key, whose object is of this kind, waits for.
+    pub(crate) fn note_waiting(&self, owner: &Key, kind: SmolStr, waiting: Vec<Waiting>) {
+        self.decisions.note_waiting(self.name, owner, kind, waiting);
     }
 
     /// Calls `trigger` for every change in a cache, until what is returned is dropped. If it panics, the controller

@@ -1,6 +1,6 @@
-//! The decision log: which controller did what to which object, why, and what came of it.
+//! The decision log: which controller wrote which object, why, and with which result; and what keys are waiting for.
 //!
-//! Kept in a bounded ring for `/debug/decisions` and `flyball why`, and told live to whoever listens.
+//! Both are bounded. `/debug/decisions`, `/debug/waiting` and `flyball why` show them; decisions can also be followed live.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -39,6 +39,10 @@ impl Subject {
     pub fn new(kind: impl Into<SmolStr>, key: &Key) -> Self {
         Self { kind: kind.into(), namespace: key.namespace.clone(), name: key.name.clone() }
     }
+
+    fn is(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        self.kind.eq_ignore_ascii_case(kind) && self.name == name && self.namespace == namespace
+    }
 }
 
 impl fmt::Display for Subject {
@@ -47,6 +51,33 @@ impl fmt::Display for Subject {
             true => write!(f, "{}/{}", self.kind, self.name),
             false => write!(f, "{}/{}/{}", self.kind, self.namespace, self.name),
         }
+    }
+}
+
+/// What one key of a controller is waiting for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    pub controller: &'static str,
+    /// The object that is being reconciled. The kind is empty if the controller did not give it.
+    pub object: Subject,
+    #[serde(rename = "for")]
+    pub waiting_for: Vec<Waiting>,
+}
+
+impl Wait {
+    /// Whether this object is waiting, or is waited for.
+    pub fn concerns(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        let is = |subject: &Subject| subject.is(kind, namespace, name);
+        let is_waiting = match self.object.kind.is_empty() {
+            true => {
+                self.object.name == name
+                    && self.object.namespace == namespace
+                    && self.controller.starts_with(&kind.to_ascii_lowercase())
+            }
+            false => is(&self.object),
+        };
+        let is_awaited = |waiting: &Waiting| matches!(waiting, Waiting::Object { object, .. } if is(object));
+        is_waiting || self.waiting_for.iter().any(is_awaited)
     }
 }
 
@@ -99,15 +130,13 @@ fn as_millis<S: serde::Serializer>(took: &Duration, out: S) -> Result<S::Ok, S::
 impl Decision {
     /// Whether the decision was made for, or about, an object of this kind and name.
     pub fn concerns(&self, kind: &str, namespace: &str, name: &str) -> bool {
-        let target = &self.target;
-        let about =
-            target.kind.eq_ignore_ascii_case(kind) && target.name == name && target.namespace == namespace;
+        let about = self.target.is(kind, namespace, name);
         let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
         about || (self.owner == key && self.controller.starts_with(&kind.to_ascii_lowercase()))
     }
 }
 
-/// The log itself. Cheap to clone; all clones are one log.
+/// Cheap to clone; all clones are one log.
 #[derive(Clone)]
 pub struct DecisionLog {
     inner: Arc<Inner>,
@@ -115,15 +144,14 @@ pub struct DecisionLog {
 
 struct Inner {
     ring: Mutex<Ring>,
-    waiting: Mutex<BTreeMap<(&'static str, Key), Vec<Waiting>>>,
+    waiting: Mutex<BTreeMap<(&'static str, Key), Wait>>,
     live: broadcast::Sender<Arc<Decision>>,
 }
 
 #[derive(Default)]
 struct Ring {
     next: u64,
-    /// In place, with texts that are shared: thousands of small pieces that live long would hold on to the memory
-    /// of everything short-lived around them.
+    /// Stored inline, with shared texts: thousands of small long-lived allocations would fragment the heap.
     kept: VecDeque<Decision>,
 }
 
@@ -135,13 +163,13 @@ impl Default for DecisionLog {
 }
 
 impl DecisionLog {
-    /// Writes one line. The id is given by the log.
+    /// Appends a decision. The log sets its id.
     pub fn record(&self, mut decision: Decision) {
         decision.why = shared_str(&decision.why);
         let mut ring = self.inner.ring.lock();
         decision.id = ring.next;
         ring.next += 1;
-        // Nobody listening is the normal case. Told under the lock, so that all hear it in the order of the log.
+        // Mostly there are no listeners. Sent under the lock, so that all receive decisions in the order of the log.
         if self.inner.live.receiver_count() > 0 {
             let _ = self.inner.live.send(Arc::new(decision.clone()));
         }
@@ -159,27 +187,32 @@ impl DecisionLog {
         found
     }
 
-    /// Notes what a key waits for, instead of what was noted before. Keys beyond a bound are left out.
-    pub(crate) fn note_waiting(&self, controller: &'static str, owner: &Key, waiting: Vec<Waiting>) {
+    /// Replaces what a key waits for. `kind` is that of the key's object, if it is known. Keys beyond a bound are left out.
+    pub(crate) fn note_waiting(
+        &self,
+        controller: &'static str,
+        owner: &Key,
+        kind: SmolStr,
+        waiting_for: Vec<Waiting>,
+    ) {
         let mut known = self.inner.waiting.lock();
-        if waiting.is_empty() {
+        if waiting_for.is_empty() {
             // Most keys wait for nothing, and most of the time none does.
             if !known.is_empty() {
                 known.remove(&(controller, owner.clone()));
             }
         } else if known.len() < REMEMBERED_WAITS || known.contains_key(&(controller, owner.clone())) {
-            known.insert((controller, owner.clone()), waiting);
+            let wait = Wait { controller, object: Subject::new(kind, owner), waiting_for };
+            known.insert((controller, owner.clone()), wait);
         }
     }
 
-    /// What the key of a controller waits for.
-    pub fn waiting(&self, controller: &str, owner: &Key) -> Vec<Waiting> {
-        let known = self.inner.waiting.lock();
-        let found = known.iter().find(|((name, key), _)| *name == controller && key == owner);
-        found.map(|(_, waiting)| waiting.clone()).unwrap_or_default()
+    /// What keys wait for, as far as `wanted` accepts it, at most `limit` keys.
+    pub fn waiting(&self, limit: usize, wanted: impl Fn(&Wait) -> bool) -> Vec<Wait> {
+        self.inner.waiting.lock().values().filter(|wait| wanted(wait)).take(limit).cloned().collect()
     }
 
-    /// Hears every decision from now on.
+    /// Every decision from now on.
     pub fn listen(&self) -> broadcast::Receiver<Arc<Decision>> {
         self.inner.live.subscribe()
     }
@@ -190,20 +223,49 @@ mod tests {
     use super::*;
     use flyball_api::pod::Pod;
 
+    fn waiting_on(log: &DecisionLog, controller: &str, key: &Key) -> Vec<Waiting> {
+        let of_key = |wait: &Wait| wait.controller == controller && wait.object == Subject::new("Set", key);
+        log.waiting(1, of_key).pop().map(|wait| wait.waiting_for).unwrap_or_default()
+    }
+
     #[test]
     fn what_a_key_waits_for_is_replaced_and_bounded() {
         let (log, key) = (DecisionLog::default(), |n: usize| Key::new("ns", n.to_string()));
         let waiting = |until: &'static str| vec![Waiting::on::<Pod>(&Key::new("ns", "p"), until)];
+        let note = |n: usize, waiting| log.note_waiting("a", &key(n), "Set".into(), waiting);
         for n in 0..REMEMBERED_WAITS + 10 {
-            log.note_waiting("a", &key(n), waiting("to become ready"));
+            note(n, waiting("to become ready"));
         }
-        assert!(log.waiting("a", &key(REMEMBERED_WAITS + 5)).is_empty(), "beyond the bound");
-        log.note_waiting("a", &key(1), waiting("to stop"));
-        assert_eq!(log.waiting("a", &key(1)), waiting("to stop"));
-        assert!(log.waiting("b", &key(1)).is_empty(), "another controller's");
-        log.note_waiting("a", &key(1), vec![]);
-        assert!(log.waiting("a", &key(1)).is_empty());
-        log.note_waiting("a", &key(REMEMBERED_WAITS + 5), waiting("to become ready"));
-        assert_eq!(log.waiting("a", &key(REMEMBERED_WAITS + 5)).len(), 1, "there is room again");
+        assert!(waiting_on(&log, "a", &key(REMEMBERED_WAITS + 5)).is_empty(), "beyond the bound");
+        note(1, waiting("to stop"));
+        assert_eq!(waiting_on(&log, "a", &key(1)), waiting("to stop"));
+        assert!(waiting_on(&log, "b", &key(1)).is_empty(), "another controller's");
+        note(1, vec![]);
+        assert!(waiting_on(&log, "a", &key(1)).is_empty());
+        note(REMEMBERED_WAITS + 5, waiting("to become ready"));
+        assert_eq!(waiting_on(&log, "a", &key(REMEMBERED_WAITS + 5)).len(), 1, "there is room again");
+    }
+
+    #[test]
+    fn a_wait_is_found_by_who_waits_and_by_what_is_awaited() {
+        let wait = |kind: &str| Wait {
+            controller: "replicaset-controller",
+            object: Subject::new(kind, &Key::new("ns", "web")),
+            waiting_for: vec![Waiting::on::<Pod>(&Key::new("ns", "web-1"), "to become ready")],
+        };
+        #[rustfmt::skip]
+        let table = [
+            // kind noted     kind         name     found
+            ("ReplicaSet",   "replicaset", "web",   true),
+            ("ReplicaSet",   "pod",        "web-1", true),
+            ("ReplicaSet",   "pod",        "web",   false),
+            ("ReplicaSet",   "job",        "web",   false),
+            ("",             "ReplicaSet", "web",   true),
+            ("",             "Job",        "web",   false),
+        ];
+        for (noted, kind, name, found) in table {
+            assert_eq!(wait(noted).concerns(kind, "ns", name), found, "{noted:?}: {kind}/{name}");
+        }
+        assert!(!wait("ReplicaSet").concerns("ReplicaSet", "other", "web"));
     }
 }

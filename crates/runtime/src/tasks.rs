@@ -12,6 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
+use smol_str::SmolStr;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -319,8 +320,8 @@ async fn work<K: WorkKey>(
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
             cx.tempt(Place::Sync, &*key);
-            // What it waited for may have come, or its object may be gone; the plan says what is left.
-            cx.note_waiting(object, vec![]);
+            // The plan notes it again if the key still waits.
+            cx.note_waiting(object, SmolStr::default(), vec![]);
             reconciler.sync_boxed(&key).await
         };
         match AssertUnwindSafe(sync).catch_unwind().instrument(span).await {

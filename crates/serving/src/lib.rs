@@ -35,12 +35,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use flyball_api::Timestamp;
 use flyball_runtime::DebugPages;
+use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::metrics::Metrics;
-use serde_json::Value;
 
 pub use authn::{Authenticator, Peer, User};
 pub use authz::Authorizer;
 pub use cluster_ca::{ClusterCa, LookupError};
+pub use decisions::{decisions_page, waiting_page};
 pub use heartbeat::Heartbeat;
 pub use listener::Listening;
 pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
@@ -56,23 +57,6 @@ pub type Checks = Arc<dyn Fn() -> Vec<(String, Result<(), String>)> + Send + Syn
 /// What else there is to say of what is checked, whether its check passes or not: by name. Anybody may read it.
 pub type Remarks = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
-/// Which decisions are wanted; what is empty is not asked about.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DecisionFilter {
-    pub controller: String,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    /// At most that many, the latest.
-    pub limit: usize,
-}
-
-/// Where `/debug/decisions` comes from.
-pub trait DecisionSource: Send + Sync {
-    /// The latest decisions that match, oldest first.
-    fn recent(&self, filter: &DecisionFilter) -> Vec<Value>;
-}
-
 /// What there is to see.
 #[derive(Clone)]
 pub struct Pages {
@@ -87,7 +71,8 @@ pub struct Pages {
     pub metrics: Metrics,
     pub checks: Checks,
     pub remarks: Remarks,
-    pub decisions: Option<Arc<dyn DecisionSource>>,
+    /// For `/debug/decisions` and `/debug/waiting`; none hides them.
+    pub decisions: Option<DecisionLog>,
     /// What controllers show about themselves.
     pub controllers: DebugPages,
     /// Changes how much is logged.

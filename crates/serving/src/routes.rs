@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use flyball_runtime::decisions::DecisionLog;
 use http::{Method, StatusCode, request::Parts};
+use serde_json::Value;
 
 use crate::{
-    DecisionFilter, Pages,
+    Pages,
     answer::{Answer, PLAIN, answer, nosniff, not_found, text},
+    decisions::{decisions_page, waiting_page},
     health::health,
     percent::digit,
     zpages,
@@ -38,8 +41,8 @@ impl<'a> Query<'a> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_ref()).collect()
     }
 
-    fn first(&self, name: &str) -> String {
-        self.all(name).first().copied().unwrap_or_default().to_owned()
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 }
 
@@ -99,7 +102,8 @@ pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> An
         }
         VERBOSITY if pages.debug => verbosity(pages, &head.method, body),
         path if pages.debug && path.starts_with("/debug/pprof") => text(StatusCode::NOT_FOUND, NO_PROFILES),
-        "/debug/decisions" if pages.debug => decisions(pages, &query),
+        "/debug/decisions" if pages.debug => log_page(pages, decisions_page, head.uri.query()),
+        "/debug/waiting" if pages.debug => log_page(pages, waiting_page, head.uri.query()),
         // Not a matter of profiling: upstream always serves them.
         path => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/')) {
             Some((controller, page)) => controller_page(pages, controller, page, &query),
@@ -141,25 +145,12 @@ fn verbosity(pages: &Pages, method: &Method, body: &Bytes) -> Answer {
     }
 }
 
-const DECISIONS_SHOWN: usize = 100;
-const DECISIONS_AT_MOST: usize = 10_000;
+type LogPage = fn(&DecisionLog, &str) -> Result<Value, String>;
 
-fn decisions(pages: &Pages, query: &Query) -> Answer {
-    let Some(source) = &pages.decisions else { return not_found() };
-    let limit = match query.first("limit").as_str() {
-        "" => DECISIONS_SHOWN,
-        limit => match limit.parse::<usize>() {
-            Ok(limit) => limit.min(DECISIONS_AT_MOST),
-            Err(_) => return text(StatusCode::BAD_REQUEST, format!("limit={limit:?} is not a number\n")),
-        },
-    };
-    let filter = DecisionFilter {
-        controller: query.first("controller"),
-        kind: query.first("kind"),
-        namespace: query.first("namespace"),
-        name: query.first("name"),
-        limit,
-    };
-    let body = serde_json::json!({ "decisions": source.recent(&filter) });
-    nosniff(answer(StatusCode::OK, "application/json", body.to_string()))
+fn log_page(pages: &Pages, page: LogPage, query: Option<&str>) -> Answer {
+    let Some(log) = &pages.decisions else { return not_found() };
+    match page(log, query.unwrap_or_default()) {
+        Ok(body) => nosniff(answer(StatusCode::OK, "application/json", body.to_string())),
+        Err(problem) => text(StatusCode::BAD_REQUEST, format!("{problem}\n")),
+    }
 }

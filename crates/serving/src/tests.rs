@@ -88,7 +88,7 @@ fn pages() -> Pages {
             vec![("leaderElection".to_owned(), Ok(())), ("job-controller".to_owned(), Ok(()))]
         }),
         remarks: Arc::new(BTreeMap::new),
-        decisions: None,
+        decisions: Some(DecisionLog::default()),
         controllers: controllers(),
         set_verbosity: None,
         now: Arc::new(Timestamp::now),
@@ -379,7 +379,10 @@ async fn pages_for_those_who_may_see_them() {
         ("GET", "/debug/flags/v",  "",     "",    406, "unsupported http method\n"),
         ("PUT", "/debug/flags/v",  "",     "4",   200, "successfully set klog.logging.verbosity to 4\n"),
         ("PUT", "/debug/flags/v",  "",     "abc", 400, "\"abc\" is not a number\n"),
-        ("GET", "/debug/decisions", "",    "",    404, "404 page not found\n"),
+        ("GET", "/debug/decisions", "",    "",    200, "{\"decisions\":[]}"),
+        ("GET", "/debug/waiting",  "",     "",    200, "{\"waiting\":[]}"),
+        ("GET", "/debug/waiting?limit=x", "", "", 400, "limit=\"x\" is not a number\n"),
+        ("GET", "/debug/waiting?pod=x",   "", "", 400, "\"pod\" is none of controller, kind, namespace, name, limit\n"),
         ("GET", "/debug/pprof/",   "",     "",    404, "no Go runtime"),
         ("GET", "/debug/controllers/a-controller/page?x=1&x=2", "", "", 200, "page 1,2"),
         ("GET", "/debug/controllers/a-controller/other",        "", "", 404, "404 page not found\n"),
@@ -408,6 +411,8 @@ async fn profiling_hides_its_own_pages_and_no_others() {
     let table = [
         ("/debug/controllers/a-controller/page?x=1", 200),
         ("/debug/flags/v",                           404),
+        ("/debug/decisions",                         404),
+        ("/debug/waiting",                           404),
         ("/debug/pprof/",                            404),
     ];
     for (path, code) in table {
@@ -428,7 +433,7 @@ proptest::proptest! {
         if let Ok(request) = Request::get(&target).header("accept", &accept).body(()) {
             routes::route(&pages(), &request.into_parts().0, &path, &Bytes::new());
         }
-        for page in ["/healthz", "/flagz", "/statusz", "/debug/decisions", "/debug/flags/v"] {
+        for page in ["/healthz", "/flagz", "/statusz", "/debug/decisions", "/debug/waiting", "/debug/flags/v"] {
             let target = format!("{page}?{query}");
             if let Ok(request) = Request::put(&target).header("accept", &accept).body(()) {
                 routes::route(&pages(), &request.into_parts().0, page, &Bytes::from(query.clone()));

@@ -83,7 +83,8 @@ impl<'a> Executor<'a> {
     /// Notes what the key waits for, instead of what it waited for before.
     pub fn wait_for(&self, waiting: Vec<Waiting>) {
         if let Some(owner) = self.owner {
-            self.cx.note_waiting(owner, waiting);
+            let kind = self.about.as_ref().map(|object| object.kind.clone()).unwrap_or_default();
+            self.cx.note_waiting(owner, kind, waiting);
         }
     }
 

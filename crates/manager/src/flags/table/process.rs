@@ -17,7 +17,7 @@ pub(super) const SECTIONS: &[Section] = &[
             .effect(Unsupported("there is no Go runtime to profile")),
         Flag::new("profiling", Bool(|o| &mut o.config.generic.debugging.enable_profiling),
             "Serve the debugging pages below /debug. Go profiles (/debug/pprof) are not among them: there is no Go \
-             runtime here; /debug/flags and /debug/decisions are."),
+             runtime here; /debug/flags, /debug/decisions and /debug/waiting are."),
     ]},
     Section { name: "leader-migration", flags: &[
         Flag::new("enable-leader-migration", Bool(|o| &mut o.config.generic.leader_migration_enabled),
