@@ -11,8 +11,8 @@ pub fn to_string(value: &Value) -> String {
     out
 }
 
-/// Writes `value` as Go does after `json.Unmarshal` into a `map[string]any`, where every number became a float64.
-/// ControllerRevision data goes this way.
+/// Writes `value` as Go does after `json.Unmarshal` into a `map[string]any`, which makes every number a float64.
+/// ControllerRevision data is written so.
 pub fn to_string_via_float64(value: &Value) -> String {
     let mut out = String::with_capacity(256);
     write_value(&mut out, value, Numbers::Float64);

@@ -1,4 +1,4 @@
-//! Conditions of all kinds in one shape: the times a kind does not have are left out on the wire.
+//! Conditions of all kinds in one type. Times that a kind does not have are omitted.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -6,11 +6,8 @@ use smol_str::SmolStr;
 use crate::de::skip;
 use crate::time::{self, Timestamp};
 
-/// The word for a condition that holds.
 pub const TRUE: &str = "True";
-/// The word for a condition that does not hold.
 pub const FALSE: &str = "False";
-/// The word for a condition nobody can tell.
 pub const UNKNOWN: &str = "Unknown";
 
 /// One entry of `status.conditions`.
@@ -21,16 +18,16 @@ pub struct Condition {
     pub type_: SmolStr,
     /// `True`, `False` or `Unknown`.
     pub status: SmolStr,
-    /// The generation the statement is about (metav1 conditions).
+    /// Metav1 conditions have it.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// When it was last looked at (Jobs and pods).
+    /// Conditions of Jobs and pods have it.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Timestamp>,
-    /// When a node last reported it.
+    /// Conditions of nodes have it.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Timestamp>,
-    /// When anything in it changed (Deployments).
+    /// Conditions of Deployments have it.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Timestamp>,
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
@@ -46,30 +43,29 @@ impl Condition {
         self.status == TRUE
     }
 
-    /// Whether it is known not to hold.
+    /// Whether the status is `False`.
     pub fn is_false(&self) -> bool {
         self.status == FALSE
     }
 }
 
-/// The condition of this type.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// Whether the condition of this type is there and holds.
+/// Whether the condition of this type exists and is `True`.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(Condition::is_true)
 }
 
-/// Drops the conditions of this type; says whether there were any.
+/// Removes the conditions of this type; returns whether there were any.
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|condition| condition.type_ != type_);
     conditions.len() != before
 }
 
-/// Sets a metav1 condition in place; says whether anything changed. The transition time moves only with the status.
+/// Sets a metav1 condition in place; returns whether anything changed. The transition time changes only with the status.
 ///
 /// Upstream: apimachinery `meta.SetStatusCondition`.
 pub fn set(conditions: &mut Vec<Condition>, new: Condition) -> bool {
@@ -85,7 +81,7 @@ pub fn set(conditions: &mut Vec<Condition>, new: Condition) -> bool {
     changed
 }
 
-/// When the transition time of a superseding condition moves.
+/// When the transition time of a replaced condition changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
     /// Only when the status changes, as for Deployments.
@@ -94,8 +90,8 @@ pub enum Transition {
     WithReason,
 }
 
-/// Replaces a condition of the older style; says whether it did. One with the same status and reason stays as it is,
-/// whatever its message; a new one goes to the end of the list.
+/// Replaces a condition of the older style; returns whether it did. One with the same status and reason stays as it is,
+/// whatever its message; a new one is appended.
 ///
 /// Upstream: `deploymentutil.SetDeploymentCondition` and `replicaset.SetCondition`.
 pub fn supersede(conditions: &mut Vec<Condition>, mut new: Condition, transition: Transition) -> bool {

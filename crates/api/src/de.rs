@@ -11,8 +11,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// `#[serde(deserialize_with = "list")]`: the same for a list that is cached in large numbers. Read without knowing its
-/// length, a list of ten would keep the room for sixteen.
+/// `#[serde(deserialize_with = "list")]`: the same for lists in many cached objects, without spare capacity.
 pub fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

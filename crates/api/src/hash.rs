@@ -1,4 +1,4 @@
-//! The hashes that end up in names: FNV and the alphabet that keeps them free of words.
+//! Hashes in names: FNV, and the safe alphabet for suffixes.
 
 /// 32-bit FNV-1, as Go's `fnv.New32`.
 pub fn fnv32(bytes: &[u8]) -> u32 {
@@ -44,7 +44,7 @@ const PRIME_128: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 /// No vowels and none of `0 1 3`, so that no suffix reads as a word.
 pub const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Maps every byte into the safe alphabet: how hashes become suffixes of names.
+/// Maps every byte into the safe alphabet, for suffixes of names.
 pub fn safe_encode(text: &str) -> String {
     text.bytes().map(|byte| char::from(SAFE_ALPHABET[usize::from(byte) % SAFE_ALPHABET.len()])).collect()
 }

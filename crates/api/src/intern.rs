@@ -1,6 +1,6 @@
 //! Values that repeat across thousands of objects (long strings, label sets, container lists) are kept once.
 //!
-//! A table holds only what something else still uses: each time it doubles, entries nobody shares are dropped.
+//! Each time a table has doubled, entries without other users are removed.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, Hash};
@@ -11,7 +11,7 @@ use serde::de::{self, Deserializer, Visitor};
 use smol_str::SmolStr;
 
 const SHARDS: usize = 16;
-/// Below this many entries a shard is not worth sweeping.
+/// Shards with fewer entries are not swept.
 const SWEEP_FLOOR: usize = 256;
 /// What `SmolStr` stores without a heap allocation.
 const INLINE: usize = 23;
@@ -35,7 +35,7 @@ impl<T: ?Sized + Hash + Eq> Interner<T> {
         }
     }
 
-    /// The shared value equal to `value`; made from it if there is none yet.
+    /// The shared value equal to `value`; created if there is none.
     pub(crate) fn share<V>(&self, value: V) -> Arc<T>
     where
         V: std::borrow::Borrow<T> + Into<Arc<T>>,
@@ -43,7 +43,7 @@ impl<T: ?Sized + Hash + Eq> Interner<T> {
         let hash = FxBuildHasher.hash_one(value.borrow());
         // The table uses the low bits of the same hash: pick the shard by the high ones.
         let shard = &self.shards[(hash >> 60) as usize % SHARDS];
-        // A panic elsewhere cannot leave a set half written: every change to it is one call.
+        // A poisoned lock is fine: every change to the set is one call.
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = shard.values.get(value.borrow()) {
             return Arc::clone(known);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_nobody_holds_do_not_pile_up() {
+    fn unused_values_do_not_accumulate() {
         let table: Interner<str> = Interner::new();
         for i in 0..100_000 {
             table.share(i.to_string().as_str());

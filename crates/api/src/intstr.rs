@@ -14,7 +14,6 @@ pub enum IntOrString {
     Text(SmolStr),
 }
 
-/// Which way a part of a whole is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounding {
     /// To the next larger number.
@@ -23,7 +22,6 @@ pub enum Rounding {
     Down,
 }
 
-/// A text that is no percentage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a number nor a percentage such as \"25%\"")]
 pub struct InvalidPercentage(SmolStr);

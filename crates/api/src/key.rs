@@ -23,12 +23,12 @@ impl Key {
         Self { namespace: SmolStr::default(), name: name.into() }
     }
 
-    /// The namespace, if there is one: the form that request paths want.
+    /// The namespace; `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         (!self.namespace.is_empty()).then_some(self.namespace.as_str())
     }
 
-    /// Reads `namespace/name` or `name` back from its printed form.
+    /// Parses `namespace/name` or `name`.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/').unwrap_or(("", text));
         let valid = !name.is_empty() && !name.contains('/') && (!text.contains('/') || !namespace.is_empty());

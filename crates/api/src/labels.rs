@@ -21,14 +21,12 @@ pub struct Labels(Option<Arc<Pairs>>);
 impl Labels {
     pub const EMPTY: Labels = Labels(None);
 
-    /// The value under `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         let pairs = self.pairs();
         let at = pairs.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok()?;
         pairs.get(at).map(|(_, value)| value.as_str())
     }
 
-    /// Whether there is a value under `key`.
     pub fn contains_key(&self, key: &str) -> bool {
         self.get(key).is_some()
     }
@@ -38,12 +36,10 @@ impl Labels {
         self.pairs().iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
 
-    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.pairs().len()
     }
 
-    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -85,7 +81,7 @@ impl Labels {
         Self((!pairs.is_empty()).then(|| pairs.into()))
     }
 
-    /// Of several entries with one key the last wins, as in JSON.
+    /// If a key occurs several times, the last entry is used, as in JSON.
     fn from_unsorted(mut pairs: Vec<(SmolStr, SmolStr)>) -> Self {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.dedup_by(|later, kept| {

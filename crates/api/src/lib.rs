@@ -2,17 +2,17 @@
 //! forms. Nothing here does I/O.
 //!
 //! In reading order:
-//! - [`Key`], [`ResourceType`], [`Uid`], [`ResourceVersion`]: how objects are named and told apart;
+//! - [`Key`], [`ResourceType`], [`Uid`], [`ResourceVersion`]: how objects are identified;
 //! - [`ObjectMeta`] and [`Labels`]: what every object has; [`Object`] and [`Resource`] tie a type to its resource;
-//! - the kinds, one module each. They are *slim*: they hold what some controller reads and skip the rest while
-//!   parsing. What repeats between objects is kept once ([`intern`]);
+//! - the kinds, one module each. They are *slim*: they have the fields that controllers read, and skip the rest while
+//!   parsing. Values that repeat between objects are stored once ([`intern`]);
 //! - [`RawJson`] and [`WithRaw`]: what controllers copy or send back (pod templates, whole specs) stays as it was
-//!   served, so that no field is ever lost; [`canonical`] gives such JSON the one form that Go would write;
+//!   served, so that no field is lost; [`canonical`] formats such JSON as Go does;
 //! - [`selector`], [`quantity`], [`intstr`], [`time`], [`cron`], [`condition`], [`names`], [`hash`]: the small languages inside
 //!   objects. Each parser refuses bad input with an error that names it; none panics.
 //!
-//! Fields that Go writes as null read as empty, words this version does not know read as a neutral value, and
-//! unknown fields are skipped: a newer server cannot make an object unreadable.
+//! Null reads as empty, unknown enum values read as a neutral one, and unknown fields are skipped: a newer server cannot make
+//! an object unreadable.
 
 pub mod canonical;
 pub mod condition;
@@ -37,7 +37,7 @@ pub mod time;
 mod uid;
 mod version;
 
-/// For what [`resource!`] writes out, in crates that need not know of it.
+/// For the expansion of [`resource!`] in other crates.
 #[doc(hidden)]
 pub use serde_json as json;
 

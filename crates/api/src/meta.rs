@@ -1,4 +1,4 @@
-//! Object metadata, complete but for `managedFields`, which the server keeps whether or not they are sent.
+//! Object metadata, complete except for `managedFields`, which the server keeps if they are not sent.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use smol_str::SmolStr;
@@ -7,7 +7,6 @@ use crate::de::{null_default, skip};
 use crate::time::{self, Timestamp};
 use crate::{Key, Labels, Object, ResourceVersion, Uid, intern, labels};
 
-/// `metadata` as the API server reads and writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectMeta {
@@ -28,24 +27,21 @@ pub struct ObjectMeta {
     /// Counts changes of the spec.
     #[serde(skip_serializing_if = "skip::zero")]
     pub generation: i64,
-    /// When the server stored it first.
+    /// When it was created.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
-    /// When its deletion takes (or took) effect; `None` while nobody asked for it.
+    /// When the grace period of its deletion ends; `None` if it is not being deleted.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
-    /// How long its graceful deletion may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
     #[serde(deserialize_with = "labels::interned", skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Notes of tools and controllers.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub annotations: Labels,
     /// The objects this one depends on.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub owner_references: Box<[OwnerReference]>,
-    /// What must be done before a deletion is completed.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub finalizers: Box<[SmolStr]>,
 }
@@ -55,22 +51,20 @@ impl ObjectMeta {
         Key { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
-    /// Whether deletion has been asked for.
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// The owner that manages this object, of which there is at most one.
+    /// The owner reference with `controller: true`.
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|owner| owner.is_controller())
     }
 
-    /// Whether the object with identity `uid` manages this one.
+    /// Whether the object with this uid controls this one.
     pub fn is_controlled_by(&self, uid: &Uid) -> bool {
         self.controller().is_some_and(|owner| owner.uid == *uid)
     }
 
-    /// Whether `finalizer` is still to be done.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|f| f == finalizer)
     }
@@ -87,9 +81,8 @@ pub struct OwnerReference {
     pub kind: SmolStr,
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
-    /// Identity of the owner; it decides, the name only informs.
+    /// The owner is identified by its uid; the name is informational.
     pub uid: Uid,
-    /// Whether the owner manages this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
     /// Whether a foreground deletion of the owner waits for this object.
@@ -98,7 +91,7 @@ pub struct OwnerReference {
 }
 
 impl OwnerReference {
-    /// Whether the owner manages the object that holds this reference.
+    /// Whether this is a controller reference.
     pub fn is_controller(&self) -> bool {
         self.controller == Some(true)
     }
@@ -113,7 +106,6 @@ impl OwnerReference {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PartialObject {
-    /// Everything controllers such as the garbage collector look at.
     pub metadata: ObjectMeta,
 }
 
@@ -139,8 +131,7 @@ pub(crate) fn known_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> R
     Ok(meta)
 }
 
-/// Annotations of the project itself live under its two domains. What `kubectl apply` remembers is large and
-/// of no use to a controller.
+/// Annotations of Kubernetes have one of two domains. The one of `kubectl apply` is large, and no controller reads it.
 fn is_known_annotation(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else { return false };
     (domain.ends_with("kubernetes.io") || domain.ends_with("k8s.io"))

@@ -1,4 +1,4 @@
-//! The shapes that names must have: label keys and values, DNS labels and subdomains.
+//! Validation of names: label keys and values, DNS labels and subdomains.
 
 /// The longest a label value, or the name part of a label key, may be.
 const LABEL_LENGTH: usize = 63;
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_told_apart() {
+    fn names_are_validated() {
         #[rustfmt::skip]
         let table = [
             // text               dns label  subdomain  qualified  value

@@ -1,7 +1,7 @@
 //! Amounts of resources (`250m`, `1.5Gi`, `12e6`): exact, with upstream's canonical printing.
 //!
-//! Amounts are whole numbers of nano-units in 128 bits. That is upstream's own lower limit, and reaches up to
-//! 1.7e29 units, where amounts saturate rather than fail: a strange amount must not make an object unreadable.
+//! Amounts are whole numbers of nano-units in 128 bits. A nano-unit is upstream's limit, too. Beyond 1.7e29 units, amounts
+//! saturate rather than fail, so that no amount makes an object unreadable.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How an amount is printed: remembered from the text it was read from.
+/// How an amount is printed: as the text it was parsed from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     /// Powers of 1000: `n u m k M G T P E`.
@@ -24,14 +24,13 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// An amount. Equality and order look at the amount alone: `1Gi` equals `1073741824`.
+/// Equality and order compare the amount, not the format: `1Gi` equals `1073741824`.
 #[derive(Clone, Copy, Default)]
 pub struct Quantity {
     nanos: i128,
     format: Format,
 }
 
-/// A text that is no quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a quantity: {problem}")]
 pub struct InvalidQuantity {
@@ -40,7 +39,7 @@ pub struct InvalidQuantity {
 }
 
 const NANOS: i128 = 1_000_000_000;
-/// Where binary amounts are capped when they are read.
+/// The largest binary amount that is parsed.
 const BINARY_CAP: i128 = i64::MAX as i128 * NANOS;
 const DECIMAL_SUFFIXES: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
@@ -71,7 +70,6 @@ impl Quantity {
         self.nanos == 0
     }
 
-    /// Whether it is less than nothing.
     pub const fn is_negative(&self) -> bool {
         self.nanos < 0
     }
@@ -95,7 +93,7 @@ impl Quantity {
         self.nanos % NANOS == 0
     }
 
-    /// The next whole thousandth that is not less: resource lists hold nothing finer.
+    /// Rounds up to thousandths, the precision of resource lists.
     pub fn round_up_to_milli(self) -> Self {
         let unit = NANOS / 1000;
         let up = self.nanos.div_euclid(unit) + i128::from(self.nanos.rem_euclid(unit) != 0);
@@ -113,7 +111,7 @@ impl Quantity {
         i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// A zero takes over how the other side is printed, as upstream's additions do.
+    /// A zero gets the format of the other side, as in upstream's additions.
     fn format_with(&self, other: &Self) -> Format {
         if self.is_zero() { other.format } else { self.format }
     }
@@ -249,8 +247,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// `whole.fraction` times ten to the `exponent`, in nanos. What is left below one nano rounds up, so that whoever
-/// asks for something gets something.
+/// `whole.fraction` times ten to the `exponent`, in nanos, rounded up, so that no positive amount becomes zero.
 fn decimal_nanos(whole: &str, fraction: &str, exponent: i32) -> i128 {
     // How many digits lie at or above one nano; negative when even the first is below.
     let above = whole.len() as i64 + i64::from(exponent) + 9;

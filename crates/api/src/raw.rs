@@ -1,4 +1,4 @@
-//! JSON kept exactly as served: what a controller copies rather than reads loses nothing on the way.
+//! JSON that is kept exactly as served, so that a controller can copy it without losing fields.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,13 +13,13 @@ use serde_json::value::RawValue;
 use crate::canonical;
 use crate::hash::fnv128a;
 
-/// Shared JSON text. Two are equal when their canonical forms are, whatever the order of keys.
+/// Shared JSON text. Equality is that of the canonical forms, regardless of the order of keys.
 #[derive(Clone)]
 pub struct RawJson(Arc<Inner>);
 
 struct Inner {
     json: Box<RawValue>,
-    /// Of the canonical form; made when it is first asked for.
+    /// Of the canonical form; computed when it is first needed.
     digest: OnceLock<u128>,
 }
 
@@ -28,7 +28,6 @@ impl RawJson {
         serde_json::value::to_raw_value(value).map(Self::of).unwrap_or_default()
     }
 
-    /// Takes text that must be JSON.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -37,13 +36,12 @@ impl RawJson {
         Self(Arc::new(Inner { json, digest: OnceLock::new() }))
     }
 
-    /// The text as it came.
     pub fn as_str(&self) -> &str {
         self.0.json.get()
     }
 
     pub fn to_value(&self) -> Value {
-        // The text was JSON when it was taken in; only what is too deep or too large for a `Value` reads as null.
+        // The text is valid JSON. Only if it is too deep or too large for a `Value`, it reads as null.
         serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 
@@ -52,11 +50,11 @@ impl RawJson {
         serde_json::from_str(self.as_str())
     }
 
-    /// 128 bits that stand for the canonical form: equal JSON has equal digests.
+    /// A 128-bit hash of the canonical form.
     pub fn digest(&self) -> u128 {
         *self.0.digest.get_or_init(|| match self.to::<Value>() {
             Ok(value) => fnv128a(canonical::to_string(&value).as_bytes()),
-            // Too deep, or a number too large: the text stands for itself.
+            // Too deep, or a number is too large: hash the text itself.
             Err(_) => fnv128a(self.as_str().as_bytes()),
         })
     }
@@ -105,8 +103,7 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// A parsed value together with the JSON it was read from. It serialises to that JSON, so a PUT that carries it
-/// keeps the fields we do not know.
+/// A parsed value together with its JSON. It serialises to that JSON, so that a PUT keeps unknown fields.
 #[derive(Clone)]
 pub struct WithRaw<T> {
     parsed: T,
@@ -128,13 +125,12 @@ impl<T: DeserializeOwned> WithRaw<T> {
 }
 
 impl<T> WithRaw<T> {
-    /// What it was read from.
     pub fn raw(&self) -> &RawJson {
         &self.raw
     }
 }
 
-/// The default of an object is the empty object, so that it can be sent.
+/// The default JSON is the empty object, so that it can be sent.
 impl<T: Default> Default for WithRaw<T> {
     fn default() -> Self {
         Self { parsed: T::default(), raw: RawJson::from_value(&Value::Object(Default::default())) }

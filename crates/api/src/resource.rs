@@ -1,4 +1,4 @@
-//! What a resource is called on the wire, and the traits that tie a Rust type to one.
+//! Resources of the API, and the traits that connect a Rust type with one.
 
 use std::fmt;
 
@@ -10,7 +10,6 @@ use smol_str::SmolStr;
 use crate::meta::ObjectMeta;
 use crate::{Key, Uid};
 
-/// A resource of the API: where it is served and what its objects are called.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceType {
     /// Empty for the core group.
@@ -21,7 +20,6 @@ pub struct ResourceType {
     pub plural: SmolStr,
     /// The name in objects, such as `ReplicaSet`.
     pub kind: SmolStr,
-    /// Whether its objects live in namespaces.
     pub namespaced: bool,
 }
 
@@ -54,7 +52,7 @@ impl ResourceType {
 
     /// The request path of the collection, of one object, or of a subresource.
     ///
-    /// Names come from the API, which admits only path-safe ones; anything else is percent-encoded.
+    /// Names are percent-encoded, though the API allows only path-safe ones.
     pub fn path(&self, namespace: Option<&str>, name: Option<&str>, subresource: Option<&str>) -> String {
         let mut path = String::with_capacity(96);
         path.push_str(if self.group.is_empty() { "/api" } else { "/apis" });
@@ -76,8 +74,8 @@ impl ResourceType {
     }
 }
 
-/// RFC 3986 path segments: unreserved characters and `:` stay (RBAC names have colons); the rest is encoded,
-/// so that no name can climb out of its segment.
+/// Encodes a path segment (RFC 3986): unreserved characters and `:` are kept (RBAC names have colons). So no name can change
+/// the path.
 fn push_encoded(path: &mut String, segment: &str) {
     for byte in segment.bytes() {
         match byte {
@@ -99,13 +97,13 @@ impl fmt::Display for ResourceType {
     }
 }
 
-/// Anything the API serves as an object: it can be read from JSON and has metadata.
+/// An object of the API: it can be decoded from JSON and has metadata.
 pub trait Object: DeserializeOwned + Send + Sync + 'static {
-    /// Whether it consists of metadata alone, so that nothing else need be asked for.
+    /// Whether it is metadata only, so that only metadata is requested.
     const IS_METADATA: bool = false;
 
-    /// Reads one from JSON. Written out for each type rather than given here, so that its decoder is compiled once,
-    /// in the crate of the type and as fast as that crate is, and not again wherever an object is read.
+    /// Decodes JSON. Implemented for each type rather than here, so that the decoder is compiled once, in the crate of the type
+    /// and with its optimisation level.
     fn from_json(json: &[u8]) -> serde_json::Result<Self>;
 
     fn meta(&self) -> &ObjectMeta;
@@ -115,12 +113,10 @@ pub trait Object: DeserializeOwned + Send + Sync + 'static {
         self.meta().key()
     }
 
-    /// Its identity across re-creations under the same name.
     fn uid(&self) -> &Uid {
         &self.meta().uid
     }
 
-    /// Whether its deletion has been asked for.
     fn is_deleting(&self) -> bool {
         self.meta().is_deleting()
     }
@@ -131,7 +127,7 @@ pub trait Resource: Object {
     const TYPE: ResourceType;
 }
 
-/// The whole object as the server takes it in a PUT or POST: what `object` serialises to, plus its type.
+/// The body of a PUT or POST: the object with its type.
 pub fn manifest<T: Resource + Serialize>(object: &T) -> Result<Value, serde_json::Error> {
     let mut value = serde_json::to_value(object)?;
     if let Value::Object(fields) = &mut value {
@@ -142,13 +138,13 @@ pub fn manifest<T: Resource + Serialize>(object: &T) -> Result<Value, serde_json
     Ok(value)
 }
 
-/// What the server takes in a PUT on `/status`: the metadata as it was read (what is left out would be removed)
-/// and the new status. The rest of the object is not changed by such a request.
+/// The body of a PUT on `/status`: the metadata as it was read (omitted metadata would be removed) and the new status. The
+/// rest of the object is ignored.
 pub fn manifest_with_status<T: Resource>(object: &T, status: &impl Serialize) -> Value {
     status_manifest(&T::TYPE, object.meta(), status)
 }
 
-/// The same for an object of which only the metadata is at hand.
+/// The same for an object of which only the metadata is known.
 pub fn status_manifest(kind: &ResourceType, metadata: &ObjectMeta, status: &impl Serialize) -> Value {
     serde_json::json!({
         "apiVersion": kind.api_version(),
@@ -158,7 +154,7 @@ pub fn status_manifest(kind: &ResourceType, metadata: &ObjectMeta, status: &impl
     })
 }
 
-/// Declares which resource a type with a `metadata` field is:
+/// Declares the resource of a type with a `metadata` field:
 /// `resource!(Pod, "", "v1", "pods", "Pod", namespaced)` or `resource!(Node, "", "v1", "nodes", "Node", cluster)`.
 #[macro_export]
 macro_rules! resource {

@@ -12,7 +12,7 @@ use crate::quantity::Quantity;
 
 /// Amounts by resource name, sorted by name.
 ///
-/// Equality also looks at how amounts are printed; [`ResourceList::same_amounts`] does not.
+/// Equality also compares how amounts are printed; [`ResourceList::same_amounts`] does not.
 #[derive(Clone, Default)]
 pub struct ResourceList(Box<[(SmolStr, Quantity)]>);
 
@@ -28,7 +28,6 @@ impl ResourceList {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
     }
 
-    /// How many resources are listed.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -41,7 +40,7 @@ impl ResourceList {
         self.merge([(name, amount)].into_iter(), |_, amount| amount);
     }
 
-    /// Adds amount by amount; what is listed on one side only stays.
+    /// Adds the amounts of each resource.
     pub fn add(&mut self, other: &ResourceList) {
         self.merge(other.iter(), |own, other| own.unwrap_or_default() + other);
     }
@@ -141,7 +140,7 @@ impl<'de> Deserialize<'de> for ResourceList {
                 while let Some((SharedKey(name), amount)) = map.next_entry::<_, Quantity>()? {
                     list.push((name, amount));
                 }
-                // Stable, so that of several entries with one name the last one is the last one.
+                // Stable, so that the last of several entries with one name stays the last.
                 list.sort_by(|a: &(SmolStr, _), b| a.0.cmp(&b.0));
                 list.dedup_by(|later, kept| {
                     let same = later.0 == kept.0;
@@ -157,7 +156,7 @@ impl<'de> Deserialize<'de> for ResourceList {
     }
 }
 
-/// What a container or pod asks for and may use at most.
+/// The requests and limits of a container or pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {

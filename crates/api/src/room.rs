@@ -1,10 +1,9 @@
-//! When a table gives memory back: what a wave of objects has taken goes with the wave, and a table whose size
-//! swings a little is left alone.
+//! When a table is shrunk: after a burst of objects, but not if its size varies only a little.
 
-/// Below this a table is too small to be worth copying.
+/// Smaller tables are not shrunk.
 const WORTH_IT: usize = 64;
 
-/// The room that a table of this length and capacity should shrink to, if most of it is empty.
+/// The capacity to which a table should be shrunk, if most of it is empty.
 pub fn to_keep(length: usize, capacity: usize) -> Option<usize> {
     (capacity > WORTH_IT && length < capacity / 8).then_some(length * 2)
 }

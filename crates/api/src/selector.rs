@@ -13,14 +13,12 @@ use crate::{Labels, names};
 
 pub use field::{FieldSelector, InvalidFieldSelector};
 
-/// A selector as it stands in a spec.
+/// A selector in a spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LabelSelector {
-    /// Labels that must be there with exactly these values.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub match_labels: Labels,
-    /// Further requirements, all of which must hold.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
@@ -32,7 +30,6 @@ pub struct LabelSelectorRequirement {
     pub key: SmolStr,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: SmolStr,
-    /// What the label is compared with.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<SmolStr>,
 }
@@ -40,21 +37,16 @@ pub struct LabelSelectorRequirement {
 /// Why a selector cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSelector {
-    /// The object form knows four operators.
     #[error("{operator:?} is not a label selector operator (In, NotIn, Exists, DoesNotExist)")]
     Operator { operator: SmolStr },
-    /// Some operators compare with something.
     #[error("the selector on label {key:?} must list at least one value")]
     NoValues { key: SmolStr },
-    /// `Exists` and `DoesNotExist` compare with nothing.
     #[error("the selector on label {key:?} must not list values")]
     UnexpectedValues { key: SmolStr },
-    /// No label can have this key.
     #[error(
         "{key:?} cannot be a label key: it must be a name of letters, digits and -_. with an optional domain/ in front"
     )]
     Key { key: SmolStr },
-    /// No label can have this value.
     #[error(
         "{value:?}, wanted of label {key:?}, cannot be a label value: at most 63 letters, digits and -_. are allowed"
     )]
@@ -62,17 +54,15 @@ pub enum InvalidSelector {
     /// `<` and `>` compare integers.
     #[error("{value:?}, which label {key:?} is compared with, is not an integer that a label can hold")]
     NotAnInteger { key: SmolStr, value: SmolStr },
-    /// The text form has a grammar.
     #[error("{place}found '{found}'{expected}")]
     Syntax {
         /// Where, if inside a requirement.
         place: &'static str,
-        /// The culprit; empty at the end of the text.
+        /// The unexpected token; empty at the end of the text.
         found: SmolStr,
-        /// What would have been right.
         expected: &'static str,
     },
-    /// What queries can say, specs cannot always.
+    /// A requirement that has no object form.
     #[error("{operator:?} {}", if *operator == "!=" { "is not a valid label selector operator" } else { "isn't supported in label selectors" })]
     NotForObjects { operator: &'static str },
 }
@@ -135,7 +125,7 @@ impl Test {
 }
 
 impl Requirement {
-    /// Refuses keys and values that no label can have: such a selector is a mistake, not one that matches nothing.
+    /// Refuses keys and values that no label can have.
     fn checked(key: SmolStr, test: Test) -> Result<Self, InvalidSelector> {
         if !names::is_qualified_name(&key) {
             return Err(InvalidSelector::Key { key });
@@ -158,7 +148,7 @@ impl Selector {
         Self(Match::Nothing)
     }
 
-    /// Matches what carries all of `labels`: the form Services and ReplicationControllers use.
+    /// Matches objects with all of `labels`: the form of Services and ReplicationControllers.
     pub fn from_labels(labels: &Labels) -> Self {
         let equal =
             |(key, value): (&str, &str)| Requirement { key: key.into(), test: Test::Is(value.into()) };
@@ -179,7 +169,7 @@ impl Selector {
         Ok(Self::all(requirements))
     }
 
-    /// Reads the text form of queries: `a=b,c in (x,y),!d`.
+    /// Parses the text form of queries: `a=b,c in (x,y),!d`.
     pub fn parse(text: &str) -> Result<Self, InvalidSelector> {
         parse::requirements(text).map(Self::all)
     }
@@ -214,7 +204,7 @@ impl Selector {
         })
     }
 
-    /// The object form, if it can say the same.
+    /// The object form, if there is one.
     pub fn to_object(&self) -> Result<LabelSelector, InvalidSelector> {
         let requirements: &[Requirement] = match &self.0 {
             Match::Nothing => &[],
@@ -241,12 +231,11 @@ impl Selector {
         Ok(object)
     }
 
-    /// Whether it matches nothing whatsoever.
     pub fn is_nothing(&self) -> bool {
         matches!(self.0, Match::Nothing)
     }
 
-    /// Whether it asks for nothing, and so matches everything. Upstream treats such selectors with care.
+    /// Whether it has no requirement, and so matches everything.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Match::All(requirements) if requirements.is_empty())
     }

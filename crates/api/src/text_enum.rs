@@ -1,7 +1,7 @@
-//! Enumerations of the API that are words on the wire.
+//! Enums of the API that are strings in JSON.
 
-/// Declares an enum of words. The first variant is the default; a word that is none of them reads as the variant
-/// after `else`, so that a newer server cannot make an object unreadable.
+/// Declares such an enum. The first variant is the default; an unknown string reads as the variant after `else`, so that a
+/// newer server cannot make an object unreadable.
 macro_rules! text_enum {
     (
         $(#[$doc:meta])*
@@ -18,7 +18,7 @@ macro_rules! text_enum {
         impl $name {
             const ALL: &'static [(Self, &'static str)] = &[$((Self::$variant, $text)),+];
 
-            /// The word on the wire.
+            /// The string in JSON.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+

@@ -22,7 +22,7 @@ pub fn format_micros(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Reads a time as strictly as Go does by RFC 3339: a date, `T`, a time with seconds, and `Z` or an offset.
+/// Parses RFC 3339 as strictly as Go: a date, `T`, a time with seconds, and `Z` or an offset.
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
     let shape = b"dddd-dd-ddTdd:dd:dd";
@@ -44,7 +44,7 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     text.parse().ok().or_else(|| is_last_of_all(text).then_some(Timestamp::MAX))
 }
 
-/// Cuts the fraction of a second off, as a trip through the API would.
+/// Truncates to seconds, as the API does.
 pub fn truncate(time: Timestamp) -> Timestamp {
     let seconds = time.as_second() - i64::from(time.subsec_nanosecond() < 0);
     Timestamp::from_second(seconds).unwrap_or(time)
@@ -85,8 +85,8 @@ impl From<Option<Timestamp>> for CompactTime {
     }
 }
 
-/// Whether a time lies in the last hours of the year 9999, for which a timestamp has no room. People write them for
-/// "never"; the last moment that there is means the same.
+/// Whether a time is in the last hours of the year 9999, which a timestamp cannot represent. Users write it for "never"; the
+/// last possible timestamp is used instead.
 fn is_last_of_all(text: &str) -> bool {
     Pieces::parse(text).is_ok_and(|pieces| pieces.time().is_some() && pieces.date() >= date(9999, 12, 30))
 }

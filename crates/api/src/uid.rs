@@ -1,4 +1,4 @@
-//! Object identities. The API server makes UUIDs; those take 16 bytes, anything else is kept as text.
+//! UIDs of objects. The API server generates UUIDs, which take 16 bytes; anything else is kept as text.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,11 +7,10 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use smol_str::SmolStr;
 
-/// The identity of one incarnation of an object.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Uid(Repr);
 
-/// `Text` never holds a canonical UUID, so that derived equality is equality of texts.
+/// `Text` never has a canonical UUID, so that derived equality is equality of texts.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Repr {
     Uuid([u8; 16]),
@@ -23,12 +22,11 @@ const UUID_LENGTH: usize = 36;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl Uid {
-    /// Whether there is none (an object that was never stored).
+    /// True for an object that was never stored.
     pub fn is_empty(&self) -> bool {
         matches!(&self.0, Repr::Text(text) if text.is_empty())
     }
 
-    /// The text of the identity.
     pub fn to_smol_str(&self) -> SmolStr {
         match &self.0 {
             Repr::Uuid(bytes) => SmolStr::new(text_of(&mut [0; UUID_LENGTH], bytes)),

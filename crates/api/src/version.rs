@@ -6,17 +6,16 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A point in the history of a resource. Zero means "unknown", as an absent one does on the wire.
+/// A point in the history of a resource. Zero means unknown or absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceVersion(pub u64);
 
-/// The text is not a decimal number that fits 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("resource version {0:?} is not a decimal number of at most 64 bits")]
 pub struct InvalidResourceVersion(String);
 
 impl ResourceVersion {
-    /// Whether the object has none, as one that was never stored.
+    /// True for an object that was never stored.
     pub fn is_unknown(&self) -> bool {
         self.0 == 0
     }

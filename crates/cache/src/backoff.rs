@@ -1,4 +1,4 @@
-//! How long to wait after a failure: client-go's reflector timings.
+//! The delay after a failure: client-go's reflector timings.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
-/// Failures further apart than this do not belong together.
+/// The delay starts over after so long without a failure.
 const FORGET_AFTER: Duration = Duration::from_secs(120);
 
-/// Doubling delays, each stretched by up to as much again so that informers do not return all at once.
+/// Doubling delays, each with a jitter of up to its own length, so that informers do not all retry at once.
 #[derive(Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Counts a failure and says how long to wait because of it.
+    /// Counts a failure and returns the delay after it.
     pub(crate) fn next(&mut self, rng: &mut impl Rng) -> Duration {
         let now = Instant::now();
         if self.last.is_some_and(|last| now.duration_since(last) > FORGET_AFTER) {

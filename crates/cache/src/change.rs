@@ -1,4 +1,4 @@
-//! What subscribers are told: one object before and after.
+//! What subscribers receive: one object before and after.
 
 use std::sync::Arc;
 
@@ -7,32 +7,31 @@ use flyball_api::{Key, Object, ObjectMeta};
 /// Why a change is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The object was there when the informer started or the subscriber came.
+    /// The object existed when the informer started or the subscriber joined.
     Initial,
-    /// The server said so as it happened.
+    /// From a watch event.
     Watch,
-    /// Found by comparing with a fresh list after the watch had lost its place.
+    /// Found by comparing with a new list, after the watch could not be resumed.
     Relist,
     Resync,
 }
 
 impl Origin {
-    /// Whether something may just have happened, as opposed to a flood of objects that are merely there.
+    /// Whether the object may just have changed, as opposed to an initial list or a resync.
     pub fn is_fresh(self) -> bool {
         matches!(self, Self::Watch | Self::Relist)
     }
 }
 
-/// One object before and after. At least one of `old` and `new` is there.
+/// One object before and after. At least one of `old` and `new` is set.
 ///
-/// A deletion has only `old`: the last state the server told, which for a deletion heard on the watch is the
-/// object's final state. An object that was replaced by another of the same name is reported as deleted, then
-/// as added.
+/// A deletion has only `old`: the last known state, which is the object's final state if the deletion came from a watch
+/// event. An object that was replaced by another of the same name is reported as deleted, then as added.
 #[derive(Debug)]
 pub struct Change<'a, T> {
-    /// Before; `None` if the object is new.
+    /// `None` if the object is new.
     pub old: Option<&'a Arc<T>>,
-    /// After; `None` if the object is gone.
+    /// `None` if the object was deleted.
     pub new: Option<&'a Arc<T>>,
     pub origin: Origin,
 }
@@ -54,10 +53,10 @@ impl<'a, T: Object> Change<'a, T> {
         Self { old: Some(old), new: None, origin }
     }
 
-    /// The newest state there is.
+    /// `new`, or `old` for a deletion.
     ///
     /// # Panics
-    /// If both sides are `None`, which no informer ever reports.
+    /// If both are `None`, which no informer reports.
     pub fn object(&self) -> &'a Arc<T> {
         self.new.or(self.old).expect("a change has an old or a new side")
     }
@@ -66,7 +65,7 @@ impl<'a, T: Object> Change<'a, T> {
         self.object().key()
     }
 
-    /// The same change, seen as metadata only.
+    /// The same change, with metadata only.
     pub fn meta(&self) -> MetaChange<'a> {
         MetaChange {
             old: self.old.map(|object| object.meta()),
@@ -79,9 +78,9 @@ impl<'a, T: Object> Change<'a, T> {
 /// A [`Change`] of an object of any type, reduced to its metadata.
 #[derive(Debug, Clone, Copy)]
 pub struct MetaChange<'a> {
-    /// Before; `None` if the object is new.
+    /// `None` if the object is new.
     pub old: Option<&'a ObjectMeta>,
-    /// After; `None` if the object is gone.
+    /// `None` if the object was deleted.
     pub new: Option<&'a ObjectMeta>,
     pub origin: Origin,
 }

@@ -1,4 +1,4 @@
-//! The API server as a source: what is asked of the client, and what its errors mean for an informer.
+//! The API server as a source: requests to the client, and what its errors mean for an informer.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl ClientSource {
         Self { client, resource, filter, form }
     }
 
-    /// Always the newest state, never a cached one: the server reads through its watch cache and etcd as it sees fit.
+    /// Without a resourceVersion: always the newest state, never a cached one.
     fn list_params(&self, limit: u32, after: Option<String>) -> ListParams {
         ListParams {
             label_selector: self.filter.labels.as_deref().map(SmolStr::from),
@@ -81,7 +81,7 @@ impl Source for ClientSource {
         async move {
             let list = client.list_raw(&resource, namespace.as_deref(), &params).await;
             let List { items, resource_version: version, .. } =
-                list.map_err(|error| failure("asking for the version", error))?;
+                list.map_err(|error| failure("getting the current version", error))?;
             Ok(Page { items, version, next: None })
         }
         .boxed()
@@ -113,13 +113,13 @@ fn failure(doing: &'static str, error: Error) -> Failure {
 }
 
 fn class(error: &Error) -> Class {
-    // Older servers name no cause and only say it. Upstream: client-go reflector.go, isTooLargeResourceVersionError.
+    // Older servers set no cause, only a message. Upstream: client-go reflector.go, isTooLargeResourceVersionError.
     let too_large = error.has_cause("ResourceVersionTooLarge")
         || (error.is_timeout()
             && error.status().is_some_and(|s| s.message.contains("Too large resource version")));
     match error {
         _ if error.is_expired() || too_large => Class::VersionUnusable,
-        // An event that cannot be read at all comes again when the watch is resumed; a list goes past it.
+        // A resumed watch would send the same unreadable event again. A list does not contain it.
         Error::Decode { .. } | Error::TooLarge { .. } => Class::VersionUnusable,
         Error::Status(status) if matches!(status.code, 400 | 405 | 406 | 415 | 422) => Class::Refused,
         _ => Class::Passing,

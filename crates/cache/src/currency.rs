@@ -1,5 +1,5 @@
-//! Whether a cache is up to date. It cannot know by itself: on a quiet resource a watch that lags and one that has
-//! nothing to say look alike.
+//! Whether a cache is up to date. The cache alone does not show that: on a quiet resource, a watch that lags looks like one
+//! without events.
 
 use std::time::Duration;
 
@@ -7,43 +7,41 @@ use flyball_api::ResourceVersion;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::debug;
 
-use crate::course::Course;
 use crate::source::Source;
+use crate::state::InformerState;
 
-/// Between questions that got no answer.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How long a cache may take to reach the version that the server has named before it is listed anew.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long a cache may take to reach the server's version before it is listed again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Completes when the cache has shown the state that the server had at a moment after `since`. However many wait, the
-/// server is asked once.
+/// Completes when the cache has shown a state that the server had after `since`. Concurrent waiters share one request.
 ///
-/// It names its version by a list of one object. A quiet resource's watch tells that version only with the next
-/// bookmark, so the reflector is asked to make haste.
+/// A list of one object returns the server's current version. The watch of a quiet resource shows that version only with the
+/// next bookmark, so the reflector is asked to get one.
 pub(crate) async fn confirm(
-    course: &Course,
+    state: &InformerState,
     source: &dyn Source,
     since: Instant,
     reached: impl Fn() -> ResourceVersion,
 ) {
-    let mut confirmed = course.confirmed.lock().await;
-    let mut hasty = false;
-    while confirmed.is_none_or(|moment| moment < since) {
+    let mut confirmed = state.confirmed.lock().await;
+    let mut requested = false;
+    while confirmed.is_none_or(|time| time < since) {
         let asked = Instant::now();
         let version = match source.page(1, None).await {
             Ok(page) => page.version,
             Err(failure) => {
-                debug!(resource = %course.resource, error = failure.chain(), "cannot ask for the present version");
-                sleep(ASK_AGAIN).await;
+                debug!(resource = %state.resource, error = failure.chain(), "cannot get the current version");
+                sleep(RETRY).await;
                 continue;
             }
         };
         if reached() < version {
-            let call = if hasty { &course.doubts } else { &course.haste };
-            call.notify_one();
-            hasty = true;
+            let request = if requested { &state.relist_requests } else { &state.bookmark_requests };
+            request.notify_one();
+            requested = true;
         }
-        if timeout(PATIENCE, course.milestones.wait(version, &reached)).await.is_ok() {
+        if timeout(PATIENCE, state.version_waits.wait(version, &reached)).await.is_ok() {
             *confirmed = Some(asked);
         }
     }

@@ -1,4 +1,4 @@
-//! From the bytes of one object to the object, or to as much as can be told about it.
+//! Decoding of one object, or of its identity if its contents cannot be decoded.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,16 +9,15 @@ use smol_str::SmolStr;
 
 use crate::store::Header;
 
-/// What came of reading one object.
 pub(crate) enum Decoded<T> {
     Object(Arc<T>),
-    /// It exists and this is who it is, but its contents make no sense to us.
+    /// Its identity could be decoded, its contents could not.
     Undecodable(Key, Header, serde_json::Error),
-    /// Not even its name can be told.
+    /// Not even its name could be decoded.
     Unidentified(Unidentified),
 }
 
-/// Why an object cannot even be named.
+/// Why an object's identity is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unidentified {
     #[error("it is not an object with metadata")]
@@ -27,7 +26,7 @@ pub(crate) enum Unidentified {
     Nameless,
 }
 
-/// Reads one object. The bytes are parsed once, unless that fails.
+/// The bytes are parsed once, unless that fails.
 pub(crate) fn decode<T: Object>(bytes: &[u8]) -> Decoded<T> {
     match guarded::<T>(bytes) {
         Ok(object) if object.meta().name.is_empty() => Decoded::Unidentified(Unidentified::Nameless),
@@ -43,13 +42,13 @@ pub(crate) fn decode<T: Object>(bytes: &[u8]) -> Decoded<T> {
     }
 }
 
-/// A panic is a bug of a decoder, which costs the object that shows it and no other.
+/// A panic of a decoder is a bug; it must affect only the object that causes it.
 fn guarded<T: Object>(bytes: &[u8]) -> Result<T, serde_json::Error> {
     catch_unwind(AssertUnwindSafe(|| T::from_json(bytes)))
         .unwrap_or_else(|_| Err(serde::de::Error::custom("a panic, logged where it happened")))
 }
 
-/// The least that identifies an object; lenient about everything else.
+/// The identity of an object, parsed leniently.
 #[derive(Deserialize)]
 struct Bare {
     metadata: BareMeta,
@@ -80,7 +79,6 @@ impl BareMeta {
     }
 }
 
-/// Who an object is, from its bytes.
 pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
     serde_json::from_slice::<Bare>(bytes).ok().map(|bare| bare.metadata.header())
 }
@@ -88,11 +86,11 @@ pub(crate) fn header(bytes: &[u8]) -> Option<Header> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bookmark {
     pub(crate) version: ResourceVersion,
-    /// The initial events of a streaming list end here.
+    /// Whether it marks the end of a streaming list's initial events.
     pub(crate) ends_list: bool,
 }
 
-/// Reads a bookmark; `None` if it carries no usable version, in which case it says nothing.
+/// `None` if it carries no usable version.
 pub(crate) fn bookmark(bytes: &[u8]) -> Option<Bookmark> {
     #[derive(Deserialize)]
     struct Object {
@@ -121,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bookmark_without_a_usable_version_says_nothing() {
+    fn a_bookmark_without_a_usable_version_is_ignored() {
         let end = r#"{"kind":"Pod","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true","x":"y"}}}"#;
         #[rustfmt::skip]
         let table = [

@@ -1,15 +1,15 @@
-//! Times between restores. When etcd is restored from a snapshot, versions begin anew at a lower one, and whatever any
-//! cache of this process has seen may never have happened: all of them are listed anew.
+//! Eras: the times between restores of etcd. After a restore from a snapshot, versions continue from a lower one, and the
+//! caches hold states that no longer exist: all of them are listed again.
 //!
-//! Whether that has happened is asked after each watch that broke off, as the server itself does not tell: it accepts a
-//! watch from a version that is still to come, and is silent.
+//! The server does not report a restore: it accepts a watch from a version in the future, and sends nothing. So after each
+//! watch that broke off, the current version is checked.
 
 use flyball_api::ResourceVersion;
 use tokio::sync::watch;
 
 use crate::store::Header;
 
-/// How often the server has been seen to go back. Shared by all informers of the process.
+/// Counts restores. Shared by all informers of the process.
 pub(crate) struct Era {
     restores: watch::Sender<u64>,
 }
@@ -25,7 +25,7 @@ impl Era {
         *self.restores.borrow()
     }
 
-    /// The server has gone back since `seen`. Many notice that at once, and it counts once.
+    /// Begins a new era, unless that has happened since `seen`: many informers notice the same restore.
     pub(crate) fn end(&self, seen: u64) -> bool {
         self.restores.send_if_modified(|era| {
             let ends = *era == seen;
@@ -34,7 +34,7 @@ impl Era {
         })
     }
 
-    /// Completes when a later era than `seen` has begun.
+    /// Completes when an era later than `seen` has begun.
     pub(crate) async fn ended(&self, seen: u64) {
         let mut restores = self.restores.subscribe();
         if restores.wait_for(|era| *era > seen).await.is_err() {
@@ -43,14 +43,14 @@ impl Era {
     }
 }
 
-/// What the server says when it is asked for its version, and for the newest object that the cache holds.
+/// The server's current version, and its state of the newest object in the cache.
 pub(crate) struct Present {
     pub(crate) version: ResourceVersion,
     pub(crate) newest: Option<Header>,
 }
 
-/// Whether the server has gone back behind what a cache has seen. One that has written more since than it lost is told by
-/// the newest object of the cache, which it has in a version that the cache has never seen.
+/// Whether the server has gone back behind what a cache has seen. If it has since written more than it lost, its version is
+/// no evidence; but it has the newest object of the cache in a version that the cache has never seen.
 pub(crate) fn went_back(reached: ResourceVersion, newest: Option<&Header>, present: &Present) -> bool {
     if present.version.is_unknown() {
         return false;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_went_back_is_told_by_its_version_or_by_the_newest_object() {
+    fn a_restore_is_detected_by_the_version_or_by_the_newest_object() {
         let object = |uid: &str, version| Header {
             uid: Uid::from(uid),
             version: ResourceVersion(version),

@@ -1,4 +1,4 @@
-//! Telling subscribers: each hears every change once, in order, whenever it joined.
+//! Delivery to subscribers: each receives every change once, in order, whenever it joined.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use tracing::error;
 
 use crate::change::{Change, Origin};
-use crate::course::Course;
 use crate::metrics::Counters;
+use crate::state::InformerState;
 use crate::store::Store;
 
-/// A subscriber's function. It maps a change to queue keys and does nothing slow: the informer waits for it.
+/// A subscriber's function. It maps a change to queue keys and must be fast: the informer waits for it.
 pub type Handler<T> = Box<dyn Fn(&Change<'_, T>) + Send + Sync>;
 
 struct Subscriber<T> {
@@ -22,17 +22,16 @@ struct Subscriber<T> {
     active: AtomicBool,
 }
 
-/// The subscribers of one informer.
 pub(crate) struct Fanout<T> {
-    /// Held while a change goes into the store and to all subscribers. Whoever joins holds it too: so each change
-    /// is either among the objects that the newcomer is shown, or delivered to it afterwards.
+    /// Locked while a change is applied to the store and delivered, and while a subscriber joins. So a new subscriber
+    /// receives each change either with the initial objects or afterwards, not twice and not never.
     subscribers: Mutex<Vec<Arc<Subscriber<T>>>>,
-    course: Arc<Course>,
+    state: Arc<InformerState>,
 }
 
 /// Keeps a handler subscribed; dropping it ends the subscription.
 ///
-/// A call that is already under way on another thread when it is dropped still finishes.
+/// A call that is running on another thread at that time still finishes.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
     /// Dropped for what its own `Drop` does.
@@ -53,30 +52,30 @@ struct End<T> {
 impl<T> Drop for End<T> {
     fn drop(&mut self) {
         self.subscriber.active.store(false, Ordering::Release);
-        // If the list is taken, perhaps by this very thread inside a handler, the next delivery clears up.
+        // If the list is locked, perhaps by this thread inside a handler, the next delivery removes the subscriber.
         if let Some(mut subscribers) = self.fanout.subscribers.try_lock() {
             subscribers.retain(|other| !Arc::ptr_eq(other, &self.subscriber));
         }
     }
 }
 
-/// The right to change the store and tell about it; nobody joins meanwhile.
+/// Held while the store is changed and the changes are delivered; no subscriber joins meanwhile.
 pub(crate) struct Delivery<'a, T> {
     subscribers: MutexGuard<'a, Vec<Arc<Subscriber<T>>>>,
-    course: &'a Course,
+    state: &'a InformerState,
 }
 
 impl<T: Object> Fanout<T> {
-    pub(crate) fn new(course: Arc<Course>) -> Self {
-        Self { subscribers: Mutex::default(), course }
+    pub(crate) fn new(state: Arc<InformerState>) -> Self {
+        Self { subscribers: Mutex::default(), state }
     }
 
-    /// Shows the newcomer what is in the store, then lets it hear what changes.
+    /// Delivers the objects in the store to the new subscriber, then every change.
     pub(crate) fn subscribe(self: &Arc<Self>, store: &Store<T>, handler: Handler<T>) -> Subscription {
         let subscriber = Arc::new(Subscriber { handler, active: AtomicBool::new(true) });
         let mut subscribers = self.subscribers.lock();
         for object in store.list() {
-            subscriber.call(&Change::appeared(&object, Origin::Initial), &self.course);
+            subscriber.call(&Change::appeared(&object, Origin::Initial), &self.state);
         }
         subscribers.push(subscriber.clone());
         drop(subscribers);
@@ -88,28 +87,28 @@ impl<T: Object> Fanout<T> {
         if subscribers.iter().any(|subscriber| !subscriber.active.load(Ordering::Acquire)) {
             subscribers.retain(|subscriber| subscriber.active.load(Ordering::Acquire));
         }
-        Delivery { subscribers, course: &self.course }
+        Delivery { subscribers, state: &self.state }
     }
 }
 
 impl<T: Object> Delivery<'_, T> {
-    pub(crate) fn tell(&self, change: &Change<'_, T>) {
+    pub(crate) fn deliver(&self, change: &Change<'_, T>) {
         let started = Instant::now();
         for subscriber in self.subscribers.iter() {
-            subscriber.call(change, self.course);
+            subscriber.call(change, self.state);
         }
-        self.course.counters.told(started.elapsed());
+        self.state.counters.delivered(started.elapsed());
     }
 }
 
 impl<T: Object> Subscriber<T> {
-    /// A handler that panics loses this one change; neither the informer nor other subscribers suffer from it.
-    fn call(&self, change: &Change<'_, T>, course: &Course) {
+    /// A handler that panics loses this one change. The informer and other subscribers are not affected.
+    fn call(&self, change: &Change<'_, T>, state: &InformerState) {
         if !self.active.load(Ordering::Acquire) {
             return;
         }
         if catch_unwind(AssertUnwindSafe(|| (self.handler)(change))).is_err() {
-            Counters::add(&course.counters.handler_panics, 1);
+            Counters::add(&state.counters.handler_panics, 1);
             error!(key = %change.key(), origin = ?change.origin, "a subscriber panicked on a change");
         }
     }

@@ -1,4 +1,4 @@
-//! How an informer fares.
+//! The health of an informer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,42 +6,40 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// An informer's state at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// Whether a complete list has ever been taken over.
+    /// Whether a list has ever been completed.
     pub synced: bool,
-    /// Whether the informer has been stopped; the store keeps what it had.
+    /// Whether the informer has been stopped; the store keeps its contents.
     pub stopped: bool,
-    /// Set while the informer cannot reach its data.
+    /// Set while lists or watches fail.
     pub failing: Option<Failing>,
 }
 
-/// A spell of failures that has not ended.
+/// An outage that has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failing {
     /// How long ago it began.
     pub since: Duration,
-    /// How many failures it has had.
     pub failures: u64,
     /// The latest failure with its causes.
     pub last_error: Arc<str>,
 }
 
 impl Health {
-    /// Whether the store is complete and follows the server, as far as the informer can tell.
+    /// Whether the store is complete and, as far as is known, follows the server.
     pub fn is_healthy(&self) -> bool {
         self.synced && !self.stopped && self.failing.is_none()
     }
 }
 
-/// The running record behind [`Health`].
+/// The outage that [`Health`] reports.
 #[derive(Default)]
 pub(crate) struct Record {
-    spell: Mutex<Option<Spell>>,
+    outage: Mutex<Option<Outage>>,
 }
 
-struct Spell {
+struct Outage {
     began: Instant,
     failures: u64,
     last_error: Arc<str>,
@@ -49,23 +47,26 @@ struct Spell {
 
 impl Record {
     pub(crate) fn failed(&self, error: &str) {
-        let mut spell = self.spell.lock();
-        let spell =
-            spell.get_or_insert_with(|| Spell { began: Instant::now(), failures: 0, last_error: "".into() });
-        spell.failures += 1;
-        spell.last_error = error.into();
+        let mut outage = self.outage.lock();
+        let outage = outage.get_or_insert_with(|| Outage {
+            began: Instant::now(),
+            failures: 0,
+            last_error: "".into(),
+        });
+        outage.failures += 1;
+        outage.last_error = error.into();
     }
 
-    /// Ends the spell and says how long it lasted, if there was one.
+    /// Ends the outage and returns how long it lasted, if there was one.
     pub(crate) fn recovered(&self) -> Option<Duration> {
-        self.spell.lock().take().map(|spell| spell.began.elapsed())
+        self.outage.lock().take().map(|outage| outage.began.elapsed())
     }
 
     pub(crate) fn failing(&self) -> Option<Failing> {
-        self.spell.lock().as_ref().map(|spell| Failing {
-            since: spell.began.elapsed(),
-            failures: spell.failures,
-            last_error: spell.last_error.clone(),
+        self.outage.lock().as_ref().map(|outage| Failing {
+            since: outage.began.elapsed(),
+            failures: outage.failures,
+            last_error: outage.last_error.clone(),
         })
     }
 }

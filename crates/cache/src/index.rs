@@ -1,14 +1,13 @@
-//! Secondary indexes: declared once as constants, kept by the store on every write.
+//! Secondary indexes: declared as constants, updated by the store on every write.
 
 use flyball_api::Object;
 
-/// Calls back with every key that an object is to be found under.
+/// Calls back with every key of an object.
 pub type Keys<T> = fn(&T, &mut dyn FnMut(&str));
 
 /// A way to find objects by something other than their name.
 ///
-/// `keys` must be pure: the store asks again for the old version's keys when the object changes. The name
-/// identifies the index within its resource.
+/// `keys` must be pure: when an object changes, the store computes the keys of the old version again.
 pub struct Index<T> {
     /// Unique among the indexes of the resource.
     pub name: &'static str,
@@ -16,7 +15,6 @@ pub struct Index<T> {
 }
 
 impl<T> Index<T> {
-    /// For declaring an index as a constant.
     pub const fn new(name: &'static str, keys: Keys<T>) -> Self {
         Self { name, keys }
     }

@@ -15,14 +15,14 @@ use crate::fanout::{Handler, Subscription};
 use crate::health::{Health, Record};
 use crate::index::Index;
 use crate::metrics::Counts;
-use crate::mirror::Mirror;
 use crate::reflector::Reflector;
 use crate::source::Source;
 use crate::store::Store;
+use crate::store_writer::StoreWriter;
 
-/// Keeps a [`Store`] true to the server and tells subscribers what changes. Dropping it stops it.
+/// Keeps a [`Store`] up to date and delivers changes to subscribers. Dropping it stops it.
 pub struct Informer<T> {
-    pub(crate) mirror: Arc<Mirror<T>>,
+    pub(crate) writer: Arc<StoreWriter<T>>,
     record: Arc<Record>,
     source: Arc<dyn Source>,
     stopped: watch::Sender<bool>,
@@ -30,7 +30,6 @@ pub struct Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    /// Starts listing and watching, by itself.
     #[cfg(test)]
     pub(crate) fn start(
         resource: ResourceType,
@@ -41,7 +40,7 @@ impl<T: Object> Informer<T> {
         Self::start_in(Arc::default(), resource, source, resync, rng)
     }
 
-    /// Starts listing and watching, in a task of the current tokio runtime, as one of several informers of a server.
+    /// Starts a task on the current tokio runtime. `era` is shared with the other informers of the server.
     pub(crate) fn start_in(
         era: Arc<Era>,
         resource: ResourceType,
@@ -49,49 +48,49 @@ impl<T: Object> Informer<T> {
         resync: Option<Duration>,
         rng: StdRng,
     ) -> Self {
-        let mirror = Arc::new(Mirror::new(resource, era));
+        let writer = Arc::new(StoreWriter::new(resource, era));
         let record = Arc::new(Record::default());
-        let course = mirror.course.clone();
-        let reflector = Reflector::new(source.clone(), mirror.clone(), course, record.clone(), resync, rng);
+        let state = writer.state.clone();
+        let reflector = Reflector::new(source.clone(), writer.clone(), state, record.clone(), resync, rng);
         let task = tokio::spawn(reflector.run()).abort_handle();
-        Self { mirror, record, source, stopped: watch::Sender::new(false), task }
+        Self { writer, record, source, stopped: watch::Sender::new(false), task }
     }
 
     pub fn resource(&self) -> &ResourceType {
-        &self.mirror.course.resource
+        &self.writer.state.resource
     }
 
     pub fn store(&self) -> &Store<T> {
-        &self.mirror.store
+        &self.writer.store
     }
 
-    /// Installs an index, unless it is there, over the present and all future objects.
+    /// Installs an index, unless it exists.
     pub fn index(&self, index: &Index<T>) {
-        self.mirror.store.install(index);
+        self.writer.store.install(index);
     }
 
-    /// Calls `handler` with every object that is there now, before this returns and as [`Origin::Initial`], then
-    /// with every change from the informer's task: each once, in order, and visible in the store already.
+    /// Calls `handler` with every present object, as [`Origin::Initial`], before this returns; then, from the informer's task,
+    /// with every change: each once, in order, when it is already visible in the store.
     ///
-    /// Handlers only note keys: while one runs the informer waits. They must not subscribe to the same informer.
+    /// Handlers must be fast, since the informer waits for them, and must not subscribe to the same informer.
     ///
     /// [`Origin::Initial`]: crate::Origin::Initial
     pub fn subscribe(&self, handler: Handler<T>) -> Subscription {
-        self.mirror.fanout.subscribe(&self.mirror.store, handler)
+        self.writer.fanout.subscribe(&self.writer.store, handler)
     }
 
-    /// Whether a complete list has been taken over, and every subscriber told.
+    /// Whether a list has been completed and delivered.
     pub fn has_synced(&self) -> bool {
-        self.mirror.course.has_synced()
+        self.writer.state.has_synced()
     }
 
-    /// Waits for that; `false` if the informer is stopped before.
+    /// Waits until [`has_synced`](Self::has_synced); `false` if the informer is stopped before.
     pub async fn synced(&self) -> bool {
         self.wait_synced().await
     }
 
     pub(crate) fn wait_synced(&self) -> impl Future<Output = bool> + Send + 'static {
-        let mut synced = self.mirror.course.synced.subscribe();
+        let mut synced = self.writer.state.synced.subscribe();
         let mut stopped = self.stopped.subscribe();
         async move {
             tokio::select! {
@@ -103,12 +102,12 @@ impl<T: Object> Informer<T> {
     }
 
     pub(crate) fn confirm(&self, since: Instant) -> impl Future<Output = ()> + Send + 'static {
-        let (mirror, source, mut stopped) =
-            (self.mirror.clone(), self.source.clone(), self.stopped.subscribe());
+        let (writer, source, mut stopped) =
+            (self.writer.clone(), self.source.clone(), self.stopped.subscribe());
         async move {
-            let reached = || mirror.store.version_reached();
+            let reached = || writer.store.version_reached();
             tokio::select! {
-                () = currency::confirm(&mirror.course, &*source, since, reached) => {}
+                () = currency::confirm(&writer.state, &*source, since, reached) => {}
                 _ = stopped.wait_for(|stopped| *stopped) => {}
             }
         }
@@ -116,13 +115,13 @@ impl<T: Object> Informer<T> {
 
     /// The version up to which the store has seen every change.
     pub fn version_reached(&self) -> ResourceVersion {
-        self.mirror.store.version_reached()
+        self.writer.store.version_reached()
     }
 
-    /// Waits until the store has seen `version` and every subscriber was told, or the server has gone back to an
-    /// earlier one, as after a restore of etcd, and the store with it. If the informer is stopped before that, it waits on: bound it.
+    /// Waits until the store has seen `version` and the change is delivered, or until the server and the store have gone back
+    /// to an earlier version, as after a restore of etcd. If the informer is stopped, it waits forever: use a timeout.
     pub async fn reached(&self, version: ResourceVersion) {
-        self.mirror.course.milestones.wait(version, || self.version_reached()).await;
+        self.writer.state.version_waits.wait(version, || self.version_reached()).await;
     }
 
     pub fn health(&self) -> Health {
@@ -130,10 +129,10 @@ impl<T: Object> Informer<T> {
     }
 
     pub fn counts(&self) -> Counts {
-        self.mirror.course.counters.read(self.mirror.store.len(), self.mirror.store.undecodable().len())
+        self.writer.state.counters.read(self.writer.store.len(), self.writer.store.undecodable().len())
     }
 
-    /// Ends the watch for good. The store keeps what it has, but nothing changes any more.
+    /// Ends the watch. The store keeps its contents.
     pub fn stop(&self) {
         self.task.abort();
         self.stopped.send_replace(true);

@@ -1,4 +1,4 @@
-//! The informers of the process: one for each resource, whoever asks.
+//! The informers of the process: one for each resource, shared by all controllers.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::source::{Form, Source};
 
 #[derive(Debug, Clone)]
 pub struct InformerOptions {
-    /// Subscribers are reminded of every object after one to two such periods, over and over; `None`: never.
+    /// Every object is resynced after one to two such periods, repeatedly; `None`: never.
     pub resync: Option<Duration>,
     pub seed: u64,
 }
@@ -44,7 +44,7 @@ pub struct Filter {
     pub fields: Option<String>,
 }
 
-/// The shared factory. Clones share their informers; the last one dropped stops those that nobody holds.
+/// The shared factory. Clones share their informers. Dropping the last clone stops the informers that have no other user.
 #[derive(Clone)]
 pub struct Informers {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ struct Shared {
     options: InformerOptions,
     running: Mutex<BTreeMap<Id, Running>>,
     era: Arc<Era>,
-    /// The latest era of which all informers are known to have lists.
+    /// The latest era in which all informers are known to have listed.
     settled: AtomicU64,
 }
 
@@ -75,14 +75,14 @@ impl Id {
     }
 }
 
-/// The same informer twice: to give back as what it is, and to use whatever it is.
+/// The same informer with and without its type.
 struct Running {
     typed: Arc<dyn Any + Send + Sync>,
     erased: Arc<dyn AnyInformer>,
 }
 
 impl Informers {
-    /// Informers that list and watch through `client`. They run on the tokio runtime that they are asked for on.
+    /// Informers that list and watch through `client`. They run on the tokio runtime on which they are first requested.
     pub fn new(client: Client, options: InformerOptions) -> Self {
         let source: MakeSource = Box::new(move |resource, filter, form| {
             Arc::new(ClientSource::new(client.clone(), resource.clone(), filter.clone(), form))
@@ -112,18 +112,18 @@ impl Informers {
         self.start(T::TYPE, filter, Form::Whole)
     }
 
-    /// The same for a resource whose version is found out at run time.
+    /// The same for a resource whose version is discovered at run time.
     pub fn filtered_as<T: Object>(&self, resource: &ResourceType, filter: Filter) -> Arc<Informer<T>> {
         self.start(resource.clone(), filter, Form::Whole)
     }
 
-    /// An informer that holds only metadata, for resources that are not known at compile time.
+    /// An informer of metadata only, for resources that are not known at compile time.
     pub fn dynamic(&self, resource: &ResourceType) -> Arc<Informer<PartialObject>> {
         self.start(resource.clone(), Filter::default(), Form::Metadata)
     }
 
-    /// Any informer that covers the whole resource: the one that runs for its type if there is one, so that a
-    /// resource is not watched twice; else a [`dynamic`](Self::dynamic) one.
+    /// An informer of the whole resource: the typed one if it runs, so that a resource is not watched twice; else a
+    /// [`dynamic`](Self::dynamic) one.
     pub fn observe(&self, resource: &ResourceType) -> Arc<dyn AnyInformer> {
         self.whole(resource).unwrap_or_else(|| self.dynamic(resource))
     }
@@ -133,8 +133,8 @@ impl Informers {
         self.whole(resource).map(|informer| informer as Arc<dyn Progress>)
     }
 
-    /// Stops the [`dynamic`](Self::dynamic) informer of a resource that is no longer served or needed, and frees
-    /// its place: asking again starts a new one. Informers of the resource's own type run on.
+    /// Stops and removes the [`dynamic`](Self::dynamic) informer of a resource that is no longer served or needed. Typed
+    /// informers of the resource continue.
     pub fn stop(&self, resource: &ResourceType) {
         let stopped = self.shared.running.lock().remove(&Id::metadata(resource));
         if let Some(informer) = stopped {
@@ -142,12 +142,11 @@ impl Informers {
         }
     }
 
-    /// Stops the [`dynamic`](Self::dynamic) informer of a resource that its last user has let go of. One that
-    /// somebody still holds runs on: stopping it is theirs.
+    /// Stops the [`dynamic`](Self::dynamic) informer of a resource if it has no other user.
     pub fn release(&self, resource: &ResourceType) {
         let id = Id::metadata(resource);
         let mut running = self.shared.running.lock();
-        // The table itself holds each informer twice.
+        // The table itself has two references to each informer.
         if running.get(&id).is_some_and(|informer| Arc::strong_count(&informer.erased) <= 2) {
             running.remove(&id);
         }
@@ -165,18 +164,18 @@ impl Informers {
         self.shared.running.lock().values().map(|running| running.erased.clone()).collect()
     }
 
-    /// Waits until every informer has synced, those included that are started meanwhile.
+    /// Waits until every informer has synced, including those that are started meanwhile.
     pub async fn all_synced(&self) {
         while let Some(informer) = self.all().into_iter().find(|informer| !informer.has_synced()) {
             if !informer.synced().await {
-                // Stopped on its own account rather than by us, so it is still in the table: nothing to wait for.
+                // It was stopped, but not through this factory, so it is still in the table.
                 self.shared.running.lock().retain(|_, running| !running.erased.health().stopped);
             }
         }
     }
 
-    /// An informer that has not been listed since the server was seen to go back to an earlier version, as after a
-    /// restore of etcd. What it holds may never have happened, so it fits none of the others.
+    /// An informer that has not been listed since the server went back to an earlier version, as after a restore of etcd.
+    /// Its contents are inconsistent with those of other informers.
     pub fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {
         let era = self.shared.era.now();
         if self.shared.settled.load(Ordering::Acquire) == era {
@@ -207,7 +206,7 @@ impl Informers {
             return informer;
         }
         let source = (self.shared.source)(&resource, &id.filter, form);
-        // Mixed with the resource: with one seed for all they would all jitter alike.
+        // With the same seed, all informers would have the same jitter.
         let seed = self.shared.options.seed ^ FxBuildHasher.hash_one(&resource);
         let rng = StdRng::seed_from_u64(seed);
         let (era, resync) = (self.shared.era.clone(), self.shared.options.resync);

@@ -2,18 +2,17 @@
 //!
 //! In reading order:
 //! - [`Informers`]: the factory; one [`Informer`] for each resource of the process.
-//! - [`Informer`]: a [`Store`] that follows the server, and subscribers that hear of every [`Change`].
+//! - [`Informer`]: a [`Store`] that follows the server, and subscribers that receive every [`Change`].
 //! - [`Store`]: look-ups by name, by namespace and by any declared [`Index`].
-//! - [`Progress`]: has the cache seen my write? [`AnyInformer`]: the same for resources of any type.
+//! - [`Progress`]: whether the cache has seen a write. [`AnyInformer`]: the same for resources of any type.
 //!
-//! Inside, one change flows one way: a `Source` (the API client, or a script in tests) yields bytes, the `Reflector`
-//! knows when to list, watch, wait and retry, and the `Mirror`, with the `Listing` of a list under way,
-//! knows what an object that was listed or watched means for the store and tells the subscribers.
+//! Inside, data flows one way: a `Source` (the API client, or a script in tests) yields bytes; the `Reflector` decides when
+//! to list, watch, wait and retry; the `StoreWriter`, with the `Listing` of a list in progress, applies objects to the
+//! store and delivers changes to subscribers.
 
 mod backoff;
 mod change;
 mod client_source;
-mod course;
 mod currency;
 mod decode;
 mod era;
@@ -24,15 +23,16 @@ mod informer;
 mod informers;
 mod listing;
 mod metrics;
-mod milestones;
-mod mirror;
 mod progress;
 mod reflector;
 mod source;
+mod state;
 mod store;
+mod store_writer;
 mod table;
 #[cfg(test)]
 mod tests;
+mod version_waits;
 
 pub use change::{Change, MetaChange, Origin};
 pub use fanout::{Handler, Subscription};
@@ -40,6 +40,6 @@ pub use health::{Failing, Health};
 pub use index::{Index, Keys, by_controller, by_owner, by_uid};
 pub use informer::Informer;
 pub use informers::{Filter, InformerOptions, Informers};
-pub use metrics::{Counts, TOLD_WITHIN};
+pub use metrics::{Counts, DELIVERY_BUCKETS};
 pub use progress::{AnyInformer, Progress};
 pub use store::{Header, Store};

@@ -1,6 +1,6 @@
-//! A list under way. Objects are taken over as they come, so that a relist never holds two copies of everything;
-//! what the list does not name is removed at its end. One that breaks off leaves nothing wrong behind: what it
-//! brought was true, and the next list finds what is missing.
+//! A list in progress. Objects are applied as they arrive, so that a relist never holds two copies of everything. Objects that
+//! the list does not contain are removed at its end. If it breaks off, the store is still correct: what was applied is
+//! true, and the next list removes the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use std::sync::Arc;
 use flyball_api::{Key, Object, ResourceVersion};
 
 use crate::change::Origin;
-use crate::course::Listed;
 use crate::decode::{Decoded, decode};
 use crate::metrics::Counters;
-use crate::mirror::Mirror;
+use crate::state::Listed;
 use crate::store::Header;
+use crate::store_writer::StoreWriter;
 use crate::table::Table;
 
-/// A list of any kind of objects. Lists are authoritative: whatever differs from what is held counts, even if its
-/// version is lower, as it is after etcd was restored from a backup.
+/// A list of any kind of objects. Lists are authoritative: an object that differs from the store is applied even if its
+/// version is lower, as after a restore of etcd.
 pub(crate) trait Listing: Send {
-    /// How many objects it has named so far.
+    /// How many objects it has contained so far.
     fn len(&self) -> usize;
 
     fn listed(&mut self, bytes: &[u8]);
 
-    /// An object that the server reports gone while a streaming list is still under way.
+    /// An object that is deleted while a streaming list is in progress.
     fn unlisted(&mut self, bytes: &[u8]);
 
-    /// Removes what the list, now complete, did not name. The store is then as the server was at `version`.
+    /// Removes the objects that the list did not contain. The store is then in the server's state at `version`.
     fn finish(self: Box<Self>, version: ResourceVersion);
 }
 
 pub(crate) struct ListingOf<T> {
-    mirror: Arc<Mirror<T>>,
-    /// Named by this list: those that were decoded…
+    writer: Arc<StoreWriter<T>>,
+    /// The objects of this list that could be decoded…
     seen: Table<T>,
-    /// …and those that were not.
+    /// …and those that could not.
     seen_undecodable: BTreeSet<Key>,
     origin: Origin,
     which: Listed,
@@ -50,48 +50,48 @@ impl<T: Object> Listing for ListingOf<T> {
             Decoded::Object(object) => self.listed_object(object),
             Decoded::Undecodable(key, header, error) => {
                 if self.is_news(&key, &header) {
-                    self.mirror.apply_undecodable(key.clone(), header, &error, self.origin);
+                    self.writer.apply_undecodable(key.clone(), header, &error, self.origin);
                 }
                 self.seen_undecodable.insert(key);
             }
-            Decoded::Unidentified(error) => self.mirror.course.unidentified(&error),
+            Decoded::Unidentified(error) => self.writer.state.unidentified(&error),
         }
     }
 
     fn unlisted(&mut self, bytes: &[u8]) {
-        if let Some(key) = self.mirror.delete(bytes, self.origin) {
+        if let Some(key) = self.writer.delete(bytes, self.origin) {
             self.seen.remove(&key.namespace, &key.name);
             self.seen_undecodable.remove(&key);
         }
     }
 
     fn finish(self: Box<Self>, version: ResourceVersion) {
-        let Self { mirror, seen, seen_undecodable, origin, which } = *self;
-        for object in mirror.store.missing_from(&seen) {
-            // Held only in a version that can still be read: the list did name it.
+        let Self { writer, seen, seen_undecodable, origin, which } = *self;
+        for object in writer.store.missing_from(&seen) {
+            // The store has an older version that could be decoded. The list did contain the object.
             if !seen_undecodable.contains(&object.key()) {
-                mirror.remove(&object.key(), None, origin);
+                writer.remove(&object.key(), None, origin);
             }
         }
-        for key in mirror.store.undecodable() {
-            if !seen_undecodable.contains(&key) && !mirror.store.is_current(&key) {
-                mirror.remove(&key, None, origin);
+        for key in writer.store.undecodable() {
+            if !seen_undecodable.contains(&key) && !writer.store.is_current(&key) {
+                writer.remove(&key, None, origin);
             }
         }
         if origin == Origin::Relist {
-            Counters::add(&mirror.course.counters.relists, 1);
+            Counters::add(&writer.state.counters.relists, 1);
         }
-        mirror.course.listed.send_replace(which);
-        mirror.set_version(version);
-        mirror.course.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        writer.state.listed.send_replace(which);
+        writer.set_version(version);
+        writer.state.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
     }
 }
 
 impl<T: Object> ListingOf<T> {
-    pub(crate) fn begin(mirror: Arc<Mirror<T>>) -> Self {
-        let origin = if mirror.course.has_synced() { Origin::Relist } else { Origin::Initial };
-        let which = mirror.course.begin_list();
-        Self { mirror, seen: Table::default(), seen_undecodable: BTreeSet::new(), origin, which }
+    pub(crate) fn begin(writer: Arc<StoreWriter<T>>) -> Self {
+        let origin = if writer.state.has_synced() { Origin::Relist } else { Origin::Initial };
+        let which = writer.state.begin_list();
+        Self { writer, seen: Table::default(), seen_undecodable: BTreeSet::new(), origin, which }
     }
 
     fn listed_object(&mut self, object: Arc<T>) {
@@ -99,17 +99,17 @@ impl<T: Object> ListingOf<T> {
         if self.is_news(&key, &Header::of(&*object)) {
             self.seen_undecodable.remove(&key);
             self.seen.insert(object.clone());
-            self.mirror.put(&object, self.origin);
-        } else if let Some(held) = self.mirror.store.get(&key) {
-            // The copy already held: the one just decoded is dropped.
+            self.writer.put(&object, self.origin);
+        } else if let Some(held) = self.writer.store.get(&key) {
+            // Keep the copy in the store, and drop the one just decoded.
             self.seen.insert(held);
         }
     }
 
-    /// Whether a list's object must be taken over. The first mention in a list counts if it differs from what is
-    /// held; a streaming list may mention an object again because it changed meanwhile, so later ones must be newer.
+    /// Whether an object of the list must be applied. Its first occurrence is applied if it differs from the store. A streaming
+    /// list may contain an object again because it has changed meanwhile, so further occurrences must be newer.
     fn is_news(&self, key: &Key, header: &Header) -> bool {
-        let Some(held) = self.mirror.store.header(key) else { return true };
+        let Some(held) = self.writer.store.header(key) else { return true };
         if header.version.is_unknown() {
             return true;
         }

@@ -1,12 +1,12 @@
-//! What an informer counts. The runtime turns it into metrics.
+//! Counters of an informer. The runtime turns them into metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds, in seconds, between which the time it takes to tell all subscribers of a change is counted.
-pub const TOLD_WITHIN: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Buckets, in seconds, for the time it takes to deliver a change to all subscribers.
+pub const DELIVERY_BUCKETS: [f64; 12] =
+    [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Counted by the informer's task, read by anyone.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) streamed_lists: AtomicU64,
@@ -21,11 +21,11 @@ pub(crate) struct Counters {
     pub(crate) decode_failures: AtomicU64,
     pub(crate) failures: AtomicU64,
     pub(crate) handler_panics: AtomicU64,
-    told: [AtomicU64; TOLD_WITHIN.len() + 1],
-    told_nanos: AtomicU64,
+    delivered: [AtomicU64; DELIVERY_BUCKETS.len() + 1],
+    delivery_nanos: AtomicU64,
 }
 
-/// An informer's counters at one moment; all but `objects` and `undecodable` only grow.
+/// A snapshot of the counters; all but `objects` and `undecodable` only grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Lists begun as a stream of initial events.
@@ -33,27 +33,27 @@ pub struct Counts {
     /// Lists begun page by page.
     pub paged_lists: u64,
     pub pages: u64,
-    /// Lists completed after the first: the watch had lost its place.
+    /// Lists completed after the first.
     pub relists: u64,
-    /// Watches opened, those that began with a streaming list included.
+    /// Watches opened, including those that began with a streaming list.
     pub watches: u64,
-    /// Watches replaced because they outlived their time-out in silence.
+    /// Watches replaced because they were silent past their timeout.
     pub idle_watches: u64,
     pub events: u64,
     pub bookmarks: u64,
-    /// Events that told nothing new: replayed or out of order.
+    /// Events that were replayed or out of order.
     pub ignored_events: u64,
     /// Objects, in lists and events, that could not be decoded.
     pub decode_failures: u64,
-    /// Requests refused, connections lost, watches broken off.
+    /// Failed lists and watches.
     pub failures: u64,
     pub handler_panics: u64,
-    /// Changes told, by the first of [`TOLD_WITHIN`] that they took no longer than; the last took longer than all.
-    pub told: [u64; TOLD_WITHIN.len() + 1],
-    /// How long telling took in all.
-    pub told_for: Duration,
+    /// Delivered changes, by bucket of [`DELIVERY_BUCKETS`]; the last entry took longer than all bounds.
+    pub delivered: [u64; DELIVERY_BUCKETS.len() + 1],
+    /// The total time of all deliveries.
+    pub delivery_time: Duration,
     pub objects: usize,
-    /// Objects known whose latest version cannot be decoded.
+    /// Objects whose latest version cannot be decoded.
     pub undecodable: usize,
 }
 
@@ -62,11 +62,10 @@ impl Counters {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// A change was told to everybody.
-    pub(crate) fn told(&self, took: Duration) {
+    pub(crate) fn delivered(&self, took: Duration) {
         let seconds = took.as_secs_f64();
-        Self::add(&self.told[TOLD_WITHIN.partition_point(|bound| *bound < seconds)], 1);
-        Self::add(&self.told_nanos, took.as_nanos() as u64);
+        Self::add(&self.delivered[DELIVERY_BUCKETS.partition_point(|bound| *bound < seconds)], 1);
+        Self::add(&self.delivery_nanos, took.as_nanos() as u64);
     }
 
     pub(crate) fn read(&self, objects: usize, undecodable: usize) -> Counts {
@@ -84,8 +83,8 @@ impl Counters {
             decode_failures: get(&self.decode_failures),
             failures: get(&self.failures),
             handler_panics: get(&self.handler_panics),
-            told: self.told.each_ref().map(get),
-            told_for: Duration::from_nanos(get(&self.told_nanos)),
+            delivered: self.delivered.each_ref().map(get),
+            delivery_time: Duration::from_nanos(get(&self.delivery_nanos)),
             objects,
             undecodable,
         }

@@ -1,4 +1,4 @@
-//! Informers without their type: for those who wait on, or look at, resources of any kind.
+//! Informers without their type, for code that handles resources of any kind.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::health::Health;
 use crate::informer::Informer;
 use crate::metrics::Counts;
 
-/// How far the cache of a resource has come: what a write barrier asks.
+/// How far the cache of a resource has come. The write barrier waits on it.
 pub trait Progress: Send + Sync {
     /// The version up to which the cache has seen every change.
     fn version_reached(&self) -> ResourceVersion;
 
-    /// Completes when the cache has seen `version`, or the server has gone back to an earlier one. If the informer is stopped before that, it never does: waiting
-    /// is for the caller to bound.
+    /// Completes when the cache has seen `version`, or the server has gone back to an earlier one. If the informer is stopped
+    /// before that, it never completes: use a timeout.
     fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()>;
 
-    /// Identity, whether it is being deleted, and version of the newest that was heard of `key`.
+    /// Uid, whether it is being deleted, and version of the newest known state of `key`.
     fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)>;
 
-    /// The number of the first list that begins after this call: it shows all that was written before.
+    /// The number of the first list that begins after this call: it shows everything written before the call.
     fn next_list(&self) -> u64;
 
     /// Whether the list of that number, or a later one, has been completed.
@@ -33,25 +33,25 @@ pub trait Progress: Send + Sync {
     /// Completes when the list of that number, or a later one, is complete.
     fn listed(&self, number: u64) -> BoxFuture<'static, ()>;
 
-    /// How often the server has been seen to go back to an earlier version.
+    /// How often the server has gone back to an earlier version, as after a restore of etcd.
     fn era(&self) -> u64;
 
-    /// A write has been answered with a version that the cache had passed before: the server has gone back since `era`.
-    /// All caches are listed anew.
+    /// Reports that the response to a write had a version that the cache had passed before: the server has gone back since
+    /// `era`. All caches are listed again.
     fn went_back(&self, era: u64);
 
-    /// Asks for a full list instead of the running watch, from somebody who has reason to doubt it.
+    /// Requests a relist, if the watch seems to have missed something.
     fn refresh(&self);
 
-    /// Asks for the server's present version soon. A quiet watch tells it once a minute only.
-    fn hurry(&self);
+    /// Requests a bookmark soon. On a quiet watch one comes only every minute.
+    fn request_bookmark(&self);
 }
 
 /// An informer of any type, seen through its objects' metadata.
 pub trait AnyInformer: Progress {
     fn resource(&self) -> &ResourceType;
 
-    /// Whether a complete list has been taken over.
+    /// Whether a list has been completed.
     fn has_synced(&self) -> bool;
 
     /// Completes with `true` when it has synced, with `false` when it is stopped before that.
@@ -63,11 +63,11 @@ pub trait AnyInformer: Progress {
     /// The [`era`](Progress::era) in which its latest list began.
     fn listed_in(&self) -> u64;
 
-    /// Completes when the cache has shown all that the server had at `since`; the server is asked, and quiet watches
-    /// are hurried. Completes as well when the informer is stopped.
+    /// Completes when the cache has shown everything that the server had at `since`, or when the informer is stopped.
+    /// Requests the current version from the server, and a bookmark from a quiet watch.
     fn current_since(&self, since: Instant) -> BoxFuture<'static, ()>;
 
-    /// Shows the metadata of `key` to `look`; `false` if there is no such object.
+    /// Calls `look` with the metadata of `key`; `false` if there is no such object.
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool;
 
     /// How many objects one namespace has.
@@ -77,7 +77,7 @@ pub trait AnyInformer: Progress {
 
     fn counts(&self) -> Counts;
 
-    /// Stops it; the store keeps what it has.
+    /// Stops it; the store keeps its contents.
     fn stop(&self);
 }
 
@@ -87,26 +87,26 @@ impl<T: Object> Progress for Informer<T> {
     }
 
     fn reached(&self, version: ResourceVersion) -> BoxFuture<'static, ()> {
-        let mirror = self.mirror.clone();
+        let writer = self.writer.clone();
         Box::pin(async move {
-            mirror.course.milestones.wait(version, || mirror.store.version_reached()).await;
+            writer.state.version_waits.wait(version, || writer.store.version_reached()).await;
         })
     }
 
     fn holds(&self, key: &Key) -> Option<(Uid, bool, ResourceVersion)> {
-        self.mirror.store.header(key).map(|header| (header.uid, header.deleting, header.version))
+        self.writer.store.header(key).map(|header| (header.uid, header.deleting, header.version))
     }
 
     fn next_list(&self) -> u64 {
-        self.mirror.course.next_list()
+        self.writer.state.next_list()
     }
 
     fn has_listed(&self, number: u64) -> bool {
-        self.mirror.course.listed.borrow().number >= number
+        self.writer.state.listed.borrow().number >= number
     }
 
     fn listed(&self, number: u64) -> BoxFuture<'static, ()> {
-        let mut listed = self.mirror.course.listed.subscribe();
+        let mut listed = self.writer.state.listed.subscribe();
         Box::pin(async move {
             if listed.wait_for(|listed| listed.number >= number).await.is_err() {
                 std::future::pending().await
@@ -115,21 +115,21 @@ impl<T: Object> Progress for Informer<T> {
     }
 
     fn era(&self) -> u64 {
-        self.mirror.course.era.now()
+        self.writer.state.era.now()
     }
 
     fn went_back(&self, era: u64) {
-        if self.mirror.course.era.end(era) {
-            tracing::warn!(resource = %self.mirror.course.resource, "a write got a version from before; listing everything anew");
+        if self.writer.state.era.end(era) {
+            tracing::warn!(resource = %self.writer.state.resource, "a write returned a version from the past; listing all resources again");
         }
     }
 
     fn refresh(&self) {
-        self.mirror.course.doubts.notify_one();
+        self.writer.state.relist_requests.notify_one();
     }
 
-    fn hurry(&self) {
-        self.mirror.course.haste.notify_one();
+    fn request_bookmark(&self) {
+        self.writer.state.bookmark_requests.notify_one();
     }
 }
 
@@ -155,11 +155,11 @@ impl<T: Object> AnyInformer for Informer<T> {
     }
 
     fn listed_in(&self) -> u64 {
-        self.mirror.course.listed.borrow().era
+        self.writer.state.listed.borrow().era
     }
 
     fn look_at(&self, key: &Key, look: &mut dyn FnMut(&ObjectMeta)) -> bool {
-        let object: Option<Arc<T>> = self.mirror.store.get(key);
+        let object: Option<Arc<T>> = self.writer.store.get(key);
         object.is_some_and(|object| {
             look(object.meta());
             true
@@ -167,7 +167,7 @@ impl<T: Object> AnyInformer for Informer<T> {
     }
 
     fn count_in_namespace(&self, namespace: &str) -> usize {
-        self.mirror.store.count_in_namespace(namespace)
+        self.writer.store.count_in_namespace(namespace)
     }
 
     fn health(&self) -> Health {

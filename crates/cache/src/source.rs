@@ -10,17 +10,16 @@ use futures::stream::BoxStream;
 
 /// Lists and watches one resource, or the part of it that a filter selects.
 pub(crate) trait Source: Send + Sync + 'static {
-    /// One page of the current state; `after` is the token that the page before ended with.
+    /// One page of the current state; `after` is the continue token of the previous page.
     fn page(&self, limit: u32, after: Option<String>) -> BoxFuture<'static, Result<Page, Failure>>;
 
-    /// The object of that name, or any, or none, and the version of the server now.
+    /// The object of that name (or any, without a name), if it exists, and the server's current version.
     fn present(&self, name: Option<&Key>) -> BoxFuture<'static, Result<Page, Failure>>;
 
-    /// Opens a stream of events.
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>>;
 }
 
-/// How much of each object is asked for.
+/// How much of each object is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
@@ -32,9 +31,9 @@ pub(crate) type Events = BoxStream<'static, Result<Event, Failure>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchFrom {
-    /// With the whole current state as initial events, up to a bookmark that says so (a streaming list).
+    /// With the current state as initial events, followed by a bookmark (a streaming list).
     Scratch,
-    /// With whatever came after this version.
+    /// With the events after this version.
     Version(ResourceVersion),
 }
 
@@ -43,11 +42,11 @@ pub(crate) enum WatchFrom {
 pub(crate) struct Page {
     pub(crate) items: Vec<Bytes>,
     pub(crate) version: ResourceVersion,
-    /// What to ask the next page with; `None` on the last.
+    /// The continue token; `None` on the last page.
     pub(crate) next: Option<String>,
 }
 
-/// What a watch says about one object, undecoded.
+/// A watch event, undecoded.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
     pub(crate) kind: EventKind,
@@ -56,20 +55,20 @@ pub(crate) struct Event {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// `ADDED` or `MODIFIED`: for a cache, the object is now so.
+    /// `ADDED` or `MODIFIED`, which is the same to a cache.
     Applied,
     Deleted,
     Bookmark,
 }
 
-/// Why a request or a stream failed, as far as it decides what to do next.
+/// The kinds of failures that are handled differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// The version or page token is too old for the server, or newer than it knows: only a fresh list helps.
+    /// The version or continue token is too old for the server, or newer than its own: only a new list helps.
     VersionUnusable,
-    /// The server does not do this, however often it is asked.
+    /// The server does not support the request.
     Refused,
-    /// Anything that may pass: unreachable, overloaded, forbidden until somebody grants it.
+    /// May be temporary: unreachable, overloaded, forbidden.
     Passing,
 }
 
@@ -78,7 +77,7 @@ pub(crate) enum Class {
 pub(crate) struct Failure {
     pub(crate) class: Class,
     pub(crate) doing: &'static str,
-    /// How long the server asks to be left alone.
+    /// From the Retry-After header.
     pub(crate) retry_after: Option<Duration>,
     #[source]
     pub(crate) cause: Box<dyn Error + Send + Sync>,

@@ -1,4 +1,4 @@
-//! The indexed cache of one resource. Everyone reads it; only the resource's informer writes.
+//! The indexed cache of one resource. Only the resource's informer writes to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,11 @@ use parking_lot::RwLock;
 use crate::index::Index;
 use crate::table::{Postings, Table};
 
-/// What is known of an object without its contents.
+/// The identity of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     pub uid: Uid,
     pub version: ResourceVersion,
-    /// Whether its deletion has been asked for.
     pub deleting: bool,
 }
 
@@ -28,19 +27,19 @@ impl Header {
 
 /// All objects of a resource, by name and by index. Cheap to clone: clones share the contents.
 ///
-/// Look-ups take constant time plus the size of the answer; the lock is held only inside a call.
+/// Look-ups take constant time plus the size of the result; the lock is held only inside a call.
 ///
-/// An object whose latest version cannot be decoded stays here in its last decodable version, if there is one:
-/// were it to vanish, controllers would make a replacement for something that exists. It is not current, though,
-/// and says so: [`undecodable`](Self::undecodable) lists it and [`is_current`](Self::is_current) denies it. Writes
-/// based on it carry the old resourceVersion, so the server rejects them.
+/// An object whose latest version cannot be decoded stays in the store in its last decodable version, if there is one:
+/// otherwise controllers would create a replacement for something that exists. [`undecodable`](Self::undecodable) lists it,
+/// and [`is_current`](Self::is_current) is false. Writes based on it carry the old resourceVersion, so the server rejects
+/// them.
 pub struct Store<T> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
     contents: RwLock<Contents<T>>,
-    /// Raised after the contents have reached it, so whoever sees it sees the objects, too.
+    /// Set after the contents have reached it, so that a reader who sees it sees the objects, too.
     version: AtomicU64,
 }
 
@@ -57,7 +56,7 @@ impl<T> Clone for Store<T> {
     }
 }
 
-/// A store that nothing keeps current, for tests of what reads one.
+/// A store without an informer, for tests.
 impl<T: Object> FromIterator<T> for Store<T> {
     fn from_iter<I: IntoIterator<Item = T>>(objects: I) -> Self {
         let store = Self::new();
@@ -79,7 +78,6 @@ impl<T: Object> Store<T> {
         Self { shared: Arc::new(Shared { contents: RwLock::new(contents), version: AtomicU64::new(0) }) }
     }
 
-    /// The object of that name.
     pub fn get(&self, key: &Key) -> Option<Arc<T>> {
         self.shared.contents.read().objects.get(&key.namespace, &key.name).cloned()
     }
@@ -94,24 +92,21 @@ impl<T: Object> Store<T> {
         self.shared.contents.read().namespaces.get(namespace)
     }
 
-    /// How many objects one namespace has.
     pub fn count_in_namespace(&self, namespace: &str) -> usize {
         self.shared.contents.read().namespaces.count(namespace)
     }
 
     /// The objects that have `key` in `index`, in no particular order.
     ///
-    /// An index that nobody installed is installed here, so that the answer is right and the next one fast.
+    /// An index that is not installed yet is installed here.
     pub fn by(&self, index: &Index<T>, key: &str) -> Vec<Arc<T>> {
         self.with_index(index, |postings| postings.get(key))
     }
 
-    /// How many objects have `key` in `index`.
     pub fn count_by(&self, index: &Index<T>, key: &str) -> usize {
         self.with_index(index, |postings| postings.count(key))
     }
 
-    /// How many objects there are.
     pub fn len(&self) -> usize {
         self.shared.contents.read().objects.len()
     }
@@ -130,12 +125,12 @@ impl<T: Object> Store<T> {
         self.shared.contents.read().undecodable.keys().cloned().collect()
     }
 
-    /// Whether what [`get`](Self::get) says about `key` is all that the informer has heard about it.
+    /// Whether [`get`](Self::get) returns the latest known version of `key`.
     pub fn is_current(&self, key: &Key) -> bool {
         !self.shared.contents.read().undecodable.contains_key(key)
     }
 
-    /// Identity and version of the newest that was heard of `key`, decodable or not.
+    /// Identity and version of the latest known version of `key`, decodable or not.
     pub fn header(&self, key: &Key) -> Option<Header> {
         let contents = self.shared.contents.read();
         let undecodable = contents.undecodable.get(key).cloned();
@@ -143,7 +138,7 @@ impl<T: Object> Store<T> {
             .or_else(|| contents.objects.get(&key.namespace, &key.name).map(|object| Header::of(&**object)))
     }
 
-    /// Installs an index unless one of its name is there, and fills it with the present objects.
+    /// Installs an index, unless one of that name exists, and fills it.
     pub(crate) fn install(&self, index: &Index<T>) {
         let mut contents = self.shared.contents.write();
         if contents.indexes.iter().any(|(installed, _)| installed.name == index.name) {
@@ -167,7 +162,7 @@ impl<T: Object> Store<T> {
         }
     }
 
-    /// Puts a decoded object in place of what was held under its name, which is handed back.
+    /// Inserts a decoded object, and returns the one that it replaces.
     pub(crate) fn put(&self, object: &Arc<T>) -> Option<Arc<T>> {
         let mut contents = self.shared.contents.write();
         if !contents.undecodable.is_empty() {
@@ -179,7 +174,7 @@ impl<T: Object> Store<T> {
         old
     }
 
-    /// Removes all that is known of `key`, and hands back the object if one was held.
+    /// Removes `key`, and returns its object.
     pub(crate) fn take(&self, key: &Key) -> Option<Arc<T>> {
         let mut contents = self.shared.contents.write();
         contents.undecodable.remove(key);
@@ -188,7 +183,7 @@ impl<T: Object> Store<T> {
         Some(old)
     }
 
-    /// Notes that the newest version of `key` is `header`, but cannot be read.
+    /// Notes that the latest version of `key` is `header` and cannot be decoded.
     pub(crate) fn mark_undecodable(&self, key: Key, header: Header) {
         self.shared.contents.write().undecodable.insert(key, header);
     }
@@ -215,7 +210,7 @@ impl<T: Object> Store<T> {
         contents.objects.iter().filter(|object| !seen.contains(object)).cloned().collect()
     }
 
-    /// What the store takes on the heap besides the objects themselves.
+    /// Heap memory besides the objects themselves.
     pub fn overhead_bytes(&self) -> usize {
         let contents = self.shared.contents.read();
         let indexes: usize = contents.indexes.iter().map(|(_, postings)| postings.bytes()).sum();
@@ -224,9 +219,9 @@ impl<T: Object> Store<T> {
 }
 
 impl<T: Object> Contents<T> {
-    /// Brings all indexes from `old` to `new`. New keys are added before old ones go, so that an unchanged key
-    /// costs a pointer swap and no allocation: status updates, the most frequent writes, change no key. Where the new
-    /// version has taken the old one's place there is nothing of the old one to remove.
+    /// Updates all indexes from `old` to `new`. New keys are added before old ones are removed, so that an unchanged key costs
+    /// a pointer swap and no allocation: status updates, the most frequent writes, change no key. Where the new version
+    /// has replaced the old one, the removal finds nothing.
     fn reindex(&mut self, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
         if let Some(object) = new.filter(|object| !object.meta().namespace.is_empty()) {
             self.namespaces.insert(&object.meta().namespace, object);

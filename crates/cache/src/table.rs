@@ -1,4 +1,4 @@
-//! Sets of objects found by name. The name lives in the object, so that an entry costs a pointer and a byte.
+//! Sets of objects by name. The name is stored in the object only, so that an entry costs a pointer and a byte.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use hashbrown::hash_table::Entry;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use smol_str::SmolStr;
 
-/// Objects, at most one for each namespace and name. Iteration order depends on what was done, never on chance.
+/// Objects, at most one for each namespace and name. The iteration order is deterministic.
 pub(crate) struct Table<T> {
     entries: HashTable<Arc<T>>,
 }
@@ -41,7 +41,7 @@ impl<T: Object> Table<T> {
         self.get(&object.meta().namespace, &object.meta().name).is_some()
     }
 
-    /// Puts `object` under its name and hands back what was there.
+    /// Inserts an object, and returns the one that it replaces.
     pub(crate) fn insert(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         let meta = object.meta();
         let same = |other: &Arc<T>| is_named(other, &meta.namespace, &meta.name);
@@ -54,12 +54,12 @@ impl<T: Object> Table<T> {
         }
     }
 
-    /// Takes the object of that name out; memory is given back when most of the table is empty.
+    /// Shrinks the table when most of it is empty.
     pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
         self.take(hash(namespace, name), |object| is_named(object, namespace, name))
     }
 
-    /// Takes this very version of an object out, if it is the one held.
+    /// Removes exactly this version of an object.
     fn remove_version(&mut self, version: &Arc<T>) {
         self.take(hash_of(version), |object| Arc::ptr_eq(object, version));
     }
@@ -80,7 +80,7 @@ impl<T: Object> Table<T> {
         self.entries.len()
     }
 
-    /// What the table itself takes on the heap, without the objects.
+    /// Heap memory without the objects.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.allocation_size()
     }
@@ -92,7 +92,7 @@ enum Posting<T> {
     Many(Table<T>),
 }
 
-/// From index keys to objects. Adding and removing one object takes constant time, however many share its key.
+/// Objects by index key. Insertion and removal take constant time, however many objects share a key.
 pub(crate) struct Postings<T> {
     keys: FxHashMap<SmolStr, Posting<T>>,
 }
@@ -104,7 +104,7 @@ impl<T> Default for Postings<T> {
 }
 
 impl<T: Object> Postings<T> {
-    /// Puts `object` under `key`, in place of an older version of itself if that is there.
+    /// Inserts `object` under `key`, replacing an older version of it.
     pub(crate) fn insert(&mut self, key: &str, object: &Arc<T>) {
         let Some(posting) = self.keys.get_mut(key) else {
             self.keys.insert(key.into(), Posting::One(object.clone()));
@@ -126,7 +126,7 @@ impl<T: Object> Postings<T> {
         }
     }
 
-    /// Takes this very version of an object from under `key`; a key without objects is forgotten.
+    /// Removes exactly this version of an object from `key`.
     pub(crate) fn remove(&mut self, key: &str, object: &Arc<T>) {
         let empty = match self.keys.get_mut(key) {
             None => return,
@@ -160,7 +160,7 @@ impl<T: Object> Postings<T> {
         }
     }
 
-    /// What the postings take on the heap, without the objects and without keys too long to be stored inline.
+    /// Heap memory without the objects and without keys too long to be stored inline.
     pub(crate) fn bytes(&self) -> usize {
         let tables = self.keys.values().map(|posting| match posting {
             Posting::One(_) => 0,

@@ -1,4 +1,4 @@
-//! One identity at one API server: rate limit, deadline, retries, and an honest word about every outcome.
+//! One identity at one API server: rate limit, deadline, retries, and errors that tell whether a write may have happened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,21 +22,20 @@ use crate::watch::WatchStream;
 /// The deadline of a request unless the options say otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(32);
 
-/// Upstream: client-go rest/request.go: how often an answer with `Retry-After` is followed.
+/// How often a response with `Retry-After` is followed. Upstream: client-go rest/request.go.
 const MAX_RETRIES: u32 = 10;
-/// A longer wait than this is the caller's to plan, not ours to sleep through.
+/// A longer `Retry-After` is returned to the caller as an error.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Reads whose answer was lost are repeated this often, after a second as in client-go.
+/// How often a read without a response is repeated, after a second, as in client-go.
 const REREADS: u32 = 3;
 const REREAD_AFTER: Duration = Duration::from_secs(1);
-/// How long a watch may take to begin. API servers answer at once, unless they are queueing requests.
+/// How long a watch may take to begin. API servers respond at once, unless they queue requests.
 const WATCH_OPENS_WITHIN: Duration = Duration::from_secs(90);
-/// The largest answer that is held in memory: far beyond a page of the largest objects.
+/// The largest response that is held in memory: far larger than a page of the largest objects.
 const MAX_ANSWER: usize = 1 << 30;
-/// The same for an answer that only says why not.
+/// The same for an error response.
 const MAX_REFUSAL: usize = 1 << 20;
 
-/// Who asks, and how much.
 #[derive(Clone)]
 pub struct ClientOptions {
     /// See [`user_agent`](crate::user_agent()).
@@ -50,7 +49,7 @@ pub struct ClientOptions {
     /// Time for each attempt of a request. Watches are exempt.
     pub timeout: Duration,
     pub observer: Option<Arc<dyn Observer>>,
-    /// Asked before every attempt of a write.
+    /// Checked before every attempt of a write.
     pub fence: Option<Fence>,
 }
 
@@ -75,28 +74,28 @@ impl fmt::Debug for ClientOptions {
     }
 }
 
-/// Hears of requests, for metrics.
+/// Observes requests, for metrics.
 pub trait Observer: Send + Sync + 'static {
     fn attempted(&self, attempt: &Attempt<'_>);
 
-    /// A request waited for its turn.
+    /// A request waited for the rate limit.
     fn throttled(&self, host: &str, method: &str, waited: Duration);
 }
 
-/// One attempt of a request, as seen on the wire.
+/// One attempt of a request.
 #[derive(Debug, Clone)]
 pub struct Attempt<'a> {
     pub host: &'a str,
     pub method: &'a str,
-    /// Absent when there was no answer.
+    /// Absent without a response.
     pub code: Option<u16>,
     /// Whether an earlier attempt of the same request failed.
     pub is_retry: bool,
-    /// From sending until the answer was read (for watches: began).
+    /// From sending until the response was read (for watches: began).
     pub elapsed: Duration,
     /// Size of the request's body.
     pub sent: usize,
-    /// Size of the answer's body, when it was read.
+    /// Size of the response's body, if it was read.
     pub received: usize,
 }
 
@@ -138,7 +137,7 @@ impl Client {
         Self { inner: Arc::new(Inner { transport, watch_transport, limiter, user_agent, options }) }
     }
 
-    /// The same identity under another name, with a rate limit of its own.
+    /// The same identity with another user agent and its own rate limit.
     pub fn named(&self, user_agent: &str) -> Self {
         self.with_options(ClientOptions { user_agent: user_agent.to_owned(), ..self.inner.options.clone() })
     }
@@ -148,12 +147,11 @@ impl Client {
         Self::with_watches(self.inner.transport.clone(), self.inner.watch_transport.clone(), options)
     }
 
-    /// What it was made with.
     pub fn options(&self) -> &ClientOptions {
         &self.inner.options
     }
 
-    /// Sends a request, following `Retry-After` and repeating reads whose answer was lost.
+    /// Sends a request, follows `Retry-After`, and repeats reads without a response.
     pub async fn request(&self, mut request: Request) -> Result<Reply, Error> {
         if let Some(manager) = &self.inner.options.field_manager
             && matches!(request.verb, Verb::Create | Verb::Update | Verb::Patch)
@@ -267,7 +265,7 @@ impl Client {
         outcome
     }
 
-    /// Follows a collection. The stream ends when the server ends it; it does not begin anew by itself.
+    /// Watches a collection. The stream ends when the server ends it; it is not resumed.
     ///
     /// Watches do not count against the rate limit, as in client-go.
     pub async fn watch(
@@ -324,7 +322,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What came of one attempt.
+/// The outcome of one attempt.
 enum Outcome {
     Answered(Reply),
     Refused { code: u16, retry_after: Option<Duration>, body: Bytes },
@@ -347,7 +345,7 @@ async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outc
     let limit = if head.status.is_success() { MAX_ANSWER } else { MAX_REFUSAL };
     match (read(body, limit).await, head.status.is_success()) {
         (Ok(body), true) => Outcome::Answered(Reply { code, body }),
-        // The code says it all, even if the explanation was lost.
+        // The status code is enough, even without the body.
         (body, false) => {
             Outcome::Refused { code, retry_after: retry_after(&head.headers), body: body.unwrap_or_default() }
         }
@@ -356,13 +354,12 @@ async fn exchange(transport: &dyn Transport, http: http::Request<Bytes>) -> Outc
     }
 }
 
-/// Why a body could not be read.
 enum ReadError {
     TooLarge,
     Lost(BoxError),
 }
 
-/// The whole body; one that came in one piece is not copied.
+/// The whole body; a single chunk is not copied.
 async fn read(mut body: Body, limit: usize) -> Result<Bytes, ReadError> {
     let mut first = Bytes::new();
     let mut all = BytesMut::new();
@@ -385,7 +382,7 @@ async fn read(mut body: Body, limit: usize) -> Result<Bytes, ReadError> {
     Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-/// Upstream: client-go rest/with_retry.go, checkWait: 429 and any 5xx, if and only if they say when.
+/// Upstream: client-go rest/with_retry.go, checkWait: 429 and any 5xx, if they have a `Retry-After`.
 fn wait_before_retry(code: u16, retry_after: Option<Duration>, attempt: u32) -> Option<Duration> {
     let may = (code == 429 || code >= 500) && attempt <= MAX_RETRIES;
     retry_after.filter(|wait| may && *wait <= LONGEST_WAIT)
@@ -399,7 +396,7 @@ pub(crate) fn what(name: &(dyn fmt::Display + Sync)) -> Box<str> {
     name.to_string().into()
 }
 
-/// User agents come from our own constants and version strings; a character no header can carry is left out.
+/// Characters that are not allowed in a header are removed.
 fn header(text: &str) -> HeaderValue {
     let clean: String = text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
     HeaderValue::try_from(clean).unwrap_or_else(|_| HeaderValue::from_static("kube-controller-manager"))

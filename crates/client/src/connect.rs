@@ -14,7 +14,7 @@ use crate::pool::{Limits, Pool};
 use crate::shadow::Shadow;
 use crate::transport::Transport;
 
-/// The ways to one API server. Nothing is dialled before the first request.
+/// Transports to one API server. Nothing is dialled before the first request.
 #[derive(Clone)]
 pub struct Connection {
     server: http::Uri,
@@ -32,24 +32,24 @@ impl Connection {
         self.transport.clone()
     }
 
-    /// For watches, with the configured identity, on connections of their own: a flood of events never holds up a
-    /// write, and no connection carries more streams than servers allow.
+    /// For watches, with the configured identity, on separate connections, so that events do not delay writes, and no
+    /// connection has more streams than servers allow.
     pub fn watch_transport(&self) -> Arc<dyn Transport> {
         self.watch_transport.clone()
     }
 
-    /// For requests that bring their own bearer token. A client certificate would beat it, so there is none.
+    /// For requests with their own bearer token. It has no client certificate, which would take precedence.
     pub fn anonymous_transport(&self) -> Arc<dyn Transport> {
         self.anonymous_transport.clone()
     }
 
-    /// For the elector of a connection that is made [to lead](connect_to_lead): connections, and what they are opened
-    /// with, that nobody else uses and no fence closes. They run on the runtime of whoever uses them first.
+    /// For leader election, if the connection was made [with a fence](connect_to_lead): separate connections and credentials,
+    /// which the fence does not affect. They run on the runtime on which they are first used.
     pub fn lease_transport(&self) -> Option<Arc<dyn Transport>> {
         self.lease_transport.clone()
     }
 
-    /// The same server, with every write kept from it.
+    /// The same server, without sending any write to it.
     pub fn shadowed(self) -> Self {
         Self {
             transport: Shadow::over(self.transport),
@@ -63,7 +63,7 @@ impl Connection {
         &self.server
     }
 
-    /// The certificates by which the server is trusted, as PEM; absent when the system's are.
+    /// The CA certificates of the server, as PEM; absent if the system's are used.
     pub fn certificate_authority(&self) -> Option<Arc<str>> {
         self.certificate_authority.clone()
     }
@@ -88,8 +88,8 @@ pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConfigError
     open(options, None).await
 }
 
-/// The same for a process that stands for election: over the connections of controllers nothing is sent while `fence`
-/// is closed, and the elector has its own.
+/// The same for a process with leader election: nothing is sent over the connections of controllers while `fence` is closed,
+/// and the elector has its own connections.
 pub async fn connect_to_lead(options: &ConnectOptions, fence: Fence) -> Result<Connection, ConfigError> {
     open(options, Some(fence)).await
 }
@@ -130,7 +130,7 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
     })
 }
 
-/// Certificates in the form that files have.
+/// Certificates as PEM.
 fn pem(certificates: &[Vec<u8>]) -> String {
     let one = |der: &Vec<u8>| {
         let text = base64::engine::general_purpose::STANDARD.encode(der);

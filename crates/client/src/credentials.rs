@@ -1,5 +1,5 @@
-//! Who we are on the main connection, kept fresh: bearer tokens (fixed, in files that rotate, from plugins), client
-//! certificates, impersonation. `kube` parses and runs plugins; when to look again is decided here.
+//! The credentials of the main connection: bearer tokens (fixed, from files that rotate, from plugins), client certificates,
+//! impersonation. `kube` parses the configuration and runs plugins; this module renews credentials.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use tower::{Layer, ServiceExt, service_fn};
 
 use crate::transport::{BoxError, TransportError};
 
-/// client-go reads token files anew after this long.
+/// Token files are read again after this long, as in client-go.
 const TOKEN_FILE_AGE: Duration = Duration::from_secs(60);
 
-/// The most of a plugin's own words that is repeated.
+/// The longest part of a plugin's output that is quoted.
 const MAX_QUOTED: usize = 300;
 
 /// The least time between two renewals.
@@ -33,14 +33,14 @@ const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 /// The credentials of one identity, and the TLS settings that go with them.
 pub(crate) struct Credentials {
     config: Config,
-    /// Whether reading files or running plugins again can give anything new.
+    /// Whether reading files or running plugins again can return other credentials.
     refreshable: bool,
     current: Mutex<Arc<Snapshot>>,
-    /// When they were last renewed. Held meanwhile, so that a hundred 401s run one plugin.
+    /// When they were last renewed. Locked during a renewal, so that a hundred 401s run one plugin.
     renewed: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// One state of the credentials. Connections remember which one they were opened with.
+/// One state of the credentials. Connections know with which one they were opened.
 pub(crate) struct Snapshot {
     pub(crate) generation: u64,
     pub(crate) tls: Arc<ClientConfig>,
@@ -52,7 +52,7 @@ enum Authorization {
     None,
     Fixed(HeaderValue),
     File(TokenFile),
-    /// Asked before each request; it knows when its token expires. The text is its name.
+    /// Called before each request; it renews its token. The text is its name.
     Plugin(AuthLayer, Arc<str>),
 }
 
@@ -63,7 +63,7 @@ impl Credentials {
             && exec.interactive_mode != Some(ExecInteractiveMode::Always)
             && !std::io::stdin().is_terminal()
         {
-            // A plugin that shares our stderr would wait for whoever reads the log.
+            // A plugin that shares our stderr would block if the log is not read.
             exec.interactive_mode = Some(ExecInteractiveMode::Never);
         }
         let auth = &config.auth_info;
@@ -84,7 +84,7 @@ impl Credentials {
         self.current.lock().clone()
     }
 
-    /// After a 401 under `generation`: looks again. False if that cannot help.
+    /// Renews the credentials after a 401 with `generation`. False if that cannot help.
     pub(crate) async fn renew(&self, generation: u64) -> bool {
         if !self.refreshable {
             return false;
@@ -93,7 +93,7 @@ impl Credentials {
         if self.snapshot().generation != generation {
             return true; // someone else has just done it
         }
-        // Who is refused with fresh credentials, too, is not going to be let in by asking faster.
+        // If new credentials are refused, too, faster renewals do not help.
         if renewed.is_some_and(|at| at.elapsed() < RENEWAL_PAUSE) {
             return false;
         }
@@ -111,7 +111,7 @@ impl Credentials {
     }
 }
 
-/// A client certificate that TLS cannot be set up with.
+/// A client certificate that TLS cannot use.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the client certificate with {key} cannot be used; the key must be RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, \
@@ -123,7 +123,7 @@ struct UnusableKey {
     source: kube::Error,
 }
 
-/// Says which keys can be used (docs/decisions/keys.md) if there is a key that may be why.
+/// Lists the supported keys (docs/decisions/keys.md), if the key may be the problem.
 fn about_key(auth: &AuthInfo, error: kube::Error) -> BoxError {
     let key = match (&auth.client_key, &auth.client_key_data) {
         (Some(file), _) => format!("the client-key {file}"),
@@ -135,7 +135,7 @@ fn about_key(auth: &AuthInfo, error: kube::Error) -> BoxError {
 
 impl Snapshot {
     async fn build(config: Config, generation: u64) -> Result<Self, BoxError> {
-        // Plugins are other programs, and `kube` waits for them in place.
+        // `kube` blocks the thread while a plugin runs.
         tokio::task::spawn_blocking(move || {
             let plugin = plugin_name(&config.auth_info);
             Self::build_blocking(config, generation).map_err(|error| without_output(&plugin, error))
@@ -144,12 +144,12 @@ impl Snapshot {
     }
 
     fn build_blocking(mut config: Config, generation: u64) -> Result<Self, BoxError> {
-        // Fails only if a provider is installed already, which is as good.
+        // Fails only if a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut tls = config.rustls_client_config().map_err(|error| about_key(&config.auth_info, error))?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
 
-        // `kube` keeps the newline at the end of a token file, which no header can carry.
+        // `kube` keeps the newline at the end of a token file, which is not allowed in a header.
         let token_file = config.auth_info.token_file.take();
         let asks_plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
         let authorization = match (token_file, config.auth_layer()?) {
@@ -169,7 +169,7 @@ impl Snapshot {
         Ok(Self { generation, tls: Arc::new(tls), authorization, extra })
     }
 
-    /// Adds what says who we are.
+    /// Adds the credentials.
     pub(crate) async fn sign(&self, headers: &mut HeaderMap) -> Result<(), TransportError> {
         let problem = |e: BoxError| TransportError::Credentials(chain(&*e));
         let value = match &self.authorization {
@@ -191,7 +191,7 @@ impl Snapshot {
     }
 }
 
-/// What a plugin is called in messages. Its arguments and variables may be secrets.
+/// The name of a plugin, for messages. Its arguments and variables may be secret.
 fn plugin_name(auth: &AuthInfo) -> String {
     let command = auth.exec.as_ref().and_then(|exec| exec.command.clone());
     let provider = auth.auth_provider.as_ref();
@@ -199,8 +199,8 @@ fn plugin_name(auth: &AuthInfo) -> String {
     command.or_else(|| provider.map(|p| p.name.clone())).unwrap_or_default()
 }
 
-/// What a plugin prints are credentials, or parts of them, and `kube`'s errors quote it. Here only its exit status and
-/// what it said to stderr are told.
+/// The output of a plugin contains credentials, and `kube`'s errors quote it. This error has only its exit status and its
+/// stderr.
 fn without_output(plugin: &str, error: BoxError) -> BoxError {
     let mut causes =
         std::iter::successors(Some(&*error as &(dyn std::error::Error + 'static)), |e| e.source());
@@ -230,7 +230,7 @@ fn without_output(plugin: &str, error: BoxError) -> BoxError {
     format!("credential plugin {plugin:?}: {problem}").into()
 }
 
-/// `kube` offers its authentication only as a layer; the service under it hands the headers back.
+/// `kube` has its authentication only as a layer; the service under it returns the headers.
 fn headers_from<L, S>(layer: &L) -> BoxFuture<'static, Result<HeaderMap, BoxError>>
 where
     L: Layer<Echo, Service = S>,
@@ -255,7 +255,7 @@ fn echo(request: http::Request<Empty<Bytes>>) -> Echoed {
     futures::future::ready(Ok(response))
 }
 
-/// A token kept in a file by somebody else, who replaces it from time to time.
+/// A token in a file, which the kubelet or another program replaces.
 struct TokenFile {
     path: PathBuf,
     read: Mutex<(HeaderValue, Instant)>,
@@ -277,14 +277,17 @@ impl TokenFile {
         bearer(token).map_err(|_| format!("token file {} holds no token", path.display()).into())
     }
 
-    /// Upstream: kubernetes/kubernetes#68164: a file that has gone does not take back the token it held.
+    /// Upstream: kubernetes/kubernetes#68164: if the file is gone, its last token is used.
     fn header(&self) -> Result<HeaderValue, BoxError> {
         let mut read = self.read.lock();
         if read.1.elapsed() >= TOKEN_FILE_AGE {
             match Self::load(&self.path) {
                 Ok(header) => read.0 = header,
                 Err(error) => {
-                    tracing::warn!(error = &*error as &dyn std::error::Error, "keeping the last token read")
+                    tracing::warn!(
+                        error = &*error as &dyn std::error::Error,
+                        "the token file cannot be read; using the last token"
+                    )
                 }
             }
             read.1 = Instant::now();
@@ -300,7 +303,7 @@ pub(crate) fn bearer(token: &str) -> Result<HeaderValue, http::header::InvalidHe
     Ok(value)
 }
 
-/// An error and its causes in one line, each said once.
+/// An error and its causes in one line, without repetition.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_token_file_is_read_again_each_minute_and_missed_by_nobody() {
+    async fn a_token_file_is_read_again_each_minute_and_may_disappear() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "first").unwrap();
         let mut config = config();
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn impersonation_travels_in_headers() {
+    async fn impersonation_is_sent_in_headers() {
         let mut config = config();
         config.auth_info.impersonate = Some("jane".to_owned());
         let credentials = Credentials::new(config).await.unwrap();
@@ -407,7 +410,7 @@ mod tests {
         assert_ne!(authorization(&credentials.snapshot()), first);
     }
 
-    /// Everything that an error can be made to say.
+    /// All texts of an error.
     fn words(error: &BoxError) -> String {
         format!("{} {error:?} {error:#?}", chain(&**error))
     }

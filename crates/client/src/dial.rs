@@ -30,10 +30,9 @@ use crate::transport::BoxError;
 /// TCP, TLS and the first frames together.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Names are looked up anew for each connection, but not waited for longer than this.
+/// The timeout of a DNS look-up, which is done for each connection.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A way to the server.
 pub(crate) struct Dialer {
     to: Arc<Destination>,
     resolve: Resolve,
@@ -42,7 +41,7 @@ pub(crate) struct Dialer {
 
 type Resolve = fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
-/// Who is to be reached.
+/// The host to connect to.
 struct Destination {
     url: http::Uri,
     tls_name: Option<ServerName<'static>>,
@@ -50,7 +49,7 @@ struct Destination {
     fence: Option<Fence>,
 }
 
-/// What earlier connections have shown.
+/// What is known from earlier connections.
 #[derive(Default)]
 struct Seen {
     addresses: Vec<SocketAddr>,
@@ -69,8 +68,7 @@ pub(crate) enum Link {
 }
 
 impl Dialer {
-    /// `tls_server_name` overrides the name that the server's certificate must carry; nothing is sent once `fence` is
-    /// closed.
+    /// `tls_server_name` overrides the name in the server's certificate. Nothing is sent while `fence` is closed.
     pub(crate) fn new(
         url: http::Uri,
         tls_server_name: Option<&str>,
@@ -89,7 +87,7 @@ impl Dialer {
         };
         let matcher = match proxy {
             Some(proxy) => Some(Matcher::builder().all(proxy.to_string()).build()),
-            // As Go: the environment's proxies are not for talking to oneself.
+            // As in Go, the proxies of the environment are not used for localhost.
             None if is_loopback(host) => None,
             None => Some(Matcher::from_env()),
         };
@@ -126,7 +124,7 @@ impl Dialer {
         }
     }
 
-    /// Where to connect, the address that worked last first. While names cannot be looked up, the last answer holds.
+    /// The addresses, beginning with the one that worked last. If the look-up fails, the last known addresses.
     async fn addresses(&self) -> Result<Vec<SocketAddr>, BoxError> {
         let (host, port) = self.to.first_hop();
         let found = match tokio::time::timeout(LOOKUP_TIMEOUT, (self.resolve)(host.clone(), port)).await {
@@ -142,7 +140,11 @@ impl Dialer {
                 return Err(format!("{}: look up {host}: {problem}", self.to.url).into());
             }
             Err(problem) => {
-                tracing::debug!(host, problem, "the name cannot be looked up, using what is known");
+                tracing::debug!(
+                    host,
+                    problem,
+                    "the name cannot be looked up, using the last known addresses"
+                );
                 seen.addresses.clone()
             }
         };
@@ -155,14 +157,14 @@ impl Dialer {
 }
 
 impl Destination {
-    /// Whom to connect to: the proxy if there is one.
+    /// The host to connect to: the proxy, if there is one.
     fn first_hop(&self) -> (String, u16) {
         let url = self.proxy.as_ref().map_or(&self.url, |proxy| proxy.uri());
         let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
         (bare(url.host().unwrap_or_default()).to_owned(), port)
     }
 
-    /// From a TCP connection to one on which the server can be spoken to.
+    /// Sets up the proxy tunnel and TLS on a TCP connection.
     async fn secure(&self, tcp: TcpStream, tls: Arc<rustls::ClientConfig>) -> Result<Stream, BoxError> {
         let tcp = match &self.proxy {
             Some(proxy) => tunnel(proxy, tcp, self.url.clone()).await?,
@@ -185,7 +187,7 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, BoxError> {
     Ok(tcp)
 }
 
-/// Asks a proxy to pass everything on to `server`.
+/// Opens a tunnel to `server` through a proxy.
 async fn tunnel(proxy: &Intercept, tcp: TcpStream, server: http::Uri) -> Result<TcpStream, BoxError> {
     let mut connected = Some(TokioIo::new(tcp));
     let connector = tower::service_fn(move |_: http::Uri| {
@@ -200,7 +202,7 @@ async fn tunnel(proxy: &Intercept, tcp: TcpStream, server: http::Uri) -> Result<
     Ok(tunnel.call(server).await?.into_inner())
 }
 
-/// The system's way from names to addresses.
+/// The system's DNS resolver.
 fn look_up(host: String, port: u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
     Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
 }
@@ -221,7 +223,7 @@ where
 {
     let (sender, connection) = http1::Builder::new().handshake(io).await?;
     tokio::spawn(connection.map(|ended| {
-        // Each request hears of its own failure, so the connection's end is only worth a debug line.
+        // Each request has its own error, so this is only a debug line.
         if let Err(error) = ended {
             tracing::debug!(error = &error as &dyn std::error::Error, "connection to the API server ended");
         }
@@ -235,7 +237,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpSocket};
 
-    /// An address that answers nobody: a listener whose queue is full drops what arrives, as a dead machine does.
+    /// An address that does not respond: a listener whose queue is full drops packets, as a dead machine does.
     async fn blackhole() -> (SocketAddr, Vec<TcpStream>, TcpListener) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
@@ -261,7 +263,7 @@ mod tests {
         Arc::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
     }
 
-    /// Names need no server in these tests: the port says where the lookup has left its answers.
+    /// Look-ups in these tests need no DNS: the port identifies the result.
     static ANSWERS: Mutex<Vec<(u16, Vec<SocketAddr>)>> = Mutex::new(vec![]);
 
     fn dialer(key: u16, answers: Vec<SocketAddr>) -> Dialer {

@@ -1,5 +1,5 @@
-//! Which resources a server serves: one aggregated document where it has one, group by group where not. A group
-//! whose server is down is named and left out; it does not hide the others.
+//! Which resources a server serves: from one aggregated document, or group by group from older servers. A group whose server
+//! is down is reported; it does not affect the others.
 
 use flyball_api::ResourceType;
 use futures::{StreamExt, stream};
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 8;
 pub struct Discovery {
     /// In the server's order: groups by priority, versions by preference.
     pub resources: Vec<DiscoveredResource>,
-    /// What could not be found out. Its resources may exist all the same: never conclude from their absence.
+    /// The group versions that could not be discovered. Their resources may exist: do not conclude from their absence.
     pub failures: Vec<DiscoveryFailure>,
 }
 
@@ -27,11 +27,10 @@ pub struct Discovery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredResource {
     pub resource: ResourceType,
-    /// What can be done with it.
     pub verbs: Vec<SmolStr>,
     /// Such as `status`.
     pub subresources: Vec<SmolStr>,
-    /// Whether no other version of the group that serves it is preferred to this one.
+    /// Whether this is the preferred version of the resource.
     pub preferred: bool,
     pub short_names: Vec<SmolStr>,
     /// Such as `all`.
@@ -51,8 +50,8 @@ impl Discovery {
         self.failures.iter().any(|failure| failure.group_version == group_version)
     }
 
-    /// What serves all of `verbs`, in the version that the server prefers, and of the group versions that could not be
-    /// discovered this time those that are `followed` already.
+    /// The resources with all of `verbs`, in the preferred version; and, of the group versions that could not be discovered
+    /// this time, those that are `followed` already.
     pub fn followable(
         &self,
         verbs: &[&str],
@@ -76,7 +75,6 @@ pub struct DiscoveryFailure {
 }
 
 impl Client {
-    /// Asks the server what it serves.
     pub async fn discover(&self) -> Result<Discovery, Error> {
         let mut found = Discovery::default();
         for root in ["/api", "/apis"] {
@@ -125,7 +123,7 @@ fn decode<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, Error> {
         .map_err(|source| Error::Decode { what: format!("get {path}").into(), source })
 }
 
-/// Versions come in order of preference, so the first to serve a resource is the preferred one.
+/// Versions are in order of preference, so the first that serves a resource is the preferred one.
 fn prefer_first(resources: &mut [DiscoveredResource]) {
     let mut seen = std::collections::BTreeSet::new();
     for found in resources {
@@ -138,7 +136,7 @@ fn aggregated(list: Aggregated, found: &mut Discovery) {
         for version in group.versions {
             if version.freshness == "Stale" {
                 let group_version = group_version(&group.metadata.name, &version.version);
-                // In upstream's words: they end up in conditions of namespaces.
+                // Upstream's text: it is used in conditions of namespaces.
                 let problem = format!("stale GroupVersion discovery: {group_version}");
                 found.failures.push(DiscoveryFailure { group_version, problem });
                 continue;
@@ -170,7 +168,7 @@ struct Aggregated {
 
 #[derive(Deserialize)]
 struct AggregatedGroup {
-    /// The core group has no name, and an empty metadata.
+    /// The core group has empty metadata.
     #[serde(default)]
     metadata: Name,
     #[serde(default)]
@@ -215,7 +213,7 @@ struct AggregatedSubresource {
 }
 
 impl AggregatedResource {
-    /// Nothing for a resource that exists only as the parent of its subresources: it has no kind.
+    /// `None` for a resource without a kind, which is only the parent of its subresources.
     fn discovered(self, group: &SmolStr, version: &SmolStr) -> Option<DiscoveredResource> {
         let kind = self.response_kind.filter(|k| !k.kind.is_empty())?.kind;
         let resource = ResourceType {
@@ -294,7 +292,7 @@ struct PlainResource {
 }
 
 impl ResourceList {
-    /// Subresources stand in the same list, as `parent/name`.
+    /// Subresources are in the same list, as `parent/name`.
     fn resources(self, group_version: &str) -> Vec<DiscoveredResource> {
         let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
         let (children, parents): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! What can go wrong between asking and knowing: the server said no, the answer was lost, nobody was there.
+//! Errors of requests: the server refused, the response was lost, or the server could not be reached.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,55 +10,54 @@ use crate::fence::Fenced;
 use crate::request::Request;
 use crate::transport::BoxError;
 
-/// Why a request has no usable answer. A text never repeats its source: print the chain.
+/// Why a request failed. The text does not repeat its source: print the whole chain.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server answered with a failure. Prints as the server's own message, as users' events quote it.
+    /// The server refused. The text is the server's own message, which is quoted in events.
     #[error("{0}")]
     Status(Box<ApiStatus>),
-    /// A write went out and its answer was lost: it may or may not have been carried out.
-    #[error("{what}: the answer was lost, the outcome is unknown")]
+    /// A write was sent and its response was lost: it may or may not have been carried out.
+    #[error("{what}: the response was lost, the outcome is unknown")]
     OutcomeUnknown {
         what: Box<str>,
-        /// How the answer was lost.
+        /// How the response was lost.
         #[source]
         source: BoxError,
     },
-    /// The request did not reach a server, or (reads only) its answer did not come back.
+    /// The request did not reach a server, or (reads only) its response was lost.
     #[error("{what}: the API server could not be reached")]
     Unreachable {
         what: Box<str>,
-        /// What stood in the way.
         #[source]
         source: BoxError,
     },
-    /// No credentials could be had for the request.
+    /// There are no credentials for the request.
     #[error("{what}: no credentials: {problem}")]
     Credentials {
         what: Box<str>,
-        /// What is wrong with them.
+        /// What is wrong with the credentials.
         problem: Box<str>,
     },
-    /// A write was not sent, as this process may no longer lead.
+    /// A write was not sent, because this process may no longer lead.
     #[error("{what}: not sent")]
     Fenced {
         what: Box<str>,
         #[source]
         source: Fenced,
     },
-    /// A read was not answered in time.
-    #[error("{what}: no answer within {limit:?}")]
+    /// A read got no response in time.
+    #[error("{what}: no response within {limit:?}")]
     Deadline { what: Box<str>, limit: Duration },
-    /// The answer is not what was asked for.
-    #[error("{what}: the answer cannot be read")]
+    /// The response cannot be decoded.
+    #[error("{what}: the response cannot be read")]
     Decode {
         what: Box<str>,
         /// What is wrong with it.
         #[source]
         source: serde_json::Error,
     },
-    /// An answer, or one frame of a watch, is larger than a client is willing to hold.
-    #[error("{what}: the answer is larger than {limit} bytes")]
+    /// A response, or one frame of a watch, is too large to be held in memory.
+    #[error("{what}: the response is larger than {limit} bytes")]
     TooLarge {
         what: Box<str>,
         /// The most that is accepted.
@@ -75,7 +74,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same, saying what was asked for if the server did not say it itself.
+    /// Adds the name of the request, if the server did not include it.
     pub(crate) fn about(self, request: &Request) -> Self {
         match self {
             Self::Status(status) => Self::Status(Box::new(status.about(request))),
@@ -83,7 +82,7 @@ impl Error {
         }
     }
 
-    /// The server's answer, if it gave one.
+    /// The server's response, if there was one.
     pub fn status(&self) -> Option<&ApiStatus> {
         match self {
             Self::Status(status) => Some(status),
@@ -91,17 +90,17 @@ impl Error {
         }
     }
 
-    /// The server's reason in one word (`NotFound`, `Conflict`, …); empty if the server gave no answer.
+    /// The server's reason (`NotFound`, `Conflict`, …); empty without a response.
     pub fn status_reason(&self) -> &str {
         self.status().map_or("", |s| s.reason.as_str())
     }
 
-    /// The HTTP status code, if the server answered.
+    /// The HTTP status code, if there was a response.
     pub fn code(&self) -> Option<u16> {
         self.status().map(|s| s.code)
     }
 
-    /// The object (or the resource) is not there.
+    /// The object (or the resource) does not exist.
     pub fn is_not_found(&self) -> bool {
         self.is(404, "NotFound")
     }
@@ -111,22 +110,22 @@ impl Error {
         self.status_reason() == "Conflict"
     }
 
-    /// Something of that name is there already.
+    /// An object of that name exists.
     pub fn is_already_exists(&self) -> bool {
         self.status_reason() == "AlreadyExists"
     }
 
-    /// The version asked for is no longer kept: list again.
+    /// The requested version has been compacted: list again.
     pub fn is_expired(&self) -> bool {
         self.is(410, "Expired") || self.status_reason() == "Gone"
     }
 
-    /// Not allowed; also how an exceeded quota and a terminating namespace are reported.
+    /// Not allowed; also for an exceeded quota and a terminating namespace.
     pub fn is_forbidden(&self) -> bool {
         self.is(403, "Forbidden")
     }
 
-    /// The object does not pass validation: trying again is no use.
+    /// The object is invalid: a retry cannot help.
     pub fn is_invalid(&self) -> bool {
         self.is(422, "Invalid")
     }
@@ -151,9 +150,9 @@ impl Error {
         self.is(405, "MethodNotAllowed")
     }
 
-    /// Whether a write may have been carried out although it did not succeed: only a live read can tell.
+    /// Whether a write may have been carried out although it failed: only a live read can tell.
     ///
-    /// That is so when the answer was lost, and when the server itself lost touch with its store on the way.
+    /// That is so if the response was lost, or the server lost its connection to etcd during the write.
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::OutcomeUnknown { .. } => true,
@@ -163,7 +162,7 @@ impl Error {
                     || s.code == 500 && lost_its_store(&s.message)
                     || s.code == 503 && s.details.causes.iter().any(|cause| lost_its_server(&cause.message))
             }
-            // The server accepted the write; only what it said about it is of no use.
+            // The server accepted the write; only its response cannot be used.
             Self::Decode { .. } | Self::TooLarge { .. } => true,
             Self::Unreachable { .. }
             | Self::Credentials { .. }
@@ -178,7 +177,7 @@ impl Error {
         self.status().and_then(|s| s.retry_after)
     }
 
-    /// Whether the answer names this cause, such as `NamespaceTerminating`.
+    /// Whether the response has this cause, such as `NamespaceTerminating`.
     pub fn has_cause(&self, reason: &str) -> bool {
         self.status().is_some_and(|s| s.details.causes.iter().any(|c| c.reason == reason))
     }
@@ -188,8 +187,8 @@ impl Error {
     }
 }
 
-/// Whether the server passes on, in the words of its store's client, that it does not know how a write ended. What it says
-/// in words of its own ("Internal error occurred: …") happened before the write.
+/// Whether the server forwards an error of its etcd client that leaves the outcome of a write unknown. The server's own errors
+/// ("Internal error occurred: …") happen before the write.
 fn lost_its_store(message: &str) -> bool {
     const OPEN: [&str; 5] = ["Unavailable", "DeadlineExceeded", "Canceled", "Unknown", "Internal"];
     let code = message.strip_prefix("rpc error: code = ");
@@ -198,17 +197,17 @@ fn lost_its_store(message: &str) -> bool {
         || matches!(message, "context deadline exceeded" | "context canceled")
 }
 
-/// Whether a proxy, or the server as one for an aggregated API, says that it lost the connection behind it.
+/// Whether a proxy, or the server as the proxy of an aggregated API, has lost the connection to its backend.
 fn lost_its_server(message: &str) -> bool {
     message.contains("disconnect/reset before headers") || message.contains("error trying to reach service")
 }
 
-/// The server's answer to a request that failed: a `Status` object, or what can be told without one.
+/// The server's response to a request that failed: a `Status` object, or what is known without one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ApiStatus {
     pub code: u16,
     pub reason: SmolStr,
-    /// For people. Upstream's controllers quote it in events.
+    /// Human-readable. Upstream's controllers quote it in events.
     pub message: String,
     pub details: StatusDetails,
     /// How long to wait before trying again, from the header or the details.
@@ -230,13 +229,12 @@ pub struct StatusDetails {
     /// Its kind, or often its resource.
     pub kind: SmolStr,
     pub uid: SmolStr,
-    /// The single things that are wrong.
     pub causes: Vec<StatusCause>,
-    /// Zero when the server does not say.
+    /// Zero if the server does not set it.
     pub retry_after_seconds: i64,
 }
 
-/// One of the things that are wrong with a request.
+/// One cause of a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StatusCause {
@@ -291,7 +289,7 @@ impl ApiStatus {
         }
     }
 
-    /// The same, saying what was asked for if the server did not say it itself.
+    /// Adds the name of the request, if the server did not include it.
     pub(crate) fn about(mut self, request: &Request) -> Self {
         if self.details.causes.iter().any(|cause| cause.reason == UNEXPECTED) {
             let method = request.verb.method().as_str().to_lowercase();
@@ -301,7 +299,7 @@ impl ApiStatus {
         self
     }
 
-    /// Reads a `Status` object that came inside another answer (an ERROR frame of a watch).
+    /// Parses a `Status` object inside another response (an ERROR frame of a watch).
     pub(crate) fn from_object(body: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(body).map(|wire| Self::from_wire(wire, 500))
     }
@@ -337,7 +335,7 @@ fn generic_reason(code: u16, creating: bool) -> SmolStr {
     })
 }
 
-/// In client-go's words, as controllers quote them in events and conditions.
+/// client-go's texts, which controllers quote in events and conditions.
 ///
 /// Upstream: apimachinery `errors.NewGenericServerResponse`.
 fn generic_message(code: u16, said: &str) -> String {
@@ -368,7 +366,7 @@ fn generic_message(code: u16, said: &str) -> String {
     fixed.to_owned()
 }
 
-/// The beginning of a foreign error page, on one line.
+/// The beginning of an error page that is not from an API server, on one line.
 fn quoted(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     text.trim().chars().take(QUOTED).map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -386,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart_by_reason_then_by_code() {
+    fn responses_are_classified_by_reason_then_by_code() {
         type Is = fn(&Error) -> bool;
         #[rustfmt::skip]
         let table: [(&str, u16, bool, &str, Is); 12] = [
@@ -412,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lost_answer_or_a_lost_store_leaves_the_outcome_open() {
+    fn only_a_lost_response_or_a_lost_store_leaves_the_outcome_unknown() {
         #[rustfmt::skip]
         let table = [
             (504, r#"{"kind":"Status","reason":"Timeout","code":504}"#,                                           true),
@@ -455,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_without_a_status_say_what_was_asked_for() {
+    fn responses_without_a_status_name_the_request() {
         let pods = ResourceType::new("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", true);
         let list = Request::collection(Verb::List, &pods, Some("ns"));
         let put = Request::object(Verb::Update, &pods, &Key::new("ns", "a"), None);

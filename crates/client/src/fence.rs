@@ -1,9 +1,9 @@
-//! The last check before a write is sent: a leader whose lease may have run out sends nothing.
+//! The last check before a write is sent: a leader whose lease may have expired sends nothing.
 //!
-//! The clocks of other machines do not matter. The elector sets the time, on a clock of this machine, until which nobody
-//! else can have taken the lease, and every write compares the present time with it. The clock also runs while the machine
-//! is suspended or the process is stopped. A process that continues too late therefore finds the fence closed, even if
-//! its workers run before its elector.
+//! The clocks of other machines do not matter. The elector sets the time, on a clock of this machine, until which no other
+//! process can have taken the lease, and every write compares the current time with it. The clock also runs while the
+//! machine is suspended or the process is stopped. A process that continues too late therefore finds the fence closed, even
+//! if its workers run before its elector.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 /// Until when this process may write. Clones share it.
 ///
-/// A fence is open until it is first told of a lease, so it never stops a process without leader election.
+/// A fence is open until it is first set, so it does not affect a process without leader election.
 #[derive(Clone)]
 pub struct Fence {
     inner: Arc<Inner>,
@@ -34,9 +34,9 @@ struct Inner {
     breached: watch::Sender<bool>,
 }
 
-/// Open without a limit: no lease was ever held.
+/// Open without a limit: the fence was never set.
 const ALWAYS: u64 = u64::MAX;
-/// The latest moment that can be represented.
+/// The latest time that can be represented.
 const LAST: u64 = ALWAYS - 1;
 
 /// The clock of a fence.
@@ -44,11 +44,11 @@ const LAST: u64 = ALWAYS - 1;
 pub enum FenceClock {
     /// The machine's time since it was started, suspended or not.
     Boot,
-    /// tokio's clock since this moment, for tests in virtual time.
+    /// tokio's clock since this time, for tests in virtual time.
     Tokio(Instant),
 }
 
-/// A moment on a fence's clock.
+/// A time on a fence's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(u64);
 
@@ -62,7 +62,7 @@ impl Add<Duration> for Moment {
 
 /// A write was not sent, because another process may hold the lease by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the lease that allows writes has run out")]
+#[error("the lease that allows writes has expired")]
 pub struct Fenced;
 
 impl Fence {
@@ -82,7 +82,7 @@ impl Fence {
         })
     }
 
-    /// Lets writes through until `moment`, and none after that unless it is called again.
+    /// Allows writes until `moment`.
     pub fn hold_until(&self, moment: Moment) {
         self.inner.until.store(moment.0, Ordering::Release);
     }
@@ -118,7 +118,7 @@ impl Fence {
     /// Completes when a write has been refused.
     pub async fn breached(&self) {
         let mut breached = self.inner.breached.subscribe();
-        // The sender lives as long as this fence.
+        // Cannot fail: this fence holds the sender.
         let _ = breached.wait_for(|breached| *breached).await;
     }
 }

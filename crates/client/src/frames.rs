@@ -1,4 +1,4 @@
-//! Cuts the endless body of a watch into events: one JSON object per line, of bounded length.
+//! Splits the body of a watch into events: one JSON object per line, of bounded length.
 
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
@@ -10,12 +10,12 @@ pub(crate) const MAX_FRAME: usize = 16 * 1024 * 1024;
 /// What happened to the object of a [`WatchEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// It is there (new, or part of the initial list).
+    /// It is new, or part of the initial list.
     Added,
     Modified,
-    /// It is gone (or no longer matches the selectors); the object is its last state.
+    /// It was deleted (or no longer matches the selectors); the object is its last state.
     Deleted,
-    /// Nothing happened; the object carries only the version reached.
+    /// The object carries only the version reached.
     Bookmark,
 }
 
@@ -26,7 +26,7 @@ pub struct WatchEvent {
     pub object: Bytes,
 }
 
-/// A frame that could be read: an event, or the server's reason to end the watch.
+/// An event, or the server's reason to end the watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
     Event(WatchEvent),
@@ -41,7 +41,7 @@ pub(crate) struct Oversized;
 #[derive(Debug)]
 pub(crate) struct Lines {
     buffer: BytesMut,
-    /// Bytes of `buffer` known to hold no newline, so that a long line is searched once.
+    /// Bytes of `buffer` without a newline, so that a long line is searched once.
     searched: usize,
     limit: usize,
 }
@@ -76,7 +76,7 @@ impl Lines {
         }
     }
 
-    /// What is left after the last newline: a stream that ends in the middle of a line was cut.
+    /// Whether bytes are left after the last newline: then the stream ended in the middle of a line.
     pub(crate) fn has_rest(&self) -> bool {
         !self.buffer.iter().all(u8::is_ascii_whitespace)
     }
@@ -101,7 +101,7 @@ enum WireKind {
 }
 
 impl Frame {
-    /// Reads one line. The object is a slice of it: nothing is copied and nothing inside it is parsed.
+    /// Parses one line. The object is a slice of it, neither copied nor parsed.
     pub(crate) fn parse(line: &Bytes) -> Result<Self, serde_json::Error> {
         let (kind, object) = match WireKind::and_object(line) {
             Some((kind, object)) => (kind, line.slice_ref(object)),
@@ -122,8 +122,8 @@ impl Frame {
 }
 
 impl WireKind {
-    /// API servers write `{"type":…,"object":…}` in this order, with nothing around it, so that the end of the object
-    /// is known without walking through it. Whether it is JSON comes to light when it is decoded, as it must be anyway.
+    /// API servers write `{"type":…,"object":…}` in this order, without white space, so that the end of the object is known
+    /// without parsing it. Whether it is valid JSON is checked when it is decoded.
     fn and_object(line: &[u8]) -> Option<(Self, &[u8])> {
         let rest = line.strip_prefix(br#"{"type":""#)?;
         let (kind, rest) = match rest.first()? {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_cut_wherever_the_network_cuts() {
+    fn lines_do_not_depend_on_the_chunks_of_the_network() {
         type Row<'a> = (&'a str, &'a [&'a [u8]], &'a [&'a str], bool);
         #[rustfmt::skip]
         let table: [Row<'_>; 6] = [
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_none_are_errors() {
+    fn invalid_frames_are_errors() {
         for bad in
             ["", "{}", "[]", "null", r#"{"type":"ADDED"}"#, r#"{"type":"GREETED","object":{}}"#, "{\"type\":"]
         {

@@ -6,7 +6,7 @@ use kube::config::Kubeconfig;
 use crate::frames::{Frame, Lines, MAX_FRAME};
 use crate::kubeconfig::{ConnectOptions, resolve};
 
-/// The events of a watch whose body comes in chunks of this size, as text; the first thing that cannot be read ends it.
+/// The events of a watch whose body comes in chunks of this size, as text, up to the first error.
 pub fn watch_events(body: &[u8], chunk: usize) -> Vec<String> {
     let mut lines = Lines::new(MAX_FRAME);
     let mut events = Vec::new();
@@ -29,7 +29,7 @@ pub fn watch_events(body: &[u8], chunk: usize) -> Vec<String> {
     events
 }
 
-/// Reads a kubeconfig and follows its current context. One that names files is only parsed: they are not for a fuzzer.
+/// Parses a kubeconfig and resolves its current context. If it refers to files, it is only parsed.
 pub fn kubeconfig(text: &str) {
     let Ok(config) = Kubeconfig::from_yaml(text) else { return };
     let names_file = config

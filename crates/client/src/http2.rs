@@ -1,7 +1,7 @@
-//! One HTTP/2 connection: many requests side by side, given up when the server is no longer there.
+//! One HTTP/2 connection with many concurrent requests, closed when the server no longer responds.
 //!
-//! Straight on `h2`: a request is put on its stream by whoever sends it and its answer wakes nobody else, where a
-//! general client passes both through tasks and channels of its own.
+//! Directly on `h2`: a request is written to its stream by its own task, and its response wakes only that task, where a
+//! general client passes both through further tasks and channels.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use tokio::task::AbortHandle;
 use crate::pulse::{Heard, Pulse};
 use crate::transport::{BoxError, TransportError};
 
-/// Lists of large clusters stream faster with windows that hold more than a round trip's worth.
+/// Lists of large clusters stream faster with windows larger than the bandwidth-delay product.
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
-/// No API server says more than this beside its answer.
+/// The limit for response headers.
 const MAX_HEADERS: u32 = 64 * 1024;
 
-/// An open connection. Dropping it lets the streams on it end in peace.
+/// An open connection. Dropping it does not end its streams.
 pub(crate) struct Connection {
     sender: SendRequest<Bytes>,
     driver: AbortHandle,
     pulse: Arc<Pulse>,
-    /// It takes no further request: the server has said goodbye, or it failed.
+    /// It accepts no further requests: the server has sent GOAWAY, or it failed.
     spent: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl Connection {
             .await?;
         let pings = connection.ping_pong();
         let driver = tokio::spawn(connection.map(|ended| {
-            // Each request hears of its own failure, so the connection's end is only worth a debug line.
+            // Each request has its own error, so this is only a debug line.
             if let Err(error) = ended {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
@@ -64,9 +64,9 @@ impl Connection {
             tokio::spawn(async move {
                 pulse.stops(pings).await;
                 if !driver.is_finished() {
-                    tracing::warn!("the API server has gone silent, giving the connection up");
+                    tracing::warn!("the API server does not respond, closing the connection");
                 }
-                // With it ends all that waits there.
+                // This ends all its requests.
                 driver.abort();
             });
         }
@@ -77,12 +77,12 @@ impl Connection {
         self.spent.load(Ordering::Relaxed) || self.driver.is_finished()
     }
 
-    /// Whether the server is still there.
+    /// Whether the server still responds.
     pub(crate) fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// Sends a request; resolves when the head of the answer is there.
+    /// Sends a request; resolves with the head of the response.
     pub(crate) async fn send(
         &self,
         request: http::Request<Bytes>,
@@ -121,13 +121,12 @@ impl Connection {
     }
 }
 
-/// HTTP/2 can say for certain that a request was not looked at: by refusing its stream, or by naming an earlier
-/// stream as the last one when the server says goodbye.
+/// Whether a request was certainly not processed: HTTP/2 refuses its stream, or GOAWAY names an earlier stream as the last
+/// one.
 fn was_refused(error: &h2::Error) -> bool {
     error.is_remote() && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM))
 }
 
-/// The body of an answer.
 pub(crate) struct Received(RecvStream);
 
 impl http_body::Body for Received {
@@ -140,7 +139,7 @@ impl http_body::Body for Received {
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
         let Some(data) = ready!(self.0.poll_data(cx)) else { return Poll::Ready(None) };
         Poll::Ready(Some(data.and_then(|data| {
-            // What has been handed on no longer counts against the windows.
+            // Consumed data no longer counts against the windows.
             self.0.flow_control().release_capacity(data.len())?;
             Ok(Frame::data(data))
         })))

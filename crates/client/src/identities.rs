@@ -1,5 +1,5 @@
-//! Under whose name each controller acts: the manager's own, or with `--use-service-account-credentials` a service
-//! account each, whose tokens are asked for, renewed in time, and replaced when the server no longer takes them.
+//! The identity of each controller: the manager's own, or with `--use-service-account-credentials` a service account each,
+//! whose tokens are requested, renewed in time, and replaced when the server no longer accepts them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,33 +29,33 @@ const TOKEN_SECONDS: u64 = 3600;
 const RENEW_WITH_LEFT: u32 = 5;
 const ATTEMPTS: u32 = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
-/// While an old token still serves, a failed renewal is not repeated at once.
+/// The delay after a failed renewal, while the old token is still valid.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(10);
 
 const SERVICE_ACCOUNTS: ResourceType = ResourceType::new("", "v1", "serviceaccounts", "ServiceAccount", true);
 const NAMESPACES: ResourceType = ResourceType::new("", "v1", "namespaces", "Namespace", false);
 
-/// Hands out one client for each controller.
+/// Creates one client for each controller.
 #[derive(Clone)]
 pub struct Identities {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// The manager's own identity: acts for everybody, or only asks for tokens.
+    /// The manager's own identity: used by all controllers, or only to request tokens.
     main: Client,
-    /// The same without a rate limit: tokens are few, and a controller's first write must not wait behind the tokens
-    /// of fifty others.
+    /// The same without a rate limit: tokens are few, and a controller's first write must not wait for the tokens of fifty
+    /// others.
     asking: Client,
     /// See [`user_agent`](crate::user_agent()), without a suffix.
     user_agent: String,
-    /// Takes requests that bring their own token. Absent: everybody acts as the manager.
+    /// For requests with their own token. Absent: all controllers use the manager's identity.
     bearer_transport: Option<Arc<dyn Transport>>,
     accounts: Mutex<BTreeMap<SmolStr, Arc<Account>>>,
 }
 
 impl Identities {
-    /// Every controller acts as the manager, under a name and a rate limit of its own.
+    /// Every controller uses the manager's identity, with its own user agent and rate limit.
     pub fn shared(main: Client, user_agent: impl Into<String>) -> Self {
         Self::new(main, user_agent.into(), None)
     }
@@ -82,7 +82,7 @@ impl Identities {
 
     /// The client of one controller. Nothing is sent before its first request.
     ///
-    /// The user agent ends in `suffix`, or with accounts in the account's full name, as upstream's do.
+    /// The user agent ends in `suffix`, or with accounts in the account's full name, as in upstream.
     pub fn client_for(&self, service_account: &str, suffix: &str) -> Client {
         let Inner { main, user_agent, bearer_transport, .. } = &*self.inner;
         let Some(bearer_transport) = bearer_transport else {
@@ -118,12 +118,12 @@ impl fmt::Debug for Identities {
     }
 }
 
-/// A service account and its present token.
+/// A service account and its current token.
 struct Account {
     key: Key,
     client: Client,
     token: Mutex<Option<Token>>,
-    /// Held while a token is asked for, so that a hundred requests ask once.
+    /// Locked while a token is requested, so that a hundred requests share it.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -139,7 +139,7 @@ impl Account {
         if let Some(header) = self.fresh() {
             return Ok(header);
         }
-        // Boxed, so that the many requests that have a token do not carry the room for asking.
+        // Boxed, so that the future of the many requests that have a token is small.
         Box::pin(self.renewed()).await
     }
 
@@ -162,7 +162,7 @@ impl Account {
         self.token.lock().as_ref().filter(|t| Instant::now() < t.renew_at).map(|t| t.header.clone())
     }
 
-    /// A token that is due for renewal is still good until it expires.
+    /// A token that is due for renewal is valid until it expires.
     fn fall_back(&self, error: &Error) -> Result<HeaderValue, TransportError> {
         let problem = format!("token of service account {}: {}", self.key, chain(error));
         let now = Instant::now();
@@ -177,7 +177,7 @@ impl Account {
         }
     }
 
-    /// Forgets a token that the server refused, unless it has been replaced meanwhile.
+    /// Removes a token that the server refused, unless it has been replaced meanwhile.
     fn refused(&self, header: &HeaderValue) {
         self.token.lock().take_if(|t| t.header == *header);
     }
@@ -208,7 +208,7 @@ impl Account {
         let what = || format!("create serviceaccounts/token {}", self.key).into();
         let header =
             bearer(&answer.status.token).map_err(|e| Error::Invalid { what: what(), source: e.into() })?;
-        // The seconds granted, counted on our own clock: no clock of the server's can disturb that.
+        // The granted seconds on the local clock, so that the server's clock does not matter.
         let seconds =
             u64::try_from(answer.spec.expiration_seconds).ok().filter(|s| *s > 0).unwrap_or(TOKEN_SECONDS);
         let life = Duration::from_secs(seconds);
@@ -221,7 +221,7 @@ impl Account {
             Err(error) if error.is_not_found() => {}
             other => return other.map(drop),
         }
-        // On a new cluster we may come before the namespace. Not being allowed to look is no reason to stop.
+        // On a new cluster the namespace may not exist yet. Continue if it cannot be read.
         let namespace = Key::cluster(ACCOUNT_NAMESPACE);
         if let Err(error) = client.get_as::<PartialObject>(&NAMESPACES, &namespace, None).await
             && error.is_not_found()
@@ -264,7 +264,7 @@ struct TokenRequestStatus {
     token: String,
 }
 
-/// Adds the account's token; after a 401 tries once more with a new one.
+/// Adds the account's token; after a 401 retries once with a new one.
 struct AccountTransport {
     account: Arc<Account>,
     inner: Arc<dyn Transport>,

@@ -1,5 +1,5 @@
-//! Where the API server is and who we are to it: kubeconfig files, the in-cluster environment, `--master`.
-//! Everything wrong here is a user's to mend, so each error names the file and the field.
+//! The address of the API server and the credentials: kubeconfig files, the in-cluster environment, `--master`. Users have to
+//! fix what is wrong here, so each error names the file and the field.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::transport::BoxError;
 
-/// Where pods find what their service account needs.
+/// Where the credentials of a pod's service account are mounted.
 const POD_CREDENTIALS: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What the command line says about the connection.
+/// The flags for the connection.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
-    /// `--master`: overrides the server of the kubeconfig, or stands alone.
+    /// `--master`: overrides the server of the kubeconfig, or is used without one.
     pub master: Option<String>,
     /// Another context than the current one.
     pub context: Option<String>,
 }
 
-/// Why no connection can be set up. None of these gets better by waiting.
+/// Why no connection can be set up. A retry cannot help.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A kubeconfig cannot be read.
@@ -34,30 +34,28 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// A kubeconfig is not one.
     #[error("kubeconfig {}: not a valid kubeconfig", file.display())]
     Parse {
         file: PathBuf,
         #[source]
         source: BoxError,
     },
-    /// One field of a kubeconfig, or one part of what a pod is given, is wrong.
+    /// A field of a kubeconfig, or a file or variable of a pod, is wrong.
     #[error("{origin}: {field}: {problem}")]
     Field {
         origin: String,
         /// The path of the field, a file, or a variable.
         field: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what is valid.
         problem: String,
     },
     /// `--master` is not a URL.
     #[error("--master {value:?}: {problem}")]
     Master {
         value: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and what is valid.
         problem: String,
     },
-    /// Nothing says where the server is.
     #[error(
         "no API server configured: give --kubeconfig or --master, set KUBECONFIG, or run in a pod with a service account"
     )]
@@ -72,15 +70,15 @@ pub enum ConfigError {
     },
 }
 
-/// A configuration that has been looked through, and what to call it in errors.
+/// A validated configuration, and its name for errors.
 pub(crate) struct Loaded {
     pub(crate) config: Config,
     pub(crate) origin: String,
-    /// `proxy-url` of the kubeconfig, which beats the environment.
+    /// `proxy-url` of the kubeconfig, which overrides the environment.
     pub(crate) proxy: Option<http::Uri>,
 }
 
-/// Upstream's order: what the flags say; else the pod's account. Beyond upstream: else what `kubectl` would use.
+/// Upstream's order: the flags; else the pod's service account. Beyond upstream: else what `kubectl` would use.
 pub(crate) fn load(options: &ConnectOptions) -> Result<Loaded, ConfigError> {
     if let Some(file) = options.kubeconfig.as_deref().filter(|f| !f.as_os_str().is_empty()) {
         let origin = format!("kubeconfig {}", file.display());
@@ -98,7 +96,7 @@ pub(crate) fn load(options: &ConnectOptions) -> Result<Loaded, ConfigError> {
     resolve(config, options, origin)
 }
 
-/// What a pod is given: the address in its environment, a token and a CA bundle in files that are replaced in time.
+/// The in-cluster configuration: the address from the environment, a token and a CA bundle from files that are rotated.
 fn in_cluster(host: &str, port: &str, dir: &Path) -> Result<Loaded, ConfigError> {
     let origin = "in-cluster configuration".to_owned();
     let field = |field: &str, problem: String| ConfigError::Field {
@@ -144,7 +142,7 @@ fn split_list(list: &OsString) -> Vec<PathBuf> {
     std::env::split_paths(list).filter(|p| !p.as_os_str().is_empty()).collect()
 }
 
-/// Merges the files that exist: the first to name something wins.
+/// Merges the files that exist; the first file with an entry has precedence.
 fn read_all(files: &[PathBuf]) -> Result<(Kubeconfig, String), ConfigError> {
     let mut merged: Option<Kubeconfig> = None;
     let mut names = vec![];
@@ -163,7 +161,7 @@ fn read_all(files: &[PathBuf]) -> Result<(Kubeconfig, String), ConfigError> {
 }
 
 fn read(file: &Path) -> Result<Kubeconfig, ConfigError> {
-    // Read here first: `kube` does not say which file it could not parse, and stumbles over cut UTF-16.
+    // Read here first: errors of `kube` do not name the file, and it fails on truncated UTF-16.
     let bytes = std::fs::read(file).map_err(|source| ConfigError::Read { file: file.into(), source })?;
     if let Err(e) = std::str::from_utf8(&bytes) {
         return Err(ConfigError::Parse { file: file.into(), source: e.into() });
@@ -171,7 +169,7 @@ fn read(file: &Path) -> Result<Kubeconfig, ConfigError> {
     Kubeconfig::read_from(file).map_err(|e| ConfigError::Parse { file: file.into(), source: parse_error(e) })
 }
 
-/// `kube`'s texts embed their source; the innermost says it best. Lines of the file are not quoted: they may be secrets.
+/// The innermost error, since `kube`'s texts include their source. Lines of the file are not quoted: they may be secret.
 fn parse_error(error: kube::config::KubeconfigError) -> BoxError {
     match error {
         kube::config::KubeconfigError::Parse(inner) => inner.without_snippet().to_string().into(),
@@ -179,7 +177,7 @@ fn parse_error(error: kube::config::KubeconfigError) -> BoxError {
     }
 }
 
-/// Follows current-context → context → cluster and user, checking each step.
+/// Resolves current-context → context → cluster and user, with checks.
 pub(crate) fn resolve(
     mut kubeconfig: Kubeconfig,
     options: &ConnectOptions,
@@ -190,7 +188,7 @@ pub(crate) fn resolve(
 
     let context_name =
         options.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
-    // As client-go: with one cluster and nothing to choose from, an unset context is still an error for a daemon.
+    // As in client-go, an unset context is an error even if there is only one.
     if context_name.is_empty() {
         return Err(field("current-context".into(), "is not set; name one of `contexts`".into()));
     }
@@ -258,7 +256,7 @@ pub(crate) fn resolve(
 
     kubeconfig.current_context = Some(context_name);
     let mut config = Config::try_from(kubeconfig).map_err(|e| load_error(e, &origin, &at, &user_name))?;
-    // A CA bundle in a file of its own is looked at again, so that it can be rotated under a running process.
+    // A CA bundle in a separate file is read again, so that it can be rotated.
     config.root_cert_file = ca_file.map(PathBuf::from);
     if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
         return Err(field(format!("{at}.certificate-authority"), "holds no PEM certificate".into()));
@@ -305,7 +303,7 @@ fn given(field: Option<&String>) -> bool {
     field.is_some_and(|f| !f.is_empty())
 }
 
-/// Upstream: client-go rest/url_utils.go: an address without a scheme is https only if something speaks for TLS.
+/// Upstream: client-go rest/url_utils.go: an address without a scheme is https only if TLS is configured.
 fn server_url(text: &str, tls: bool) -> Result<http::Uri, String> {
     let scheme = if tls { "https" } else { "http" };
     let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
@@ -319,7 +317,7 @@ fn server_url(text: &str, tls: bool) -> Result<http::Uri, String> {
     if url.host().is_none_or(str::is_empty) {
         return Err("names no host; give https://host:port".to_owned());
     }
-    // `http` lets any text pass for a port.
+    // `http` accepts any text as a port.
     let authority = url.authority().map_or("", |a| a.as_str());
     let after_host =
         authority.rsplit('@').next().and_then(|a| a.strip_prefix(url.host().unwrap_or_default()));

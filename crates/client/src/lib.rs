@@ -1,11 +1,10 @@
-//! Talking to an API server: from a kubeconfig to typed verbs.
+//! The client of an API server: from a kubeconfig to typed verbs.
 //!
 //! In reading order: [`connect`] finds the server and opens [`Transport`]s to it; a [`Client`] is one identity on a
-//! transport, with its rate limit, deadlines and retries; [`Request`] and the verbs on [`Client`] say what is asked;
-//! [`Error`] says what came of it, and above all whether a write may have happened; [`Fence`] keeps a leader that may have
-//! lost its lease from writing; [`WatchStream`] follows a
-//! collection; [`Identities`] gives each controller a client under its own service account; [`Discovery`] is what the
-//! server serves; [`Limiter`] is the token bucket under all of it.
+//! transport, with its rate limit, deadlines and retries; [`Request`] and the verbs on [`Client`] are the requests; [`Error`]
+//! is why one failed, and above all whether a write may have happened; [`Fence`] prevents a leader that may have lost its
+//! lease from writing; [`WatchStream`] watches a collection; [`Identities`] gives each controller a client with its own
+//! service account; [`Discovery`] is what the server serves; [`Limiter`] is the rate limit.
 
 #[cfg(test)]
 #[path = "tests/fake.rs"]

@@ -1,4 +1,4 @@
-//! How often one identity may ask: a token bucket on tokio's clock, with the semantics of client-go's flow control.
+//! The rate limit of one identity: a token bucket on tokio's clock, with the semantics of client-go's flow control.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ pub struct Limiter {
 struct Bucket {
     qps: f64,
     burst: f64,
-    /// Negative while callers wait: each of them has already taken the token it waits for.
+    /// Negative while callers wait: each has already taken the token that it waits for.
     tokens: f64,
     updated: Instant,
 }
 
 impl Limiter {
-    /// `qps` of zero or less means no limit; a burst below one would never let anything pass and counts as one.
+    /// `qps` of zero or less means no limit; a burst below one counts as one.
     pub fn new(qps: f64, burst: u32) -> Self {
         if qps.is_nan() || qps <= 0.0 || qps.is_infinite() {
             return Self { bucket: None };
@@ -30,9 +30,7 @@ impl Limiter {
         Self { bucket: Some(Mutex::new(Bucket { qps, burst, tokens: burst, updated: Instant::now() })) }
     }
 
-    /// Waits for this caller's turn and says how long that took.
-    ///
-    /// A caller that gives up waiting hands its token back.
+    /// Waits for a token, and returns how long that took. A caller that is cancelled returns its token.
     pub async fn acquire(&self) -> Duration {
         let Some(bucket) = &self.bucket else { return Duration::ZERO };
         let wait = bucket.lock().take();
@@ -44,7 +42,7 @@ impl Limiter {
         wait
     }
 
-    /// Takes a token only if there is one now.
+    /// Takes a token if one is available now.
     pub fn try_acquire(&self) -> bool {
         let Some(bucket) = &self.bucket else { return true };
         let mut bucket = bucket.lock();
@@ -72,7 +70,7 @@ impl Bucket {
     }
 }
 
-/// A place in the queue, given back when its owner stops waiting.
+/// A reserved token, returned when its owner stops waiting.
 struct Turn<'a> {
     bucket: &'a Mutex<Bucket>,
     waiting: bool,
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stops_waiting_gives_the_token_back() {
+    async fn a_cancelled_caller_returns_its_token() {
         let limiter = Limiter::new(1.0, 1);
         limiter.acquire().await;
         for _ in 0..10 {

@@ -1,5 +1,5 @@
-//! The connections of one identity to one server. HTTP/2 streams share connections up to a limit; HTTP/1.1 requests
-//! have one each, used again when the answer has been read. Dead connections are replaced on the next request.
+//! The connections of one identity to one server. HTTP/2 streams share connections up to a limit; HTTP/1.1 requests have one
+//! each, which is reused when the response has been read. Dead connections are replaced on the next request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,15 +27,13 @@ use crate::transport::{Body, BoxError, Transport, TransportError};
 
 /// Idle HTTP/1.1 connections kept for the next request.
 const MAX_IDLE: usize = 16;
-/// HTTP/1.1 connections open at once. Only servers that do not speak HTTP/2 get here.
+/// HTTP/1.1 connections open at once, for servers without HTTP/2.
 const MAX_HTTP1: usize = 256;
-/// Connections beyond the limit that wait for a sign of life. There are as many only if servers accept and then say
-/// nothing.
+/// Further connections that replace silent ones. There are so many only if servers accept connections and do not respond.
 const MAX_SUSPECTS: usize = 8;
-/// How often a request that provably did not reach the server is sent again, on another connection.
+/// How often a request that certainly did not reach the server is sent again, on another connection.
 const RESENDS: u32 = 3;
-/// Before it is sent again for the second time, and twice as long before the third: a server that sends everybody away
-/// is not asked in a hot loop.
+/// The delay before it is sent again for the second time, and twice as long before the third, to avoid a hot loop.
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
 /// How many streams share an HTTP/2 connection, and how many connections there may be.
@@ -48,7 +46,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// Requests come and go; Go's HTTP/2 servers allow 100 streams at once or more.
     pub(crate) const REQUESTS: Self = Self { streams: 90, connections: 4 };
-    /// Watches stay, and share their connection's window.
+    /// Watches are long, and share their connection's window.
     pub(crate) const WATCHES: Self = Self { streams: 50, connections: 64 };
 }
 
@@ -62,10 +60,10 @@ struct Inner {
     credentials: Arc<Credentials>,
     limits: Limits,
     host: HeaderValue,
-    /// Path of the server's URL, for servers behind a path.
+    /// Path of the server's URL.
     prefix: String,
     open: Mutex<Open>,
-    /// Held while dialling, so that a thousand requests at once do not open a thousand connections.
+    /// Locked while dialling, so that a thousand requests at once do not open a thousand connections.
     dialling: tokio::sync::Mutex<()>,
     speaks_http1: AtomicBool,
     http1_slots: Arc<Semaphore>,
@@ -75,7 +73,7 @@ struct Inner {
 struct Open {
     shared: Vec<Arc<Shared>>,
     idle: Vec<Single>,
-    /// The last dial that failed: whoever was waiting for it has the answer.
+    /// The last dial that failed, which fails the requests that were waiting for it.
     failed: Option<(Instant, Arc<str>)>,
 }
 
@@ -93,17 +91,17 @@ struct Single {
     _slot: OwnedSemaphorePermit,
 }
 
-/// The right to send one request.
+/// A permit to send one request.
 enum Lease {
     Stream(Stream),
     Whole(Single),
 }
 
-/// One stream of a shared connection, counted until the answer has been read.
+/// One stream of a shared connection, counted until the response has been read.
 struct Stream {
     shared: Arc<Shared>,
     vigil: Vigil,
-    /// Its request has its answer, or knows that there will be none.
+    /// Its request is complete or has failed.
     is_over: bool,
 }
 
@@ -215,14 +213,14 @@ impl Inner {
     async fn lease(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
         match self.reuse(credentials.generation) {
             Some(lease) => Ok(lease),
-            // Boxed, so that the many requests that need no dialling do not carry the room for it.
+            // Boxed, so that the future of the many requests that need no dialling is small.
             None => Box::pin(self.dial(credentials)).await,
         }
     }
 
     async fn dial(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
         if self.speaks_http1.load(Ordering::Relaxed) {
-            // Nothing to share, so nothing to wait for but a free slot.
+            // HTTP/1.1 connections are not shared: only wait for a free slot.
             let link = self.dialer.dial(credentials.tls.clone()).await?;
             return self.admit(link, credentials.generation).await;
         }
@@ -246,8 +244,8 @@ impl Inner {
         }
     }
 
-    /// A connection with room on it. Those opened with credentials since replaced live on only for their streams, as do
-    /// those on which the server does not answer: it may well do so on another, or at another address.
+    /// A connection with a free stream. Connections with replaced credentials, and those on which the server does not respond,
+    /// get no new streams: the server may respond on another connection, or at another address.
     fn reuse(&self, generation: u64) -> Option<Lease> {
         let mut open = self.open.lock();
         open.shared.retain(|c| !c.connection.is_closed() && c.generation == generation);
@@ -316,7 +314,7 @@ impl Single {
         host: &HeaderValue,
     ) -> Result<http::Response<Incoming>, TransportError> {
         let mut request = request.map(Full::new);
-        // HTTP/1.1 names the server in a header and not in the request line.
+        // HTTP/1.1 has the server in a header and not in the request line.
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         *request.uri_mut() = Uri::from(path);
         request.headers_mut().insert(header::HOST, host.clone());
@@ -329,13 +327,13 @@ impl Single {
     }
 }
 
-/// What comes back, by either protocol.
+/// A response of either protocol.
 enum Received {
     Http1(Incoming),
     Http2(http2::Received),
 }
 
-/// The body of an answer, which holds its connection until it has been read.
+/// The body of a response, which holds its connection until it has been read.
 struct Answer {
     inner: Received,
     lease: Option<Lease>,
@@ -343,7 +341,6 @@ struct Answer {
 }
 
 impl Answer {
-    /// Nothing more is to come.
     fn end(&mut self) -> Option<Lease> {
         if let Some(Lease::Stream(stream)) = &mut self.lease {
             stream.is_over = true;

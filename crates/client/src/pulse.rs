@@ -1,5 +1,5 @@
-//! Whether the other side of a connection is still there. A peer that vanishes without a word keeps the connection open
-//! for as long as TCP is willing to wait, and everything that is sent on it is lost.
+//! Keep-alive checks of a connection. If the peer vanishes without closing it, TCP keeps the connection open for a long time,
+//! and everything that is sent on it is lost.
 
 use std::io::IoSlice;
 use std::pin::Pin;
@@ -13,27 +13,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-/// A connection on which nothing was heard for so long is asked for a sign of life. Upstream asks after 30 s
-/// (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`), which with the time for the answer is most of a node's grace period.
+/// A ping is sent after so long without received data. Upstream does after 30 s (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`), which
+/// together with the ping timeout is most of a node's grace period.
 const QUIET: Duration = Duration::from_secs(5);
-/// Upstream's `HTTP2_PING_TIMEOUT_SECONDS`: without an answer for so long, the peer is gone.
+/// Upstream's `HTTP2_PING_TIMEOUT_SECONDS`: the peer is gone if a ping gets no response for so long.
 pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Answers that are on their way may come before that to a ping. After so long they no longer count.
+/// Other responses may arrive before that to a ping. After so long they no longer count.
 const LONGEST_PING: Duration = Duration::from_secs(60);
-/// Without an answer for so long, new requests take another connection.
+/// If a ping gets no response for so long, new requests use another connection.
 const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
-/// The signs of life of one connection.
+/// The keep-alive state of one connection.
 #[derive(Default)]
 pub(crate) struct Pulse {
-    /// How often something was heard.
+    /// How often data was received.
     heard: AtomicUsize,
-    /// Somebody waited for an answer in vain.
+    /// Notified when a request got no response.
     doubted: Notify,
     suspect: AtomicBool,
 }
 
-/// A request under way, as its connection's pulse sees it.
+/// A running request.
 pub(crate) struct Vigil {
     since: Instant,
     heard: usize,
@@ -44,7 +44,8 @@ impl Pulse {
         Vigil { since: Instant::now(), heard: self.heard.load(Ordering::Relaxed) }
     }
 
-    /// A request was given up before its answer was complete. If not a byte came all the while, it is not only slow.
+    /// A request was cancelled before its response was complete. If nothing at all was received meanwhile, the connection is
+    /// suspect.
     pub(crate) fn given_up(&self, vigil: &Vigil) {
         if vigil.since.elapsed() < SUSPECT_AFTER {
             return;
@@ -55,12 +56,12 @@ impl Pulse {
         self.doubted.notify_one();
     }
 
-    /// Whether new requests had better take another connection.
+    /// Whether new requests should use another connection.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Relaxed)
     }
 
-    /// Returns when the peer gives no sign of life any more.
+    /// Completes when the peer no longer responds.
     pub(crate) async fn stops(&self, mut pings: PingPong) {
         let mut heard = self.heard.load(Ordering::Relaxed);
         loop {
@@ -76,8 +77,8 @@ impl Pulse {
         }
     }
 
-    /// Whether a ping is answered in time. A pong may queue behind much else on a slow line, so that a peer which says
-    /// other things gets longer.
+    /// Whether a ping gets a response in time. On a slow connection the pong may queue behind other data, so a peer that sends
+    /// data gets longer.
     async fn answers(&self, pings: &mut PingPong) -> bool {
         if pings.send_ping(Ping::opaque()).is_err() {
             return false;
@@ -100,7 +101,7 @@ impl Pulse {
     }
 }
 
-/// A connection that keeps count of what it hears.
+/// A connection that counts its reads.
 pub(crate) struct Heard<I> {
     io: I,
     pulse: Arc<Pulse>,

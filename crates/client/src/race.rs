@@ -1,5 +1,5 @@
-//! Which of a server's addresses is used: the first that completes a connection. A silent address holds up the next one
-//! for a moment only, and may still win.
+//! Connects to the addresses of a server concurrently, and uses the first connection that is complete. A silent address delays
+//! the next one only briefly, and may still win.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::transport::BoxError;
 
 /// How long an address may take to accept before the next one is tried, too (RFC 8305 has 250 ms, Go 300).
 const ACCEPTS_WITHIN: Duration = Duration::from_millis(300);
-/// The same for what follows: TLS, and a proxy's answer. A machine that accepts for a process that hangs looks like this.
+/// The same for TLS and the response of a proxy. A machine whose process hangs accepts connections, but does not respond.
 const SPEAKS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How far an address has come.
+/// The state of an address.
 enum Step<A, T, S> {
     Accepted(A, Result<T, BoxError>),
     Ready(A, Result<S, BoxError>),
 }
 
-/// Connects to all addresses, each a little later than the one before or as soon as that has failed. The first that is
-/// ready is taken; the others are given up.
+/// Connects to all addresses, each a little later than the one before, or as soon as that has failed. The first that is ready
+/// is used; the others are cancelled.
 pub(crate) async fn race<A, T, S>(
     addresses: Vec<A>,
     limit: Duration,
@@ -106,7 +106,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Who won and when, or why nobody did.
+    /// Which address won and when, or why none did.
     async fn play(addresses: &[Does]) -> (Result<usize, String>, u64) {
         let all = addresses.to_vec();
         let connect = move |address: usize| -> BoxFuture<'static, Result<Speak, BoxError>> {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_address_costs_a_moment_and_a_slow_one_may_still_win() {
+    async fn a_silent_address_delays_only_briefly_and_a_slow_one_may_still_win() {
         type Row<'a> = (&'a str, &'a [Does], Result<usize, &'a str>, u64);
         #[rustfmt::skip]
         let table: [Row<'_>; 11] = [

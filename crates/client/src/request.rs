@@ -1,4 +1,4 @@
-//! What is asked of the API: a verb on a resource, with its parameters and body, and how that becomes HTTP.
+//! API requests: a verb on a resource, with parameters and body; and their HTTP form.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 
 use crate::transport::BoxError;
 
-/// What is done to a resource, as RBAC names it.
+/// A verb, as in RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
     Get,
@@ -24,7 +24,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether the cluster may be another one afterwards.
+    /// Whether it may change the cluster.
     pub fn is_write(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// In which form answers are wanted.
+/// The requested format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Accept {
     #[default]
@@ -74,13 +74,13 @@ pub enum Accept {
 }
 
 impl Accept {
-    /// The form in which an answer is wanted that is read into `O`.
+    /// The format for a response that is decoded as `O`.
     pub fn of<O: Object>() -> Self {
         if O::IS_METADATA { Self::Metadata } else { Self::Json }
     }
 
     fn header(self) -> HeaderValue {
-        // Plain JSON stands last for servers (and aggregated APIs) that know no other form.
+        // Plain JSON is last, for servers (and aggregated APIs) that support no other format.
         HeaderValue::from_static(match self {
             Self::Json => "application/json",
             Self::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
@@ -108,11 +108,10 @@ pub struct Request {
     pub query: Vec<(&'static str, SmolStr)>,
     pub body: Option<Bytes>,
     pub content_type: &'static str,
-    /// What the answer should be.
     pub accept: Accept,
 }
 
-/// The body's type where nothing else is said.
+/// The default content type.
 pub(crate) const JSON: &str = "application/json";
 
 impl Request {
@@ -162,7 +161,7 @@ impl Request {
         self
     }
 
-    /// With the answer in another form.
+    /// Sets the format of the response.
     pub fn accept(mut self, accept: Accept) -> Self {
         self.accept = accept;
         self
@@ -230,10 +229,10 @@ pub struct ListParams {
     pub label_selector: Option<SmolStr>,
     /// `fieldSelector`.
     pub field_selector: Option<SmolStr>,
-    /// The most objects in one answer.
+    /// The most objects in one response.
     pub limit: Option<u32>,
     pub continue_: Option<SmolStr>,
-    /// How fresh: absent is as fresh as can be, `0` is whatever the server's cache holds.
+    /// Absent: the newest state. `0`: any state that the server has cached.
     pub resource_version: Option<SmolStr>,
     /// `NotOlderThan` or `Exact`.
     pub resource_version_match: Option<&'static str>,
@@ -258,7 +257,7 @@ impl ListParams {
     }
 }
 
-/// What to follow, from where on.
+/// What to watch, and from where on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchParams {
     pub namespace: Option<SmolStr>,
@@ -267,7 +266,7 @@ pub struct WatchParams {
     /// `fieldSelector`.
     pub field_selector: Option<SmolStr>,
     pub resource_version: Option<SmolStr>,
-    /// Begin with the present objects and a bookmark (`sendInitialEvents`): a list without a list.
+    /// Begin with the current objects and a bookmark (`sendInitialEvents`): a streaming list.
     pub send_initial_events: bool,
     /// The server ends the watch after this many seconds.
     pub timeout_seconds: Option<u32>,
@@ -283,7 +282,7 @@ impl WatchParams {
             ("labelSelector", self.label_selector.clone()),
             ("fieldSelector", self.field_selector.clone()),
             ("resourceVersion", self.resource_version.clone()),
-            // The server insists on both together.
+            // The server requires both together.
             ("sendInitialEvents", self.send_initial_events.then_some(SmolStr::new_static("true"))),
             ("resourceVersionMatch", self.send_initial_events.then_some(SmolStr::new_static("NotOlderThan"))),
             (
@@ -307,7 +306,7 @@ pub enum Patch {
     Json(Value),
     /// RFC 7386.
     Merge(Value),
-    /// Kubernetes' own, which knows how lists merge.
+    /// A strategic merge patch, which merges lists by key.
     Strategic(Value),
     Apply {
         manager: SmolStr,
@@ -336,24 +335,24 @@ impl Patch {
     }
 }
 
-/// What becomes of an object's dependents.
+/// The propagation policy of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Propagation {
-    /// They stay, without an owner.
+    /// Dependents stay, without an owner.
     Orphan,
     Background,
     Foreground,
 }
 
-/// How to delete, and only what.
+/// The options and preconditions of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// Only the object with this uid.
     pub uid: Option<Uid>,
     pub resource_version: Option<ResourceVersion>,
-    /// What becomes of its dependents; absent: the resource's default.
+    /// Absent: the resource's default.
     pub propagation: Option<Propagation>,
-    /// Seconds until it is forced; absent: the object's own.
+    /// Absent: the object's own grace period.
     pub grace_period: Option<i64>,
 }
 
@@ -363,7 +362,6 @@ impl DeleteOptions {
         Self { uid: Some(uid.clone()), ..Self::default() }
     }
 
-    /// With a say in what becomes of dependents.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.propagation = Some(propagation);
         self

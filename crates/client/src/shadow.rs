@@ -1,5 +1,5 @@
-//! A transport that reads and never writes: every write is answered as if it had been done, and told to whoever
-//! wants to compare. The safe way to try a controller manager beside the one in charge.
+//! A transport that never writes: every write gets a response as if it had been carried out. With it, a controller manager can
+//! be tried beside the one that leads.
 
 use std::sync::Arc;
 
@@ -11,16 +11,15 @@ use serde_json::{Value, json};
 
 use crate::transport::{Body, Transport, TransportError};
 
-/// The version of objects that were not written: no cache waits for it.
+/// The version of objects that were not written. The barrier does not wait for it.
 const NOT_WRITTEN: &str = "0";
 
-/// Reads through another transport; keeps writes to itself.
+/// Reads through another transport, and sends no writes.
 pub struct Shadow {
     inner: Arc<dyn Transport>,
 }
 
 impl Shadow {
-    /// A shadow over `inner`.
     pub fn over(inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         Arc::new(Self { inner })
     }
@@ -39,7 +38,7 @@ impl Transport for Shadow {
             match *request.method() {
                 Method::POST => Ok(answer(StatusCode::CREATED, &created(request.body()))),
                 Method::PUT => Ok(answer(StatusCode::OK, &parsed(request.body()))),
-                // What a patch would make of an object only the server knows; as it is, is close enough.
+                // Only the server could apply the patch; the unchanged object is close enough.
                 Method::PATCH => inner.send(read_of(&request)).await,
                 _ => Ok(answer(StatusCode::OK, &deleted(request.uri().path()))),
             }
@@ -51,7 +50,7 @@ impl Transport for Shadow {
     }
 }
 
-/// Reads, and posts that only ask: for a token, or whether somebody may do something.
+/// Reads, and POSTs that change nothing: token requests and access reviews.
 fn is_harmless(request: &http::Request<Bytes>) -> bool {
     let path = request.uri().path();
     let asks = ["/token", "/tokenreviews", "/subjectaccessreviews", "/selfsubjectaccessreviews"];
@@ -59,7 +58,7 @@ fn is_harmless(request: &http::Request<Bytes>) -> bool {
         || (request.method() == Method::POST && asks.iter().any(|end| path.ends_with(end)))
 }
 
-/// The object whose patch was asked for. Subresources are read with it.
+/// The object of a patch request. Subresources are read with it.
 fn read_of(patch: &http::Request<Bytes>) -> http::Request<Bytes> {
     let path = patch.uri().path();
     let object =
@@ -67,7 +66,7 @@ fn read_of(patch: &http::Request<Bytes>) -> http::Request<Bytes> {
     let mut read = http::Request::new(Bytes::new());
     *read.headers_mut() = patch.headers().clone();
     read.headers_mut().remove(http::header::CONTENT_TYPE);
-    // A part of a valid URI is one.
+    // A part of a valid URI is valid.
     *read.uri_mut() = http::Uri::try_from(object).unwrap_or_else(|_| patch.uri().clone());
     read
 }
@@ -108,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes down what reaches the server.
+    /// Records the requests that reach the server.
     #[derive(Default)]
     struct Server(Mutex<Vec<String>>);
 

@@ -1,5 +1,5 @@
-//! The seam under every client: something that carries one HTTP request to an API server and its answer back.
-//! What matters above it is not how, but whether a request that failed may have been carried out all the same.
+//! The interface under every client: sends one HTTP request to an API server and returns the response, or whether a request
+//! that failed may have been carried out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use tower::{Service, ServiceExt};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of an answer, read piece by piece.
+/// The body of a response, read in chunks.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Carries requests to one API server as one identity.
+/// Sends requests to one API server with one identity.
 ///
-/// Request URIs are paths with a query; the transport knows the server. It adds credentials, never anything else.
+/// Request URIs are paths with a query. The transport adds the server and the credentials, and nothing else.
 pub trait Transport: Send + Sync + 'static {
-    /// Sends a request; resolves when the head of the answer is there.
+    /// Sends a request; resolves with the head of the response.
     fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>>;
 
-    /// The server's `host:port`, as metrics name it.
+    /// The server's `host:port`, for metrics.
     fn host(&self) -> &str {
         ""
     }
@@ -44,21 +44,21 @@ impl<T: Transport + ?Sized> Transport for Arc<T> {
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The request did not reach the server: trying again is safe.
+    /// The request did not reach the server: a retry is safe.
     #[error("the request could not be sent")]
     NotSent(#[source] BoxError),
-    /// The request went out and its answer did not come back: the server may have carried it out.
-    #[error("the connection was lost before the answer arrived")]
+    /// The request was sent and its response was lost: the server may have carried it out.
+    #[error("the connection was lost before the response arrived")]
     Lost(#[source] BoxError),
     /// There are no credentials to send the request with.
     #[error("{0}")]
     Credentials(String),
 }
 
-/// Lets any tower service that answers HTTP requests, such as the embedded API server, be a [`Transport`].
+/// Makes a tower service, such as the embedded API server, a [`Transport`].
 pub struct ServiceTransport<S> {
     service: S,
 }
@@ -90,7 +90,7 @@ where
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
         let service = self.service.clone();
         Box::pin(async move {
-            // A service that fails has seen the request, so it may have acted on it.
+            // A service that fails has received the request, so it may have carried it out.
             let response =
                 service.oneshot(request.map(Full::new)).await.map_err(|e| TransportError::Lost(e.into()))?;
             Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))

@@ -1,5 +1,5 @@
-//! What we call ourselves. The API server takes the owner of managed fields from the user agent's first word when a
-//! write names none, so beginning as upstream does is what keeps fields under the owner they have.
+//! User agents. If a write has no field manager, the API server uses the user agent's first word. It is upstream's, so that
+//! fields keep their managers.
 
 /// Upstream's `kube-controller-manager/v1.36.4 (linux/amd64) kubernetes/0123abc/replicaset-controller`.
 ///
@@ -9,7 +9,7 @@ pub fn user_agent(version: &str, commit: &str, suffix: &str) -> String {
     user_agent_of("kube-controller-manager", version, commit, suffix)
 }
 
-/// The same for another component of Kubernetes.
+/// The same for another component.
 pub fn user_agent_of(component: &str, version: &str, commit: &str, suffix: &str) -> String {
     // Upstream: client-go rest/config.go, buildUserAgent: no pre-release part, seven digits of the commit.
     let version = version.split('-').next().filter(|v| !v.is_empty()).unwrap_or("unknown");

@@ -15,20 +15,20 @@ use crate::request::{Accept, DeleteOptions, ListParams, Patch, Request, Verb};
 /// One page of a collection.
 #[derive(Debug, Clone)]
 pub struct List<T> {
-    /// The version of the collection: a watch from here misses nothing.
+    /// The version of the collection, from which it can be watched.
     pub resource_version: ResourceVersion,
-    /// Where the next page begins; absent on the last one.
+    /// The continue token; absent on the last page.
     pub continue_: Option<SmolStr>,
-    /// How many objects are left, if the server says so.
+    /// How many objects are left, if the server sets it.
     pub remaining: Option<i64>,
     pub items: Vec<T>,
 }
 
-/// What is left after a delete.
+/// The response to a deletion.
 #[derive(Debug, Clone)]
 pub struct Deleted {
-    /// The object as the server returned it: one that is going (deletion timestamp, finalizers), or for a few kinds
-    /// its last state. Absent when the server only said that it is gone.
+    /// The object: one that is still being deleted (deletion timestamp, finalizers), or for a few kinds its last state. Absent
+    /// if the server returned only a status.
     pub object: Option<PartialObject>,
 }
 
@@ -96,7 +96,7 @@ impl Client {
         self.send::<WireList<O>>(request).await.map(List::from)
     }
 
-    /// Reads one page, leaving each object as served: slices of the one answer, for those who decode object by object.
+    /// Reads one page without decoding the objects: they are slices of the response.
     pub async fn list_raw(
         &self,
         resource: &ResourceType,
@@ -121,7 +121,7 @@ impl Client {
         self.object_with(Request::collection(Verb::Create, &T::TYPE, namespace.into()), object).await
     }
 
-    /// Makes a new object of any resource.
+    /// Creates an object of any resource.
     pub async fn create_dynamic(
         &self,
         resource: &ResourceType,
@@ -131,7 +131,7 @@ impl Client {
         self.create_as(resource, namespace.into(), object).await
     }
 
-    /// Makes a new object and reads the answer into any type.
+    /// Creates an object and decodes the response as any type.
     pub async fn create_as<O: DeserializeOwned>(
         &self,
         resource: &ResourceType,
@@ -173,7 +173,7 @@ impl Client {
         self.update_as(resource, key, subresource, object).await
     }
 
-    /// Replaces an object and reads the answer into any type.
+    /// Replaces an object and decodes the response as any type.
     pub async fn update_as<O: DeserializeOwned>(
         &self,
         resource: &ResourceType,
@@ -184,7 +184,6 @@ impl Client {
         self.send_body(Request::object(Verb::Update, resource, key, subresource), object).await
     }
 
-    /// Changes parts of an object.
     pub async fn patch<T: Resource>(
         &self,
         key: &Key,
@@ -194,7 +193,7 @@ impl Client {
         self.object_with(Request::patch(&T::TYPE, key, subresource, patch), patch.document()).await
     }
 
-    /// Changes parts of an object of any resource.
+    /// Patches an object of any resource.
     pub async fn patch_dynamic(
         &self,
         resource: &ResourceType,
@@ -205,7 +204,7 @@ impl Client {
         self.patch_as(resource, key, subresource, patch).await
     }
 
-    /// Changes parts of an object and reads the answer into any type.
+    /// Patches an object and decodes the response as any type.
     pub async fn patch_as<O: DeserializeOwned>(
         &self,
         resource: &ResourceType,
@@ -233,7 +232,7 @@ impl Client {
         Ok(Deleted { object })
     }
 
-    /// Deletes what matches in a collection.
+    /// Deletes the matching objects of a collection.
     pub async fn delete_collection(
         &self,
         resource: &ResourceType,
@@ -246,7 +245,7 @@ impl Client {
         self.request(request.body(body)).await.map(drop)
     }
 
-    /// Sends a request with `body` and reads the answer into `O`.
+    /// Sends a request with `body` and decodes the response as `O`.
     pub async fn send_body<O: DeserializeOwned>(
         &self,
         request: Request,
@@ -256,7 +255,7 @@ impl Client {
         self.send(request.body(body)).await
     }
 
-    /// Sends a request with `body`, to which the answer is an object.
+    /// Sends a request with `body` whose response is an object.
     pub async fn object_with<T: Object>(
         &self,
         request: Request,
@@ -266,14 +265,14 @@ impl Client {
         self.object(request.body(body)).await
     }
 
-    /// Sends a request to which the answer is an object.
+    /// Sends a request whose response is an object.
     pub async fn object<T: Object>(&self, request: Request) -> Result<T, Error> {
         let name = NameOnFailure(request.verb, request.resource.clone());
         let reply = self.request(request).await?;
         T::from_json(&reply.body).map_err(|source| Error::Decode { what: name.into(), source })
     }
 
-    /// Sends a request and reads the answer into `O`.
+    /// Sends a request and decodes the response as `O`.
     pub async fn send<O: DeserializeOwned>(&self, request: Request) -> Result<O, Error> {
         let name = NameOnFailure(request.verb, request.resource.clone());
         let reply = self.request(request).await?;
@@ -281,7 +280,7 @@ impl Client {
     }
 }
 
-/// Enough to name a request after it is gone, without formatting anything before it is needed.
+/// The name of a request for errors, formatted only when it is needed.
 struct NameOnFailure(Verb, ResourceType);
 
 impl From<NameOnFailure> for Box<str> {

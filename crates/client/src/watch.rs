@@ -11,10 +11,9 @@ use crate::error::{ApiStatus, Error};
 use crate::frames::{Frame, Lines, WatchEvent};
 use crate::transport::Body;
 
-/// The events of a watch. After an error, or when the server ends the watch, the stream is over.
+/// The events of a watch. The stream ends after an error, or when the server ends the watch.
 ///
-/// An ERROR event of the server is an [`Error::Status`], so that an expired version is seen by
-/// [`Error::is_expired`].
+/// An ERROR event is an [`Error::Status`], so that [`Error::is_expired`] works for an expired version.
 pub struct WatchStream {
     body: Body,
     lines: Lines,
@@ -26,7 +25,7 @@ pub struct WatchStream {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// The body is over; complete lines may be left.
+    /// The body has ended; complete lines may be left.
     Draining,
     Over,
 }

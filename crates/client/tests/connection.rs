@@ -20,15 +20,15 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// A server that answers `/api…` with the number of the connection, and watches with a stream that stays open.
+/// A server that responds to `/api…` with the number of the connection, and to watches with a stream that stays open.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
     /// Counts up to end all connections.
     kick: watch::Sender<usize>,
-    /// Counts up to make all connections of the moment fall silent, without ending them.
+    /// Counts up to make all current connections silent, without ending them.
     freeze: watch::Sender<usize>,
-    /// Counts writes, which are never answered.
+    /// Counts writes, which get no response.
     hanging: watch::Sender<usize>,
     dir: tempfile::TempDir,
 }
@@ -72,7 +72,7 @@ impl Server {
                     let Ok(mut stream) = acceptor.accept(tcp).await else { return };
                     let number = counter.fetch_add(1, Ordering::SeqCst);
                     if let Speaks::Only(bytes) = speaks {
-                        // As soon as the client has spoken.
+                        // As soon as the client has sent something.
                         let _ = stream.read(&mut [0; 1024]).await;
                         let _ = stream.write_all(bytes).await;
                         let _ = stream.flush().await;
@@ -217,7 +217,7 @@ async fn a_lost_connection_is_replaced_and_what_was_on_it_is_known() {
 }
 
 #[tokio::test]
-async fn a_server_that_makes_no_sense_is_unreachable_and_not_asked_in_a_hot_loop() {
+async fn a_server_that_sends_garbage_is_unreachable_and_causes_no_hot_loop() {
     const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
     const GOODBYE: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     const HALF_A_FRAME: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7];
@@ -236,13 +236,13 @@ async fn a_server_that_makes_no_sense_is_unreachable_and_not_asked_in_a_hot_loop
         let error = client.get_raw("/api").await.unwrap_err();
         assert!(matches!(error, Error::Unreachable { .. }), "{case}: {error:?}");
         assert!(error.to_string().contains("get /api"), "{case}: {error}");
-        // A request is sent four times at most, and repeated three times at most if its answer was lost.
+        // A request is sent four times at most, and repeated three times at most if its response was lost.
         assert!(server.connections() <= 16, "{case}: {} connections", server.connections());
     }
 }
 
 #[tokio::test]
-async fn a_connection_that_falls_silent_costs_one_time_out() {
+async fn a_silent_connection_costs_one_timeout() {
     for speaks in [Speaks::Http2, Speaks::Http1] {
         let server = Server::start(speaks).await;
         let connection = server.connect().await;
@@ -260,7 +260,7 @@ async fn a_connection_that_falls_silent_costs_one_time_out() {
 }
 
 #[tokio::test]
-async fn a_watch_on_a_connection_that_falls_silent_breaks_off() {
+async fn a_watch_on_a_silent_connection_fails() {
     let server = Server::start(Speaks::Http2).await;
     let client = server.client().await;
     let mut watch = client.watch(&PODS, &WatchParams::default()).await.unwrap();
@@ -285,7 +285,7 @@ async fn http1_connections_are_used_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable_at_once() {
+async fn a_missing_server_is_unreachable_at_once() {
     let server = Server::start(Speaks::Http2).await;
     let file = server.kubeconfig();
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -303,7 +303,7 @@ async fn a_server_that_is_not_there_is_unreachable_at_once() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_somebody_else_is_refused() {
+async fn a_certificate_of_another_server_is_refused() {
     let (server, other) = (Server::start(Speaks::Http2).await, Server::start(Speaks::Http2).await);
     let master = Some(format!("https://{}", other.address));
     let options = ConnectOptions { kubeconfig: Some(server.kubeconfig()), master, context: None };

@@ -181,7 +181,7 @@ fn options(suffix: &str) -> ClientOptions {
 }
 
 #[tokio::test]
-async fn everything_the_client_promises_holds_on_a_real_api_server() {
+async fn the_client_works_with_a_real_api_server() {
     let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from) else {
         eprintln!("SKIPPED: KUBEBUILDER_ASSETS is not set, so there is no kube-apiserver to talk to");
         return;
@@ -315,11 +315,11 @@ async fn identities(connection: &Connection, admin: &Client) {
     let map = json!({"metadata": {"name": "not-mine"}});
     assert!(controller.create_dynamic(&CONFIG_MAPS, "default", &map).await.unwrap_err().is_forbidden());
 
-    // With the account, its tokens go. The next request has a 401 behind it before it succeeds.
+    // The tokens are deleted with the account. The next request gets a 401 before it succeeds.
     let key = Key::new("kube-system", "replicaset-controller");
     admin.delete_dynamic(&SERVICE_ACCOUNTS, &key, &DeleteOptions::default()).await.unwrap();
     let again = async {
-        // The server trusts a token for a few seconds after looking it up.
+        // The server caches a token for a few seconds.
         while admin.get_dynamic(&SERVICE_ACCOUNTS, &key).await.is_err() {
             controller.create_dynamic(&PODS, "default", &pod).await.unwrap();
             tokio::time::sleep(Duration::from_millis(500)).await;

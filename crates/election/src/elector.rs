@@ -1,4 +1,4 @@
-//! The shell of the election: reads and writes the lease, waits, and tells.
+//! The shell of leader election: reads, writes and watches the lease.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,32 +18,30 @@ const LEASES: ResourceType = ResourceType::new("coordination.k8s.io", "v1", "lea
 /// How much later than the lease's end a leader that cannot renew still counts as healthy: it should have
 /// exited by then.
 const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
-/// Standbys that watch the same lease see it run out at the same moment; all but one of their attempts would be in vain.
+/// The jitter of takeovers: standbys that watch the same lease see it expire at the same time, and only one can get it.
 const TAKING_SPREAD: Duration = Duration::from_millis(10);
-/// The server is asked to end the watch of the lease after this long.
+/// The timeout of the watch of the lease.
 const WATCH_SECONDS: u32 = 600;
 /// A watch that ends sooner is a failure: opening the next one at once would be a hot loop.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// It could not be renewed in time.
     #[error("the lease {lease} was lost: it could not be renewed within {deadline:?}")]
     Late {
         /// `namespace/name`.
         lease: String,
         deadline: Duration,
     },
-    /// The process did not run, or had nobody who would let it renew, until it may have been another's.
-    #[error("the lease {lease} was lost: it ran out before it was renewed ({refused} writes were held back)")]
+    /// The process was stopped, or could not renew, until another process may have taken the lease.
+    #[error("the lease {lease} was lost: it expired before it was renewed ({refused} writes were refused)")]
     RanOut {
         /// `namespace/name`.
         lease: String,
         /// Writes that the fence has refused.
         refused: u64,
     },
-    /// Nobody tries to keep it any more.
-    #[error("the lease was lost: the election broke off")]
+    #[error("the lease was lost: the elector ended")]
     BrokenOff,
     #[error("the lease {lease} was lost: {holder} holds it")]
     Taken {
@@ -53,17 +51,17 @@ pub enum Lost {
     },
 }
 
-/// What an attempt to get or keep the lease led to.
+/// The result of an attempt to get or keep the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
     Leads,
     HeldByAnother,
     Failed,
-    /// Not made: the lease may be another's by now.
+    /// Not made: another process may hold the lease by now.
     RanOut,
 }
 
-/// The lease as events refer to it.
+/// The lease, for events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeaseRef {
     pub namespace: String,
@@ -72,8 +70,8 @@ pub struct LeaseRef {
     pub resource_version: String,
 }
 
-type Tell = Box<dyn Fn(&LeaseRef, String) + Send + Sync>;
-type TellVacancy = Box<dyn Fn(Instant) + Send + Sync>;
+type RecordEvent = Box<dyn Fn(&LeaseRef, String) + Send + Sync>;
+type VacancyHandler = Box<dyn Fn(Instant) + Send + Sync>;
 type Wall = Box<dyn Fn() -> Timestamp + Send + Sync>;
 type Random = Box<dyn FnMut() -> f64 + Send + Sync>;
 
@@ -84,13 +82,13 @@ pub struct Elector {
     metrics: Metrics,
     time: Wall,
     random: Random,
-    tell: Tell,
-    tell_vacancy: TellVacancy,
+    record_event: RecordEvent,
+    vacancy_handler: VacancyHandler,
     fence: Fence,
     state: Arc<Mutex<State>>,
-    /// The lease as the server last returned it; its version guards the next write.
+    /// The lease as the server last returned it; its version is the precondition of the next write.
     lease: Value,
-    /// Since when the present holder cannot have written, by the same rules as ours.
+    /// Since when the current holder cannot have written, if it is Flyball.
     vacant: Option<Instant>,
 }
 
@@ -107,7 +105,7 @@ impl fmt::Debug for Elector {
 }
 
 impl Elector {
-    /// A candidate that has not tried yet. `time` is the wall clock that is written into the lease.
+    /// `time` is the wall clock that is written into the lease.
     pub fn new(
         settings: Settings,
         client: Client,
@@ -122,8 +120,8 @@ impl Elector {
             metrics,
             time: Box::new(time),
             random: Box::new(rand::random::<f64>),
-            tell: Box::new(|_, _| {}),
-            tell_vacancy: Box::new(|_| {}),
+            record_event: Box::new(|_, _| {}),
+            vacancy_handler: Box::new(|_| {}),
             fence: Fence::new(FenceClock::Tokio(Instant::now())),
             state: Arc::default(),
             lease: Value::Null,
@@ -131,20 +129,20 @@ impl Elector {
         }
     }
 
-    /// Calls `tell` with what the event on the lease should say (`x became leader`).
-    pub fn on_event(mut self, tell: impl Fn(&LeaseRef, String) + Send + Sync + 'static) -> Self {
-        self.tell = Box::new(tell);
+    /// Calls `record` with the message of an event about the lease (`x became leader`).
+    pub fn on_event(mut self, record: impl Fn(&LeaseRef, String) + Send + Sync + 'static) -> Self {
+        self.record_event = Box::new(record);
         self
     }
 
-    /// Calls `tell` when the holder can no longer write, as it has not renewed for that long, and its lease cannot be
-    /// taken yet: the time to bring caches up to date. It may renew all the same.
-    pub fn on_vacancy(mut self, tell: impl Fn(Instant) + Send + Sync + 'static) -> Self {
-        self.tell_vacancy = Box::new(tell);
+    /// Calls `prepare` when the holder has not renewed for so long that it can no longer write, and its lease cannot be taken
+    /// yet: caches can be brought up to date meanwhile. The holder may still renew.
+    pub fn on_vacancy(mut self, prepare: impl Fn(Instant) + Send + Sync + 'static) -> Self {
+        self.vacancy_handler = Box::new(prepare);
         self
     }
 
-    /// Keeps `fence` open while the lease is ours, and shows in the metrics what it refuses.
+    /// Extends `fence` with each renewal, and shows in the metrics how many writes it refuses.
     pub fn with_fence(mut self, fence: Fence) -> Self {
         let (lease, shown) = (self.settings.name.clone(), fence.clone());
         self.metrics.on_scrape(move |metrics| {
@@ -154,7 +152,7 @@ impl Elector {
         self
     }
 
-    /// Draws the pauses between attempts from here: numbers from 0 to below 1.
+    /// The source of jitter: numbers from 0 to below 1.
     pub fn with_random(mut self, random: impl FnMut() -> f64 + Send + Sync + 'static) -> Self {
         self.random = Box::new(random);
         self
@@ -169,7 +167,7 @@ impl Elector {
         LeaseHealth { settings: self.settings.clone(), state: self.state.clone() }
     }
 
-    /// Tries until we lead. Returns a moment since which no former leader can have written.
+    /// Tries until this process leads. Returns a time since which no former leader can have written.
     pub async fn acquire(&mut self) -> Instant {
         tracing::info!(lease = self.describe(), identity = self.settings.identity, "waiting for the lease");
         loop {
@@ -187,8 +185,8 @@ impl Elector {
         self.vacant.take().unwrap_or_else(Instant::now)
     }
 
-    /// Watches the lease until there is something to try: it has run out, was given back, or is gone. Without a watch,
-    /// until a retry period has passed, as upstream.
+    /// Watches the lease until it has expired, was released, or is gone. If it cannot be watched, waits a retry period, as
+    /// upstream.
     async fn stand_by(&mut self) {
         let (opened, patience) = (Instant::now(), self.retry_pause());
         let taking = TAKING_SPREAD.mul_f64((self.random)());
@@ -199,7 +197,7 @@ impl Elector {
             let end = seen.as_ref().and_then(Observation::end).map(|end| end + taking);
             tokio::select! {
                 event = next(&mut events) => match event {
-                    Some(Ok(event)) => self.heard(&event),
+                    Some(Ok(event)) => self.watched(&event),
                     Some(Err(error)) => {
                         tracing::debug!(lease = self.describe(), %error, "the watch of the lease failed");
                         events = None;
@@ -229,7 +227,7 @@ impl Elector {
         futures::stream::once(async move { client.watch(&LEASES, &params).await }).try_flatten().boxed()
     }
 
-    fn heard(&mut self, event: &WatchEvent) {
+    fn watched(&mut self, event: &WatchEvent) {
         let lease: Option<Value> = match event.kind {
             EventKind::Added | EventKind::Modified => serde_json::from_slice(&event.object).ok(),
             EventKind::Deleted => None,
@@ -239,7 +237,7 @@ impl Elector {
         self.report_holder();
     }
 
-    /// Takes in what the server says of the lease.
+    /// Notes the state of the lease from the server.
     fn note(&mut self, lease: Option<Value>) {
         let before = self.seen();
         match lease {
@@ -258,22 +256,22 @@ impl Elector {
     fn fall_vacant(&mut self) {
         let now = Instant::now();
         self.vacant = Some(now);
-        tracing::info!(lease = self.describe(), "the lease is not being renewed; getting ready");
-        (self.tell_vacancy)(now);
+        tracing::info!(lease = self.describe(), "the lease is not being renewed; preparing to take over");
+        (self.vacancy_handler)(now);
     }
 
     fn retry_pause(&mut self) -> Duration {
         self.settings.retry_period.mul_f64(1.0 + JITTER_FACTOR * (self.random)())
     }
 
-    /// Whether there is a lease and somebody has it.
+    /// Whether there is a lease with a holder.
     fn holder_seen(&self) -> bool {
         self.seen().is_some_and(|seen| !seen.record.holder.is_empty())
     }
 
-    /// Keeps the lease until that fails for as long as the renew deadline. Ends only by losing it.
-    // Upstream: client-go leaderelection.go, renew: goes on trying until the deadline even when it has seen another
-    // holder. A leader that slept past its lease must not act for ten more seconds beside the new one.
+    /// Renews the lease. Returns when that has failed for the renew deadline, or the lease is lost in another way.
+    // Upstream: client-go leaderelection.go, renew: tries until the deadline even if it has seen another holder. A leader
+    // that was stopped for longer than its lease must not act for ten more seconds beside the new one.
     pub async fn renew(&mut self) -> Lost {
         let lost = loop {
             let deadline = self.settings.renew_deadline;
@@ -306,7 +304,7 @@ impl Elector {
         lost
     }
 
-    /// Gives the lease back, so that a standby need not wait for its end. Everything it guards must have ended.
+    /// Releases the lease, so that a standby need not wait until it expires. All controllers must have ended.
     pub async fn release(&mut self) -> Result<(), Error> {
         self.fence.close();
         let lease = match self.read().await? {
@@ -334,7 +332,7 @@ impl Elector {
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pace.tick().await;
-            // Who slept for too long may not renew what others count as theirs by now.
+            // After a long stop, another process may hold the lease.
             if !self.fence.is_open() {
                 return Attempt::RanOut;
             }
@@ -350,7 +348,7 @@ impl Elector {
             match self.write(&record).await {
                 Ok(()) => return Attempt::Leads,
                 Err(error) => {
-                    tracing::debug!(lease = self.describe(), %error, "the lease needs a fresh look")
+                    tracing::debug!(lease = self.describe(), %error, "the lease has to be read again")
                 }
             }
         }
@@ -376,9 +374,9 @@ impl Elector {
             Action::Take(record) => self.write(record).await,
         };
         if let Err(error) = &written {
-            // Somebody was quicker; the next look will show who.
+            // Another process was faster; the next read will show which.
             if error.is_conflict() || error.is_already_exists() {
-                tracing::debug!(lease = self.describe(), %error, "the lease changed under us");
+                tracing::debug!(lease = self.describe(), %error, "the lease was changed concurrently");
             } else {
                 tracing::warn!(
                     lease = self.describe(),
@@ -390,8 +388,8 @@ impl Elector {
         if written.is_ok() { Attempt::Leads } else { Attempt::Failed }
     }
 
-    /// What to write on the strength of what was last seen, before looking: a leader renews, and who saw the lease run
-    /// out takes it. The version of what was seen guards the write.
+    /// What can be written without reading the lease first: a leader renews it, and a standby that saw it expire takes it. The
+    /// version that was last seen is the precondition.
     fn at_first_sight(&self) -> Option<Record> {
         let (seen, now) = (self.seen()?, Instant::now());
         let has_version = self.lease["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty());
@@ -422,7 +420,7 @@ impl Elector {
     async fn write(&mut self, record: &Record) -> Result<(), Error> {
         let (asked, lease) = (self.fence.now(), record.in_lease(&self.lease));
         self.lease = self.client.update_dynamic(&LEASES, &self.key(), None, &lease).await?;
-        // Others count from when they see this, which is later than when it was sent.
+        // Other processes count from when they see this, which is later than when it was sent.
         if record.holder == self.settings.identity {
             self.fence.hold_until(asked + self.settings.validity());
         }
@@ -455,7 +453,7 @@ impl Elector {
             uid: text("uid"),
             resource_version: text("resourceVersion"),
         };
-        (self.tell)(&lease, format!("{} {what}", self.settings.identity));
+        (self.record_event)(&lease, format!("{} {what}", self.settings.identity));
     }
 
     fn key(&self) -> Key {
@@ -477,15 +475,15 @@ async fn next(
     }
 }
 
-/// Waits for a moment that may never come.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
+/// Waits until a time; forever, if there is none.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
 
-/// Whether a leader renews its lease; a standby is always well.
+/// The health check of leader election; a standby is always healthy.
 #[derive(Debug, Clone)]
 pub struct LeaseHealth {
     settings: Settings,
@@ -495,7 +493,7 @@ pub struct LeaseHealth {
 impl LeaseHealth {
     pub const NAME: &str = "leaderElection";
 
-    /// Fails on a leader whose lease ran out so long ago that it should have exited.
+    /// Fails on a leader whose lease expired so long ago that it should have exited.
     pub fn check(&self) -> Result<(), String> {
         let state = self.state.lock();
         match &state.seen {

@@ -1,8 +1,8 @@
-//! Leader election over a Lease, so that of several replicas one acts. Record and timings are client-go's:
-//! Flyball and upstream can stand by for each other.
+//! Leader election with a Lease. Record and timings are client-go's, so that Flyball and upstream can stand by for each
+//! other.
 //!
-//! [`step`](step::step) decides, purely; [`Elector`] reads, writes, watches and waits, and keeps the
-//! [`Fence`](flyball_client::Fence) open through which the leader's writes go.
+//! [`step`](step::step) decides, purely; [`Elector`] reads, writes, watches and waits, and extends the
+//! [`Fence`](flyball_client::Fence) that all writes of the leader have to pass.
 
 mod elector;
 mod record;
@@ -21,22 +21,20 @@ pub use step::{Action, Observation, step};
 /// Attempts to take the lease are spread over 1 to 1 + this times the retry period.
 pub const JITTER_FACTOR: f64 = 1.2;
 
-/// Which lease, as whom, and how eagerly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub namespace: String,
     pub name: String,
-    /// Who we are; unique for each process.
+    /// Unique for each process.
     pub identity: String,
     /// How long a standby waits after the last renewal it saw.
     pub lease_duration: Duration,
-    /// How long the leader goes on trying to renew.
+    /// How long the leader tries to renew.
     pub renew_deadline: Duration,
     pub retry_period: Duration,
 }
 
 impl Settings {
-    /// Those of the flags, under a fresh identity.
     pub fn new(config: &LeaderElection, identity: String) -> Self {
         Self {
             namespace: config.resource_namespace.clone(),
@@ -48,9 +46,9 @@ impl Settings {
         }
     }
 
-    /// How long after the beginning of a renewal the leader may write: until the middle between the moment at which it
-    /// gives up renewing and the one at which others may take the lease. So it never ends a leader that is still trying
-    /// within its deadline, and clocks of different speed and writes under way have room before the next leader begins.
+    /// How long after the beginning of a renewal the leader may write: until the middle between the renew deadline and the end
+    /// of the lease. So a leader that still tries to renew within its deadline may write, and there is a margin for clock drift
+    /// and pending writes before the next leader begins.
     pub fn validity(&self) -> Duration {
         (self.renew_deadline + self.lease_duration) / 2
     }
@@ -67,7 +65,7 @@ pub fn identity() -> String {
     format!("{hostname}_{}", uuid::Uuid::new_v4())
 }
 
-/// What is wrong with the timings and names, one sentence each; nothing when election is off.
+/// What is wrong with the configuration, one sentence each; nothing if leader election is disabled.
 pub fn problems(config: &LeaderElection) -> Vec<String> {
     if !config.leader_elect {
         return vec![];

@@ -1,4 +1,4 @@
-//! What a lease says, as client-go's LeaseLock reads and writes it.
+//! The contents of a lease, as client-go's LeaseLock reads and writes them.
 
 use flyball_api::{Timestamp, time};
 use serde_json::{Value, json};
@@ -6,33 +6,33 @@ use serde_json::{Value, json};
 /// The content of a Lease's spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Who holds it; empty after a release.
+    /// Empty after a release.
     pub holder: String,
-    /// For how long after a renewal it is to be respected.
+    /// How long it is valid after a renewal.
     pub duration_seconds: i64,
     /// When the holder got it.
     pub acquired: Option<Timestamp>,
     /// When the holder last renewed it.
     pub renewed: Option<Timestamp>,
-    /// How often it has changed hands.
+    /// How often the holder has changed.
     pub transitions: i64,
 }
 
 impl Record {
-    /// Reads a Lease object; what is absent or of a wrong type counts as never set.
+    /// Fields that are absent or of a wrong type count as never set.
     pub fn of_lease(lease: &Value) -> Self {
         let spec = &lease["spec"];
-        let moment = |field: &str| spec[field].as_str().and_then(|text| text.parse().ok());
+        let time = |field: &str| spec[field].as_str().and_then(|text| text.parse().ok());
         Self {
             holder: spec["holderIdentity"].as_str().unwrap_or_default().to_owned(),
             duration_seconds: spec["leaseDurationSeconds"].as_i64().unwrap_or_default(),
-            acquired: moment("acquireTime"),
-            renewed: moment("renewTime"),
+            acquired: time("acquireTime"),
+            renewed: time("renewTime"),
             transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
         }
     }
 
-    /// The spec to write. All five fields are always there.
+    /// The spec to write, always with all five fields.
     pub fn to_spec(&self) -> Value {
         json!({
             "holderIdentity": self.holder,
@@ -64,7 +64,7 @@ impl Record {
     }
 }
 
-/// Cuts a time to the microseconds that a lease can hold, so that what we wrote compares equal to what we read.
+/// Truncates to microseconds, as in a lease, so that what was written compares equal to what is read.
 pub(super) fn micros(time: Timestamp) -> Timestamp {
     Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
 }

@@ -1,4 +1,4 @@
-//! The decision: given what was last seen of the lease, and when by our own clock, what to write now.
+//! The decision: what to write, given the lease as last seen, and when it was seen by the local clock.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use tokio::time::Instant;
 
 use crate::{Record, Settings, record::micros};
 
-/// The lease as last seen, and the moment, by our own clock, at which it was first seen like that. The times
-/// written in the record come from another machine and are never compared with ours.
+/// The lease as last seen, and since when, by the local clock. The times in the record come from another machine and are
+/// not compared with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
     pub record: Record,
-    /// Since when we know it to say so.
+    /// When this record was first seen.
     pub since: Instant,
 }
 
 impl Observation {
-    /// Takes note of what the lease says now; only a change moves `since`.
+    /// Notes the current record; only a change of it moves `since`.
     pub fn note(seen: &mut Option<Self>, record: Record, now: Instant) {
         match seen {
             Some(seen) if seen.record == record => {}
@@ -25,13 +25,13 @@ impl Observation {
         }
     }
 
-    /// When the holder need no longer be respected; a duration beyond the clock's range never runs out.
+    /// When the lease expires; a duration beyond the clock's range never does.
     pub fn end(&self) -> Option<Instant> {
         let seconds = u64::try_from(self.record.duration_seconds).unwrap_or_default();
         self.since.checked_add(Duration::from_secs(seconds))
     }
 
-    /// Whether the holder is still to be respected.
+    /// Whether the lease is still valid.
     pub fn is_valid(&self, now: Instant) -> bool {
         self.end().is_none_or(|end| end > now)
     }
@@ -40,16 +40,16 @@ impl Observation {
 /// What to do about the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// There is none: make it, ours.
+    /// There is no lease: create it.
     Create(Record),
-    /// It is ours: write it again.
+    /// This process holds it.
     Renew(Record),
-    /// It was somebody's, and has run out or been given back: take it.
+    /// It has expired or was released.
     Take(Record),
     Wait,
 }
 
-/// Decides, from the lease as last seen (none: there is no lease), the moment and the time of day.
+/// `seen` is the lease as last seen; `None` if there is no lease. `time` is the wall clock.
 pub fn step(settings: &Settings, seen: Option<&Observation>, now: Instant, time: Timestamp) -> Action {
     let time = micros(time);
     let fresh = Record {

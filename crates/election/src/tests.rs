@@ -34,11 +34,11 @@ fn record(holder: &str, transitions: i64) -> Record {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_respects_others_and_keeps_what_is_ours() {
+async fn a_step_respects_other_holders_and_renews_an_own_lease() {
     #[rustfmt::skip]
     let table = [
-        // case                                      holder     seen for  action    transitions  acquired anew
-        ("nobody ever had it",                       None,             0, "create",           0,  true),
+        // case                                      holder     seen for  action    transitions  acquired now
+        ("it does not exist",                        None,             0, "create",           0,  true),
         ("ours",                                     Some("me"),       1, "renew",            3,  false),
         ("ours, though by our clock it has run out", Some("me"),      60, "renew",            3,  false),
         ("another's",                                Some("you"),      1, "wait",             0,  false),
@@ -46,7 +46,7 @@ async fn a_step_respects_others_and_keeps_what_is_ours() {
         ("another's, run out",                       Some("you"),     15, "take",             4,  true),
         ("given back",                               Some(""),         0, "take",             4,  true),
     ];
-    for (case, holder, age, want, transitions, anew) in table {
+    for (case, holder, age, want, transitions, acquired) in table {
         let start = Instant::now();
         let seen = holder.map(|holder| Observation { record: record(holder, 3), since: start });
         let action = step(&settings("me"), seen.as_ref(), start + Duration::from_secs(age), time());
@@ -60,13 +60,13 @@ async fn a_step_respects_others_and_keeps_what_is_ours() {
         let Some(written) = written else { continue };
         assert_eq!(written.holder, "me", "{case}");
         assert_eq!(written.transitions, transitions, "{case}");
-        assert_eq!(written.acquired == written.renewed, anew, "{case}");
+        assert_eq!(written.acquired == written.renewed, acquired, "{case}");
         assert_eq!(written.to_spec()["renewTime"], "2026-01-02T03:04:05.123456Z", "{case}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_change_of_the_record_prolongs_respect() {
+async fn only_a_change_of_the_record_extends_the_lease() {
     let start = Instant::now();
     let mut seen = None;
     Observation::note(&mut seen, record("you", 1), start);
@@ -126,7 +126,7 @@ fn timings_that_cannot_work_are_refused() {
     assert_eq!(problems(&config).len(), 2);
 }
 
-/// A server with room for one lease, which it guards by its version, and a plug that can be pulled.
+/// A server with one lease and optimistic locking, which can be disconnected.
 #[derive(Default)]
 struct OneLease {
     lease: Mutex<Option<Value>>,
@@ -165,7 +165,7 @@ impl OneLease {
         (200, body)
     }
 
-    /// Every change after version `from`, one line each, for as long as somebody listens.
+    /// Every change after version `from`, one line each.
     fn watch(self: Arc<Self>, from: u64) -> Body {
         let changes = stream::unfold(
             (self.clone(), self.changed.subscribe(), from),
@@ -182,7 +182,7 @@ impl OneLease {
         StreamBody::new(changes).boxed_unsync()
     }
 
-    /// Somebody else writes or deletes the lease.
+    /// Another client writes or deletes the lease.
     fn meddle(&self, lease: Option<Value>) {
         let version = self.version.fetch_add(1, Ordering::Relaxed) + 1;
         *self.lease.lock() = lease.map(|mut lease| {
@@ -244,8 +244,8 @@ fn holder(server: &OneLease) -> String {
 async fn the_first_candidate_leads_and_renews_every_retry_period() {
     let server = Arc::new(OneLease::default());
     let events = Arc::new(Mutex::new(vec![]));
-    let heard = events.clone();
-    let mut elector = elector(&server, "me").on_event(move |_, text| heard.lock().push(text));
+    let recorded = events.clone();
+    let mut elector = elector(&server, "me").on_event(move |_, text| recorded.lock().push(text));
     elector.acquire().await;
     assert_eq!(holder(&server), "me");
     assert!(timeout(Duration::from_secs(21), elector.renew()).await.is_err(), "nothing is lost");
@@ -259,14 +259,14 @@ async fn a_standby_takes_over_as_soon_as_the_lease_it_watches_runs_out() {
     let server = Arc::new(OneLease::default());
     let mut leader = elector(&server, "dead");
     leader.acquire().await;
-    let heard = Arc::new(Mutex::new(vec![]));
-    let vacancies = heard.clone();
+    let calls = Arc::new(Mutex::new(vec![]));
+    let vacancies = calls.clone();
     let mut standby = elector(&server, "me").on_vacancy(move |since| vacancies.lock().push(since));
     let taken = tokio::spawn(async move {
         let free_since = standby.acquire().await;
         (Instant::now(), free_since)
     });
-    // It renews for a while, and dies a second after the last time.
+    // It renews for some time, and crashes a second after the last renewal.
     assert!(timeout(Duration::from_secs(61), leader.renew()).await.is_err());
     let renewed = Instant::now() - Duration::from_secs(1);
     let (requests, (taken, free_since)) = (server.requests.load(Ordering::Relaxed), taken.await.unwrap());
@@ -279,10 +279,10 @@ async fn a_standby_takes_over_as_soon_as_the_lease_it_watches_runs_out() {
         1,
         "it neither polls nor looks before it writes"
     );
-    // Past the middle between renew deadline and lease duration the dead leader cannot have written.
+    // After the middle between renew deadline and lease duration, the crashed leader cannot have written.
     let vacant = free_since - renewed;
     assert!(vacant >= Duration::from_millis(12_500) && vacant < Duration::from_millis(12_600), "{vacant:?}");
-    assert_eq!(*heard.lock(), [free_since]);
+    assert_eq!(*calls.lock(), [free_since]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,12 +298,12 @@ async fn a_standby_that_may_not_watch_takes_over_within_the_retry_period_of_upst
     assert!(timeout(Duration::from_secs(61), leader.renew()).await.is_err());
     let renewed = Instant::now() - Duration::from_secs(1);
     let waited = taken.await.unwrap() - renewed;
-    // It counts from when it looked, which is up to a retry period with its jitter later.
+    // It counts from when it read the lease, which is up to a retry period with its jitter later.
     assert!(waited >= Duration::from_secs(15) && waited < Duration::from_millis(18_300), "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_acts_at_once_when_the_lease_is_given_back_or_deleted() {
+async fn a_standby_acts_at_once_when_the_lease_is_released_or_deleted() {
     for deleted in [false, true] {
         let server = Arc::new(OneLease::default());
         let mut leader = elector(&server, "old");
@@ -324,7 +324,7 @@ async fn a_standby_acts_at_once_when_the_lease_is_given_back_or_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_slept_past_its_lease_writes_nothing_and_gives_up() {
+async fn a_leader_that_was_stopped_past_its_lease_writes_nothing_and_ends() {
     let server = Arc::new(OneLease::default());
     let fence = Fence::new(FenceClock::Tokio(Instant::now()));
     let mut leader = elector(&server, "me").with_fence(fence.clone());
@@ -333,7 +333,7 @@ async fn a_leader_that_slept_past_its_lease_writes_nothing_and_gives_up() {
     assert!(timeout(Duration::from_secs(30), leader.renew()).await.is_err());
     assert!(fence.is_open(), "it was renewed all the time");
     let writes = server.writes.load(Ordering::Relaxed);
-    // Stopped: nobody asks the elector's timers.
+    // Stopped: the elector's timers do not run.
     tokio::time::sleep(Duration::from_millis(12_501)).await;
     assert!(!fence.is_open());
     let lost = leader.renew().await;
@@ -367,7 +367,7 @@ async fn a_refused_write_ends_the_leadership_and_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_cut_off_gives_up_at_the_renew_deadline_before_the_standby_may_act() {
+async fn a_disconnected_leader_gives_up_at_the_renew_deadline_before_the_standby_may_act() {
     let server = Arc::new(OneLease::default());
     let mut leader = elector(&server, "me");
     leader.acquire().await;
@@ -383,7 +383,7 @@ async fn a_leader_cut_off_gives_up_at_the_renew_deadline_before_the_standby_may_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_who_finds_another_in_its_place_stops_at_once() {
+async fn a_leader_that_finds_another_holder_stops_at_once() {
     let server = Arc::new(OneLease::default());
     let mut leader = elector(&server, "me");
     leader.acquire().await;
@@ -396,7 +396,7 @@ async fn a_leader_who_finds_another_in_its_place_stops_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_cut_off_costs_nothing_but_a_second_look() {
+async fn a_short_disconnection_costs_only_another_read() {
     let server = Arc::new(OneLease::default());
     let mut leader = elector(&server, "me");
     leader.acquire().await;

@@ -11,7 +11,7 @@ pub struct Rule {
     /// The only names; empty for any.
     pub names: &'static [&'static str],
     pub namespace: Option<&'static str>,
-    /// The feature gate without which this is not done.
+    /// Only with this feature gate.
     pub gate: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ impl Rule {
         Self { gate: Some(gate), ..self }
     }
 
-    /// Whether this is an informer's.
+    /// Whether this is the access of an informer.
     pub fn is_informer(&self) -> bool {
         self.verbs == WATCH
     }
@@ -62,7 +62,7 @@ impl Rule {
     /// The API group; empty for the core group.
     pub fn group(&self) -> &'static str {
         match self.split() {
-            // `*` alone and `*/scale` are meant for every group.
+            // `*` and `*/scale` are for every group.
             ("*", _, "") => "*",
             (_, _, group) => group,
         }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_subresources_are_told_apart() {
+    fn groups_and_subresources_are_distinguished() {
         let rule = rule("deployments/status.apps", &["update"]);
         assert_eq!((rule.plural().as_str(), rule.group()), ("deployments/status", "apps"));
         assert_eq!((watch("*.*").plural().as_str(), watch("*.*").group()), ("*", "*"));

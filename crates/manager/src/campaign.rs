@@ -1,4 +1,4 @@
-//! The election, on a thread of its own with connections of its own: nothing that controllers do can delay a renewal.
+//! Leader election, on its own thread with its own connections, so that controllers cannot delay a renewal.
 
 use std::io;
 use std::thread;
@@ -10,37 +10,37 @@ use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-/// Who stands for which lease.
+/// The electors of the process.
 pub(crate) struct Candidates {
     pub(crate) main: Elector,
-    /// For the lease of a migration, which is sought once the first one is held and its work has begun.
+    /// For the lease of a leader migration, which is acquired after the main lease, when its controllers have started.
     pub(crate) second: Option<Elector>,
-    /// Given when the work under the first lease has begun.
+    /// Set when the controllers under the main lease have started.
     pub(crate) begun: Signal,
 }
 
-/// How the election goes, as seen by those who work under it.
+/// The running electors, as seen from the controllers' runtime.
 pub(crate) struct Campaign {
     won: watch::Receiver<Won>,
     lost: oneshot::Receiver<Lost>,
     end: Option<oneshot::Sender<End>>,
 }
 
-/// Since when nobody else can have written, for each lease that is held.
+/// Since when no other process can have written, for each lease that is held.
 #[derive(Debug, Clone, Copy, Default)]
 struct Won {
     main: Option<Instant>,
     second: Option<Instant>,
 }
 
-/// Gives the leases back, within a time.
+/// A request to release the leases, with a time limit.
 struct End {
     within: Duration,
     done: oneshot::Sender<()>,
 }
 
 impl Campaign {
-    /// Begins, on a new thread.
+    /// Starts a new thread.
     pub(crate) fn start(candidates: Candidates) -> io::Result<Self> {
         let (winning, won) = watch::channel(Won::default());
         let (losing, lost) = oneshot::channel();
@@ -62,12 +62,12 @@ impl Campaign {
         wait(self.won.clone(), |won| won.second)
     }
 
-    /// Waits for the loss of a lease. An election that has broken off keeps no lease.
+    /// Waits until a lease is lost, or the elector's thread has ended.
     pub(crate) async fn lost(&mut self) -> Lost {
         (&mut self.lost).await.unwrap_or(Lost::BrokenOff)
     }
 
-    /// Gives the leases back, after everything they guard has ended.
+    /// Releases the leases. All controllers must have ended.
     pub(crate) async fn release(&mut self, within: Duration) {
         let (done, released) = oneshot::channel();
         if let Some(end) = self.end.take()
@@ -82,7 +82,7 @@ async fn wait(mut won: watch::Receiver<Won>, which: impl Fn(&Won) -> Option<Inst
     let since = won.wait_for(|won| which(won).is_some()).await.ok().and_then(|won| which(&won));
     match since {
         Some(since) => since,
-        // The election broke off, which `lost` tells.
+        // The elector's thread has ended, which `lost` reports.
         None => std::future::pending().await,
     }
 }
@@ -98,7 +98,7 @@ async fn stand(
         let since = main.acquire().await;
         winning.send_modify(|won| won.main = Some(since));
         let second = async {
-            begun.given().await;
+            begun.wait().await;
             let Some(second) = &mut second else { return std::future::pending().await };
             let since = second.acquire().await;
             winning.send_modify(|won| won.second = Some(since));

@@ -1,4 +1,4 @@
-//! The way to the API server: one connection, under the manager's various names.
+//! The clients of the manager: one connection, with several user agents and rate limits.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,10 +19,9 @@ use crate::{component::Component, options::Options, run::RunError};
 
 /// How long a starting manager waits for an API server.
 const WAIT_FOR_SERVER: Duration = Duration::from_secs(10);
-/// What stands for a commit in user agents.
+/// Used in place of a commit in user agents.
 const COMMIT: &str = "flyball";
 
-/// The main identity under its various names.
 pub(crate) struct Clients {
     component: &'static str,
     connection: Connection,
@@ -61,7 +60,7 @@ impl Clients {
         self.with(ClientOptions { user_agent: agent(self.component, name), ..self.options.clone() })
     }
 
-    /// For the caches: their lists come in pages, which must not wait for each other.
+    /// For the caches, without a rate limit, so that the pages of lists do not wait for each other.
     pub(crate) fn unlimited(&self, name: &str) -> Client {
         let user_agent = agent(self.component, name);
         self.with(ClientOptions { user_agent, qps: 0.0, ..self.options.clone() })
@@ -71,7 +70,7 @@ impl Clients {
         Client::with_watches(self.connection.transport(), self.connection.watch_transport(), options)
     }
 
-    /// One identity for each controller, if flags ask for it. A shadow, which makes no accounts, has only its own.
+    /// One identity for each controller, if the flags say so. A shadow has only its own, since it creates no accounts.
     pub(crate) fn identities(&self, options: &Options, shadow: bool) -> Identities {
         let agent = agent(self.component, "");
         let main = self.named("");
@@ -81,7 +80,7 @@ impl Clients {
         }
     }
 
-    /// A candidate whose requests share nothing with those of controllers, and who keeps `fence` open while it leads.
+    /// An elector with its own connections, which extends `fence` while it leads.
     pub(crate) fn elector(
         &self,
         settings: Settings,
@@ -118,8 +117,8 @@ impl Clients {
     }
 }
 
-/// What `--kube-api-qps` and `--kube-api-burst` mean. Upstream: client-go rest/config.go: zero stands for a default, and
-/// only a negative rate is no limit.
+/// The effective `--kube-api-qps` and `--kube-api-burst`. Upstream: client-go rest/config.go: zero stands for a default, and
+/// only a negative rate means no limit.
 fn rate(qps: f32, burst: i32) -> (f64, u32) {
     const DEFAULT: (f64, u32) = (5.0, 10);
     let qps = if qps == 0.0 { DEFAULT.0 } else { f64::from(qps) };
@@ -127,12 +126,12 @@ fn rate(qps: f32, burst: i32) -> (f64, u32) {
     (qps, burst)
 }
 
-/// How the manager calls itself.
+/// The user agent of the manager.
 pub(crate) fn agent(component: &str, suffix: &str) -> String {
     user_agent_of(component, version::GIT_VERSION, COMMIT, suffix)
 }
 
-/// Connects as flags say; with a fence, to lead.
+/// Connects as the flags say; with a fence, for leader election.
 pub(crate) async fn connect_main(options: &Options, fence: Option<Fence>) -> Result<Connection, RunError> {
     let kubeconfig = &options.config.generic.client_connection.kubeconfig;
     let flag = if kubeconfig.is_empty() && !options.master.is_empty() { "--master" } else { "--kubeconfig" };
@@ -148,7 +147,7 @@ pub(crate) async fn connect_main(options: &Options, fence: Option<Fence>) -> Res
     connected.map_err(|source| RunError::Config { flag, source })
 }
 
-/// Asks for the server's health each second, for a while: it may be starting, too.
+/// Checks the server's health each second, for a limited time: it may be starting, too.
 pub(crate) async fn wait_for_server(connection: &Connection, client: &Client) -> Result<(), RunError> {
     let start = Instant::now();
     let mut told = false;

@@ -1,5 +1,5 @@
-//! In what one controller manager differs from another: name, flags, controllers, settings. Everything else in this
-//! crate is the same for all of them.
+//! What distinguishes one controller manager from another: name, flags, controllers, settings. The rest of this crate is the
+//! same for all of them.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,21 @@ use crate::{
 
 #[derive(Debug, Clone, Copy)]
 pub struct Component {
-    /// What the program, its user agent and its lease are called.
+    /// The name of the program, its user agent and its lease.
     pub name: &'static str,
     /// The first words of `--help`.
     pub introduction: &'static str,
     /// Its flags, section by section, in the order of `--help`.
     pub flags: &'static [&'static [Section]],
     pub controllers: &'static [Controller],
-    /// What holds unless flags say otherwise.
     pub defaults: fn() -> Options,
-    /// What is wrong with options whose flags could all be read, one line each.
+    /// Validates the options; one line for each problem.
     pub problems: fn(&Component, &Options, &Gates) -> Vec<String>,
     /// The body of `/configz`.
     pub configz: fn(&Config) -> String,
     /// Whether it has the pages `/flagz` and `/statusz`.
     pub has_zpages: bool,
-    /// The gate by which it gives its lease back at the end, if it ever does.
+    /// The gate with which it releases its lease at the end, if it ever does.
     pub release_gate: Option<&'static str>,
 }
 
@@ -82,7 +81,7 @@ impl Component {
         print_all(self.all_flags(), options)
     }
 
-    /// The controller that is meant by a canonical name or an alias.
+    /// The controller with this canonical name or alias.
     pub fn controller(&self, name: &str) -> Option<&'static Controller> {
         self.controllers.iter().find(|controller| controller.is_called(name))
     }

@@ -1,12 +1,11 @@
-//! Controllers over one API server, without a process around them: what the binary, the playground and the
-//! simulator have in common.
+//! Runs controllers against one API server. The binaries, the playground and the simulator share it.
 
 use std::sync::Arc;
 
 use flyball_client::{Client, ClientOptions, Fence, Identities};
 use flyball_runtime::config::ClientConnection;
 use flyball_runtime::events::Recorder;
-use flyball_runtime::{Context, Orders, Shared, supervise};
+use flyball_runtime::{Context, Shared, Supervision, supervise};
 use tokio::task::JoinSet;
 
 use crate::table::{Controller, Pace};
@@ -19,27 +18,29 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine whose controllers share `shared` and get their clients from `identities`.
     pub fn new(shared: Shared, identities: Identities) -> Self {
         Self { shared, identities, fence: None }
     }
 
-    /// The same, for controllers that work under a lease of their own.
+    /// The same for controllers under another lease.
     pub fn under(self, fence: Option<Fence>) -> Self {
         Self { fence, ..self }
     }
 
-    /// Runs these controllers, each under its own supervisor, until the order to shut down.
-    pub async fn run(&self, controllers: impl IntoIterator<Item = &'static Controller>, orders: &Orders) {
+    /// Runs these controllers, each with its own supervisor, until shutdown.
+    pub async fn run(
+        &self,
+        controllers: impl IntoIterator<Item = &'static Controller>,
+        supervision: &Supervision,
+    ) {
         let mut set = JoinSet::new();
         for controller in controllers {
             let Some(start) = controller.start else { continue };
-            set.spawn(supervise(self.context(controller), start, orders.clone()));
+            set.spawn(supervise(self.context(controller), start, supervision.clone()));
         }
         while set.join_next().await.is_some() {}
     }
 
-    /// The surroundings of a controller.
     fn context(&self, controller: &'static Controller) -> Arc<Context> {
         let identity = controller.identity.unwrap_or(self.shared.component);
         let client = match controller.identity {
@@ -47,14 +48,14 @@ impl Engine {
             None => self.identities.main().clone(),
         };
         let client = fenced(self.paced(client, controller.pace), self.fence.as_ref());
-        // Events have a rate limit of their own, so that a chatty object cannot slow its controller down.
+        // Events have their own rate limit, so that many events do not slow down the controller.
         let teller = fenced(self.identities.client_for(identity, identity), self.fence.as_ref());
         let (events, write) = Recorder::new(controller.name, self.shared.clock, teller);
         tokio::spawn(write);
         Arc::new(Context::new(controller.name, &self.shared, client, self.identities.main().clone(), events))
     }
 
-    /// A client whose rate limit is that of all others, times `pace`.
+    /// A client with the common rate limit times `pace`.
     fn paced(&self, client: Client, pace: Pace) -> Client {
         let (options, flags) = (client.options(), &self.shared.config.generic.client_connection);
         let pace = effective(pace, flags);
@@ -66,8 +67,8 @@ impl Engine {
     }
 }
 
-/// Upstream: cmd/kube-controller-manager/app/core.go multiplies the flags. A flag of zero stands for a default that is
-/// filled in later, so that it has no factor.
+/// Upstream: cmd/kube-controller-manager/app/core.go multiplies the flags. A flag of zero stands for a default that is set
+/// later, without a factor.
 fn effective(pace: Pace, flags: &ClientConnection) -> Pace {
     Pace {
         qps: if flags.qps == 0.0 { 1.0 } else { pace.qps },
@@ -75,7 +76,7 @@ fn effective(pace: Pace, flags: &ClientConnection) -> Pace {
     }
 }
 
-/// The same client behind another fence than its own, if there is one.
+/// The same client with another fence, if there is one.
 fn fenced(client: Client, fence: Option<&Fence>) -> Client {
     match fence {
         Some(fence) => {

@@ -1,8 +1,8 @@
 //! Controller managers as a library: flags, the table of controllers, and the run from start to end.
 //!
-//! In reading order: a [`Component`] says in what one manager differs from another; [`program`] is its `main`;
-//! [`flags`] reads the command line into [`options`]; [`prepare()`] makes a plan of it; [`run()`] connects, serves and
-//! wins the election; the [`engine`] runs controllers from the [`table`].
+//! In reading order: a [`Component`] is what distinguishes one manager from another; [`program`] is its `main`; [`flags`]
+//! parses the command line into [`options`]; [`prepare()`] validates them; [`run()`] connects, serves and does leader
+//! election; the [`engine`] runs controllers from the [`table`].
 
 pub mod access;
 mod campaign;

@@ -1,12 +1,11 @@
-//! Everything the command line decides: the configuration that `/configz` shows, and what only the process
-//! itself needs.
+//! The options that flags set: the configuration that `/configz` shows, and the settings of the process.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use flyball_runtime::config::Config;
 use flyball_serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 
-/// The raw meaning of the flags; `complete` makes names canonical and reads the files they point to.
+/// The raw values of the flags. `prepare` makes names canonical and reads files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     pub config: Config,
@@ -18,19 +17,17 @@ pub struct Options {
     pub master: String,
     /// How long controllers may take to stop.
     pub shutdown_timeout: Duration,
-    /// `[kube=]major.minor` to behave as.
+    /// `[kube=]major.minor` to emulate.
     pub emulated_version: Vec<String>,
     /// `[kube=]major.minor` to stay compatible with.
     pub min_compatibility_version: Vec<String>,
     /// File with the leader migration's configuration.
     pub leader_migration_config: String,
     pub serving: ServingOptions,
-    /// How a cloud-controller-manager would listen for webhooks.
+    /// The webhook server of a cloud-controller-manager.
     pub webhook_serving: ServingOptions,
-    /// Who may say who they are.
     pub authentication: AuthenticationOptions,
     pub authorization: AuthorizationOptions,
-    /// Which metrics are shown, and how.
     pub metrics: MetricsOptions,
     pub logging: LoggingOptions,
 }
@@ -56,15 +53,14 @@ impl Default for Options {
     }
 }
 
-/// Which metrics are shown, and which label values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MetricsOptions {
     /// `metric,label` to the comma-separated values it may have; others become `unexpected`.
     pub allow_labels: BTreeMap<String, String>,
-    /// File with the same mapping; the flag wins.
+    /// File with the same mapping; the flag has precedence.
     pub allow_labels_manifest: String,
     pub disabled: Vec<String>,
-    /// Previous minor version whose hidden metrics are wanted.
+    /// Previous minor version whose hidden metrics are shown.
     pub show_hidden_for_version: String,
 }
 

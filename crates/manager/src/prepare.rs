@@ -1,4 +1,4 @@
-//! From flags to a plan: names made canonical, files read, every problem found, and what should be said at start.
+//! Completes and validates the options: canonical names, files, problems, and notices for the log.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use crate::{
     table::Controller,
 };
 
-/// A command line that makes sense.
+/// A valid command line.
 #[derive(Debug)]
 pub struct Prepared {
     pub component: &'static Component,
@@ -28,14 +28,14 @@ pub struct Prepared {
     pub options: Options,
     pub gates: Gates,
     pub controllers: Vec<&'static Controller>,
-    /// Content of `/flagz`.
+    /// The contents of `/flagz`.
     pub flagz: BTreeMap<String, String>,
     pub metrics: Policy,
-    /// What users should know: flags without effect, controllers that are missing.
+    /// For the log: flags without effect, controllers that are missing.
     pub notices: Vec<String>,
 }
 
-/// Completes and checks; every problem is one line.
+/// Completes and validates; every problem is one line.
 pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     let Parsed { component, mut options, given } = parsed;
     let flagz = component.flagz(&options);
@@ -97,7 +97,7 @@ fn notices(component: &Component, given: &BTreeSet<&'static str>) -> Vec<String>
     notices
 }
 
-/// Upstream keeps the second range apart.
+/// Upstream has the second range in a separate field.
 fn split_service_ranges(config: &mut Config) {
     let ranges = config.node_ipam_controller.service_cidr.clone();
     if let Some((first, second)) = ranges.split_once(',') {

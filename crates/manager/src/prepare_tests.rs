@@ -106,7 +106,7 @@ fn mistakes_are_named_one_line_each() {
 }
 
 #[test]
-fn flags_without_effect_are_told_once() {
+fn flags_without_effect_are_reported_once() {
     let notices = |arguments: &[&str]| prepare(parsed(arguments)).unwrap().notices.join("\n");
     assert!(notices(&["--tls-curve-preferences=23"]).contains("--tls-curve-preferences has no effect here"));
     assert!(notices(&["--node-sync-period=1s"]).contains("--node-sync-period is deprecated"));
@@ -162,7 +162,7 @@ fn the_second_service_range_is_kept_apart() {
 }
 
 #[test]
-fn who_names_a_controller_for_clouds_is_told_where_it_lives() {
+fn naming_a_cloud_controller_gives_a_hint_where_it_is() {
     #[rustfmt::skip]
     let table: &[(&str, &[&str])] = &[
         ("--controllers=*",            &[]),

@@ -1,8 +1,8 @@
-//! The program: reads flags, prints what is wrong, or runs.
+//! The program: parses flags, prints problems, or runs.
 
 use std::{io::Write, num::NonZero, process::ExitCode};
 
-use flyball_runtime::{Chain, Giver, Signal, version};
+use flyball_runtime::{Chain, Signal, SignalSender, version};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -19,8 +19,8 @@ pub fn main() -> ExitCode {
     main_of(&KUBE_CONTROLLER_MANAGER, |_| Ok(Equipment::default()))
 }
 
-/// Does what the command line says; 1 if it cannot, or if the lease is lost. `equip` finds what the manager needs
-/// beyond its flags, or says line by line what keeps it from doing so.
+/// Runs the command line. The exit code is 1 if that fails, or if the lease is lost. `equip` returns what the manager needs
+/// besides its flags, or the problems, one line each.
 pub fn main_of(
     component: &'static Component,
     equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
@@ -56,30 +56,30 @@ fn start(
         tokio::spawn(shut_down_on_signals(giver, logging.clone()));
         let ended = run(prepared, equipment, Some(logging.clone()), shutdown).await;
         ended.map_err(|error| {
-            // In the log's own format: whoever reads the log must be able to read its last line.
+            // In the format of the log, so that a log parser can read the last line.
             tracing::error!(error = %Chain(&error), "the controller manager ends");
             vec![]
         })
     });
-    // Nothing may act after a lost lease, so nobody is waited for.
+    // No controller may act after a lost lease, so nothing is waited for.
     runtime.shutdown_background();
     logging.flush();
     result
 }
 
-/// Controllers wait for answers most of the time. Half of the cores, for the API server is often on the same machine,
-/// and no more than four: each further thread costs memory and wakes for little.
+/// Half of the cores, since the API server is often on the same machine, and at most four: controllers mostly wait for
+/// responses, and each thread costs memory.
 fn runtime() -> std::io::Result<Runtime> {
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
     tokio::runtime::Builder::new_multi_thread().worker_threads((cores / 2).clamp(1, 4)).enable_all().build()
 }
 
-/// The first signal asks controllers to finish, the second ends the process.
-async fn shut_down_on_signals(shutdown: Giver, logging: Logging) {
+/// The first signal starts a graceful shutdown, the second ends the process.
+async fn shut_down_on_signals(shutdown: SignalSender, logging: Logging) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        // Without handlers the signals end the process by themselves; the giver must stay.
+        // Without handlers the signals end the process; the sender must not be dropped.
         return std::future::pending().await;
     };
     for _ in 0..2 {
@@ -87,7 +87,7 @@ async fn shut_down_on_signals(shutdown: Giver, logging: Logging) {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        shutdown.give();
+        shutdown.set();
     }
     logging.flush();
     std::process::exit(1);
@@ -108,7 +108,7 @@ fn version_text(form: VersionForm) -> String {
     }
 }
 
-/// A reader that has gone away is no failure.
+/// A closed pipe is not an error.
 fn print(text: String) -> Result<(), Vec<String>> {
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())

@@ -2,8 +2,8 @@ use std::{fs, path::Path};
 
 use super::*;
 
-/// The roles that a kube-apiserver v1.36.4 creates: a head per role, then a line of verbs, groups, resources and names per
-/// rule, each perhaps behind a feature gate.
+/// The roles that a kube-apiserver v1.36.4 creates: a header per role, then a line of verbs, groups, resources and names per
+/// rule, some with a feature gate.
 const UPSTREAM: &str = include_str!("../../apiserver/src/kinds/bootstrap.txt");
 
 fn covers(columns: &str, rule: &Rule) -> bool {
@@ -20,14 +20,14 @@ fn covers(columns: &str, rule: &Rule) -> bool {
         && rule.verbs.iter().all(|verb| has(verbs, verb))
 }
 
-/// The rules of a role of upstream's: `clusterrole NAME` or `role NAMESPACE/NAME`.
+/// The rules of an upstream role: `clusterrole NAME` or `role NAMESPACE/NAME`.
 fn upstream<'a>(head: &'a str) -> impl Iterator<Item = &'static str> + 'a {
     let named = move |line: &&str| line.split(' ').take(2).eq(head.split(' '));
     UPSTREAM.lines().skip_while(move |line| !named(line)).skip(1).map_while(|line| line.strip_prefix('\t'))
 }
 
 fn is_granted(account: &str, rule: &Rule) -> bool {
-    // Verb by verb: upstream spreads them over rules.
+    // Verb by verb, since upstream has them in several rules.
     rule.verbs.iter().all(|verb| {
         let one = Rule { verbs: std::slice::from_ref(verb), ..*rule };
         let cluster = format!("clusterrole system:controller:{account}");
@@ -37,7 +37,7 @@ fn is_granted(account: &str, rule: &Rule) -> bool {
     })
 }
 
-// A rule that a real server would not grant is a write that fails there.
+// A write that is not granted there fails on a real server.
 #[test]
 fn what_the_table_states_is_granted_by_upstreams_roles() {
     let mut refused = Vec::new();

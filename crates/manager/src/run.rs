@@ -1,4 +1,4 @@
-//! From a command line that makes sense to running controllers: connect, serve, win the election, run.
+//! Runs a manager with valid options: connect, serve, leader election, controllers.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{ConfigError, Fence, FenceClock, Identities};
 use flyball_election::{Elector, Lost, Settings};
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal, config::Generic,
+    Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision, config::Generic,
     decisions::DecisionLog, metrics::LOG_DROPPED, version,
 };
 use flyball_serving::{LookupError, ServingError};
@@ -24,22 +24,22 @@ use crate::{
     table::Controller,
 };
 
-/// Set to run beside another controller manager: all decisions are made and shown, none is carried out.
+/// If set, all decisions are made and shown, and none is carried out: for running beside another controller manager.
 const SHADOW: &str = "FLYBALL_SHADOW";
 
-/// Why the manager ended other than by being told to.
+/// Why the manager ended, other than by a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// No connection can be made from what was given.
+    /// The configuration of the connection is invalid.
     #[error("{flag}")]
     Config {
-        /// Which flag names the configuration.
+        /// The flag with the configuration.
         flag: &'static str,
         /// What is wrong with it.
         #[source]
         source: ConfigError,
     },
-    /// There is no API server, or it does not know us.
+    /// The API server does not respond, or refuses the credentials.
     #[error("the API server at {server} (from {origin}) cannot be used")]
     Server {
         server: String,
@@ -54,40 +54,37 @@ pub enum RunError {
          --authentication-tolerate-lookup-failure do without)"
     )]
     ClientCa(#[source] LookupError),
-    /// The election's thread cannot be started.
-    #[error("cannot stand for election")]
+    #[error("cannot start leader election")]
     Election(#[source] std::io::Error),
-    /// The HTTPS server cannot be set up.
     #[error(transparent)]
     Serving(#[from] ServingError),
-    /// Somebody else leads, or nobody could be told that we do.
     #[error(transparent)]
     Lost(#[from] Lost),
 }
 
-/// What a manager brings along besides flags and controllers.
+/// What a manager has besides flags and controllers.
 #[derive(Default)]
 pub struct Equipment {
     pub extensions: Extensions,
-    /// Called once this process leads; controllers act when it is done.
+    /// Called once this process leads; controllers start when it has completed.
     pub begin: Option<Begin>,
 }
 
 /// See [`Equipment::begin`].
 pub type Begin = Box<dyn FnOnce(Surroundings) -> BoxFuture<'static, ()> + Send>;
 
-/// What is there when a manager begins to lead.
+/// What a manager has when it begins to lead.
 #[derive(Clone)]
 pub struct Surroundings {
     /// The caches that controllers share.
     pub informers: Informers,
     /// The API server, under the manager's identity or a service account's.
     pub identities: Identities,
-    /// Given when the process is to end.
+    /// Set at shutdown.
     pub shutdown: Signal,
 }
 
-/// Runs until told to stop or the lease is lost.
+/// Runs until shutdown or until the lease is lost.
 pub async fn run(
     prepared: Prepared,
     equipment: Equipment,
@@ -168,22 +165,22 @@ pub async fn run(
     let _listening = serve(&prepared, pages, &metrics).await?;
 
     let grace = prepared.options.shutdown_timeout;
-    let orders = Orders { leading: Mandate::always(), shutdown, grace, health };
+    let supervision = Supervision { leading: Leadership::always(), shutdown, grace, health };
     let Some(elector) = elector else {
         begin.await;
-        engine.run(prepared.controllers.iter().copied(), &orders).await;
-        orders.shutdown.given().await;
+        engine.run(prepared.controllers.iter().copied(), &supervision).await;
+        supervision.shutdown.wait().await;
         return Ok(());
     };
     let second = migration_elector(&config.generic, elector.identity(), &clients, clock, &metrics);
-    lead(&prepared, &engine, orders, (elector, second), informers, begin).await
+    lead(&prepared, &engine, supervision, (elector, second), informers, begin).await
 }
 
-/// Leads when it is our turn, until shutdown or the loss of a lease. Until then controllers stand by, warm.
+/// Runs controllers with leader election, until shutdown or until a lease is lost. On standby, their caches are filled.
 async fn lead(
     prepared: &Prepared,
     engine: &Engine,
-    orders: Orders,
+    supervision: Supervision,
     (main, second): (Elector, Option<(Elector, Fence)>),
     informers: Informers,
     begin: impl Future<Output = ()>,
@@ -195,24 +192,24 @@ async fn lead(
     let (second, second_fence) = second.unzip();
     let (begin_second, begun) = Signal::new();
     let mut campaign = Campaign::start(Candidates { main, second, begun }).map_err(RunError::Election)?;
-    let (leads, leading) = Mandate::new();
-    let (leads_second, leading_second) = Mandate::new();
+    let (leads, leading) = Leadership::new();
+    let (leads_second, leading_second) = Leadership::new();
     let (mine, migrated) = by_lease(prepared);
     let work = async {
-        let orders_second = Orders { leading: leading_second, ..orders.clone() };
-        let orders_main = Orders { leading, ..orders.clone() };
+        let supervision_second = Supervision { leading: leading_second, ..supervision.clone() };
+        let supervision_main = Supervision { leading, ..supervision.clone() };
         let engine_second = engine.clone().under(second_fence);
-        tokio::join!(engine.run(mine, &orders_main), engine_second.run(migrated, &orders_second));
-        // Controllers that are not needed end early; that is no reason to end the process.
-        orders.shutdown.given().await;
+        tokio::join!(engine.run(mine, &supervision_main), engine_second.run(migrated, &supervision_second));
+        // Controllers that are not needed end early; the process continues.
+        supervision.shutdown.wait().await;
     };
     let (won, won_second) = (campaign.won(), campaign.won_second());
     let mandates = async {
         let since = won.await;
         begin.await;
-        leads.give(since);
-        begin_second.give();
-        leads_second.give(won_second.await);
+        leads.set(since);
+        begin_second.set();
+        leads_second.set(won_second.await);
         std::future::pending().await
     };
     tokio::select! {
@@ -227,23 +224,21 @@ async fn lead(
     Ok(())
 }
 
-/// Brings caches up to date when the leader has fallen silent: what is done before its lease runs out costs no time
-/// afterwards.
+/// Brings caches up to date when the leader has stopped renewing, so that this takes no time after its lease has expired.
 async fn get_ready(informers: Informers, mut vacant: watch::Receiver<Option<Instant>>) {
     while vacant.changed().await.is_ok() {
         let Some(since) = *vacant.borrow_and_update() else { continue };
         let caches = join_all(informers.all().into_iter().map(|cache| cache.current_since(since)));
         tokio::select! {
             _ = caches => tracing::debug!("caches are up to date"),
-            // It renewed after all, and has fallen silent again.
+            // It has renewed, and stopped again.
             _ = vacant.changed() => vacant.mark_changed(),
         }
     }
     std::future::pending().await
 }
 
-/// Controllers on their way to or from a cloud-controller-manager run under a second lease, for which that manager
-/// competes, too.
+/// During a leader migration, some controllers run under a second lease, which the cloud-controller-manager uses, too.
 fn migration_elector(
     generic: &Generic,
     identity: &str,
@@ -259,8 +254,8 @@ fn migration_elector(
     })
 }
 
-/// The controllers under the main lease, and those under the migration's. What the migration gives to another
-/// component is in neither.
+/// The controllers under the main lease, and those under the migration's. Controllers that the migration assigns to another
+/// component are in neither.
 fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Controller>) {
     let generic = &prepared.options.config.generic;
     let leaders = generic.leader_migration.controller_leaders.as_deref().unwrap_or_default();
@@ -283,7 +278,7 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
     (mine, migrated)
 }
 
-/// Whether to write nothing. Not a flag, as the command line is upstream's.
+/// Not a flag, since the command line is upstream's.
 fn is_shadow() -> bool {
     std::env::var_os(SHADOW).is_some_and(|value| !value.is_empty() && value != "0")
 }

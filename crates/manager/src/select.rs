@@ -4,7 +4,7 @@ use flyball_runtime::{gates::Gates, nearest};
 
 use crate::{component::Component, table::Controller};
 
-/// Starts whatever `--controllers` says; only a missing key keeps it off.
+/// Starts regardless of `--controllers`; only a missing key disables it.
 // Upstream: cmd/kube-controller-manager/app/controller_descriptor.go: the controller whose descriptor asks for special handling.
 const ALWAYS: &str = "serviceaccount-token-controller";
 
@@ -12,7 +12,7 @@ const ALWAYS: &str = "serviceaccount-token-controller";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--controllers: there is no controller {name:?}{}", .nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
 pub struct UnknownController {
-    /// What was written, without the minus.
+    /// Without the minus.
     pub name: String,
     /// The known name that looks most like it.
     pub nearest: Option<&'static str>,
@@ -39,7 +39,7 @@ pub(crate) fn canonical(component: &Component, list: &[String]) -> Result<Vec<St
         .collect()
 }
 
-/// Why a controller runs or does not.
+/// Whether a controller runs, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     Run,
@@ -50,7 +50,7 @@ pub enum Choice {
     Cloud,
 }
 
-/// What becomes of a controller, given the canonical list.
+/// The choice for a controller, given the canonical list.
 pub fn choose(controller: &Controller, list: &[String], gates: &Gates) -> Choice {
     if controller.name != ALWAYS && !is_listed(controller, list) {
         return Choice::NotListed;
@@ -61,7 +61,7 @@ pub fn choose(controller: &Controller, list: &[String], gates: &Gates) -> Choice
     if controller.start.is_some() { Choice::Run } else { Choice::Cloud }
 }
 
-/// The first entry that names the controller decides; `*` speaks for those that are on by default.
+/// The first entry with the controller's name decides; `*` stands for those that are enabled by default.
 fn is_listed(controller: &Controller, list: &[String]) -> bool {
     for entry in list {
         if entry == controller.name {

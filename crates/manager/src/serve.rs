@@ -1,4 +1,4 @@
-//! What the manager serves about itself, and to whom.
+//! The HTTPS server of the manager.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -78,18 +78,18 @@ pub(crate) async fn serve(
     Ok(listening)
 }
 
-/// What the cluster's own authorities are needed for.
+/// Whether the cluster's own CAs are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lookup {
-    /// Nothing: files name all authorities, or flags forbid to look.
+    /// No: all CAs are in files, or the look-up is disabled.
     None,
     Optional,
-    /// Without them there is no start.
+    /// The process does not start without them.
     Required,
 }
 
-/// Upstream: apiserver/pkg/server/options/authentication.go, ApplyTo: the client CA is followed, whenever it comes;
-/// only what concerns front proxies is read at the start.
+/// Upstream: apiserver/pkg/server/options/authentication.go, ApplyTo: the client CA is watched, and may appear later; only the
+/// configuration of front proxies is read at the start.
 fn lookup(authn: &AuthenticationOptions) -> Lookup {
     let (clients, proxies) = (authn.client_ca_file.is_empty(), authn.requestheader_client_ca_file.is_empty());
     match (authn.skip_lookup, clients, proxies) {
@@ -99,7 +99,7 @@ fn lookup(authn: &AuthenticationOptions) -> Lookup {
     }
 }
 
-/// The authorities that the cluster publishes, as far as files do not name them.
+/// The CAs that the cluster publishes, as far as flags do not set them.
 async fn cluster_ca(
     authn: &AuthenticationOptions,
     client: Option<&Client>,
@@ -118,7 +118,7 @@ async fn cluster_ca(
     match ca.read(client).await {
         Ok(()) => {}
         Err(error) if lookup == Lookup::Optional => {
-            tracing::warn!(error = %Chain(&error), "cannot read the cluster's client CA; going on without");
+            tracing::warn!(error = %Chain(&error), "cannot read the cluster's client CA; continuing without it");
         }
         Err(error) => return Err(RunError::ClientCa(error)),
     }
@@ -126,20 +126,20 @@ async fn cluster_ca(
     Ok(Some(ca))
 }
 
-/// Where the credentials for reviews come from: a file, or what a pod is given.
+/// Where the credentials for reviews come from: a file, or the pod's service account.
 fn credentials(kubeconfig: &str, is_pod: bool) -> Option<ConnectOptions> {
     let file = (!kubeconfig.is_empty()).then(|| PathBuf::from(kubeconfig));
     (file.is_some() || is_pod).then(|| ConnectOptions { kubeconfig: file, ..ConnectOptions::default() })
 }
 
-/// Whether the process runs in a pod, as client-go finds out.
+/// Whether the process runs in a pod, determined as in client-go.
 fn is_pod() -> bool {
     ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"]
         .iter()
         .all(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
-/// A client for reviews and for what the cluster publishes. How many reviews are sent is limited where they are.
+/// A client for reviews and for the published CAs. It has no rate limit: `serving::reviews` limits the reviews.
 async fn review_client(
     component: &str,
     kubeconfig: &str,
@@ -148,7 +148,7 @@ async fn review_client(
     let Some(to) = credentials(kubeconfig, is_pod()) else { return Ok(None) };
     let connection = match connect(&to).await {
         Ok(connection) => connection,
-        // The flag is optional, so what stands in for it is, too.
+        // The flag is optional, so its replacement is, too.
         Err(error) if to.kubeconfig.is_none() => {
             tracing::warn!(error = %Chain(&error), flag, "cannot use the pod's service account instead of the flag");
             return Ok(None);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cluster_is_asked_for_what_files_do_not_say() {
+    fn the_cluster_is_asked_for_cas_that_are_not_in_files() {
         use Lookup::{None, Optional, Required};
         #[rustfmt::skip]
         let table = [
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_kubeconfig_reviews_use_what_a_pod_is_given() {
+    fn without_a_kubeconfig_reviews_use_the_pods_service_account() {
         let file = |kubeconfig, is_pod| credentials(kubeconfig, is_pod).map(|options| options.kubeconfig);
         assert_eq!(file("", false), None);
         assert_eq!(file("", true), Some(None));

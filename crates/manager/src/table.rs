@@ -1,5 +1,5 @@
-//! The table of controllers: all that upstream's v1.36.4 knows, what each is called, acts as, watches and writes, and how
-//! it is set up. `--controllers`, `--help`, health checks, docs/parity.md and deploy/rbac-controllers.yaml derive from it.
+//! The table of controllers: all of upstream's v1.36.4, with names, accounts, what each watches and writes, and how it is set
+//! up. `--controllers`, `--help`, health checks, docs/parity.md and deploy/rbac-controllers.yaml derive from it.
 
 use flyball_runtime::Start;
 
@@ -8,11 +8,11 @@ use crate::access::{EVENTS, Rule, rule, watch};
 #[derive(Debug, Clone, Copy)]
 pub struct Controller {
     pub name: &'static str,
-    /// Old names that `--controllers` still takes.
+    /// Old names that `--controllers` still accepts.
     pub aliases: &'static [&'static str],
     /// The service account it acts as; none if it uses the manager's own credentials.
     pub identity: Option<&'static str>,
-    /// Gates that must all be on for it to run.
+    /// Feature gates that must all be enabled.
     pub gates: &'static [&'static str],
     /// Whether `*` includes it.
     pub on_by_default: bool,
@@ -21,14 +21,13 @@ pub struct Controller {
     pub watches: &'static [Rule],
     /// What its account may write.
     pub writes: &'static [Rule],
-    /// By how much it may ask more often than the others.
+    /// The factors of its rate limit.
     pub pace: Pace,
-    /// How to set it up. None: it is known by name only and lives in the cloud-controller-manager, as upstream.
+    /// `None`: it is known by name only, and part of the cloud-controller-manager, as in upstream.
     pub start: Option<Start>,
 }
 
 impl Controller {
-    /// Whether this is its canonical name or an alias.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.aliases.contains(&name)
     }
@@ -41,7 +40,7 @@ pub struct Pace {
     pub burst: u32,
 }
 
-/// A controller of which nothing is said: for `..DEFAULT` in tables.
+/// For `..DEFAULT` in tables.
 pub const DEFAULT: Controller = Controller {
     name: "",
     aliases: &[],
@@ -142,7 +141,7 @@ pub const CONTROLLERS: &[Controller] = &[
             rule("jobs/finalizers.batch", &["update"]), rule("pods", &["create", "delete", "patch"]), EVENTS,
             rule("workloads.scheduling.k8s.io", &["create"]).behind("WorkloadWithJob"),
             rule("podgroups.scheduling.k8s.io", &["create"]).behind("WorkloadWithJob")],
-        // Complete for every gate that is on by default; with WorkloadWithJob (alpha) it warns that it does no more.
+        // Complete for every gate that is enabled by default; with WorkloadWithJob (alpha) it only logs a warning.
         start: Some(flyball_batch::job::start),
         ..DEFAULT
     },

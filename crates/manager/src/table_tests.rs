@@ -26,7 +26,7 @@ fn names_aliases_defaults_gates_and_identities_are_upstreams() {
 }
 
 #[test]
-fn no_name_means_two_controllers_and_every_gate_exists() {
+fn names_are_unique_and_every_gate_exists() {
     let mut seen = BTreeSet::new();
     for c in CONTROLLERS {
         for name in c.aliases.iter().chain([&c.name]) {

@@ -1,4 +1,4 @@
-//! What is wrong with a command line whose flags could all be read: every problem, one line each.
+//! Validation of options whose flags could be parsed: every problem, one line each.
 
 use flyball_node::ipam::settings::Settings;
 use flyball_runtime::{
@@ -23,7 +23,7 @@ pub(crate) fn problems(component: &Component, options: &Options, gates: &Gates) 
     found
 }
 
-/// What can be wrong in any controller manager: election, connection, serving, logging, node ranges.
+/// The problems that any controller manager can have: leader election, connection, serving, logging, node ranges.
 pub fn shared(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
     let config = &options.config;
     let mut found = flyball_election::problems(&config.generic.leader_election);
@@ -167,7 +167,7 @@ fn signing(config: &Config) -> Vec<String> {
     found
 }
 
-/// Upstream finds out when the controller starts, and then ends as well: only if it is to run.
+/// Only if the controller runs: upstream checks this when it starts the controller, and then exits.
 fn node_ranges(component: &Component, config: &Config, gates: &Gates) -> Option<String> {
     if config.node_ipam_controller.service_cidr.split(',').count() > 2 {
         return Some("--service-cluster-ip-range takes at most two ranges".to_owned());

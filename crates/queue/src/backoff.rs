@@ -1,11 +1,11 @@
-//! How long a failing key waits: exponentially by its own failures, and all of them under one rate.
+//! Delays of failing keys: exponential for each key, with one overall rate limit.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The spacing of retries. The default is client-go's: 5 ms doubling to 1000 s for each key, and ten
-/// retries a second with a burst of a hundred for the whole queue.
+/// The default is client-go's: 5 ms doubling to 1000 s for each key, and ten retries a second with a burst of a hundred for
+/// the whole queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     /// Delay after the first failure of a key.
@@ -32,7 +32,7 @@ impl Backoff {
     }
 }
 
-/// A token bucket that hands out reservations: tokens may go negative, and the caller waits them out.
+/// A token bucket with reservations: the number of tokens may become negative, and the caller waits.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     rate: f64,
@@ -46,7 +46,7 @@ impl Bucket {
         Self { rate, burst, tokens: burst, at: None }
     }
 
-    /// Takes one token and says how long to wait until it would have been there.
+    /// Takes one token, and returns how long to wait for it.
     pub(crate) fn reserve(&mut self, now: Instant) -> Duration {
         if self.rate <= 0.0 {
             return Duration::ZERO;

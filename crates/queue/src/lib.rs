@@ -1,15 +1,14 @@
-//! The keyed work queue: which object is looked at next, when, and by whom.
+//! The work queue.
 //!
-//! A queue holds *keys*, never objects, and each key at most once, so its size is bounded by the number
-//! of objects there are, however fast they change. Its promises:
+//! A queue holds *keys*, not objects, and each key at most once, so its size is bounded by the number of objects, however
+//! often they change. It guarantees:
 //!
-//! - a key is never handed to two workers at once; what arrives meanwhile makes it come back afterwards;
-//! - keys come in order of arrival within a [`Priority`]; a fresh change waits behind no more than one in eight keys
-//!   of an initial list or a resync, which in turn are never starved;
-//! - a key can be asked for later, and a failing key waits longer each time ([`Backoff`]), all failing keys
-//!   together being held to an overall rate.
+//! - a key is processed by one worker at a time; if it is added meanwhile, it is processed again afterwards;
+//! - keys of one [`Priority`] are processed in order; keys of an initial list or a resync get every eighth turn while there
+//!   are changes, so that neither waits long for the other;
+//! - a key can be added with a delay; a failing key is delayed longer each time ([`Backoff`]), within an overall rate limit.
 //!
-//! All waiting is on tokio's clock, so a test with paused time runs a thousand-second backoff in no time.
+//! Delays use tokio's clock, so that a test with paused time runs a thousand-second backoff at once.
 
 mod backoff;
 mod observe;
@@ -27,20 +26,20 @@ pub use backoff::Backoff;
 pub use observe::{Observer, Unobserved};
 use state::State;
 
-/// What a queue can hold: cheap to clone, hashable, and ordered so that ties break the same way each time.
+/// Cheap to clone, hashable, and ordered, so that ties are broken deterministically.
 pub trait QueueKey: Clone + Eq + Hash + Ord + Send + 'static {}
 impl<K: Clone + Eq + Hash + Ord + Send + 'static> QueueKey for K {}
 
-/// How urgent a key is. The order of the variants is the order of service.
+/// The order of the variants is the order of processing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Somebody changed something just now, or a retry or delay has run out.
+    /// A change, or a retry or delay that is due.
     Change,
-    /// The key is only being looked at again: initial list, resync.
+    /// An initial list or a resync.
     Sweep,
 }
 
-/// A shared queue of keys. Cheap to clone; all clones are the same queue.
+/// Cheap to clone; all clones are the same queue.
 pub struct Queue<K: QueueKey> {
     shared: Arc<Shared<K>>,
 }
@@ -64,13 +63,11 @@ impl<K: QueueKey> Default for Queue<K> {
 }
 
 impl<K: QueueKey> Queue<K> {
-    /// An empty queue that spaces failing keys by `backoff` and tells `observer` what happens in it.
     pub fn new(backoff: Backoff, observer: impl Observer) -> Self {
         let state = Mutex::new(State::new(backoff));
         Self { shared: Arc::new(Shared { state, arrived: Notify::new(), observer: Box::new(observer) }) }
     }
 
-    /// Asks for `key` to be processed as soon as its turn comes.
     pub fn add(&self, key: K, priority: Priority) {
         let ready = self.shared.state.lock().add(key, priority, Instant::now());
         if ready {
@@ -79,26 +76,26 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
-    /// Asks for `key` to be processed after `delay`. An earlier request for the same key stands.
+    /// Adds `key` after `delay`. If the key is already due earlier, that stays.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
             return self.add(key, Priority::Change);
         }
-        // A delay beyond the clock's range means never, and a key that never comes needs no entry.
+        // A delay beyond the clock's range means never.
         let Some(due) = Instant::now().checked_add(delay) else { return };
         if self.shared.state.lock().add_at(key, due) {
             self.shared.arrived.notify_one();
         }
     }
 
-    /// Asks for `key` again after it failed: each failure in a row makes it wait longer.
+    /// Adds `key` again after a failure, with a delay that grows with the number of failures in a row.
     pub fn retry(&self, key: K) {
         let delay = self.shared.state.lock().next_delay(&key, Instant::now());
         self.shared.observer.retried();
         self.add_after(key, delay);
     }
 
-    /// Ends the row of failures of `key`.
+    /// Resets the number of failures of `key`.
     pub fn forget(&self, key: &K) {
         self.shared.state.lock().forget(key);
     }
@@ -108,8 +105,8 @@ impl<K: QueueKey> Queue<K> {
         self.shared.state.lock().failures(key)
     }
 
-    /// Waits for the next key. `None` once the queue is closed: keys still in it are left to whoever
-    /// starts next, which finds them by listing.
+    /// Waits for the next key. `None` once the queue is closed; the keys that remain are found by the initial list of the next
+    /// run.
     pub async fn next(&self) -> Option<Taken<K>> {
         loop {
             let arrived = self.shared.arrived.notified();
@@ -147,10 +144,10 @@ impl<K: QueueKey> Queue<K> {
         }
     }
 
-    /// Ends the queue: waiting and future calls of [`Queue::next`] return `None`.
+    /// Closes the queue: waiting and future calls of [`Queue::next`] return `None`.
     pub fn close(&self) {
         self.shared.state.lock().close();
-        // Each woken worker passes the word on through `next`, which looks at the state first.
+        // Each woken worker wakes another in `next`.
         self.shared.arrived.notify_waiters();
         self.shared.arrived.notify_one();
     }
@@ -160,18 +157,18 @@ impl<K: QueueKey> Queue<K> {
         self.shared.state.lock().depth()
     }
 
-    /// Keys that wait for their time.
+    /// Keys with a delay that is not over.
     pub fn delayed(&self) -> usize {
         self.shared.state.lock().delayed()
     }
 
-    /// Whether nothing is ready and nobody works: what is left, if anything, waits for its time.
+    /// Whether no key is ready or being processed. There may be delayed keys.
     pub fn is_idle(&self) -> bool {
         let state = self.shared.state.lock();
         state.depth() == 0 && state.running().0 == 0
     }
 
-    /// Time spent so far by the workers on keys in hand: of all together, and of the slowest.
+    /// How long the keys that are being processed have been so far: the sum, and the longest.
     pub fn work_in_hand(&self) -> (Duration, Duration) {
         let now = Instant::now();
         let state = self.shared.state.lock();
@@ -190,15 +187,15 @@ impl<K: QueueKey> Queue<K> {
     }
 }
 
-/// The one timer of all idle workers of a queue. A worker that goes away while it has it wakes another, which sets it
-/// anew.
+/// The timer that the idle workers of a queue share. A worker that is cancelled while it holds the timer wakes another,
+/// which sets it again.
 struct Alarm<'a, K: QueueKey> {
     queue: &'a Queue<K>,
     due: Option<Instant>,
 }
 
 impl<K: QueueKey> Alarm<'_, K> {
-    /// Gives it up; true if somebody has to set it anew.
+    /// Releases it; true if another worker has to set it again.
     fn end(&mut self) -> bool {
         let mut state = self.queue.shared.state.lock();
         self.due.take().is_some_and(|due| state.clear_alarm(due))
@@ -213,7 +210,7 @@ impl<K: QueueKey> Drop for Alarm<'_, K> {
     }
 }
 
-/// A key in a worker's hands. Dropping it, also by a panic, gives the key back.
+/// A key that is being processed. Dropping it, also by a panic, marks it as done.
 pub struct Taken<K: QueueKey> {
     key: Option<K>,
     queue: Queue<K>,

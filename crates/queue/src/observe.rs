@@ -1,19 +1,19 @@
-//! What a queue tells about itself, for metrics; the queue knows no metrics library.
+//! Hooks for metrics of a queue.
 
 use std::time::Duration;
 
-/// Hears what happens in one queue. Called outside the queue's lock; must be quick.
+/// Called outside the queue's lock; must be fast.
 pub trait Observer: Send + Sync + 'static {
     fn added(&self) {}
-    /// A key was handed to a worker after waiting this long.
+    /// A worker took a key that had waited this long.
     fn taken(&self, _waited: Duration) {}
-    /// A worker gave a key back after working this long.
+    /// A worker finished a key after this long.
     fn finished(&self, _worked: Duration) {}
-    /// A key was asked for again after a failure.
+    /// A key was added again after a failure.
     fn retried(&self) {}
 }
 
-/// The observer of a queue that nobody measures.
+/// For queues without metrics.
 #[derive(Debug, Clone, Copy)]
 pub struct Unobserved;
 

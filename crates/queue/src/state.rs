@@ -1,4 +1,4 @@
-//! The queue's bookkeeping, without locks or waiting: plain calls on plain data, told what time it is.
+//! The state of a queue, without locks or waiting. The time is a parameter.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 use crate::backoff::Bucket;
 use crate::{Backoff, Priority, QueueKey};
 
-/// After so many changes in a row comes a key of the sweep, if one waits: under lasting load it would never be looked at.
+/// After so many changes in a row, a key of the sweep is processed, so that it is not starved.
 const CHANGES_IN_A_ROW: u32 = 7;
 
-/// Where one key stands. A key with no entry is neither wanted, nor worked on, nor failing.
+/// The state of one key. A key without an entry is not queued, not being processed and not failing.
 #[derive(Default)]
 struct Entry {
-    /// Wanted, since when, and how urgently.
+    /// Queued: since when, and with which priority.
     wanted: Option<(Priority, Instant)>,
-    /// In a worker's hands since.
+    /// Being processed since.
     running: Option<Instant>,
-    /// Wanted at a later time; items of the heap with another time are leftovers.
+    /// Due at a later time; items of the heap with another time are obsolete.
     due: Option<Instant>,
     failures: u32,
 }
@@ -34,10 +34,10 @@ impl Entry {
 
 pub(crate) struct State<K: QueueKey> {
     entries: FxHashMap<K, Entry>,
-    /// One lane per priority. A key that was promoted leaves a leftover in the slower lane.
+    /// One lane per priority. A key that was promoted leaves an obsolete item in the slower lane.
     lanes: [VecDeque<K>; 2],
     later: BinaryHeap<Reverse<(Instant, K)>>,
-    /// Changes handed out in a row while the sweep waited.
+    /// Changes processed in a row while the sweep waited.
     passed_over: u32,
     /// When an idle worker is going to wake up for the first delayed key.
     alarm: Option<Instant>,
@@ -64,7 +64,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Marks `key` as wanted; true when that made it ready for a worker.
+    /// Queues `key`; true if that made it ready for a worker.
     pub(crate) fn add(&mut self, key: K, priority: Priority, now: Instant) -> bool {
         if self.closed {
             return false;
@@ -91,7 +91,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// Marks `key` as wanted at `due`; true when a waiting worker has to look at its alarm again.
+    /// Delays `key` until `due`; true if the timer has to be set again.
     pub(crate) fn add_at(&mut self, key: K, due: Instant) -> bool {
         if self.closed {
             return false;
@@ -111,14 +111,14 @@ impl<K: QueueKey> State<K> {
         earliest
     }
 
-    /// Forgets alarms that were overtaken by earlier ones, so that the heap stays as small as the queue.
+    /// Removes obsolete items, so that the heap is not larger than the queue.
     fn sweep_leftovers(&mut self) {
         let entries = &self.entries;
         self.later
             .retain(|Reverse((due, key))| entries.get(key).is_some_and(|entry| entry.due == Some(*due)));
     }
 
-    /// Makes ready what was wanted by `now`, and says how many keys that were.
+    /// Makes keys ready that are due at `now`, and returns how many.
     pub(crate) fn promote_due(&mut self, now: Instant) -> usize {
         let mut promoted = 0;
         while self.later.peek().is_some_and(|Reverse((due, _))| *due <= now) {
@@ -134,7 +134,7 @@ impl<K: QueueKey> State<K> {
         promoted
     }
 
-    /// Hands out the next key with the time that it has waited.
+    /// Returns the next key and how long it has waited.
     pub(crate) fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         let is_turn_of_sweep = self.passed_over >= CHANGES_IN_A_ROW;
         let order = match is_turn_of_sweep {
@@ -160,7 +160,7 @@ impl<K: QueueKey> State<K> {
         None
     }
 
-    /// Takes `key` back from a worker; true when it is wanted again and became ready.
+    /// Marks `key` as processed; true if it was added meanwhile and is ready again.
     pub(crate) fn done(&mut self, key: &K, now: Instant) -> bool {
         let Some(entry) = self.entries.get_mut(key) else { return false };
         entry.running = None;
@@ -174,7 +174,7 @@ impl<K: QueueKey> State<K> {
         false
     }
 
-    /// Counts a failure of `key` and says how long it has to wait for it.
+    /// Counts a failure of `key`, and returns its delay.
     pub(crate) fn next_delay(&mut self, key: &K, now: Instant) -> Duration {
         let entry = self.entries.entry(key.clone()).or_default();
         let own = self.backoff.delay(entry.failures);
@@ -193,13 +193,12 @@ impl<K: QueueKey> State<K> {
         self.entries.get(key).map_or(0, |entry| entry.failures)
     }
 
-    /// When the next delayed key is due. Leftovers at the head may give an earlier, harmless alarm.
+    /// When the next delayed key is due. Because of obsolete items, it may be too early, which is harmless.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.later.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// When the caller, an idle worker, has to wake up. `None` if another worker does so in time: one alarm is enough
-    /// for all.
+    /// When the calling idle worker has to wake up. `None` if another worker does: one timer is enough.
     pub(crate) fn set_alarm(&mut self) -> Option<Instant> {
         let due = self.next_due()?;
         if self.alarm.is_some_and(|set| set <= due) {
@@ -209,13 +208,13 @@ impl<K: QueueKey> State<K> {
         Some(due)
     }
 
-    /// Whether a key is due at some time for which nobody is going to wake up.
+    /// Whether there are delayed keys and no timer is set.
     pub(crate) fn needs_alarm(&self) -> bool {
         self.alarm.is_none() && !self.later.is_empty()
     }
 
-    /// The worker that would have woken up at `alarm` is awake already, or gone. True if it was the last to be set, so
-    /// that another worker has to set one.
+    /// The worker with the timer for `alarm` is awake or cancelled. True if that was the current timer, so that another
+    /// worker has to set it again.
     pub(crate) fn clear_alarm(&mut self, alarm: Instant) -> bool {
         let was_set = self.alarm == Some(alarm);
         if was_set {
@@ -247,7 +246,7 @@ impl<K: QueueKey> State<K> {
         self.entries.values().filter_map(|entry| entry.running)
     }
 
-    /// How many keys are in hand, and how many are known at all.
+    /// How many keys are being processed, and how many have an entry.
     pub(crate) fn running(&self) -> (usize, usize) {
         (self.started().count(), self.entries.len())
     }
@@ -267,7 +266,7 @@ impl<K: QueueKey> State<K> {
         }
     }
 
-    /// The room that a wave of keys has taken goes with the wave.
+    /// Frees memory after a burst of keys.
     fn give_back(&mut self) {
         if let Some(room) = room::to_keep(self.entries.len(), self.entries.capacity()) {
             self.entries.shrink_to(room);

@@ -76,7 +76,7 @@ async fn lasting_changes_leave_one_turn_in_eight_to_the_sweep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_workers_share_one_alarm_which_is_never_lost() {
+async fn idle_workers_share_one_timer_which_is_never_lost() {
     let queue = queue();
     queue.add_after("late", MS(1000));
     let mut workers = tokio::task::JoinSet::new();
@@ -86,7 +86,7 @@ async fn idle_workers_share_one_alarm_which_is_never_lost() {
     }
     tokio::time::sleep(MS(1)).await;
     assert_eq!(queue.shared.state.lock().set_alarm(), None, "one of them wakes up in time");
-    // Whoever it was that would wake up gets something else to do: another one stands in.
+    // The worker with the timer gets a key: another one sets the timer.
     let start = Instant::now();
     for now in ["a", "b", "c", "d"] {
         queue.add(now, Priority::Change);
@@ -111,7 +111,7 @@ async fn the_earliest_of_several_delays_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overtaken_alarms_do_not_pile_up() {
+async fn obsolete_delays_do_not_accumulate() {
     let queue = queue();
     for _ in 0..10_000 {
         queue.add_after("a", Duration::from_secs(3600));
@@ -122,7 +122,7 @@ async fn overtaken_alarms_do_not_pile_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_room_of_a_wave_is_given_back() {
+async fn memory_is_freed_after_a_burst_of_keys() {
     let queue: Queue<u32> = Queue::default();
     for key in 0..10_000 {
         queue.add(key, Priority::Sweep);
@@ -236,7 +236,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, no key is in two hands and no request is lost.
+    /// No key is processed twice at once, and no added key is lost.
     #[test]
     fn every_request_is_answered_and_no_key_is_in_two_hands(steps in proptest::collection::vec(step(), 0..200)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

@@ -1,12 +1,12 @@
-//! What time it is. Decisions get the time as a value; this is where the shells take it from.
+//! The clock. Plans get the time as a value; shells read it here.
 
 use std::time::Duration;
 
 use flyball_api::Timestamp;
 use tokio::time::Instant;
 
-/// A source of wall-clock time. Waiting is always done with `tokio::time`; a virtual clock follows it, so
-/// that under paused time five minutes pass in no time and both agree on how long they were.
+/// A source of wall-clock time. Delays always use `tokio::time`; a virtual clock follows it, so that both agree under paused
+/// time.
 #[derive(Debug, Clone, Copy)]
 pub enum Clock {
     System,
@@ -14,11 +14,10 @@ pub enum Clock {
     Virtual {
         /// What the clock showed at `origin`.
         epoch: Timestamp,
-        /// The moment on tokio's clock at which it was started.
+        /// The time on tokio's clock at which it was started.
         origin: Instant,
     },
-    /// A clock that stands still, while tokio's goes on: nothing ever becomes due, and whatever is done is not done
-    /// because of the time.
+    /// A clock that does not move, while tokio's does: nothing becomes due.
     Stopped(Timestamp),
 }
 
@@ -32,22 +31,21 @@ impl Clock {
         Self::Virtual { epoch, origin: Instant::now() }
     }
 
-    /// A clock that shows `moment` for ever.
-    pub fn stopped_at(moment: Timestamp) -> Self {
-        Self::Stopped(moment)
+    pub fn stopped_at(time: Timestamp) -> Self {
+        Self::Stopped(time)
     }
 
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => Timestamp::now(),
-            // A simulation that outlives the calendar stays at its end.
+            // The last possible time, if a simulation runs past it.
             Self::Virtual { epoch, origin } => epoch.checked_add(origin.elapsed()).unwrap_or(Timestamp::MAX),
-            Self::Stopped(moment) => *moment,
+            Self::Stopped(time) => *time,
         }
     }
 
-    /// How long it is until `moment`; zero when it has passed.
-    pub fn until(&self, moment: Timestamp) -> Duration {
-        Duration::try_from(moment.duration_since(self.now())).unwrap_or_default()
+    /// How long it is until `time`; zero when it has passed.
+    pub fn until(&self, time: Timestamp) -> Duration {
+        Duration::try_from(time.duration_since(self.now())).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! What a controller is given: a clock, settings, caches, its own identity, and the ways to write and to tell.
+//! The context of a controller: clock, settings, caches, its identity, and access to writes and events.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,7 +10,6 @@ use flyball_client::{Client, Error, ListParams};
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
-use crate::alarm::{Alarm, Place, Sabotage};
 use crate::barrier::Barrier;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -21,14 +20,15 @@ use crate::extensions::Extensions;
 use crate::gates::Gates;
 use crate::judge::{Judge, Verdict};
 use crate::metrics::Metrics;
+use crate::panics::{PanicInjector, Panics, Place};
+use crate::pending_writes::PendingWrites;
 use crate::plan::{Executor, Waiting};
-use crate::under_way::UnderWay;
 use crate::writer::Writer;
 
 /// What all controllers of a process share.
 #[derive(Clone)]
 pub struct Shared {
-    /// The manager that runs them, `kube-controller-manager` for one.
+    /// The manager that runs them, such as `kube-controller-manager`.
     pub component: &'static str,
     pub clock: Clock,
     pub config: Arc<Config>,
@@ -36,16 +36,15 @@ pub struct Shared {
     /// The caches, one per resource.
     pub informers: Informers,
     pub decisions: DecisionLog,
-    /// What controllers show about themselves.
     pub debug: DebugPages,
     pub metrics: Metrics,
-    /// The certificates (PEM) by which we trust the API server, if we were told any.
+    /// The CA certificates (PEM) of the API server, if the kubeconfig has any.
     pub server_ca: Option<Arc<str>>,
-    /// What this manager brings along for its own controllers.
+    /// Values that a manager passes to its own controllers.
     pub extensions: Extensions,
 }
 
-/// The surroundings of one controller, for as long as the process lasts: also when it has to be set up anew.
+/// The context of one controller. It is kept when the controller is set up again after a panic.
 pub struct Context {
     pub name: &'static str,
     /// The manager that runs it.
@@ -53,30 +52,28 @@ pub struct Context {
     pub clock: Clock,
     pub config: Arc<Config>,
     pub gates: Gates,
-    /// The caches, one per resource, for the rarer ways of getting at them.
+    /// The caches, one per resource. Mostly [`informer`](Self::informer) is enough.
     pub informers: Informers,
     /// The API server under the controller's own identity, for live reads. Writes go through a [`Writer`].
     pub client: Client,
     pub events: Recorder,
     pub metrics: Metrics,
-    /// The certificates (PEM) by which we trust the API server, if we were told any.
+    /// The CA certificates (PEM) of the API server, if the kubeconfig has any.
     pub server_ca: Option<Arc<str>>,
-    /// What controllers show about themselves.
     pub debug: DebugPages,
-    /// What this manager brings along for its own controllers: a connection to a cloud, say.
+    /// Values that a manager passes to its own controllers, such as a connection to a cloud.
     pub extensions: Extensions,
     pub(crate) barrier: Barrier,
-    pub(crate) under_way: UnderWay,
-    pub(crate) alarm: Alarm,
-    sabotage: Option<Arc<Sabotage>>,
+    pub(crate) pending_writes: PendingWrites,
+    pub(crate) panics: Panics,
+    panic_injector: Option<Arc<PanicInjector>>,
     judge: Option<Arc<Judge>>,
     reader: Client,
     decisions: DecisionLog,
 }
 
 impl Context {
-    /// The surroundings of the controller `name`, which acts with `client` and tells through `events`. `reader`
-    /// may list whatever is cached.
+    /// `client` has the identity of the controller; `reader` may list every cached resource.
     pub fn new(
         name: &'static str,
         shared: &Shared,
@@ -106,9 +103,9 @@ impl Context {
             informers,
             client,
             events,
-            under_way: UnderWay::default(),
-            alarm: Alarm::new(name, metrics.clone()),
-            sabotage: extensions.get(),
+            pending_writes: PendingWrites::default(),
+            panics: Panics::new(name, metrics.clone()),
+            panic_injector: extensions.get(),
             judge: extensions.get(),
             metrics,
             server_ca,
@@ -120,13 +117,12 @@ impl Context {
         }
     }
 
-    /// The cache of a kind.
     pub fn informer<T: Resource>(&self) -> Arc<Informer<T>> {
         self.informers.get::<T>()
     }
 
-    /// An object with all its fields as the server has it now, for a PUT: caches hold only what is read. It is
-    /// listed under the identity that fills the caches, as a controller may often write what it may not get.
+    /// The current object with all its fields, for a PUT: caches hold only the fields that controllers read. It is listed with
+    /// the identity that fills the caches, since controllers often have no right to get what they write.
     pub async fn whole<T: Resource>(&self, key: &Key) -> Result<Option<Value>, Error> {
         self.whole_dynamic(&T::TYPE, key).await
     }
@@ -140,12 +136,11 @@ impl Context {
         Ok(found.pop())
     }
 
-    /// The way to write while reconciling `owner`.
     pub fn writer<'a>(&'a self, owner: &'a Key) -> Writer<'a> {
         Writer::new(self, owner)
     }
 
-    /// The way to carry out what is planned for `owner`.
+    /// Carries out plans for `owner`.
     pub fn executor<'a>(&'a self, owner: &'a Key) -> Executor<'a> {
         Executor::new(self, owner)
     }
@@ -155,15 +150,15 @@ impl Context {
         self.decisions.note_waiting(self.name, owner, kind, waiting);
     }
 
-    /// Calls `trigger` for every change in a cache, until what is returned is dropped. If it panics, the controller
-    /// is set up anew: what it had noted may no longer agree with the cache.
+    /// Calls `trigger` for every change in a cache, until the subscription is dropped. If it panics, the controller is set up
+    /// again, since its own state may no longer agree with the cache.
     pub fn subscribe<T: Object>(
         self: &Arc<Self>,
         informer: &Informer<T>,
         trigger: impl Fn(&Change<'_, T>) + Send + Sync + 'static,
     ) -> Subscription {
         let cx = self.clone();
-        informer.subscribe(Box::new(move |change| cx.heed(&|| change.key(), || trigger(change))))
+        informer.subscribe(Box::new(move |change| cx.call_trigger(&|| change.key(), || trigger(change))))
     }
 
     /// The same for a cache of any resource.
@@ -175,31 +170,31 @@ impl Context {
         let cx = self.clone();
         let key =
             |change: &MetaChange<'_>| change.new.or(change.old).map(ObjectMeta::key).unwrap_or_default();
-        informer.subscribe_meta(Box::new(move |change| cx.heed(&|| key(change), || trigger(change))))
+        informer.subscribe_meta(Box::new(move |change| cx.call_trigger(&|| key(change), || trigger(change))))
     }
 
-    /// Calls a trigger. The informer counts a panic, too, and goes on.
-    fn heed(&self, key: &dyn Fn() -> Key, trigger: impl FnOnce()) {
+    /// Calls a trigger, and reports its panic. The informer counts the panic, too, and continues.
+    fn call_trigger(&self, key: &dyn Fn() -> Key, trigger: impl FnOnce()) {
         let call = || {
-            if self.sabotage.is_some() {
-                self.tempt(Place::Trigger, &key());
+            if self.panic_injector.is_some() {
+                self.inject_panic(Place::Trigger, &key());
             }
             trigger();
         };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
-            self.alarm.ring(Place::Trigger, &key(), &*panic);
+            self.panics.report(Place::Trigger, &key(), &*panic);
             resume_unwind(panic);
         }
     }
 
-    /// The moment at which a test may have the controller panic.
-    pub(crate) fn tempt(&self, place: Place, what: &dyn Display) {
-        if let Some(sabotage) = &self.sabotage {
-            sabotage.tempt(self.name, place, what);
+    /// Lets a test inject a panic here.
+    pub(crate) fn inject_panic(&self, place: Place, what: &dyn Display) {
+        if let Some(panic_injector) = &self.panic_injector {
+            panic_injector.inject_panic(self.name, place, what);
         }
     }
 
-    /// Has a decision judged by the controller's invariants, if this process has a judge.
+    /// Checks a decision against the controller's invariants, if this process has a judge.
     pub fn judge<V: Verdict>(&self, check: impl FnOnce() -> V) {
         if let Some(judge) = &self.judge {
             judge.note(self.name, check());

@@ -11,17 +11,17 @@ pub struct DebugPage {
     pub body: String,
 }
 
-/// Answers for the pages of one controller: by the page's name, and a look-up of query parameters.
+/// Renders a page of one controller, from the page's name and a function that returns the values of a query parameter.
 pub type ShowDebug = dyn Fn(&str, &dyn Fn(&str) -> Vec<String>) -> Option<DebugPage> + Send + Sync;
 
-/// The pages of all controllers. Cheap to clone; all clones are one.
+/// The pages of all controllers. Cheap to clone; all clones share the pages.
 #[derive(Clone, Default)]
 pub struct DebugPages {
     by_controller: Arc<Mutex<BTreeMap<&'static str, Arc<ShowDebug>>>>,
 }
 
 impl DebugPages {
-    /// Lets `show` answer for `controller`, instead of whoever did before.
+    /// Sets the function for the pages of `controller`.
     pub fn offer(
         &self,
         controller: &'static str,

@@ -88,7 +88,7 @@ pub enum Outcome {
     Done,
     /// The server refused; what it said.
     Refused(String),
-    /// The answer was lost: it may have happened.
+    /// The response was lost: it may have happened.
     Unknown(String),
     /// The request did not reach the server.
     NotSent(String),

@@ -1,21 +1,20 @@
-//! What a controller is, as data: the one table of controllers is made of these.
+//! How a controller is started.
 
 use std::sync::Arc;
 
 use crate::context::Context;
 use crate::tasks::Tasks;
 
-/// Why a controller cannot run. It stays off, the others go on, and the health check says so.
+/// Why a controller cannot run. The other controllers are not affected.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Settings are missing or make no sense; the text says which and what would be right.
+    /// Settings are missing or invalid; the text says which, and what is valid. The health check fails.
     #[error("{0}")]
     Misconfigured(String),
-    /// By its settings or the server's abilities there is nothing to do for it; the text says why.
+    /// It has nothing to do with these settings or this server; the text says why.
     #[error("{0}")]
     NotNeeded(String),
 }
 
-/// Sets a controller up: takes its caches, declares its triggers, and leaves its workers in `Tasks`. Called
-/// again after a panic, so whatever it holds is made anew.
+/// Sets up a controller: gets its caches, and declares its triggers and workers in `Tasks`. Called again after a panic.
 pub type Start = fn(Arc<Context>, &mut Tasks) -> Result<(), StartError>;

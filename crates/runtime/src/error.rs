@@ -1,4 +1,4 @@
-//! Why a sync failed, and what follows from that: the error alone decides whether and when to retry.
+//! Errors of syncs. The error alone decides whether the key is retried.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,9 +8,9 @@ use flyball_client as client;
 /// What to do with a key whose sync failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Try again, waiting longer each time.
+    /// Retry with a growing delay.
     Backoff,
-    /// Trying again cannot help; a change of the object will bring it back.
+    /// A retry cannot help; a change of the object will requeue the key.
     Never,
 }
 
@@ -25,7 +25,7 @@ pub struct SyncError {
 }
 
 impl SyncError {
-    /// The server, or the way to it, failed while `doing` something. For `map_err`.
+    /// A request failed while `doing` something. For `map_err`.
     pub fn api(doing: impl Into<Cow<'static, str>>) -> impl FnOnce(client::Error) -> Self {
         let doing = doing.into();
         move |error| Self {
@@ -51,7 +51,7 @@ impl SyncError {
         }
     }
 
-    /// What the user wrote makes no sense; only a change of it can help.
+    /// The object is invalid; only a change of it can help.
     pub fn invalid(what: impl Into<Cow<'static, str>>) -> Self {
         Self { doing: what.into(), source: None, retry: Retry::Never, category: "Invalid", expected: false }
     }
@@ -62,13 +62,12 @@ impl SyncError {
         self
     }
 
-    /// The same error, not worth a warning: something is merely not there yet.
+    /// The same error, logged without a warning: something does not exist yet.
     pub fn expected(mut self) -> Self {
         self.expected = true;
         self
     }
 
-    /// What to do with the key.
     pub fn retry(&self) -> Retry {
         self.retry
     }
@@ -78,12 +77,12 @@ impl SyncError {
         self.category
     }
 
-    /// Whether this is everyday business (a lost race) and not worth a warning.
+    /// Whether this is normal (a conflict) and logged without a warning.
     pub fn is_expected(&self) -> bool {
         self.expected
     }
 
-    /// The API server's error behind this one, if it is one.
+    /// The client's error that caused this one, if any.
     pub fn api_error(&self) -> Option<&client::Error> {
         self.source.as_ref()?.downcast_ref()
     }
@@ -112,7 +111,7 @@ impl std::error::Error for SyncError {
     }
 }
 
-/// An error with everything behind it on one line, outermost first.
+/// An error with all its causes on one line, outermost first.
 pub struct Chain<'a>(pub &'a (dyn std::error::Error + 'a));
 
 impl fmt::Display for Chain<'_> {

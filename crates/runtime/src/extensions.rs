@@ -1,4 +1,4 @@
-//! What a manager brings along for controllers of its own, by type: this crate need not know what it is.
+//! Values that a manager passes to its own controllers, by type, so that the runtime need not know them.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -12,14 +12,13 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// The same with `value`, in the place of another of its type.
+    /// Adds `value`, or replaces the value of its type.
     pub fn with<T: Any + Send + Sync>(self, value: T) -> Self {
         let mut values = (*self.values).clone();
         values.insert(TypeId::of::<T>(), Arc::new(value));
         Self { values: Arc::new(values) }
     }
 
-    /// The value of a type.
     pub fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.values.get(&TypeId::of::<T>()).cloned().and_then(|value| value.downcast().ok())
     }

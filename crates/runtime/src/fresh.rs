@@ -1,5 +1,5 @@
-//! Files that may change under a running process: looked at again when they are needed, at most once a second,
-//! and parsed anew when they changed. A new version that cannot be used leaves the old one in force.
+//! Files that may change while the process runs. They are checked when they are needed, at most once a second, and parsed
+//! again when they have changed. If the new contents are invalid, the old value stays.
 
 use std::{
     fs, io,
@@ -16,7 +16,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 type Stamp = Vec<Option<(SystemTime, u64)>>;
 type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
-/// A value made from one or more files.
+/// A value that is parsed from one or more files.
 pub struct Fresh<T> {
     files: Vec<PathBuf>,
     parse: Parse<T>,
@@ -30,7 +30,7 @@ struct State<T> {
 }
 
 impl<T> Fresh<T> {
-    /// Reads the files for the first time; the error names the culprit.
+    /// Reads the files for the first time; the error names the file.
     pub fn new(
         files: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl<T> Fresh<T> {
         Ok(Self { files, parse: Box::new(parse), state })
     }
 
-    /// The value of the files as they are.
+    /// The current value.
     pub fn get(&self) -> Arc<T> {
         let mut state = self.state.lock();
         if state.looked.elapsed() >= LOOK_AGAIN {
@@ -50,11 +50,13 @@ impl<T> Fresh<T> {
             if stamp != state.stamp {
                 match load(&self.files, &self.parse) {
                     Ok(value) => {
-                        tracing::info!(files = ?self.files, "read again what changed on disk");
+                        tracing::info!(files = ?self.files, "files have changed and were read again");
                         state.value = Arc::new(value);
                         state.stamp = stamp;
                     }
-                    Err(problem) => tracing::warn!(problem, "keeping the old version of changed files"),
+                    Err(problem) => {
+                        tracing::warn!(problem, "changed files cannot be used; keeping the old version")
+                    }
                 }
             }
         }

@@ -1,14 +1,14 @@
-//! Judges what controllers decide by their own invariants. Only simulations bring a judge: in production no invariant
-//! is evaluated.
+//! Checks the decisions of controllers against their own invariants. Only simulations have a judge: in production no
+//! invariant is evaluated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// More broken invariants than anybody reads.
+/// How many broken invariants are kept.
 const KEPT: usize = 20;
 
-/// Counts the decisions that were looked at, and keeps the first that broke an invariant.
+/// Counts the decisions that were checked, and keeps the first that broke an invariant.
 #[derive(Debug, Default)]
 pub struct Judge {
     looked_at: AtomicU64,
@@ -43,7 +43,7 @@ impl Judge {
         }
     }
 
-    /// How many decisions were looked at.
+    /// How many decisions were checked.
     pub fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::Judge;
 
     #[test]
-    fn only_broken_invariants_are_told() {
+    fn only_broken_invariants_are_reported() {
         let judge = Judge::default();
         judge.note("a", Ok::<(), String>(()));
         judge.note("b", Err::<(), String>("one".to_owned()));

@@ -1,12 +1,11 @@
-//! What every controller stands on: context, executor with write barrier, decision log, event recorder,
-//! supervisor, metrics and settings.
+//! What every controller builds on: context, executor with write barrier, decision log, event recorder, supervisor, metrics
+//! and settings.
 //!
 //! In reading order: a controller is set up by a [`Start`] function, which declares triggers and workers in
-//! [`Tasks`]; a worker calls [`Reconcile::sync`] with a key; the sync reads caches through its [`Context`], and
-//! writes through a [`Writer`]; the [`Barrier`](barrier::Barrier) keeps the key back until the cache shows
-//! what was written; [`supervise`] sets all this up again when it panics.
+//! [`Tasks`]; a worker calls [`Reconcile::sync`] with a key; the sync reads caches through its [`Context`], and carries out its
+//! [`Plan`] with an [`Executor`]; the [`Barrier`](barrier::Barrier) delays the next sync of the key until the cache shows
+//! what was written; [`supervise`] sets all this up again after a panic.
 
-mod alarm;
 pub mod barrier;
 mod clock;
 pub mod config;
@@ -23,6 +22,8 @@ mod health;
 mod judge;
 pub mod metrics;
 mod nearest;
+mod panics;
+mod pending_writes;
 mod periodic;
 pub mod plan;
 mod quarantine;
@@ -31,11 +32,9 @@ mod scripted;
 mod signal;
 mod supervisor;
 mod tasks;
-mod under_way;
 pub mod version;
 mod writer;
 
-pub use alarm::{Place, Sabotage};
 pub use clock::Clock;
 pub use context::{Context, Shared};
 pub use debug::{DebugPage, DebugPages, ShowDebug};
@@ -47,9 +46,10 @@ pub use health::{Complaint, Health};
 pub use judge::{Judge, Verdict};
 pub use metrics::Metrics;
 pub use nearest::nearest;
+pub use panics::{PanicInjector, Place};
 pub use periodic::{Periodic, Schedule};
 pub use plan::{Effect, Event, Executor, Message, Outcome, Plan, Refusals, Waiting, Write};
-pub use signal::{Giver, Mandate, Mandator, Signal, Since};
-pub use supervisor::{Orders, supervise};
+pub use signal::{Leadership, LeadershipSender, Signal, SignalSender, Since};
+pub use supervisor::{Supervision, supervise};
 pub use tasks::{Next, Reconcile, Tasks, WorkKey, priority};
 pub use writer::{Writer, exactly};

@@ -1,8 +1,8 @@
-//! Which known name was probably meant by a misspelt one: for error messages.
+//! "Did you mean …?" for misspelt names in error messages.
 
-/// The candidate closest to `name` by edit distance, if it is close enough to be a likely slip.
+/// The candidate closest to `name` by edit distance, if it is close enough.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Names longer than any we know are no slip of the pen, and would only cost time.
+    // Longer than any known name: not a misspelling.
     if name.len() > 128 {
         return None;
     }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_slips_and_leaves_strangers_alone() {
+    fn misspellings_are_found_and_other_names_are_not() {
         let known = ["leader-elect", "leader-elect-renew-deadline", "kubeconfig"];
         #[rustfmt::skip]
         let table = [

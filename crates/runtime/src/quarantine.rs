@@ -18,19 +18,19 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// Shows in metrics and health how many keys of a controller are in quarantine. Dropped with the run of the controller, and
 /// then shows none.
-pub(crate) struct Ward {
+pub(crate) struct QuarantineCount {
     controller: &'static str,
     health: Health,
     shown: Gauge,
     held: AtomicUsize,
 }
 
-impl Ward {
+impl QuarantineCount {
     pub(crate) fn new(controller: &'static str, metrics: &Metrics, health: &Health) -> Self {
         let shown = metrics.gauge(&QUARANTINED, &[controller]);
-        let ward = Self { controller, health: health.clone(), shown, held: AtomicUsize::new(0) };
-        ward.show(0);
-        ward
+        let count = Self { controller, health: health.clone(), shown, held: AtomicUsize::new(0) };
+        count.show(0);
+        count
     }
 
     fn show(&self, held: usize) {
@@ -47,7 +47,7 @@ impl Ward {
     }
 }
 
-impl Drop for Ward {
+impl Drop for QuarantineCount {
     fn drop(&mut self) {
         self.show(0);
     }
@@ -61,19 +61,19 @@ struct Poisoned {
 /// The poisoned keys of one queue.
 pub(crate) struct Quarantine<K> {
     keys: Mutex<FxHashMap<K, Poisoned>>,
-    ward: Arc<Ward>,
+    count: Arc<QuarantineCount>,
 }
 
 impl<K: QueueKey> Quarantine<K> {
-    pub(crate) fn new(ward: Arc<Ward>) -> Self {
-        Self { keys: Mutex::default(), ward }
+    pub(crate) fn new(count: Arc<QuarantineCount>) -> Self {
+        Self { keys: Mutex::default(), count }
     }
 
-    /// Puts a key away after its sync panicked, and says for how long.
+    /// Quarantines a key after its sync panicked, and returns for how long.
     pub(crate) fn add(&self, key: &K) -> Duration {
         let mut keys = self.keys.lock();
         if !keys.contains_key(key) {
-            self.ward.enter();
+            self.count.enter();
         }
         let poisoned = keys.entry(key.clone()).or_insert(Poisoned { panics: 0, until: Instant::now() });
         let wait = pause(poisoned.panics);
@@ -96,7 +96,7 @@ impl<K: QueueKey> Quarantine<K> {
     pub(crate) fn release(&self, key: &K) {
         let mut keys = self.keys.lock();
         if !keys.is_empty() && keys.remove(key).is_some() {
-            self.ward.leave();
+            self.count.leave();
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{Quarantine, Ward, pause};
+    use super::{Quarantine, QuarantineCount, pause};
     use crate::{Health, Metrics};
 
     #[test]
@@ -124,9 +124,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_waits_by_itself_and_is_seen_until_it_comes_through() {
         let (metrics, health) = (Metrics::default(), Health::default());
-        health.well("x");
-        let ward = Arc::new(Ward::new("x", &metrics, &health));
-        let (one, other) = (Quarantine::new(ward.clone()), Quarantine::new(ward));
+        health.healthy("x");
+        let count = Arc::new(QuarantineCount::new("x", &metrics, &health));
+        let (one, other) = (Quarantine::new(count.clone()), Quarantine::new(count));
         let shown =
             |n: &str| metrics.text().contains(&format!("flyball_quarantined_keys{{name=\"x\"}} {n}\n"));
         assert!(shown("0"));
@@ -146,7 +146,7 @@ mod tests {
         one.release(&"bad");
         one.release(&"never there");
         assert!(shown("1"));
-        assert_eq!(one.add(&"bad"), Duration::from_secs(2), "what came through begins anew");
+        assert_eq!(one.add(&"bad"), Duration::from_secs(2), "a release resets the delay");
         drop((one, other));
         assert!(shown("0"));
         assert_eq!(health.remarks(), []);

@@ -1,4 +1,4 @@
-//! A server that answers by a script, and a context on top of it, for tests of plans.
+//! A server with scripted responses, and a context that uses it, for tests of plans.
 
 use std::sync::Arc;
 

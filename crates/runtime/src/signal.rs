@@ -1,89 +1,84 @@
-//! A word that is given once and heard by many: the end, or the beginning of leadership.
+//! Signals that are set once and awaited by many: shutdown, and the beginning of leadership.
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Hears the word. Cheap to clone.
+/// Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Signal(watch::Receiver<bool>);
 
 #[derive(Debug, Clone)]
-pub struct Giver(watch::Sender<bool>);
+pub struct SignalSender(watch::Sender<bool>);
 
 impl Signal {
-    /// A word not yet given, and who can give it.
-    pub fn new() -> (Giver, Self) {
+    pub fn new() -> (SignalSender, Self) {
         let (sender, receiver) = watch::channel(false);
-        (Giver(sender), Self(receiver))
+        (SignalSender(sender), Self(receiver))
     }
 
-    /// A word that has been given already.
-    pub fn already() -> Self {
-        let (giver, signal) = Self::new();
-        giver.give();
+    pub fn already_set() -> Self {
+        let (sender, signal) = Self::new();
+        sender.set();
         signal
     }
 
-    /// Waits for the word. If nobody is left who could give it, it counts as given.
-    pub fn given(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// Completes when the signal is set, or all senders are dropped.
+    pub fn wait(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut receiver = self.0.clone();
         async move {
-            let _ = receiver.wait_for(|given| *given).await;
+            let _ = receiver.wait_for(|is_set| *is_set).await;
         }
     }
 
-    /// Whether the word has been given.
-    pub fn is_given(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         *self.0.borrow()
     }
 }
 
-impl Giver {
-    pub fn give(&self) {
+impl SignalSender {
+    pub fn set(&self) {
         self.0.send_replace(true);
     }
 }
 
-/// Whether this process leads, and how fresh its caches must be before it acts. Cheap to clone.
+/// Whether this process leads, and how current its caches must be before it acts. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Mandate(watch::Receiver<Option<Since>>);
+pub struct Leadership(watch::Receiver<Option<Since>>);
 
-/// Gives a [`Mandate`].
 #[derive(Debug)]
-pub struct Mandator(watch::Sender<Option<Since>>);
+pub struct LeadershipSender(watch::Sender<Option<Since>>);
 
-/// A moment since which no former leader can have written; none if there never was one.
+/// A time since which no former leader can have written; `None` if there is no leader election.
 pub type Since = Option<Instant>;
 
-impl Mandate {
-    /// A mandate not yet given, and who can give it.
-    pub fn new() -> (Mandator, Self) {
+impl Leadership {
+    pub fn new() -> (LeadershipSender, Self) {
         let (sender, receiver) = watch::channel(None);
-        (Mandator(sender), Self(receiver))
+        (LeadershipSender(sender), Self(receiver))
     }
 
-    /// That of a process which stands for no election: it acts as soon as its caches are filled.
+    /// For a process without leader election: it acts as soon as its caches are filled.
     pub fn always() -> Self {
-        let (mandator, mandate) = Self::new();
-        mandator.0.send_replace(Some(None));
-        mandate
+        let (sender, leadership) = Self::new();
+        sender.0.send_replace(Some(None));
+        leadership
     }
 
-    /// Waits for it. If nobody is left who could give it, there is nothing to wait for.
-    pub fn given(&self) -> impl Future<Output = Since> + Send + 'static {
+    /// Completes when this process leads, or the sender is dropped.
+    pub fn wait(&self) -> impl Future<Output = Since> + Send + 'static {
         let mut receiver = self.0.clone();
         async move {
             match receiver.wait_for(Option::is_some).await {
-                Ok(given) => given.flatten(),
+                Ok(since) => since.flatten(),
                 Err(_) => None,
             }
         }
     }
 }
 
-impl Mandator {
+impl LeadershipSender {
     /// This process leads; no former leader has written since `since`.
-    pub fn give(&self, since: Instant) {
+    pub fn set(&self, since: Instant) {
         self.0.send_replace(Some(Some(since)));
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps one controller running: starts it, is told when it panics, and sets it up again without touching the others.
+//! Keeps one controller running: starts it, and sets it up again after a panic, without affecting the others.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::alarm::Place;
 use crate::context::Context;
 use crate::descriptor::{Start, StartError};
 use crate::health::Health;
-use crate::signal::{Mandate, Signal};
+use crate::panics::Place;
+use crate::signal::{Leadership, Signal};
 use crate::tasks::{Running, Tasks};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -19,16 +19,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// a controller that panics as soon as it is set up keeps its long pause.
 const TRUSTED_AFTER: Duration = Duration::from_secs(600);
 
-/// What the supervisor of a controller is told.
+/// What all supervisors of a process share.
 #[derive(Clone)]
-pub struct Orders {
-    /// Given once this process leads. Until then caches and queues fill, but no worker runs.
-    pub leading: Mandate,
-    /// Given when the process is to shut down.
+pub struct Supervision {
+    /// Until this process leads, caches and queues fill, but no worker runs.
+    pub leading: Leadership,
     pub shutdown: Signal,
     /// How long running syncs may take to finish, at shutdown and before a controller is set up again.
     pub grace: Duration,
-    /// Where the state of the controller is reported.
     pub health: Health,
 }
 
@@ -38,12 +36,12 @@ pub struct Orders {
 /// waited for, then `start` is called and the triggers see the whole store. The context and its barrier are kept, so that
 /// the writes of the last run are still waited for. A controller that keeps panicking is set up less and less often. Until
 /// then the rest of it keeps running, so that an object on which a trigger panics does not affect other objects.
-pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
-    let (name, Orders { leading, shutdown, grace, health }) = (cx.name, orders);
+pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision) {
+    let (name, Supervision { leading, shutdown, grace, health }) = (cx.name, supervision);
     let mut pace = Pace::new();
     loop {
         let began = Instant::now();
-        cx.alarm.reset();
+        cx.panics.reset();
         let tasks = match set_up(&cx, start, &health) {
             Ok(tasks) => tasks,
             Err(StartError::NotNeeded(why)) => {
@@ -52,7 +50,7 @@ pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
             }
             Err(StartError::Misconfigured(why)) => {
                 tracing::error!(controller = name, why, "controller cannot start");
-                health.ill(name, why);
+                health.unhealthy(name, why);
                 return;
             }
         };
@@ -61,21 +59,21 @@ pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
         let running = tokio::select! {
             running = stand_by(tasks, &leading) => Some(running),
             () = &mut renewal => None,
-            () = shutdown.given() => return,
+            () = shutdown.wait() => return,
         };
         if let Some(running) = running {
             tracing::info!(controller = name, tasks = running.len(), "controller runs");
-            health.well(name);
+            health.healthy(name);
             tokio::select! {
                 () = renewal => {}
-                () = shutdown.given() => {}
+                () = shutdown.wait() => {}
             }
             running.drain(grace).await;
         }
-        if shutdown.is_given() {
+        if shutdown.is_set() {
             return;
         }
-        tracing::warn!(controller = name, "setting the controller up anew");
+        tracing::warn!(controller = name, "setting up the controller again");
     }
 }
 
@@ -83,28 +81,28 @@ pub async fn supervise(cx: Arc<Context>, start: Start, orders: Orders) {
 fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tasks>, StartError> {
     let mut tasks = Tasks::new(cx.clone(), health);
     let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        cx.tempt(Place::Start, &cx.name);
+        cx.inject_panic(Place::Start, &cx.name);
         start(cx.clone(), &mut tasks)
     }));
     match started {
         Ok(started) => started.map(|()| Some(tasks)),
         Err(panic) => {
-            cx.alarm.ring(Place::Start, &cx.name, &*panic);
+            cx.panics.report(Place::Start, &cx.name, &*panic);
             Ok(None)
         }
     }
 }
 
 /// Waits for leadership and full caches, then starts what was set up.
-async fn stand_by(tasks: Option<Tasks>, leading: &Mandate) -> Running {
+async fn stand_by(tasks: Option<Tasks>, leading: &Leadership) -> Running {
     let Some(tasks) = tasks else { return std::future::pending().await };
-    let since = leading.given().await;
+    let since = leading.wait().await;
     tasks.start(since).await
 }
 
 /// Completes when the run that began at `began` is to be replaced: after a panic, and not before the pause is over.
 async fn renewal(cx: &Context, pace: &mut Pace, began: Instant, health: &Health) {
-    let place = cx.alarm.rings().await;
+    let place = cx.panics.reported().await;
     health.panicked(cx.name, place);
     let due = pace.next(began, Instant::now());
     tokio::time::sleep_until(due).await;
@@ -140,11 +138,11 @@ mod tests {
     use super::Pace;
 
     #[test]
-    fn what_keeps_panicking_is_set_up_ever_less_often_until_it_is_trusted_again() {
+    fn a_controller_that_keeps_panicking_is_set_up_less_and_less_often() {
         let mut pace = Pace::new();
         #[rustfmt::skip]
         let table = [
-            // ran for, then how long until it is set up anew
+            // ran for, then how long until it is set up again
             (1000, 0),
             (0, 2), (0, 4), (1, 7), (0, 16), (20, 12), (100, 0), (0, 128), (0, 256), (0, 300), (299, 1), (599, 0), (0, 300),
             (600, 0),

@@ -1,4 +1,4 @@
-//! The tasks of one run of one controller: triggers that fill its queues and workers that empty them.
+//! The tasks of one run of one controller: triggers that fill its queues, and workers that sync the keys.
 
 use std::fmt::Display;
 use std::panic::AssertUnwindSafe;
@@ -16,25 +16,25 @@ use smol_str::SmolStr;
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::alarm::{Place, panic_text};
 use crate::context::Context;
 use crate::error::{Chain, Retry, SyncError};
 use crate::health::{Complaint, Health};
 use crate::metrics::stale_skips;
-use crate::quarantine::{Quarantine, Ward};
+use crate::panics::{Place, panic_text};
+use crate::quarantine::{Quarantine, QuarantineCount};
 use crate::signal::{Signal, Since};
 
-/// What is to happen to a key after a sync that did not fail.
+/// What happens to a key after a sync that did not fail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Next {
     #[default]
     Settled,
-    /// Look again after this long.
+    /// Requeue after this long.
     After(Duration),
 }
 
 impl Next {
-    /// The same, but no later than after `limit`.
+    /// The same, but after `limit` at the latest.
     pub fn within(self, limit: Duration) -> Self {
         match self {
             Self::Settled => Self::After(limit),
@@ -43,7 +43,7 @@ impl Next {
     }
 }
 
-/// What a queue of work may hold: something that names an object.
+/// The key of a work queue. It names an object.
 pub trait WorkKey: QueueKey + Display + Sync {
     /// The object, for the barrier and the log.
     fn object(&self) -> &Key;
@@ -55,15 +55,14 @@ impl WorkKey for Key {
     }
 }
 
-/// A controller's shell: brings one object closer to what is wanted. Safe to call at any time, any number of
-/// times, for objects that are there and objects that are gone.
+/// A controller's shell: brings one object closer to its spec. Safe to call at any time, any number of times, also for
+/// objects that do not exist.
 pub trait Reconcile<K: WorkKey = Key>: Send + Sync + 'static {
-    /// Looks at one key and acts.
     fn sync(&self, key: &K) -> impl Future<Output = Result<Next, SyncError>> + Send;
 }
 
-/// A [`Reconcile`] behind a pointer, so that one worker's code serves all controllers, and the room that a sync needs is
-/// taken only while there is one.
+/// A [`Reconcile`] as a trait object, so that the worker's code is compiled once, and the memory for a sync is allocated only
+/// while it runs.
 trait AnyReconcile<K>: Send + Sync {
     fn sync_boxed<'a>(&'a self, key: &'a K) -> BoxFuture<'a, Result<Next, SyncError>>;
 }
@@ -74,10 +73,10 @@ impl<K: WorkKey, R: Reconcile<K>> AnyReconcile<K> for R {
     }
 }
 
-/// Collects what a controller runs. Nothing runs before the supervisor says so.
+/// Collects what a controller runs. The supervisor starts it.
 pub struct Tasks {
     cx: Arc<Context>,
-    ward: Arc<Ward>,
+    quarantined: Arc<QuarantineCount>,
     subscriptions: Vec<Subscription>,
     synced: Vec<BoxFuture<'static, ()>>,
     caches: Vec<Arc<dyn AnyInformer>>,
@@ -90,9 +89,9 @@ pub struct Tasks {
 impl Tasks {
     pub(crate) fn new(cx: Arc<Context>, health: &Health) -> Self {
         let (close, closing) = Signal::new();
-        let closers: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(move || close.give())];
+        let closers: Vec<Box<dyn Fn() + Send + Sync>> = vec![Box::new(move || close.set())];
         Self {
-            ward: Arc::new(Ward::new(cx.name, &cx.metrics, health)),
+            quarantined: Arc::new(QuarantineCount::new(cx.name, &cx.metrics, health)),
             complaint: health.complaint(cx.name),
             cx,
             subscriptions: vec![],
@@ -104,25 +103,23 @@ impl Tasks {
         }
     }
 
-    /// The surroundings of the controller whose tasks these are.
     pub(crate) fn context(&self) -> Arc<Context> {
         self.cx.clone()
     }
 
-    /// The way to say that the controller runs and yet cannot do its work.
+    /// For a controller that runs but cannot do its work.
     pub fn complaint(&self) -> Complaint {
         self.complaint.clone()
     }
 
-    /// A queue under the name that its metrics have upstream.
+    /// `name` is that of the queue's metrics, as in upstream.
     pub fn queue<K: WorkKey>(&mut self, name: &'static str) -> Queue<K> {
         self.queue_with(name, Backoff::default())
     }
 
-    /// A queue whose failing keys wait differently.
     pub fn queue_with<K: WorkKey>(&mut self, name: &'static str, backoff: Backoff) -> Queue<K> {
         let queue = Queue::new(backoff, self.cx.metrics.queue_observer(name));
-        // What a closed queue still holds is nobody's work.
+        // The remaining keys of a closed queue do not count as work.
         let shown = Arc::new(Mutex::new(Some(queue.clone())));
         self.cx.metrics.watch_queue(name, {
             let shown = shown.clone();
@@ -138,31 +135,31 @@ impl Tasks {
         queue
     }
 
-    /// Waits for a cache to be filled before any worker starts, without listening to its changes.
+    /// Workers start only after this cache has synced. For caches without triggers.
     pub fn needs<T: Object>(&mut self, informer: &Arc<Informer<T>>) {
         let informer = informer.clone();
         self.caches.push(informer.clone());
         self.synced.push(async move { informer.synced().await }.map(|_| ()).boxed());
     }
 
-    /// Begins with `preparation` at once, also on standby; no worker starts before it is finished.
+    /// Runs `preparation` at once, also on standby; no worker starts before it has finished.
     pub fn prepare(&mut self, preparation: impl Future<Output = ()> + Send + 'static) {
         let (cx, mut begun) = (self.cx.clone(), JoinSet::new());
         begun.spawn(async move {
             let preparation = async {
-                cx.tempt(Place::Preparation, &cx.name);
+                cx.inject_panic(Place::Preparation, &cx.name);
                 preparation.await;
             };
             if let Err(panic) = AssertUnwindSafe(preparation).catch_unwind().await {
-                cx.alarm.ring(Place::Preparation, &cx.name, &*panic);
-                // What it was to prepare must not start without it.
+                cx.panics.report(Place::Preparation, &cx.name, &*panic);
+                // Workers must not start without it.
                 std::future::pending::<()>().await;
             }
         });
         self.synced.push(async move { while begun.join_next().await.is_some() {} }.boxed());
     }
 
-    /// Calls `trigger` for every change in a cache; it may only put keys into queues.
+    /// Calls `trigger`, which should only add keys to queues, for every change in a cache.
     pub fn on<T: Object>(
         &mut self,
         informer: &Arc<Informer<T>>,
@@ -172,7 +169,7 @@ impl Tasks {
         self.subscriptions.push(self.cx.subscribe(informer, trigger));
     }
 
-    /// Puts the keys that `concerned` finds in every change of a cache into a queue, as urgent as the change is.
+    /// Adds the keys that `concerned` returns for each change of a cache to a queue, with the priority of the change.
     pub fn feed<T: Object, K: WorkKey, I: IntoIterator<Item = K>>(
         &mut self,
         informer: &Arc<Informer<T>>,
@@ -195,7 +192,7 @@ impl Tasks {
         reconciler: Arc<impl Reconcile<K>>,
     ) {
         let reconciler: Arc<dyn AnyReconcile<K>> = reconciler;
-        let quarantine = Arc::new(Quarantine::new(self.ward.clone()));
+        let quarantine = Arc::new(Quarantine::new(self.quarantined.clone()));
         let parked = Parked::default();
         for n in 0..count.max(1) {
             let work =
@@ -204,23 +201,23 @@ impl Tasks {
         }
     }
 
-    /// Runs a loop of the controller's own beside its workers, once the caches are filled. It must end by
-    /// itself only when it has nothing left to do. At the end it is left where it waits, though not for the answer to
-    /// a write; workers finish their keys.
+    /// Runs a loop of the controller beside its workers, once the caches are filled. If it returns, it is not started again.
+    /// At shutdown it is cancelled at its current await point, but not while a write is pending; workers finish their
+    /// keys.
     pub fn spawn(&mut self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
-        let (name, cx, closing) = (name.into(), self.cx.clone(), self.closing.given());
-        let tempted = name.clone();
+        let (name, cx, closing) = (name.into(), self.cx.clone(), self.closing.wait());
+        let loop_name = name.clone();
         let task = async move {
             let end = async {
                 closing.await;
-                cx.under_way.none().await;
+                cx.pending_writes.none().await;
             };
             let task = async {
-                cx.tempt(Place::Loop, &tempted);
+                cx.inject_panic(Place::Loop, &loop_name);
                 task.await;
             };
             tokio::select! {
-                // First, so that the loop does not begin with another write in between.
+                // Polled first, so that the loop does not begin another write.
                 biased;
                 () = end => {}
                 () = task => {}
@@ -229,8 +226,8 @@ impl Tasks {
         self.running.push((name, task.boxed()));
     }
 
-    /// Waits for the caches, then starts everything: they must show all that a former leader wrote, until `since`. The
-    /// subscriptions live as long as what is returned.
+    /// Waits until the caches have synced and show everything that a former leader wrote until `since`, then starts
+    /// everything. The subscriptions end with the returned value.
     pub(crate) async fn start(self, since: Since) -> Running {
         let Self { cx, subscriptions, synced, caches, running, closers, .. } = self;
         futures::future::join_all(synced).await;
@@ -240,16 +237,16 @@ impl Tasks {
         let mut set = JoinSet::new();
         for (name, task) in running {
             let span = tracing::info_span!("controller", controller = cx.name, task = %name);
-            set.spawn(heeded(cx.clone(), name, task).instrument(span));
+            set.spawn(report_panic(cx.clone(), name, task).instrument(span));
         }
         Running { set, closers, subscriptions }
     }
 }
 
-/// Runs a task; if it panics the supervisor hears of it.
-async fn heeded(cx: Arc<Context>, name: String, task: BoxFuture<'static, ()>) {
+/// Runs a task, and reports its panic to the supervisor.
+async fn report_panic(cx: Arc<Context>, name: String, task: BoxFuture<'static, ()>) {
     if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
-        cx.alarm.ring(Place::Loop, &name, &*panic);
+        cx.panics.report(Place::Loop, &name, &*panic);
     }
 }
 
@@ -260,13 +257,12 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// How many tasks it has.
     pub(crate) fn len(&self) -> usize {
         self.set.len()
     }
 
-    /// Lets no worker take another key, and waits for those in hand. What takes longer than `grace` is left; the barrier
-    /// then learns by itself what became of its writes.
+    /// Stops workers from taking keys, and waits at most `grace` for the running syncs. The barrier finds out the outcome of
+    /// writes that are cancelled then.
     pub(crate) async fn drain(mut self, grace: Duration) {
         self.subscriptions.clear();
         for close in &self.closers {
@@ -277,7 +273,7 @@ impl Running {
     }
 }
 
-/// How urgent the keys of a change are: what is only being listed or looked at again can wait.
+/// Keys of an initial list or a resync have the low priority of a sweep.
 pub fn priority(origin: Origin) -> Priority {
     match origin {
         Origin::Initial | Origin::Resync => Priority::Sweep,
@@ -285,10 +281,10 @@ pub fn priority(origin: Origin) -> Priority {
     }
 }
 
-/// The keys of a queue that wait at the barrier, each once, however often they are asked for meanwhile.
+/// The keys of a queue that wait at the barrier, each once, however often they are added meanwhile.
 type Parked<K> = Arc<Mutex<FxHashSet<K>>>;
 
-/// One worker: takes keys until the queue is closed.
+/// A worker: syncs keys until the queue is closed.
 async fn work<K: WorkKey>(
     cx: Arc<Context>,
     queue: Queue<K>,
@@ -319,7 +315,7 @@ async fn work<K: WorkKey>(
         let attempt = queue.failures(&key);
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
-            cx.tempt(Place::Sync, &*key);
+            cx.inject_panic(Place::Sync, &*key);
             // The plan notes it again if the key still waits.
             cx.note_waiting(object, SmolStr::default(), vec![]);
             reconciler.sync_boxed(&key).await

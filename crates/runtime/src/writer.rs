@@ -1,4 +1,4 @@
-//! The way of every write: rate limit and identity (in the client), the decision log, metrics, the barrier.
+//! Every write goes through here: the client (rate limit, identity), the decision log, metrics, the barrier.
 
 use std::fmt::Display;
 
@@ -15,15 +15,14 @@ use crate::context::Context;
 use crate::decisions::{Decision, Outcome, Subject};
 use crate::error::Chain;
 
-/// Writes on behalf of one key of one controller. Every call says why, for the log.
+/// Writes on behalf of one key of one controller. Every call has a reason, for the decision log.
 pub struct Writer<'a> {
     cx: &'a Context,
     owner: &'a Key,
     awaits: bool,
 }
 
-/// An object with its type, in the bytes that it serialises to: on the way through a [`Value`] raw JSON would
-/// lose its exact form.
+/// An object with its type, serialised directly: through a [`Value`], raw JSON inside it would lose its exact form.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Whole<'a, T> {
@@ -50,7 +49,7 @@ impl<'a> Writer<'a> {
         Self { cx, owner, awaits: true }
     }
 
-    /// For those who read the server, not the cache, before they write again: raises no barrier.
+    /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
     pub fn unawaited(self) -> Self {
         Self { awaits: false, ..self }
     }
@@ -61,7 +60,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates an object; the server's answer is returned.
+    /// Creates an object, and returns the server's response.
     pub async fn create<T: Resource>(
         &self,
         namespace: &str,
@@ -71,8 +70,8 @@ impl<'a> Writer<'a> {
         self.create_dynamic(&T::TYPE, (!namespace.is_empty()).then_some(namespace), body, why).await
     }
 
-    /// Creates an object of any resource. An answer that is read as a [`PartialObject`] is
-    /// asked for without the rest, which spares the server and us the work; so with updates and patches.
+    /// Creates an object of any resource. If `T` is [`PartialObject`], only metadata is requested as response, which saves
+    /// work; so with updates and patches.
     pub async fn create_dynamic<T: Object>(
         &self,
         resource: &ResourceType,
@@ -173,7 +172,7 @@ impl<'a> Writer<'a> {
         self.update_dynamic(&T::TYPE, key, subresource, body, why).await
     }
 
-    /// Replaces the status of an object. Nobody reads back what they have just said, so only metadata is returned.
+    /// Replaces the status of an object, and returns only metadata.
     pub async fn update_status<T: Resource>(
         &self,
         key: &Key,
@@ -224,7 +223,7 @@ impl<'a> Writer<'a> {
         self.write(Verb::Patch, target, why, Awaited::UnknownObject(key.clone()), request, metadata).await
     }
 
-    /// Deletes an object. Give the uid that was looked at: another object of that name is left alone.
+    /// Deletes an object. With a uid in the options, another object of that name is not deleted.
     pub async fn delete<T: Resource>(
         &self,
         key: &Key,
@@ -246,11 +245,11 @@ impl<'a> Writer<'a> {
         let request = self.cx.client.delete_dynamic(resource, key, &options);
         let unknown = Awaited::UnknownObject(key.clone());
         let deleted = self.write(Verb::Delete, target, why, unknown, request, |_| None).await?;
-        // A shadow's answer: nothing was deleted, so there is nothing to wait for.
+        // A shadow deletes nothing, so there is nothing to wait for.
         if deleted.meta().is_some_and(|meta| meta.resource_version == ResourceVersion(0)) {
             return Ok(());
         }
-        // The answer need not carry a version; what counts is that the cache lets go of the object.
+        // The response may have no version, so wait until the object leaves the cache.
         if let Some(uid) = options.uid {
             self.raise(resource, Awaited::Gone(key.clone(), uid));
         }
@@ -271,8 +270,8 @@ impl<'a> Writer<'a> {
         self.write(Verb::DeleteCollection, target, why, unknown, request, |()| None).await
     }
 
-    /// Makes the request, and leaves its traces: the barrier waits for what `seen` finds in the answer, or for
-    /// `unknown` if there was none, and the decision log gets its line.
+    /// Sends the request, raises the barrier, and records the decision. The barrier waits for the metadata that `seen` finds
+    /// in the response, or for `unknown` if there was no response.
     async fn write<A>(
         &self,
         verb: Verb,
@@ -285,9 +284,9 @@ impl<'a> Writer<'a> {
         let (cx, started) = (self.cx, Instant::now());
         let named = (verb != Verb::Create).then_some(&target.key);
         let before = cx.barrier.before(target.resource, named);
-        let hope = Hope::new(self, target.resource, unknown);
+        let pending = PendingWrite::new(self, target.resource, unknown);
         let answer = request.await;
-        let unknown = hope.answered();
+        let unknown = pending.answered();
         let written = answer.as_ref().ok().and_then(seen);
         match (&answer, written) {
             (Ok(_), Some(meta)) => {
@@ -303,7 +302,7 @@ impl<'a> Writer<'a> {
                 }
             }
             (Err(error), _) if lacks(error, &target.key) => {
-                // The cache is behind: it showed the object before the server was asked.
+                // The cache is stale: it showed the object before the request.
                 if let Some(uid) = before.and_then(Before::uid) {
                     self.raise(target.resource, Awaited::Vanished(target.key.clone(), uid));
                 }
@@ -327,32 +326,31 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A write that was sent. If it is dropped before the answer has come, nobody knows what became of it, and the barrier
-/// has to find out.
-struct Hope<'a> {
+/// A write that was sent. If it is dropped before the response, its outcome is unknown, and the barrier has to find out.
+struct PendingWrite<'a> {
     writer: &'a Writer<'a>,
     resource: &'a ResourceType,
     unknown: Option<Awaited>,
 }
 
-impl<'a> Hope<'a> {
+impl<'a> PendingWrite<'a> {
     fn new(writer: &'a Writer<'a>, resource: &'a ResourceType, unknown: Awaited) -> Self {
-        writer.cx.under_way.begin();
+        writer.cx.pending_writes.begin();
         Self { writer, resource, unknown: Some(unknown) }
     }
 
-    /// Gives back what to wait for if the answer tells nothing.
+    /// Returns what to wait for if the response does not show the outcome.
     fn answered(mut self) -> Option<Awaited> {
         self.unknown.take()
     }
 }
 
-impl Drop for Hope<'_> {
+impl Drop for PendingWrite<'_> {
     fn drop(&mut self) {
         if let Some(unknown) = self.unknown.take() {
             self.writer.raise(self.resource, unknown);
         }
-        self.writer.cx.under_way.end();
+        self.writer.cx.pending_writes.end();
     }
 }
 
@@ -365,17 +363,16 @@ fn outcome(error: Option<&Error>) -> Outcome {
     }
 }
 
-/// What the answer to a write shows of the object.
 fn metadata<T: Object>(object: &T) -> Option<&ObjectMeta> {
     Some(object.meta())
 }
 
-/// Whether the answer is that there is no such object, and not that there is no such resource.
+/// Whether the object does not exist, as opposed to the resource.
 fn lacks(error: &Error, key: &Key) -> bool {
     error.is_not_found() && error.status().is_some_and(|status| status.details.name == key.name)
 }
 
-/// Options by which [`Writer::delete`] deletes exactly the object that was looked at.
+/// Options to delete exactly this object.
 pub fn exactly(meta: &ObjectMeta) -> DeleteOptions {
     DeleteOptions::uid(&meta.uid)
 }

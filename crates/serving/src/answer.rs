@@ -1,4 +1,4 @@
-//! Answers in the forms that upstream's server gives them.
+//! Responses in the formats of upstream's server.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -18,13 +18,13 @@ pub(super) fn answer(code: StatusCode, content_type: &'static str, body: impl In
     answer
 }
 
-/// Tells browsers not to guess what the body is.
+/// Tells browsers not to guess the content type.
 pub(super) fn nosniff(mut answer: Answer) -> Answer {
     answer.headers_mut().insert(NOSNIFF.0, HeaderValue::from_static(NOSNIFF.1));
     answer
 }
 
-/// Leaves of an answer what a HEAD request asks for: over HTTP/2 a body would break the stream.
+/// Removes the body, for HEAD requests: over HTTP/2 a body would break the stream.
 pub(super) fn behead(answer: &mut Answer) {
     let length = answer.body().size_hint().exact().unwrap_or_default();
     *answer.body_mut() = Full::default();

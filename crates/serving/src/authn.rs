@@ -1,4 +1,4 @@
-//! Who asks: a front proxy's word, a client certificate, a bearer token, or nobody in particular.
+//! Authentication: by a front proxy, a client certificate or a bearer token; else the user is anonymous.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -29,7 +29,7 @@ const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// Somebody known, or nobody in particular.
+/// An authenticated or anonymous user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct User {
     pub name: String,
@@ -43,20 +43,20 @@ impl User {
         Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..Self::default() }
     }
 
-    /// Whether nobody knows who that is, or somebody known says so.
+    /// Whether the user is anonymous, or a front proxy says so.
     pub(super) fn is_anonymous(&self) -> bool {
         self.name == ANONYMOUS || self.groups.iter().any(|group| group == UNAUTHENTICATED)
     }
 }
 
-/// What the connection says about the other side.
+/// The other side of a connection.
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
-    /// The certificate shown, leaf first; its possession is proven, its issuer is not.
+    /// The client certificate, leaf first. The client has its key; its issuer is not verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
-/// The credentials were wrong; the reason is for the log.
+/// The credentials are wrong; the reason is for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejected(pub(super) String);
 
@@ -70,9 +70,9 @@ pub struct Authenticator {
     clients: Trust<Authority>,
     proxies: Trust<Proxies>,
     reviews: Option<Reviewer>,
-    /// By digest: tokens are long, secret, and chosen by strangers.
+    /// By digest: tokens are long and secret, and anyone can send them.
     users: TtlCache<Vec<u8>, User>,
-    /// Apart, so that made-up tokens do not displace real ones.
+    /// Separate, so that invalid tokens do not displace valid ones.
     rejected: TtlCache<Vec<u8>, Rejected>,
     reads_uid: bool,
     cache_ttl: Duration,
@@ -80,8 +80,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// By the options; `reviews` sends TokenReviews, `cluster` holds the cluster's own authorities, for those that
-    /// the options do not name. Unusable files are errors that name them.
+    /// `reviews` sends TokenReviews; `cluster` has the cluster's own CAs, for those that the options do not set. Errors name
+    /// the file that cannot be used.
     pub fn new(
         options: &AuthenticationOptions,
         reviews: Option<Client>,
@@ -127,7 +127,7 @@ impl Authenticator {
         })
     }
 
-    /// The user behind a request. Wrong credentials are refused, even where no credentials would have done.
+    /// The user of a request. Wrong credentials are refused, even where an anonymous user would be allowed.
     pub(super) async fn authenticate(&self, headers: &HeaderMap, peer: &Peer) -> Result<User, Rejected> {
         let start = Instant::now();
         let result = self.identify(headers, peer).await;
@@ -244,7 +244,7 @@ impl Authenticator {
         let result = match (is_known, error) {
             (true, _) => Ok(reviewed_user(&status["user"])),
             (false, None) => Err(Rejected("invalid bearer token".to_owned())),
-            // That the token could not be checked says nothing about the next time.
+            // A failed review is not cached.
             (false, Some(error)) => return Err(Rejected(format!("invalid bearer token: {error}"))),
         };
         match (&result, digest) {
@@ -269,8 +269,8 @@ fn known(mut user: User) -> User {
     user
 }
 
-/// The bearer token, if there is one. Upstream: bearertoken.go, AuthenticateRequest: what follows a second space is
-/// not part of it, and a token after two spaces is none.
+/// The bearer token, if there is one. Upstream: bearertoken.go, AuthenticateRequest: what follows a second space is not part
+/// of it, and a token after two spaces is ignored.
 fn bearer(headers: &HeaderMap) -> Option<Result<&str, Rejected>> {
     let value = headers.get(header::AUTHORIZATION)?;
     let mut parts = value.as_bytes().trim_ascii().split(|byte| *byte == b' ');
@@ -293,7 +293,7 @@ fn reviewed_user(user: &Value) -> User {
     }
 }
 
-/// Keeps the number of label values small.
+/// Limits the number of label values.
 fn compressed(name: &str) -> &str {
     match name {
         "admin" | "client" | "kube_proxy" | "kubelet" | "system:serviceaccount:kube-system:default" => name,

@@ -1,4 +1,4 @@
-//! Whether a user may see a page: open paths, administrators, and else whatever the API server says.
+//! Authorization: open paths, administrators, else a SubjectAccessReview.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const MASTERS: &str = "system:masters";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,
-    /// With the reason given, often none.
+    /// With the reason, which is often empty.
     Denied(String),
 }
 
@@ -32,9 +32,9 @@ pub(super) enum Verdict {
 pub struct Authorizer {
     open_paths: Vec<String>,
     reviews: Option<Reviewer>,
-    /// By digest of the question: paths are chosen by strangers, and may be long.
+    /// By digest of user and path: anyone can send paths, and they may be long.
     allowed: TtlCache<Vec<u8>, Verdict>,
-    /// Apart, so that made-up paths do not displace real ones.
+    /// Separate, so that invalid paths do not displace valid ones.
     denied: TtlCache<Vec<u8>, Verdict>,
     allow_ttl: Duration,
     deny_ttl: Duration,
@@ -42,7 +42,7 @@ pub struct Authorizer {
 }
 
 impl Authorizer {
-    /// By the options; `reviews` sends SubjectAccessReviews. Without it, only open paths and administrators pass.
+    /// `reviews` sends SubjectAccessReviews. Without it, only open paths and administrators are allowed.
     pub fn new(options: &AuthorizationOptions, reviews: Option<Client>, metrics: Metrics) -> Self {
         Self {
             open_paths: options.always_allow_paths.clone(),
@@ -123,7 +123,7 @@ impl Authorizer {
     }
 }
 
-/// Nothing but a clear yes is one.
+/// Only an explicit `allowed: true` allows.
 fn verdict(status: &Value) -> Verdict {
     let says = |field: &str| status[field].as_bool() == Some(true);
     match says("allowed") && !says("denied") {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_allows() {
+    fn only_an_explicit_yes_allows() {
         let no = |reason: &str| Verdict::Denied(reason.to_owned());
         #[rustfmt::skip]
         let table = [

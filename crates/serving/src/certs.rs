@@ -1,4 +1,4 @@
-//! Certificates and keys: from PEM, or made here when nobody gave any.
+//! Certificates and keys: from PEM files, or self-signed.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// What the TLS library signs with (docs/decisions/keys.md).
+/// The keys that the TLS library supports (docs/decisions/keys.md).
 const KEYS: &str = "RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
 
-/// A pair that TLS can serve with; `names` says where it came from, for errors.
+/// A certificate and key for TLS; `names` are its files, for errors.
 pub(super) fn pair(
     cert: &[u8],
     key: &[u8],
@@ -51,7 +51,7 @@ pub(super) fn roots(pem: &[u8], name: &str) -> Result<RootCertStore, String> {
     Ok(store)
 }
 
-/// SHA-256, from the TLS library's own.
+/// SHA-256, as implemented by the TLS library.
 pub(super) fn sha256(data: &[u8]) -> Option<Vec<u8>> {
     let suite = rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
     Some(suite.common.hash_provider.hash(data).as_ref().to_vec())
@@ -64,7 +64,7 @@ pub(super) fn self_signed() -> Result<(String, String), String> {
     let key = rcgen::KeyPair::generate().map_err(failed)?;
     let mut parameters = rcgen::CertificateParams::new(names).map_err(failed)?;
     parameters.distinguished_name.push(rcgen::DnType::CommonName, "localhost");
-    // A day of slack for clocks that disagree, and a year as upstream's.
+    // A day of tolerance for clock skew, and a year, as in upstream.
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let day = |days: i64| {
         let date = today.saturating_add(jiff::Span::new().days(days));
@@ -76,7 +76,7 @@ pub(super) fn self_signed() -> Result<(String, String), String> {
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-/// The files of the pair kept in a directory, certificate and key; self-signed when they are not there yet.
+/// The certificate and key files in a directory; created, self-signed, if they do not exist.
 pub(super) fn kept_pair(dir: &Path, component: &str) -> Result<(PathBuf, PathBuf), String> {
     let cert_file = dir.join(format!("{component}.crt"));
     let key_file = dir.join(format!("{component}.key"));
@@ -99,7 +99,7 @@ fn write_private(file: &Path, content: &str) -> Result<(), String> {
     written.map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-/// A shared pair, from memory.
+/// A pair in memory.
 pub(super) fn memory_pair(provider: &CryptoProvider) -> Result<Arc<CertifiedKey>, String> {
     let (cert, key) = self_signed()?;
     let names = ("the self-signed certificate", "its key");

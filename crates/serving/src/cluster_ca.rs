@@ -1,4 +1,4 @@
-//! The cluster's own authorities: the API server publishes them in a ConfigMap, and we follow it.
+//! The cluster's own CAs. The API server publishes them in a ConfigMap, which is watched.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ const NAME: &str = "extension-apiserver-authentication";
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Whom the cluster trusts. Cheap to clone; all clones are one.
+/// The CAs for clients and front proxies. Cheap to clone; all clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterCa {
     trusted: Arc<RwLock<Trusted>>,
@@ -31,23 +31,21 @@ pub struct ClusterCa {
 struct Trusted {
     clients: Option<Authority>,
     proxies: Option<Authority>,
-    /// None were readable yet: no proxy is believed.
+    /// `None` until they could be read: no proxy is trusted.
     headers: Option<ProxyHeaders>,
 }
 
-/// Why it is not known whom the cluster trusts.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// The ConfigMap cannot be read.
     #[error("cannot read ConfigMap {NAMESPACE}/{NAME}")]
     Request(#[from] Error),
-    /// It can, but says something else than it should.
+    /// Its contents are invalid.
     #[error("ConfigMap {NAMESPACE}/{NAME}: {0}")]
     Content(String),
 }
 
 impl ClusterCa {
-    /// Reads the ConfigMap once; that there is none yet is no error. Call [`follow`](Self::follow) to hear of changes.
+    /// Reads the ConfigMap once. It is not an error if it does not exist. [`follow`](Self::follow) watches it.
     pub async fn read(&self, client: &Client) -> Result<(), LookupError> {
         let map = match client.get_dynamic(&CONFIG_MAPS, &Key::new(NAMESPACE, NAME)).await {
             Ok(map) => map,
@@ -64,7 +62,7 @@ impl ClusterCa {
         self.apply(&map).map_err(|problems| LookupError::Content(problems.join("; ")))
     }
 
-    /// Follows the ConfigMap for ever.
+    /// Watches the ConfigMap forever.
     pub async fn follow(self, client: Client) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -73,7 +71,7 @@ impl ClusterCa {
                 field_selector: Some(format!("metadata.name={NAME}").into()),
                 ..WatchParams::default()
             };
-            // Without a version, a watch begins with the object as it is.
+            // Without a version, a watch begins with the current object.
             if let Ok(mut events) = client.watch(&CONFIG_MAPS, &params).await {
                 while let Some(Ok(event)) = events.next().await {
                     pause = FIRST_PAUSE;
@@ -101,11 +99,16 @@ impl ClusterCa {
 
     fn take_over(&self, map: &Value) {
         for problem in self.apply(map).err().unwrap_or_default() {
-            tracing::warn!(problem, namespace = NAMESPACE, name = NAME, "keeping what was known before");
+            tracing::warn!(
+                problem,
+                namespace = NAMESPACE,
+                name = NAME,
+                "the ConfigMap cannot be used; keeping the old values"
+            );
         }
     }
 
-    /// Takes over what can be read; what cannot leaves the old in force, or nobody trusted where there is no old.
+    /// Applies the values that can be parsed. For others the old value stays; without an old value, no client is trusted.
     pub(super) fn apply(&self, map: &Value) -> Result<(), Vec<String>> {
         let data = &map["data"];
         let mut problems = vec![];
@@ -126,7 +129,7 @@ impl ClusterCa {
     }
 }
 
-/// All of it or nothing: to take a list that cannot be read for an empty one would allow every name.
+/// Strict: an invalid list must not count as an empty one, which allows every name.
 fn proxy_headers(data: &Value) -> Result<ProxyHeaders, String> {
     let list = |key: &str| -> Result<Vec<String>, String> {
         match &data[key] {

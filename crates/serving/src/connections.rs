@@ -1,7 +1,7 @@
-//! The connections there are: how long each may take over a step, and which one is closed when there are too many.
+//! The open connections: timeouts, and which one is closed when there are too many.
 //!
-//! A new connection is always admitted. At the limit it replaces the connection that has been quiet for longest, of
-//! the address that has the most: strangers who hold connections open displace each other, not the kubelet's probe.
+//! A new connection is always accepted. At the limit, it replaces the connection that has been idle for longest, of the
+//! address that has the most: clients that hold connections open displace each other, not the kubelet's probe.
 
 use std::{
     cmp::Reverse,
@@ -18,33 +18,32 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use tokio::{sync::Notify, task::AbortHandle, time::Instant};
 
-/// At most that many connections. Those who are meant to ask can be counted on two hands; each connection may
-/// take some 100 kB.
+/// The maximum number of connections. Few legitimate clients exist, and each connection may take some 100 kB.
 const MOST: usize = 500;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Upstream: apiserver/pkg/server/secure_serving.go, ReadHeaderTimeout.
 const HEADERS_WITHIN: Duration = Duration::from_secs(32);
 /// Upstream: the same, IdleTimeout.
 const IDLE_AT_MOST: Duration = Duration::from_secs(90);
-/// Requests under way when a connection begins to close may be answered.
+/// How long running requests may take when a connection begins to close.
 const CLOSED_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Handshake,
-    /// Between requests, or while requests are answered.
+    /// Between requests, or while requests are processed.
     Open,
     /// The head of an HTTP/1.1 request has begun to arrive.
     Header,
-    /// No more requests are taken.
+    /// No more requests are accepted.
     Closing,
 }
 
-/// What is to be done about a connection that took too long.
+/// What to do with a connection that took too long.
 #[derive(Debug, PartialEq, Eq)]
 enum Overdue {
-    /// Tell the client, and let answers under way finish.
+    /// Notify the client, and let running requests finish.
     Retire,
     Abort,
 }
@@ -86,7 +85,7 @@ impl Connections {
         Arc::new(Self { seats: Mutex::default(), next: AtomicU64::new(0), most })
     }
 
-    /// Takes a new connection in, closing another if there is no room.
+    /// Adds a connection, closing another one at the limit.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Arc<Place> {
         let retire = Arc::new(Notify::new());
         let (address, since) = (origin(address), Instant::now());
@@ -98,7 +97,7 @@ impl Connections {
         Arc::new(Place { connections: self.clone(), id, retire })
     }
 
-    /// Says which task serves a connection, so that it can be ended.
+    /// Sets the task that serves a connection, so that it can be aborted.
     pub(super) fn served_by(&self, id: u64, task: AbortHandle) {
         match self.seats.lock().get_mut(&id) {
             Some(seat) => seat.task = Some(task),
@@ -151,7 +150,7 @@ fn evict(seats: &mut FxHashMap<u64, Seat>) -> bool {
     true
 }
 
-/// Whose connection it is: an address, for IPv6 the network of 64 bits, of which one host may have all addresses.
+/// The client: its address; for IPv6 its /64 network, since one host may have all addresses of it.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -159,15 +158,14 @@ fn origin(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many files this process may open. Half of them are left for its own use: without a descriptor it could not
-/// even reach the API server.
+/// How many files this process may open. Half of them are reserved for its own use, such as connections to the API server.
 fn open_files() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// One connection's place among all; it leaves when this is dropped.
+/// One connection; it is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     connections: Arc<Connections>,
@@ -180,7 +178,7 @@ impl Place {
         self.id
     }
 
-    /// The handshake is done. The first HTTP/1.1 request is expected at once, as upstream does.
+    /// The handshake is complete. The first HTTP/1.1 request is expected at once, as in upstream.
     pub(super) fn open(&self, speaks_http2: bool) {
         self.change(|seat| {
             seat.phase = if speaks_http2 { Phase::Open } else { Phase::Header };
@@ -199,8 +197,8 @@ impl Place {
         });
     }
 
-    /// A request is complete enough to be answered; none if the connection is closing. The request is over when
-    /// what is returned is dropped.
+    /// The headers of a request are complete; `None` if the connection is closing. The request ends when the returned value is
+    /// dropped.
     pub(super) fn serve(self: &Arc<Self>) -> Option<Served> {
         let mut is_taken = false;
         self.change(|seat| {
@@ -222,12 +220,12 @@ impl Place {
         self.retire.notify_one();
     }
 
-    /// Returns when the connection is to close.
+    /// Completes when the connection has to close.
     pub(super) async fn retired(&self) {
         self.retire.notified().await;
     }
 
-    /// `change` says whether the clock starts anew.
+    /// `change` returns whether the timeout starts again.
     fn change(&self, change: impl FnOnce(&mut Seat) -> bool) {
         if let Some(seat) = self.connections.seats.lock().get_mut(&self.id)
             && change(seat)
@@ -259,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_has_its_time() {
+    fn every_phase_has_a_timeout() {
         #[rustfmt::skip]
         let table = [
             // phase             quiet  then
@@ -294,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_quietest_connection_of_the_busiest_address_makes_room() {
+    async fn the_longest_idle_connection_of_the_address_with_the_most_is_closed() {
         #[rustfmt::skip]
         let table = [
             // case                            connections, room for four                    closed
@@ -317,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_place_that_was_given_away_is_not_given_back_by_its_old_owner() {
+    async fn a_replaced_connection_does_not_remove_its_replacement() {
         let connections = Connections::at_most(1);
         let all = connect(&connections, "10.0.0.1 10.0.0.1").await;
         let [(first, _), (second, _)] = <[_; 2]>::try_from(all).unwrap();

@@ -1,4 +1,4 @@
-//! Front proxies: which are believed, and how they say whom they speak for.
+//! Front proxies: which are trusted, and the headers with which they identify the user.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::{
     subject::{self, Authority},
 };
 
-/// Which proxies are believed, and where they write whom they speak for.
+/// Which proxies are trusted, and their headers.
 #[derive(Debug, Clone)]
 pub(super) struct Proxies {
     pub(super) authority: Authority,
     pub(super) headers: ProxyHeaders,
 }
 
-/// What a proxy may be called and which headers it writes.
+/// The allowed common names of proxies, and their headers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ProxyHeaders {
     pub(super) allowed_names: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct ProxyHeaders {
 }
 
 impl Proxies {
-    /// Whom the other side speaks for, if it is such a proxy and says so.
+    /// The user in the headers, if the peer is a trusted proxy.
     pub(super) fn user(&self, headers: &HeaderMap, peer: &Peer) -> Result<Option<User>, Rejected> {
         let Some(proxy) = subject::verified(&self.authority, peer)? else { return Ok(None) };
         let allowed = &self.headers.allowed_names;
@@ -53,7 +53,7 @@ impl ProxyHeaders {
                 // Names of headers are in lower case here.
                 let prefix = prefix.trim().to_ascii_lowercase();
                 let Some(key) = header.as_str().strip_prefix(&prefix) else { continue };
-                // Upstream: requestheader.go, unescapeExtraKey: what is not valid is kept as it is.
+                // Upstream: requestheader.go, unescapeExtraKey: an invalid encoding is kept as it is.
                 let key = percent::decoded(key).unwrap_or(key.into()).into_owned();
                 extra.entry(key).or_default().push(text(value.as_bytes())?);
             }
@@ -63,7 +63,7 @@ impl ProxyHeaders {
     }
 }
 
-/// A name that cannot be read must not be left out: the rest would be another user.
+/// Fails if one header value is not text: without it, the rest would be another user.
 fn text(value: &[u8]) -> Result<String, Rejected> {
     let read = std::str::from_utf8(value).map(str::to_owned);
     read.map_err(|_| Rejected("a front proxy's header is not text".to_owned()))
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!((user.name.as_str(), &user.groups), ("bob", &names(&["a", "b"])));
         let extra = [("100%zz", names(&["kept"])), ("example.com/scopes", names(&["one", "two"]))];
         assert_eq!(user.extra, extra.map(|(key, values)| (key.to_owned(), values)).into());
-        // A group that cannot be read might have been the one that matters.
+        // A group that is not text might be the important one.
         headers.append("x-remote-group", HeaderValue::from_bytes(b"\xff").unwrap());
         assert!(proxy.user(&headers).is_err());
     }

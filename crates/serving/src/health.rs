@@ -1,4 +1,4 @@
-//! `/healthz` and its sisters: every check by name, the reason of a failure for the log only.
+//! `/healthz`, `/livez` and `/readyz`: every check by name. The reason of a failure is only logged.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::{
     routes::Query,
 };
 
-/// Runs all checks but those excluded and says how it went; `page` is `healthz`, `livez` or `readyz`.
+/// Runs all checks but those excluded; `page` is `healthz`, `livez` or `readyz`.
 pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer {
     let (metrics, remarks) = (&pages.metrics, (pages.remarks)());
     let mut excluded = query.all("exclude");
@@ -36,7 +36,7 @@ pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer
             }
             Err(reason) => {
                 failed = true;
-                // Anybody may ask, so the reason goes to the log alone.
+                // The page is public, so the reason is only logged.
                 tracing::warn!(check = name, reason, "health check failed");
                 let _ = writeln!(lines, "[-]{name} failed: reason withheld");
             }
@@ -59,7 +59,7 @@ pub(super) fn health(page: &'static str, query: &Query, pages: &Pages) -> Answer
     }
 }
 
-/// A server without any check is at least there.
+/// For a server without checks.
 fn with_ping(checks: Vec<(String, Result<(), String>)>) -> Vec<(String, Result<(), String>)> {
     if checks.is_empty() { vec![("ping".to_owned(), Ok(()))] } else { checks }
 }

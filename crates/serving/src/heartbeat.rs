@@ -1,5 +1,5 @@
-//! Whether the process's main threads still run. Pages are served by a thread of their own, which would go on saying
-//! "ok" while everything else stands still.
+//! Whether the runtime of the controllers still makes progress. Pages are served by another thread, which would report "ok"
+//! while everything else is blocked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,20 +7,19 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
 const EVERY: Duration = Duration::from_secs(5);
-/// No computation takes that long.
+/// Longer than any computation takes.
 const LATE_AFTER: Duration = Duration::from_secs(60);
 
-/// The runtime that this was started on, as seen from elsewhere.
+/// Observes the runtime that it was started on.
 #[derive(Debug, Clone)]
 pub struct Heartbeat {
     last: Arc<Mutex<Instant>>,
 }
 
 impl Heartbeat {
-    /// What the check is called where it fails.
+    /// The name of the check.
     pub const NAME: &str = "runtime";
 
-    /// Starts to beat on the runtime of the caller.
     pub fn start() -> Self {
         let last = Arc::new(Mutex::new(Instant::now()));
         let beating = Arc::downgrade(&last);
@@ -34,7 +33,7 @@ impl Heartbeat {
         Self { last }
     }
 
-    /// The check, if it fails: a page that lists it only then looks like upstream's.
+    /// The check, if it fails. Otherwise the page has the same checks as upstream's.
     pub fn check(&self) -> Option<(String, Result<(), String>)> {
         let quiet = self.last.lock().elapsed();
         let reason = || format!("no task has run for {} s", quiet.as_secs());
@@ -47,7 +46,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_stands_still_is_reported_and_one_that_runs_is_not() {
+    async fn a_blocked_runtime_is_reported() {
         let heart = Heartbeat::start();
         for _ in 0..50 {
             sleep(EVERY).await;

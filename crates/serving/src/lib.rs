@@ -1,10 +1,10 @@
 //! The HTTPS server: health, metrics, configuration and debugging pages, behind delegated authentication and
 //! authorization.
 //!
-//! In reading order: [`Pages`] is what there is to see; `routes` finds the page for a path; `health`, `zpages`
-//! write the larger ones; `authn` finds out who asks (by `front_proxy`, `subject` of a certificate, or token),
-//! `authz` whether they may, both with `reviews` by the API server; [`Server`] answers a request with all of that.
-//! `tls` holds the certificates, `listener` and `connections` keep hostile clients in bounds.
+//! In reading order: [`Pages`] has the data of all pages; `routes` finds the page for a path; `health`, `zpages` and
+//! `decisions` render the larger ones; `authn` identifies the user (by `front_proxy`, `subject` of a certificate, or token)
+//! and `authz` authorizes the request, both with `reviews` by the API server; [`Server`] handles a request with all of that.
+//! `tls` has the certificates; `listener` and `connections` limit what hostile clients can do.
 
 mod answer;
 mod authn;
@@ -48,34 +48,32 @@ pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub use server::{Server, ServingError};
 pub use tls::{CIPHER_SUITES, tls_problems};
 
-/// The name that pages carry, and certificates unless another is given.
+/// The name on pages, and the default name of certificates.
 pub const COMPONENT: &str = "kube-controller-manager";
 
-/// Health checks by name, in the order in which they are shown, with the reason where one fails.
+/// Health checks by name, in the order in which they are shown, with the reason of a failure.
 pub type Checks = Arc<dyn Fn() -> Vec<(String, Result<(), String>)> + Send + Sync>;
 
-/// What else there is to say of what is checked, whether its check passes or not: by name. Anybody may read it.
+/// Remarks on health checks by name, whether they pass or not. They are public.
 pub type Remarks = Arc<dyn Fn() -> BTreeMap<String, String> + Send + Sync>;
 
-/// What there is to see.
+/// The data of all pages.
 #[derive(Clone)]
 pub struct Pages {
-    /// Body of `/configz`.
+    /// The body of `/configz`.
     pub configz: String,
-    /// Content of `/flagz`; none hides the page.
+    /// The flags of `/flagz`; `None` hides the page.
     pub flagz: Option<BTreeMap<String, String>>,
-    /// Whether `/statusz` is there.
+    /// Whether `/statusz` is served.
     pub statusz: bool,
-    /// Whether `/debug` is there.
+    /// Whether `/debug` is served.
     pub debug: bool,
     pub metrics: Metrics,
     pub checks: Checks,
     pub remarks: Remarks,
-    /// For `/debug/decisions` and `/debug/waiting`; none hides them.
+    /// For `/debug/decisions` and `/debug/waiting`; `None` hides them.
     pub decisions: Option<DecisionLog>,
-    /// What controllers show about themselves.
     pub controllers: DebugPages,
-    /// Changes how much is logged.
     pub set_verbosity: Option<Arc<dyn Fn(u32) + Send + Sync>>,
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }

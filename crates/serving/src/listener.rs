@@ -1,7 +1,7 @@
-//! The listener: accepts connections, negotiates TLS, and speaks HTTP/1.1 or HTTP/2 on each.
+//! The listener: accepts connections, and serves HTTP/1.1 or HTTP/2 over TLS on each.
 //!
-//! It has a thread of its own: controllers that compute do not delay `/healthz`, and strangers who connect do not
-//! delay controllers. What one connection may cost is limited here and in `connections`.
+//! It has its own thread, so that busy controllers do not delay `/healthz`, and clients do not delay controllers. The cost of
+//! a connection is limited here and in `connections`.
 
 use std::{
     io,
@@ -38,21 +38,21 @@ use crate::{
 
 /// Headers of one request, in either protocol.
 const MAX_HEADERS: u32 = 64 << 10;
-/// What a client may send ahead of being asked to. Requests have next to no body.
+/// The HTTP/2 window. Requests have almost no body.
 const WINDOW: u32 = 64 << 10;
-/// What of an answer is held for a client that reads slowly.
+/// The send buffer for a client that reads slowly.
 const SEND_BUFFER: usize = 64 << 10;
 /// Upstream: apiserver/pkg/server/secure_serving.go, MaxConcurrentStreams.
 const DEFAULT_STREAMS: u32 = 100;
-/// Streams that a client opened and reset before they were looked at, and streams reset for its errors: beyond that
-/// the connection is closed.
+/// Streams that a client opened and reset before they were processed, and streams reset for its errors. Beyond that, the
+/// connection is closed.
 const RESETS: usize = 20;
 const ERRORS: usize = 100;
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const BACKLOG: u32 = 1024;
-/// How much of a request that is too large is read and thrown away, and for how long, so that the client sees the answer.
+/// How much of a request that is too large is read and discarded, and for how long, so that the client sees the response.
 const LINGER_BYTES: u64 = 1 << 20;
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -64,7 +64,7 @@ pub struct Listening {
 }
 
 impl Server {
-    /// Starts to listen and serve; nothing when the port is 0.
+    /// Starts to listen and serve; `None` if the port is 0.
     pub fn listen(self, options: &ServingOptions) -> Result<Option<Listening>, ServingError> {
         if options.port == 0 {
             return Ok(None);
@@ -82,7 +82,7 @@ impl Server {
         let listener = match bound {
             Ok(listener) => listener,
             Err(error) => {
-                // To drop a runtime is to wait for it, which must not be done from within another.
+                // Dropping a runtime blocks, which is not allowed within another runtime.
                 runtime.shutdown_background();
                 return Err(failed(error));
             }
@@ -128,7 +128,7 @@ impl Accept for TcpListener {
 
     async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
         let (stream, address) = Self::accept(self).await?;
-        // A failure costs some milliseconds of latency and nothing else.
+        // A failure only costs some milliseconds of latency.
         let _ = stream.set_nodelay(true);
         Ok((stream, address.ip()))
     }
@@ -153,7 +153,7 @@ impl Host {
         })
     }
 
-    /// Accepts connections for ever: no error ends it.
+    /// Accepts connections forever: no error ends it.
     pub(super) async fn accept(self: Arc<Self>, listener: impl Accept) {
         let (mut pause, warned) = (FIRST_PAUSE, Seldom::default());
         let mut tick = interval(SWEEP_EVERY);
@@ -171,11 +171,11 @@ impl Host {
                     pause = FIRST_PAUSE;
                     self.clone().take(stream, address);
                 }
-                // The client was gone before we came to it.
+                // The client has already closed the connection.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     warned.say(|unsaid| tracing::warn!(%error, unsaid, "cannot accept a connection"));
-                    // Out of descriptors, most likely: one of a silent client is better used otherwise.
+                    // Probably out of descriptors: close an idle connection.
                     self.connections.evict_one();
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -244,7 +244,7 @@ impl Host {
         peer: Arc<Peer>,
         place: Arc<Place>,
     ) -> Result<Response<impl Body<Data = bytes::Bytes, Error = std::convert::Infallible>>, h2::Error> {
-        // A client that ignores the end of an HTTP/2 connection could go on asking.
+        // A client could ignore GOAWAY and send more requests.
         let Some(_served) = place.serve() else { return Err(h2::Reason::REFUSED_STREAM.into()) };
         let answer = match size(request.headers()) > MAX_HEADERS as usize {
             true => answer::headers_too_large(),
@@ -257,7 +257,7 @@ impl Host {
     }
 }
 
-/// Carries a connection on until it ends, and tells it when to.
+/// Serves a connection until it ends, and shuts it down when it has to close.
 async fn drive<C>(connection: C, place: &Place, close: fn(Pin<&mut C>)) -> hyper::Result<()>
 where
     C: Future<Output = hyper::Result<()>>,
@@ -271,14 +271,13 @@ where
     connection.await
 }
 
-/// How much room headers take. The library gives up on a request whose headers do not end within its buffer, but may read
-/// more than that at once.
+/// The size of headers. The library refuses a request whose headers exceed its buffer, but may read more than that at once.
 fn size(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
-/// Reads a little of what the client still sends. A connection that is closed with bytes unread is reset, and the reset may
-/// reach the client before the answer does.
+/// Reads a little of what the client still sends. A connection that is closed with unread bytes is reset, and the reset may
+/// reach the client before the response.
 async fn linger(stream: impl AsyncRead + Unpin) {
     let discard = async { tokio::io::copy(&mut stream.take(LINGER_BYTES), &mut tokio::io::sink()).await };
     let _ = timeout(LINGER, discard).await;
@@ -286,7 +285,7 @@ async fn linger(stream: impl AsyncRead + Unpin) {
 
 fn http1() -> http1::Builder {
     let mut http = http1::Builder::new();
-    // `connections` tells waiting for a request from waiting for its end, which the library's own timeout does not.
+    // `connections` has different timeouts for waiting for a request and for its end. The library's timeout does not.
     http.header_read_timeout(None).max_buf_size(MAX_HEADERS as usize);
     http
 }
@@ -307,7 +306,7 @@ fn http2(options: &ServingOptions) -> http2::Builder<TokioExecutor> {
     http
 }
 
-/// A stream that tells when a request begins to arrive.
+/// A stream that reports when a request begins to arrive.
 struct Watched<S> {
     stream: S,
     place: Arc<Place>,

@@ -1,7 +1,7 @@
-//! Which form of a page a client accepts. Plain text needs no asking; structured forms must be asked for by
-//! group, version and kind, as upstream wants it.
+//! Content negotiation. Plain text is the default; structured formats must be requested by group, version and kind, as in
+//! upstream.
 
-/// A form of `/flagz` or `/statusz`.
+/// A format of `/flagz` or `/statusz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -24,13 +24,13 @@ impl Version {
     }
 }
 
-/// The best acceptable form for an `Accept` header; `kind` is `Flagz` or `Statusz`.
+/// The best acceptable format for an `Accept` header; `kind` is `Flagz` or `Statusz`.
 pub(super) fn negotiate(accept: &str, kind: &str) -> Option<Form> {
     if accept.trim().is_empty() {
         return Some(Form::Text);
     }
     let mut clauses: Vec<Clause<'_>> = accept.split(',').map(Clause::parse).collect();
-    // Stable: of equally wanted forms, the first named wins.
+    // Stable: among equal formats, the first is used.
     clauses.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     clauses.iter().filter(|clause| clause.weight > 0.0).find_map(|clause| clause.form(kind))
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structured_forms_must_be_asked_for_in_full() {
+    fn structured_formats_must_be_requested_in_full() {
         use Version::{V1Alpha1, V1Beta1};
         #[rustfmt::skip]
         let table = [

@@ -1,4 +1,4 @@
-//! How the HTTPS server listens and whom it lets in, as the flags give it.
+//! The options of the HTTPS server, as set by flags.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -15,7 +15,7 @@ pub struct ServingOptions {
     pub port: i32,
     /// Where a self-signed pair is kept; empty keeps it in memory.
     pub cert_dir: String,
-    /// What the files of that pair are called, without their extension.
+    /// The names of that pair's files, without extension.
     pub pair_name: &'static str,
     /// Serving certificate (PEM, leaf first).
     pub cert_file: String,
@@ -25,7 +25,7 @@ pub struct ServingOptions {
     pub sni_cert_keys: Vec<String>,
     /// IANA names of the TLS 1.2 suites allowed; empty allows all safe ones.
     pub cipher_suites: Vec<String>,
-    /// Key exchange groups by number; empty leaves it to the library.
+    /// Key exchange groups by number; empty means the library's default.
     pub curve_preferences: Vec<i32>,
     /// `VersionTLS12` or `VersionTLS13`; empty means 1.2.
     pub min_version: String,
@@ -60,16 +60,15 @@ impl Default for ServingOptions {
     }
 }
 
-/// Who may say who they are, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuthenticationOptions {
     /// Credentials for TokenReviews and for reading the cluster's client CA; empty: the pod's own, if any.
     pub kubeconfig: String,
     /// Do not look up the cluster's client CA.
     pub skip_lookup: bool,
-    /// Go on when that look-up fails.
+    /// Continue if that look-up fails.
     pub tolerate_lookup_failure: bool,
-    /// How long a token's review is remembered.
+    /// How long a token's review is cached.
     pub token_cache_ttl: Duration,
     /// CA bundle of client certificates.
     pub client_ca_file: String,
@@ -113,9 +112,9 @@ pub struct AuthorizationOptions {
     pub kubeconfig: String,
     /// Paths open to all; an entry may end in `/*`.
     pub always_allow_paths: Vec<String>,
-    /// How long a yes is remembered.
+    /// How long an approval is cached.
     pub allow_cache_ttl: Duration,
-    /// How long a no is remembered.
+    /// How long a denial is cached.
     pub deny_cache_ttl: Duration,
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Undoes the encoding; nothing where that is not valid or does not give text.
+/// `None` if the encoding is invalid or the result is not UTF-8.
 pub(super) fn decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -21,7 +21,6 @@ pub(super) fn decoded(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// The value of a hexadecimal digit.
 pub(super) fn digit(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
@@ -31,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_valid_is_nothing() {
+    fn invalid_encodings_are_refused() {
         #[rustfmt::skip]
         let table = [
             ("/metrics",          Some("/metrics")),

@@ -1,4 +1,4 @@
-//! Questions to the API server that strangers can cause: so many a second, so many at a time, and not for long.
+//! Reviews by the API server. Anyone can cause them, so they are limited in rate, number and time.
 
 use std::time::Duration;
 
@@ -11,26 +11,24 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Upstream asks 200 times a second, after 400 at once. Here the API server sees no more than 200 in any second: the
-/// burst, what is added to it in that second, and some that were late.
+/// Upstream sends 200 a second with a burst of 400. Here the API server gets at most 200 in any second: the burst, what is
+/// refilled within that second, and some late ones.
 const QPS: f64 = 150.0;
 const BURST: u32 = 40;
-/// Each question that waits keeps a request of up to 64 kB. Those let in are answered within three seconds.
+/// Each waiting review holds a request of up to 64 kB. So many are sent within three seconds.
 const WAITING: usize = 400;
 /// Upstream: authentication.go, TokenRequestTimeout.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReviewError {
     #[error("too many reviews are waiting")]
     Busy,
-    #[error("the API server gave no answer within {PATIENCE:?}")]
+    #[error("the API server did not respond within {PATIENCE:?}")]
     Late,
-    /// The API server cannot be asked.
-    #[error("the API server could not be asked")]
+    #[error("the review failed")]
     Request(#[from] Error),
 }
 
@@ -63,7 +61,7 @@ impl Reviewer {
         }
     }
 
-    /// Asks again after failures that may pass. The pauses are upstream's.
+    /// Retries after failures that may be temporary, with upstream's delays.
     async fn persist(&self, resource: &ResourceType, review: &Value) -> Result<Value, Error> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..ATTEMPTS {

@@ -46,7 +46,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Undoes percent and plus encoding; what is not valid stays as it is.
+/// Decodes percent and plus encoding; invalid sequences are kept as they are.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains(['%', '+']) {
         return Cow::Borrowed(text);
@@ -75,12 +75,12 @@ const NO_PROFILES: &str = "There is no Go runtime in here to profile; `perf` wor
 
 const VERBOSITY: &str = "/debug/flags/v";
 
-/// Whether a page takes what a request carries.
+/// Whether a page reads the body of the request.
 pub(super) fn reads_body(method: &Method, path: &str) -> bool {
     method == Method::PUT && path == VERBOSITY
 }
 
-/// The page at a path, for somebody who may see it.
+/// The page at a path. The request is already authorized.
 pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> Answer {
     let query = Query::parse(head.uri.query());
     let health = |page| health(page, &query, pages);
@@ -104,7 +104,7 @@ pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> An
         path if pages.debug && path.starts_with("/debug/pprof") => text(StatusCode::NOT_FOUND, NO_PROFILES),
         "/debug/decisions" if pages.debug => log_page(pages, decisions_page, head.uri.query()),
         "/debug/waiting" if pages.debug => log_page(pages, waiting_page, head.uri.query()),
-        // Not a matter of profiling: upstream always serves them.
+        // Independent of --profiling: upstream always serves them.
         path => match path.strip_prefix("/debug/controllers/").and_then(|p| p.split_once('/')) {
             Some((controller, page)) => controller_page(pages, controller, page, &query),
             None => not_found(),
@@ -112,7 +112,6 @@ pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> An
     }
 }
 
-/// A page that a controller shows about itself.
 fn controller_page(pages: &Pages, controller: &str, page: &str, query: &Query) -> Answer {
     let parameters = |name: &str| query.all(name).into_iter().map(str::to_owned).collect();
     match pages.controllers.show(controller, page, &parameters) {

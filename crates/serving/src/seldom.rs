@@ -1,4 +1,4 @@
-//! Log lines that strangers can cause: at most one a second, with the number of those that were left out.
+//! Log lines that anyone can cause: at most one a second, with the number of lines that were suppressed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) struct Seldom {
 }
 
 impl Seldom {
-    /// Calls `say` with the number of lines left out before this one, or leaves this one out.
+    /// Calls `say` with the number of lines suppressed before this one, or suppresses this one.
     pub(super) fn say(&self, say: impl FnOnce(u64)) {
         let mut state = self.state.lock();
         let (said, unsaid) = *state;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn one_line_a_second_says_how_many_were_left_out() {
+    async fn one_line_a_second_has_the_number_of_suppressed_ones() {
         let (seldom, mut said) = (Seldom::default(), vec![]);
         for _ in 0..25 {
             seldom.say(|unsaid| said.push(unsaid));

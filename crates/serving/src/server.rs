@@ -1,4 +1,4 @@
-//! One request: who asks, whether they may, and what they get. Knows no sockets.
+//! One request: authentication, authorization and the page. Independent of sockets.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -21,13 +21,11 @@ use crate::{
 const MAX_BODY: usize = 64 << 10;
 const BODY_WITHIN: Duration = Duration::from_secs(32);
 
-/// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// Files or options are not usable; the text names them.
+    /// Files or options cannot be used; the text names them.
     #[error("{0}")]
     Options(String),
-    /// The address cannot be had.
     #[error("cannot listen on {address} (--bind-address, --secure-port)")]
     Listen { address: SocketAddr, source: io::Error },
 }
@@ -44,7 +42,6 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of these pages.
     pub fn new(pages: Pages, authenticator: Authenticator, authorizer: Authorizer) -> Self {
         Self {
             pages,
@@ -56,13 +53,13 @@ impl Server {
         }
     }
 
-    /// Whether an HTTP/2 connection ends with the first answer to somebody unknown (feature gate
+    /// Whether an HTTP/2 connection ends with the first response to an unauthenticated request (feature gate
     /// UnauthenticatedHTTP2DOSMitigation).
     pub fn closing_on_strangers(self, closes_on_strangers: bool) -> Self {
         Self { closes_on_strangers, ..self }
     }
 
-    /// The answer to one request. Its body is read only where a page needs it, from those who may see the page.
+    /// Handles one request. Its body is read only if the page needs it and the request is authorized.
     pub(super) async fn answer<B>(&self, request: Request<B>, peer: &Peer) -> Answer
     where
         B: Body<Data = Bytes>,
@@ -83,7 +80,7 @@ impl Server {
         B: Body<Data = Bytes>,
         B::Error: Into<BoxError>,
     {
-        // Decoded once: authorization and routing must not differ about the path.
+        // Decoded once, so that authorization and routing use the same path.
         let Some(path) = percent::decoded(head.uri.path()) else {
             return answer::text(StatusCode::BAD_REQUEST, "400 Bad Request: invalid URL escape\n");
         };
@@ -137,7 +134,7 @@ impl Server {
         }
     }
 
-    /// Streams are cheap to open for those who mean harm: nobody unknown keeps an HTTP/2 connection.
+    /// An unauthenticated client does not keep an HTTP/2 connection, since streams are cheap to open for an attacker.
     fn to_stranger(&self, head: &Parts, mut answer: Answer) -> Answer {
         if self.closes_on_strangers && head.version == Version::HTTP_2 {
             answer.extensions_mut().insert(CloseAfter);
@@ -149,7 +146,7 @@ impl Server {
 #[derive(Debug, Clone)]
 struct CloseAfter;
 
-/// Whether the connection ends with this answer.
+/// Whether the connection ends with this response.
 pub(super) fn closes(answer: &Answer) -> bool {
     answer.extensions().get::<CloseAfter>().is_some()
 }

@@ -1,4 +1,4 @@
-//! Whom a client certificate names, if a trusted authority has signed it.
+//! The user of a client certificate, if a trusted CA has signed it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 /// The attribute of a subject that holds a user's UID, 1.3.6.1.4.1.57683.2.
 const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 
-/// An authority's word on client certificates.
+/// A CA for client certificates.
 pub(super) type Authority = Arc<dyn ClientCertVerifier>;
 
 pub(super) fn authority(roots: RootCertStore) -> Result<Authority, String> {
@@ -26,7 +26,7 @@ pub(super) fn authority(roots: RootCertStore) -> Result<Authority, String> {
         .map_err(|error| format!("the certificate authorities cannot be used: {error}"))
 }
 
-/// What a certificate says about its holder.
+/// The subject of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Subject {
     /// Common name; may be empty.
@@ -36,7 +36,7 @@ pub(super) struct Subject {
     digest: Vec<u8>,
 }
 
-/// The subject of the peer's certificate, if the authority has signed it. No certificate is no error.
+/// The subject of the peer's certificate, if the CA has signed it. `None` without a certificate.
 pub(super) fn verified(authority: &Authority, peer: &Peer) -> Result<Option<Subject>, Rejected> {
     let [leaf, intermediates @ ..] = &peer.certificates[..] else { return Ok(None) };
     authority
@@ -49,7 +49,7 @@ pub(super) fn verified(authority: &Authority, peer: &Peer) -> Result<Option<Subj
     let uid = Oid::from(UID).map_err(|_| Rejected("the UID attribute has no name".to_owned()))?;
     for attribute in parsed.subject().iter_attributes() {
         let kind = attribute.attr_type();
-        // Where there are several common names, the last one counts, as in Go.
+        // If there are several common names, the last one is used, as in Go.
         if *kind == oid_registry::OID_X509_COMMON_NAME {
             subject.name = text(attribute)?;
         } else if *kind == oid_registry::OID_X509_ORGANIZATION_NAME {
@@ -61,16 +61,14 @@ pub(super) fn verified(authority: &Authority, peer: &Peer) -> Result<Option<Subj
     Ok(Some(subject))
 }
 
-/// A name in an alphabet that we do not read must not be passed over: whoever approved the certificate may have seen
-/// another name than the one left.
+/// Fails for a name in an unknown encoding. If it were skipped, the user might be another than the one that was approved.
 fn text(attribute: &AttributeTypeAndValue<'_>) -> Result<String, Rejected> {
     let read = attribute.as_str().map(str::to_owned);
     read.map_err(|error| Rejected(format!("the client certificate's subject cannot be read: {error}")))
 }
 
 impl Subject {
-    /// The user of that name; nobody where there is none. `reads_uid` is the feature gate
-    /// AllowParsingUserUIDFromCertAuth.
+    /// The user; `None` without a common name. `reads_uid` is the feature gate AllowParsingUserUIDFromCertAuth.
     pub(super) fn user(self, reads_uid: bool) -> Result<Option<User>, Rejected> {
         if self.name.is_empty() {
             return Ok(None);

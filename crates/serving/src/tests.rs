@@ -1,5 +1,4 @@
-//! Requests answered in this process, without sockets where they are not the point. What upstream's server
-//! answered to the same requests is written here as it was captured.
+//! Requests, mostly without sockets. The expected responses were recorded from upstream's server.
 
 use std::{
     collections::BTreeMap,
@@ -242,7 +241,7 @@ async fn reviews_are_remembered_for_their_time_and_repeated_after_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_cannot_be_asked_lets_nobody_in() {
+async fn no_one_is_allowed_if_the_api_server_is_unreachable() {
     let bench = Bench::new(pages(), AuthenticationOptions::default());
     bench.reviews.failing.store(1000, Ordering::Relaxed);
     assert_eq!(bench.get("/metrics", GOOD).await.0, 401);
@@ -251,7 +250,7 @@ async fn a_server_that_cannot_be_asked_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn health_tells_of_every_check_and_withholds_reasons() {
+async fn health_shows_every_check_but_no_reasons() {
     let mut pages = pages();
     let bench = Bench::new(pages.clone(), AuthenticationOptions::default());
     #[rustfmt::skip]
@@ -285,7 +284,7 @@ async fn health_tells_of_every_check_and_withholds_reasons() {
     assert_eq!(bench.get("/healthz?exclude=ill", &[]).await.0, 200);
 }
 
-/// Certificates of an authority made for the occasion.
+/// A CA for tests.
 struct Ca {
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
     pem: String,
@@ -313,7 +312,7 @@ impl Ca {
 }
 
 #[tokio::test]
-async fn certificates_name_clients_and_front_proxies_speak_for_others() {
+async fn certificates_identify_clients_and_front_proxies_impersonate_users() {
     let (clients, proxies, strangers) = (Ca::new(), Ca::new(), Ca::new());
     let cluster = ClusterCa::default();
     cluster
@@ -344,14 +343,14 @@ async fn certificates_name_clients_and_front_proxies_speak_for_others() {
         let (status, _, body) = bench.send(Method::GET, "/configz", headers, "", peer).await;
         assert_eq!(status.as_u16(), *code, "{case}: {body}");
     }
-    // An update that cannot be read leaves the authorities as they were.
+    // An invalid update does not change the CAs.
     cluster.apply(&json!({"data": {"client-ca-file": "rubbish"}})).unwrap_err();
     let admin = clients.client("admin", "system:masters");
     assert_eq!(bench.send(Method::GET, "/configz", &[], "", &admin).await.0, 200);
 }
 
 #[tokio::test]
-async fn pages_for_those_who_may_see_them() {
+async fn pages_for_authorized_users() {
     let ca = Ca::new();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ca.crt");
@@ -443,7 +442,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn options_that_cannot_work_name_the_culprit() {
+fn invalid_options_are_named_in_the_error() {
     #[rustfmt::skip]
     let table = [
         (ServingOptions { min_version: "TLS1".into(), ..Default::default() },                "--tls-min-version"),

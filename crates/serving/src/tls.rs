@@ -1,5 +1,5 @@
-//! TLS: versions, suites, and the certificate for each name. Client certificates are asked for and their
-//! possession proven here; whom they name is for authentication to judge, as the authorities may change.
+//! TLS: versions, cipher suites, and the certificate for each name. Client certificates are requested here, and clients have
+//! to prove that they have the key; authentication verifies the issuer, as CAs may change.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -19,8 +19,8 @@ use rustls::{
 
 use crate::{ServingOptions, certs};
 
-/// Every suite that upstream's flag takes. Those without forward secrecy or authenticated encryption are known,
-/// so that old command lines work, and never used.
+/// Every suite that upstream's flag accepts. Those without forward secrecy or authenticated encryption are accepted, so that
+/// old command lines work, but never used.
 pub const CIPHER_SUITES: &[&str] = &[
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -101,7 +101,7 @@ fn suites(options: &ServingOptions) -> Result<Vec<SupportedCipherSuite>, String>
     Ok(chosen)
 }
 
-/// The server's side of TLS, with certificates that are read again when they change.
+/// The TLS configuration of the server, with certificates that are read again when they change.
 pub(super) fn server_config(options: &ServingOptions) -> Result<ServerConfig, String> {
     if let Some(problem) = tls_problems(options).into_iter().next() {
         return Err(problem);
@@ -131,7 +131,7 @@ enum Source {
 }
 
 struct Named {
-    /// Names it answers for; empty: those in the certificate.
+    /// The server names it is used for; empty: those in the certificate.
     domains: Vec<String>,
     source: Source,
 }
@@ -222,7 +222,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Lets anybody in who holds the key of the certificate they show, and those who show none.
+/// Accepts every client that has the key of its certificate, and clients without a certificate.
 #[derive(Debug)]
 struct AnyHolder {
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! Answers remembered for a while: bounded in number and age.
+//! A cache with a bounded number and age of entries.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 use tokio::time::Instant;
 
-/// Beyond this, what has expired is dropped, and if that is not enough, everything: asking again is always right.
+/// Beyond this, expired entries are removed; if that is not enough, all entries.
 const CAPACITY: usize = 4096;
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn entries_end_with_their_time_and_there_are_never_too_many() {
+    async fn entries_expire_and_their_number_is_bounded() {
         let (cache, ttl) = (TtlCache::new(), Duration::from_secs(10));
         cache.put(0, "none", Duration::ZERO);
         assert_eq!((cache.get(&0), cache.entries.lock().len()), (None, 0));

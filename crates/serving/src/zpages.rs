@@ -1,4 +1,4 @@
-//! `/flagz` and `/statusz`: for people in plain text, for programs in the forms they ask for.
+//! `/flagz` and `/statusz`, as plain text or in a structured format.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -63,7 +63,7 @@ pub(super) fn flagz(headers: &HeaderMap, flags: &BTreeMap<String, String>) -> An
 pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
     let started = pages.metrics.start_time();
     let up = (pages.now)().as_second().saturating_sub(started.as_second()).max(0);
-    // There is no Go in here; the field is kept for those who read it.
+    // Not a Go program; clients may expect the field.
     let go_version = format!("none: Flyball {}", version::FLYBALL);
     let text = || {
         format!(
@@ -111,7 +111,7 @@ fn write<T: Serialize>(
             serde_json::to_string_pretty(&document(version)).unwrap_or_default(),
         ),
         Form::Yaml(version) => {
-            // Through a value, whose keys are sorted, as Kubernetes writes YAML.
+            // Through a value, which sorts the keys, as Kubernetes does in YAML.
             let value = serde_json::to_value(document(version)).unwrap_or_default();
             ("application/yaml", version, serde_yaml::to_string(&value).unwrap_or_default())
         }

@@ -14,12 +14,10 @@ use crate::{ObjectMeta, WithRaw, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct CertificateSigningRequest {
     pub metadata: ObjectMeta,
-    /// What is asked, by whom.
     pub spec: WithRaw<CertificateSigningRequestSpec>,
     pub status: CertificateSigningRequestStatus,
 }
 
-/// The spec of a [`CertificateSigningRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CertificateSigningRequestSpec {
@@ -27,7 +25,6 @@ pub struct CertificateSigningRequestSpec {
     pub request: SmolStr,
     pub signer_name: SmolStr,
     pub expiration_seconds: Option<i32>,
-    /// What the key may do.
     #[serde(deserialize_with = "null_default")]
     pub usages: Vec<SmolStr>,
     pub username: SmolStr,
@@ -38,7 +35,6 @@ pub struct CertificateSigningRequestSpec {
     pub extra: BTreeMap<SmolStr, Vec<SmolStr>>,
 }
 
-/// The status of a [`CertificateSigningRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CertificateSigningRequestStatus {

@@ -13,7 +13,6 @@ pub struct ClusterRole {
     pub metadata: ObjectMeta,
     /// What it allows; null when it was never filled.
     pub rules: Option<Vec<PolicyRule>>,
-    /// From which roles the rules are gathered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aggregation_rule: Option<AggregationRule>,
 }

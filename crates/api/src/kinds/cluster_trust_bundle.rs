@@ -17,7 +17,6 @@ pub struct ClusterTrustBundle {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClusterTrustBundleSpec {
-    /// The signer whose certificates they verify.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub signer_name: SmolStr,
     pub trust_bundle: SmolStr,

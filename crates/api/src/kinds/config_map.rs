@@ -14,7 +14,6 @@ pub struct ConfigMap {
     /// The binary entries, in base64.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub binary_data: Labels,
-    /// Whether the API server refuses changes to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub immutable: Option<bool>,
 }

@@ -9,7 +9,7 @@ use crate::{ObjectMeta, RawJson, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct ControllerRevision {
     pub metadata: ObjectMeta,
-    /// The patch that restores the revision, byte for byte.
+    /// A patch that restores the revision, byte for byte.
     pub data: RawJson,
     pub revision: i64,
 }

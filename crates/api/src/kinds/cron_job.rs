@@ -16,23 +16,17 @@ pub struct CronJob {
     pub status: CronJobStatus,
 }
 
-/// The spec of a [`CronJob`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CronJobSpec {
-    /// When to start, in cron's notation.
     pub schedule: SmolStr,
-    /// The zone the schedule is meant in.
     pub time_zone: Option<SmolStr>,
-    /// How late a start may be.
     pub starting_deadline_seconds: Option<i64>,
     /// `Allow`, `Forbid` or `Replace`.
     pub concurrency_policy: SmolStr,
     pub suspend: Option<bool>,
     pub job_template: WithRaw<JobTemplate>,
-    /// How many succeeded Jobs to keep.
     pub successful_jobs_history_limit: Option<i32>,
-    /// How many failed Jobs to keep.
     pub failed_jobs_history_limit: Option<i32>,
 }
 
@@ -46,13 +40,11 @@ pub struct JobTemplate {
     pub spec: RawJson,
 }
 
-/// The status of a [`CronJob`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CronJobStatus {
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub active: Vec<ObjectReference>,
-    /// When one was last started.
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Timestamp>,
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]

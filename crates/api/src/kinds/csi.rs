@@ -11,11 +11,9 @@ use crate::{ObjectMeta, WithRaw, intern, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct CSINode {
     pub metadata: ObjectMeta,
-    /// The drivers of a node.
     pub spec: CSINodeSpec,
 }
 
-/// The spec of a [`CSINode`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CSINodeSpec {
@@ -29,18 +27,14 @@ pub struct CSINodeSpec {
 pub struct CSINodeDriver {
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
-    /// What the driver calls the node.
     #[serde(rename = "nodeID")]
     pub node_id: SmolStr,
-    /// What tells its places apart.
     #[serde(deserialize_with = "null_default")]
     pub topology_keys: Vec<SmolStr>,
-    /// How much it can take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<VolumeNodeResources>,
 }
 
-/// How much a driver can take on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeNodeResources {
@@ -53,11 +47,9 @@ pub struct VolumeNodeResources {
 #[serde(default, rename_all = "camelCase")]
 pub struct CSIDriver {
     pub metadata: ObjectMeta,
-    /// What the driver can do.
     pub spec: WithRaw<CSIDriverSpec>,
 }
 
-/// The spec of a [`CSIDriver`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CSIDriverSpec {
@@ -66,7 +58,6 @@ pub struct CSIDriverSpec {
     /// `Persistent`, `Ephemeral`.
     #[serde(deserialize_with = "null_default")]
     pub volume_lifecycle_modes: Vec<SmolStr>,
-    /// Whether it can mount with a security label.
     #[serde(rename = "seLinuxMount")]
     pub se_linux_mount: Option<bool>,
 }

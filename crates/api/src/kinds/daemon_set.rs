@@ -12,22 +12,18 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resour
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSet {
     pub metadata: ObjectMeta,
-    /// Which pods on which nodes.
     pub spec: WithRaw<DaemonSetSpec>,
     pub status: DaemonSetStatus,
 }
 
-/// The spec of a [`DaemonSet`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSetSpec {
     pub selector: Option<LabelSelector>,
     pub template: PodTemplate,
-    /// How to replace old pods.
     pub update_strategy: DaemonSetUpdateStrategy,
     /// How long a pod must be ready to be available.
     pub min_ready_seconds: i32,
-    /// How many old revisions to keep.
     pub revision_history_limit: Option<i32>,
 }
 
@@ -38,7 +34,6 @@ pub struct DaemonSetUpdateStrategy {
     /// `RollingUpdate` or `OnDelete`.
     #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
     pub type_: SmolStr,
-    /// Bounds of a rolling update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateDaemonSet>,
 }
@@ -47,39 +42,28 @@ pub struct DaemonSetUpdateStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RollingUpdateDaemonSet {
-    /// On how many nodes the pod may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
-    /// On how many nodes there may be two pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
 }
 
-/// The status of a [`DaemonSet`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DaemonSetStatus {
-    /// Nodes that run a pod and should.
     pub current_number_scheduled: i32,
-    /// Nodes that run a pod and should not.
     pub number_misscheduled: i32,
-    /// Nodes that should run a pod.
     pub desired_number_scheduled: i32,
-    /// Nodes whose pod is ready.
     pub number_ready: i32,
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// Nodes whose pod is of the current template.
     #[serde(skip_serializing_if = "skip::zero")]
     pub updated_number_scheduled: i32,
-    /// Nodes whose pod was ready for long enough.
     #[serde(skip_serializing_if = "skip::zero")]
     pub number_available: i32,
-    /// Nodes that should have an available pod and do not.
     #[serde(skip_serializing_if = "skip::zero")]
     pub number_unavailable: i32,
-    /// How often a revision's name was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]

@@ -12,12 +12,10 @@ use crate::{IntOrString, LabelSelector, ObjectMeta, PodTemplate, WithRaw, resour
 #[serde(default, rename_all = "camelCase")]
 pub struct Deployment {
     pub metadata: ObjectMeta,
-    /// Which pods, how many, and how to replace them.
     pub spec: WithRaw<DeploymentSpec>,
     pub status: DeploymentStatus,
 }
 
-/// The spec of a [`Deployment`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentSpec {
@@ -25,14 +23,11 @@ pub struct DeploymentSpec {
     pub replicas: Option<i32>,
     pub selector: Option<LabelSelector>,
     pub template: PodTemplate,
-    /// How to replace old pods.
     pub strategy: DeploymentStrategy,
     /// How long a pod must be ready to be available.
     pub min_ready_seconds: i32,
-    /// How many old ReplicaSets to keep.
     pub revision_history_limit: Option<i32>,
     pub paused: bool,
-    /// After how long without progress a rollout counts as failed.
     pub progress_deadline_seconds: Option<i32>,
 }
 
@@ -48,7 +43,6 @@ pub struct DeploymentStrategy {
     /// `RollingUpdate` or `Recreate`.
     #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
     pub type_: SmolStr,
-    /// Bounds of a rolling update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateDeployment>,
 }
@@ -57,15 +51,12 @@ pub struct DeploymentStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RollingUpdateDeployment {
-    /// How many pods may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
-    /// How many pods there may be too many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_surge: Option<IntOrString>,
 }
 
-/// The status of a [`Deployment`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeploymentStatus {
@@ -74,16 +65,12 @@ pub struct DeploymentStatus {
     pub observed_generation: i64,
     #[serde(skip_serializing_if = "skip::zero")]
     pub replicas: i32,
-    /// Of these, those of the current template.
     #[serde(skip_serializing_if = "skip::zero")]
     pub updated_replicas: i32,
-    /// Of these, those that are ready.
     #[serde(skip_serializing_if = "skip::zero")]
     pub ready_replicas: i32,
-    /// Of these, those ready for long enough.
     #[serde(skip_serializing_if = "skip::zero")]
     pub available_replicas: i32,
-    /// How many are missing to full strength.
     #[serde(skip_serializing_if = "skip::zero")]
     pub unavailable_replicas: i32,
     /// Pods being deleted; absent when not counted.
@@ -91,7 +78,6 @@ pub struct DeploymentStatus {
     pub terminating_replicas: Option<i32>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// How often a ReplicaSet's name was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
 }

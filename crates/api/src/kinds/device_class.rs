@@ -13,11 +13,9 @@ pub struct DeviceClass {
     pub spec: DeviceClassSpec,
 }
 
-/// The spec of a [`DeviceClass`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceClassSpec {
-    /// The extended resource by which containers may ask for its devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extended_resource_name: Option<SmolStr>,
 }

@@ -16,7 +16,6 @@ pub struct EndpointSlice {
     pub address_type: SmolStr,
     #[serde(deserialize_with = "list")]
     pub endpoints: Vec<Endpoint>,
-    /// The ports all of them have.
     #[serde(deserialize_with = "list")]
     pub ports: Vec<EndpointPort>,
 }
@@ -27,13 +26,12 @@ pub struct Endpoint {
     /// Its addresses, of which the first counts.
     #[serde(deserialize_with = "list")]
     pub addresses: Vec<SmolStr>,
-    /// Whether it can be used.
     pub conditions: EndpointConditions,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<SmolStr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<SharedReference>,
-    /// Topology of v1beta1; no longer written.
+    /// From v1beta1; no longer written.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub deprecated_topology: Labels,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,10 +48,8 @@ pub struct Endpoint {
 pub struct EndpointConditions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// If need be, even while it terminates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
-    /// Whether it is going away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
 }
@@ -93,7 +89,6 @@ pub struct EndpointPort {
     /// Its number; all ports when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
-    /// What is spoken over it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<SmolStr>,
 }

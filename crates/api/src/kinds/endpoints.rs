@@ -12,7 +12,6 @@ use crate::{ObjectMeta, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct Endpoints {
     pub metadata: ObjectMeta,
-    /// Addresses by the ports they have.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub subsets: Vec<EndpointSubset>,
 }
@@ -50,7 +49,6 @@ pub struct EndpointPort {
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub protocol: SmolStr,
-    /// What is spoken over it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<SmolStr>,
 }

@@ -28,18 +28,14 @@ pub struct Event {
     /// `Normal` or `Warning`.
     #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
     pub type_: SmolStr,
-    /// When it happened, in the newer style.
     #[serde(with = "time::micros_opt", skip_serializing_if = "Option::is_none")]
     pub event_time: Option<Timestamp>,
-    /// How it goes on, in the newer style.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<EventSeries>,
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub action: SmolStr,
-    /// What else it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub related: Option<ObjectReference>,
-    /// Who says so, in the newer style.
     #[serde(rename = "reportingComponent")]
     pub reporting_controller: SmolStr,
     pub reporting_instance: SmolStr,
@@ -54,7 +50,6 @@ pub struct EventSource {
     pub host: SmolStr,
 }
 
-/// How an event goes on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EventSeries {

@@ -12,13 +12,10 @@ use crate::{LabelSelector, ObjectMeta, Quantity, Timestamp, WithRaw, resource, t
 #[serde(default, rename_all = "camelCase")]
 pub struct HorizontalPodAutoscaler {
     pub metadata: ObjectMeta,
-    /// What to scale, by which measures.
     pub spec: WithRaw<HorizontalPodAutoscalerSpec>,
-    /// What was measured and done.
     pub status: HorizontalPodAutoscalerStatus,
 }
 
-/// The spec of a [`HorizontalPodAutoscaler`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HorizontalPodAutoscalerSpec {
@@ -26,7 +23,6 @@ pub struct HorizontalPodAutoscalerSpec {
     /// At least so many; one when absent.
     pub min_replicas: Option<i32>,
     pub max_replicas: i32,
-    /// The measures; the largest answer counts.
     #[serde(deserialize_with = "null_default")]
     pub metrics: Vec<MetricSpec>,
     pub behavior: Option<Behavior>,
@@ -55,16 +51,13 @@ pub struct Behavior {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScalingRules {
-    /// How far back recommendations count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stabilization_window_seconds: Option<i32>,
     /// `Max`, `Min` or `Disabled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub select_policy: Option<SmolStr>,
-    /// The bounds on each step.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<ScalingPolicy>,
-    /// How far a measure may be off without a change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Quantity>,
 }
@@ -76,7 +69,6 @@ pub struct ScalingPolicy {
     /// `Pods` or `Percent`.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// How many or how much.
     pub value: i32,
     pub period_seconds: i32,
 }
@@ -85,19 +77,14 @@ pub struct ScalingPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MetricSpec {
-    /// Which of the following it is.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// A measure of one object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectMetric>,
-    /// A measure of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodsMetric>,
-    /// CPU or memory of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceMetric>,
-    /// CPU or memory of one container of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_resource: Option<ContainerResourceMetric>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,12 +150,10 @@ pub struct MetricTarget {
     pub value: Option<Quantity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average_value: Option<Quantity>,
-    /// In percent of the requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average_utilization: Option<i32>,
 }
 
-/// The status of a [`HorizontalPodAutoscaler`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HorizontalPodAutoscalerStatus {
@@ -177,14 +162,11 @@ pub struct HorizontalPodAutoscalerStatus {
     pub observed_generation: Option<i64>,
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<Timestamp>,
-    /// How many pods there were.
     #[serde(skip_serializing_if = "skip::zero")]
     pub current_replicas: i32,
-    /// How many it asked for.
     pub desired_replicas: i32,
     /// What was measured; null when nothing was.
     pub current_metrics: Option<Vec<MetricStatus>>,
-    /// Whether it can act, and what limits it.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -192,19 +174,14 @@ pub struct HorizontalPodAutoscalerStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MetricStatus {
-    /// Which of the following it is.
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// A measure of one object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectMetricStatus>,
-    /// A measure of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodsMetricStatus>,
-    /// CPU or memory of pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceMetricStatus>,
-    /// CPU or memory of one container of each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_resource: Option<ContainerResourceMetricStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,7 +236,6 @@ pub struct MetricValue {
     pub value: Option<Quantity>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average_value: Option<Quantity>,
-    /// In percent of the requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub average_utilization: Option<i32>,
 }

@@ -23,7 +23,6 @@ pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 #[serde(default, rename_all = "camelCase")]
 pub struct Job {
     pub metadata: ObjectMeta,
-    /// What to run, how often and until when.
     pub spec: WithRaw<JobSpec>,
     pub status: JobStatus,
 }
@@ -46,26 +45,19 @@ impl Job {
     }
 }
 
-/// The spec of a [`Job`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobSpec {
     /// How many pods at once.
     pub parallelism: Option<i32>,
     pub completions: Option<i32>,
-    /// How long it may take.
     pub active_deadline_seconds: Option<i64>,
     pub pod_failure_policy: Option<PodFailurePolicy>,
-    /// When it is done early.
     pub success_policy: Option<SuccessPolicy>,
-    /// How many failures to bear.
     pub backoff_limit: Option<i32>,
-    /// How many failures to bear per index.
     pub backoff_limit_per_index: Option<i32>,
-    /// How many indexes may fail.
     pub max_failed_indexes: Option<i32>,
     pub selector: Option<LabelSelector>,
-    /// Whether the user chose the selector.
     pub manual_selector: Option<bool>,
     pub template: PodTemplate,
     /// How long it is kept once finished.
@@ -75,7 +67,6 @@ pub struct JobSpec {
     pub suspend: Option<bool>,
     /// `TerminatingOrFailed` or `Failed`.
     pub pod_replacement_policy: Option<SmolStr>,
-    /// Who looks after it, if not the Job controller.
     pub managed_by: Option<SmolStr>,
 }
 
@@ -149,23 +140,19 @@ pub struct SuccessPolicyRule {
     /// These indexes have succeeded, such as `0,3-5`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded_indexes: Option<SmolStr>,
-    /// So many of them have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded_count: Option<i32>,
 }
 
-/// The status of a [`Job`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct JobStatus {
-    /// Complete, Failed, Suspended and what leads there.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
     #[serde(with = "time::seconds_opt", skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Timestamp>,
-    /// Pods that run or are about to.
     #[serde(skip_serializing_if = "skip::zero")]
     pub active: i32,
     #[serde(skip_serializing_if = "skip::zero")]
@@ -179,7 +166,6 @@ pub struct JobStatus {
     pub completed_indexes: SmolStr,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_indexes: Option<SmolStr>,
-    /// Finished pods that are not in the counters yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncounted_terminated_pods: Option<UncountedTerminatedPods>,
     #[serde(skip_serializing_if = "Option::is_none")]

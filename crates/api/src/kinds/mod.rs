@@ -1,4 +1,5 @@
-//! One file per kind.
+//! One file per kind. Fields are those of the Kubernetes API reference, as far as controllers read them; comments say only
+//! what is different here.
 
 pub mod certificate_signing_request;
 pub mod cluster_role;

@@ -12,13 +12,10 @@ use crate::{ObjectMeta, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct Namespace {
     pub metadata: ObjectMeta,
-    /// What must happen before it may vanish.
     pub spec: NamespaceSpec,
-    /// Whether it lives, and what its deletion waits for.
     pub status: NamespaceStatus,
 }
 
-/// The spec of a [`Namespace`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceSpec {
@@ -27,20 +24,18 @@ pub struct NamespaceSpec {
     pub finalizers: Box<[SmolStr]>,
 }
 
-/// The status of a [`Namespace`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamespaceStatus {
     /// `Active` or `Terminating`.
     #[serde(skip_serializing_if = "skip::default")]
     pub phase: SmolStr,
-    /// What its deletion waits for.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
 impl Namespace {
-    /// Whether it is going away: nothing can be created in it any more.
+    /// Whether it is terminating: nothing can be created in it.
     pub fn is_terminating(&self) -> bool {
         self.status.phase == "Terminating"
     }

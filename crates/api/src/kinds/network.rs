@@ -13,11 +13,9 @@ use crate::{ObjectMeta, resource};
 pub struct ServiceCIDR {
     pub metadata: ObjectMeta,
     pub spec: ServiceCIDRSpec,
-    /// Whether they are in use.
     pub status: ServiceCIDRStatus,
 }
 
-/// The spec of a [`ServiceCIDR`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceCIDRSpec {
@@ -26,7 +24,6 @@ pub struct ServiceCIDRSpec {
     pub cidrs: Vec<SmolStr>,
 }
 
-/// The status of a [`ServiceCIDR`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceCIDRStatus {
@@ -42,7 +39,6 @@ pub struct IPAddress {
     pub spec: IPAddressSpec,
 }
 
-/// The spec of an [`IPAddress`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IPAddressSpec {

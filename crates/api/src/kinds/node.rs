@@ -13,12 +13,10 @@ use crate::{ObjectMeta, ResourceList, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct Node {
     pub metadata: ObjectMeta,
-    /// Addresses, taints and whether it takes pods.
     pub spec: NodeSpec,
     pub status: NodeStatus,
 }
 
-/// The spec of a [`Node`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSpec {
@@ -28,17 +26,14 @@ pub struct NodeSpec {
     /// Ranges from which its pods get addresses, at most one per family.
     #[serde(rename = "podCIDRs", deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub pod_cidrs: Box<[SmolStr]>,
-    /// The machine behind it, in the words of its cloud.
     #[serde(rename = "providerID", skip_serializing_if = "SmolStr::is_empty")]
     pub provider_id: SmolStr,
-    /// Whether it is closed to new pods.
     #[serde(skip_serializing_if = "skip::off")]
     pub unschedulable: bool,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub taints: Box<[Taint]>,
 }
 
-/// The status of a [`Node`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus {
@@ -46,10 +41,8 @@ pub struct NodeStatus {
     pub conditions: Box<[Condition]>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub addresses: Box<[NodeAddress]>,
-    /// What pods on it may use.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub allocatable: ResourceList,
-    /// Volumes that are mounted, by unique name.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub volumes_in_use: Box<[SmolStr]>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
@@ -70,9 +63,7 @@ pub struct NodeAddress {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AttachedVolume {
-    /// Unique name of the volume.
     pub name: SmolStr,
-    /// Where the node sees it.
     pub device_path: SmolStr,
 }
 

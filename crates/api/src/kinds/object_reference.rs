@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 use crate::Uid;
 use crate::intern::{self, Interner};
 
-/// A reference whose every part may be left out.
+/// A reference. All fields are optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -26,7 +26,6 @@ pub struct ObjectReference {
     /// The version that was seen.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub resource_version: SmolStr,
-    /// The part of the object that is meant.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub field_path: SmolStr,
 }
@@ -40,7 +39,7 @@ pub struct SharedReference(Arc<ObjectReference>);
 static REFERENCES: Interner<ObjectReference> = Interner::new();
 
 impl SharedReference {
-    /// The same without the version that was seen, which old releases noted.
+    /// The same without the resourceVersion, which old releases set.
     pub fn unversioned(&self) -> Self {
         if self.resource_version.is_empty() {
             return self.clone();

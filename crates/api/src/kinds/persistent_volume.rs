@@ -12,7 +12,6 @@ use crate::{ObjectMeta, RawJson, ResourceList, Timestamp, WithRaw, intern, resou
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolume {
     pub metadata: ObjectMeta,
-    /// Where its bytes are and who may have it.
     pub spec: WithRaw<PersistentVolumeSpec>,
     pub status: PersistentVolumeStatus,
 }
@@ -22,10 +21,8 @@ pub struct PersistentVolume {
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeSpec {
     pub capacity: ResourceList,
-    /// How it may be mounted.
     #[serde(deserialize_with = "null_default")]
     pub access_modes: Vec<SmolStr>,
-    /// The claim it is bound or promised to.
     pub claim_ref: Option<ObjectReference>,
     /// `Retain`, `Delete` or `Recycle`.
     pub persistent_volume_reclaim_policy: SmolStr,
@@ -38,7 +35,6 @@ pub struct PersistentVolumeSpec {
     /// Where it can be reached, as served.
     pub node_affinity: Option<RawJson>,
     pub volume_attributes_class_name: Option<SmolStr>,
-    /// The driver's volume, if it is of a driver.
     pub csi: Option<CsiSource>,
     /// A directory of a node, as served.
     pub host_path: Option<RawJson>,
@@ -54,13 +50,11 @@ pub struct PersistentVolumeSpec {
 pub struct CsiSource {
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
-    /// What the driver calls it.
     pub volume_handle: SmolStr,
     /// Whether it can only be read.
     pub read_only: bool,
 }
 
-/// The status of a [`PersistentVolume`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeStatus {

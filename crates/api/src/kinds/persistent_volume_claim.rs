@@ -16,17 +16,14 @@ pub struct PersistentVolumeClaim {
     pub status: PersistentVolumeClaimStatus,
 }
 
-/// The spec of a [`PersistentVolumeClaim`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeClaimSpec {
-    /// How it will be mounted.
     #[serde(deserialize_with = "null_default")]
     pub access_modes: Vec<SmolStr>,
     pub selector: Option<LabelSelector>,
     /// How large it must be.
     pub resources: Resources,
-    /// The volume it is bound or promised to.
     pub volume_name: SmolStr,
     /// Its class; absent for the default one, empty for none.
     pub storage_class_name: Option<SmolStr>,
@@ -39,30 +36,24 @@ pub struct PersistentVolumeClaimSpec {
     pub volume_attributes_class_name: Option<SmolStr>,
 }
 
-/// The status of a [`PersistentVolumeClaim`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeClaimStatus {
     /// `Pending`, `Bound` or `Lost`.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub phase: SmolStr,
-    /// How it can be mounted.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub access_modes: Vec<SmolStr>,
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub capacity: ResourceList,
-    /// What is being done to it.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// How large it is becoming.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub allocated_resources: ResourceList,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub allocated_resource_statuses: Labels,
-    /// The attributes class in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_volume_attributes_class_name: Option<SmolStr>,
-    /// How far a change of attributes is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modify_volume_status: Option<ModifyVolumeStatus>,
 }

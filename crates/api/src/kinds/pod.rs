@@ -40,7 +40,6 @@ pub struct Pod {
 resource!(Pod, "", "v1", "pods", "Pod", namespaced);
 
 text_enum! {
-    /// What happens to containers that exit.
     pub enum RestartPolicy else Always {
         Always = "Always",
         /// They are started again unless they succeeded.
@@ -50,26 +49,21 @@ text_enum! {
     }
 }
 
-/// The spec of a [`Pod`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodSpec {
     /// Where it runs; empty until it is scheduled.
     pub node_name: SmolStr,
     pub service_account_name: SmolStr,
     pub containers: SharedList<Container>,
-    /// Containers that run before the others, or beside them as sidecars.
     pub init_containers: SharedList<Container>,
     pub tolerations: SharedList<Toleration>,
-    /// Volumes that storage controllers care for; all other sources are left out.
+    /// Only volumes with sources that storage controllers handle.
     pub volumes: Box<[Volume]>,
-    /// Secrets that its volumes, image pulls and ephemeral containers draw on.
+    /// The secrets that volumes, image pulls and ephemeral containers refer to.
     pub secrets: SharedList<SmolStr>,
     pub priority: Option<i32>,
-    /// What happens to containers that exit.
     pub restart_policy: RestartPolicy,
-    /// Whether it uses the network of its node.
     pub host_network: bool,
-    /// How long it may take to stop.
     pub termination_grace_period_seconds: Option<i64>,
     rare: Option<Box<RareSpec>>,
 }
@@ -77,38 +71,26 @@ pub struct PodSpec {
 /// Parts of a pod's spec that most pods do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RareSpec {
-    /// How long it may run.
     pub active_deadline_seconds: Option<i64>,
-    /// What must be lifted before it is scheduled.
     pub scheduling_gates: Box<[Named]>,
-    /// Labels its node must have.
     pub node_selector: Labels,
     pub affinity: Option<RawJson>,
     pub hostname: SmolStr,
-    /// The service that names its domain.
     pub subdomain: SmolStr,
-    /// The name of its rank.
     pub priority_class_name: SmolStr,
     pub resource_claims: Box<[PodResourceClaim]>,
-    /// Conditions others must set before it is ready.
     pub readiness_gates: Box<[ReadinessGate]>,
-    /// The operating system it needs.
     pub os: Option<Named>,
-    /// What the pod as a whole asks for.
     pub resources: Option<Resources>,
-    /// What its runtime needs besides.
     pub overhead: ResourceList,
-    /// The group it is scheduled with.
     pub pod_group_name: SmolStr,
     /// SELinux and similar settings as served.
     pub security_context: Option<RawJson>,
 }
 
-/// A condition that others must set before a pod is ready.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReadinessGate {
-    /// The type of the condition.
     #[serde(deserialize_with = "intern::text")]
     pub condition_type: SmolStr,
 }
@@ -121,16 +103,12 @@ pub struct Named {
     pub name: SmolStr,
 }
 
-/// A claim for devices: one that exists, or one made from a template for this pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaim {
-    /// What the pod calls it.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
-    /// The ResourceClaim, if it exists by itself.
     pub resource_claim_name: Option<SmolStr>,
-    /// The ResourceClaimTemplate from which one is made.
     pub resource_claim_template_name: Option<SmolStr>,
 }
 
@@ -138,14 +116,13 @@ pub struct PodResourceClaim {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(from = "wire::ContainerWire")]
 pub struct Container {
-    /// Its name in the pod.
     pub name: SmolStr,
     pub image: SmolStr,
     pub ports: Box<[ContainerPort]>,
     pub resources: Resources,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<RestartPolicy>,
-    /// Secrets that its environment draws on.
+    /// The secrets that the environment refers to.
     pub secrets: Box<[SmolStr]>,
 }
 
@@ -167,7 +144,6 @@ impl Repeats for SmolStr {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// What services may call it.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
     pub container_port: i32,
@@ -180,9 +156,7 @@ pub struct ContainerPort {
 /// A volume of a source that some controller acts on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Volume {
-    /// Its name in the pod.
     pub name: SmolStr,
-    /// Where its bytes are.
     pub source: VolumeSource,
 }
 
@@ -195,11 +169,11 @@ pub enum VolumeSource {
         /// Whether it is mounted read-only.
         read_only: bool,
     },
-    /// A claim made for this pod from a template, as served.
+    /// An ephemeral volume: the claim template, as served.
     Ephemeral(RawJson),
     /// An inline volume of a CSI driver.
     Csi { driver: SmolStr },
-    /// A network disk given in place: the name of its field (`awsElasticBlockStore`, `iscsi`, …) and its contents.
+    /// An inline network disk: the name of its field (`awsElasticBlockStore`, `iscsi`, …) and its contents.
     Inline(SmolStr, RawJson),
 }
 
@@ -210,7 +184,7 @@ impl PodSpec {
         self.rare.as_deref().unwrap_or(&NONE)
     }
 
-    /// The secrets it draws on in any way, some perhaps more than once.
+    /// All secrets that it refers to, possibly with duplicates.
     pub fn secret_names(&self) -> impl Iterator<Item = &SmolStr> {
         self.secrets.iter().chain(self.all_containers().flat_map(|container| container.secrets.iter()))
     }

@@ -20,34 +20,27 @@ pub struct PodDisruptionBudget {
     pub status: PodDisruptionBudgetStatus,
 }
 
-/// The spec of a [`PodDisruptionBudget`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudgetSpec {
     pub min_available: Option<IntOrString>,
-    /// How many may be missing.
     pub max_unavailable: Option<IntOrString>,
     pub selector: Option<LabelSelector>,
-    /// Whether pods that are not ready may always go.
     pub unhealthy_pod_eviction_policy: Option<SmolStr>,
 }
 
-/// The status of a [`PodDisruptionBudget`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudgetStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// Pods whose eviction was allowed, and when.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub disrupted_pods: BTreeMap<SmolStr, Time>,
-    /// How many may go now.
     pub disruptions_allowed: i32,
     pub current_healthy: i32,
     pub desired_healthy: i32,
     pub expected_pods: i32,
-    /// Whether disruptions are allowed, and why not.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

@@ -12,24 +12,19 @@ use crate::{ObjectMeta, resource};
 pub struct PodGroup {
     pub metadata: ObjectMeta,
     pub spec: PodGroupSpec,
-    /// What was made for it.
     pub status: PodGroupStatus,
 }
 
-/// The spec of a [`PodGroup`].
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodGroupSpec {
-    /// The devices that its pods share.
     #[serde(deserialize_with = "null_default")]
     pub resource_claims: Vec<PodResourceClaim>,
 }
 
-/// The status of a [`PodGroup`].
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// The claims made for it from templates.
     #[serde(deserialize_with = "null_default")]
     pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
 }

@@ -22,7 +22,6 @@ pub type PodTemplate = WithRaw<TemplateFields>;
 pub struct TemplateFields {
     /// Labels and annotations of the pods to make.
     pub metadata: TemplateMeta,
-    /// The part of the pod spec that decides where and how pods run.
     pub spec: TemplateSpec,
     /// See [`PodTemplate::revision_digest`]; made when it is first asked for.
     #[serde(skip)]
@@ -54,10 +53,8 @@ impl PodTemplate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TemplateMeta {
-    /// Labels of the pods to make.
     #[serde(deserialize_with = "labels::interned")]
     pub labels: Labels,
-    /// Annotations of the pods to make.
     pub annotations: Labels,
 }
 
@@ -71,8 +68,6 @@ pub struct TemplateSpec {
     pub node_selector: Labels,
     pub affinity: Option<RawJson>,
     pub tolerations: SharedList<Toleration>,
-    /// What happens to containers that exit.
     pub restart_policy: RestartPolicy,
-    /// Whether pods share the node's network.
     pub host_network: bool,
 }

@@ -11,12 +11,10 @@ use crate::{LabelSelector, ObjectMeta, PodTemplate, WithRaw, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSet {
     pub metadata: ObjectMeta,
-    /// How many of which pods.
     pub spec: WithRaw<ReplicaSetSpec>,
     pub status: ReplicaSetStatus,
 }
 
-/// The spec of a [`ReplicaSet`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSetSpec {
@@ -28,19 +26,15 @@ pub struct ReplicaSetSpec {
     pub template: PodTemplate,
 }
 
-/// The status of a [`ReplicaSet`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicaSetStatus {
     /// Pods that are neither finished nor being deleted.
     pub replicas: i32,
-    /// Of these, those with all labels of the template.
     #[serde(skip_serializing_if = "skip::zero")]
     pub fully_labeled_replicas: i32,
-    /// Of these, those that are ready.
     #[serde(skip_serializing_if = "skip::zero")]
     pub ready_replicas: i32,
-    /// Of these, those ready for long enough.
     #[serde(skip_serializing_if = "skip::zero")]
     pub available_replicas: i32,
     /// Pods being deleted; absent when it is not counted.
@@ -49,7 +43,6 @@ pub struct ReplicaSetStatus {
     /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
-    /// What stands in the way.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }

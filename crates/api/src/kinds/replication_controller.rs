@@ -10,13 +10,11 @@ use crate::{Labels, ObjectMeta, PodTemplate, WithRaw, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicationController {
     pub metadata: ObjectMeta,
-    /// How many of which pods.
     pub spec: WithRaw<ReplicationControllerSpec>,
     /// What there is, in the fields of a ReplicaSet's; `terminatingReplicas` stays absent.
     pub status: ReplicaSetStatus,
 }
 
-/// The spec of a [`ReplicationController`].
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReplicationControllerSpec {

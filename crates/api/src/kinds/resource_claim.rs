@@ -12,13 +12,11 @@ use crate::{ObjectMeta, RawJson, Timestamp, Uid, WithRaw, intern, resource, time
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaim {
     pub metadata: ObjectMeta,
-    /// What is asked for, as served.
+    /// As served.
     pub spec: RawJson,
-    /// What was given, to whom.
     pub status: ResourceClaimStatus,
 }
 
-/// The status of a [`ResourceClaim`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaimStatus {
@@ -26,17 +24,17 @@ pub struct ResourceClaimStatus {
     pub allocation: Option<WithRaw<Allocation>>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub reserved_for: Vec<ConsumerReference>,
-    /// What drivers say about them, as served.
+    /// As served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<RawJson>,
 }
 
-/// The devices given to a claim, as far as they are read.
+/// The allocated devices, as far as controllers read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Allocation {
     pub devices: AllocatedDevices,
-    /// Where they can be used, as served.
+    /// As served.
     pub node_selector: Option<RawJson>,
     #[serde(with = "time::seconds_opt")]
     pub allocation_timestamp: Option<Timestamp>,
@@ -53,7 +51,6 @@ pub struct AllocatedDevices {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AllocatedDevice {
-    /// For which request of the claim.
     pub request: SmolStr,
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
@@ -61,14 +58,11 @@ pub struct AllocatedDevice {
     pub pool: SmolStr,
     #[serde(deserialize_with = "intern::text")]
     pub device: SmolStr,
-    /// Whether it is shared for administration.
     pub admin_access: Option<bool>,
-    /// Taints of the device that the claim bears.
     #[serde(deserialize_with = "null_default")]
     pub tolerations: Vec<Toleration>,
 }
 
-/// Who may use the devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConsumerReference {
@@ -89,7 +83,6 @@ pub struct ResourceClaimTemplate {
     pub spec: WithRaw<ResourceClaimTemplateSpec>,
 }
 
-/// The spec of a [`ResourceClaimTemplate`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaimTemplateSpec {

@@ -17,18 +17,15 @@ pub struct ResourcePoolStatusRequest {
     pub status: Option<ResourcePoolStatusRequestStatus>,
 }
 
-/// The spec of a [`ResourcePoolStatusRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourcePoolStatusRequestSpec {
     pub driver: SmolStr,
-    /// Of which pool; of all if there is none.
     pub pool_name: Option<SmolStr>,
     /// Of how many pools at most.
     pub limit: Option<i32>,
 }
 
-/// The status of a [`ResourcePoolStatusRequest`], as far as it says when it was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ResourcePoolStatusRequestStatus {

@@ -15,7 +15,6 @@ pub struct ResourceQuota {
     pub status: ResourceQuotaStatus,
 }
 
-/// The spec of a [`ResourceQuota`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceQuotaSpec {
@@ -24,12 +23,10 @@ pub struct ResourceQuotaSpec {
     pub hard: ResourceList,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<SmolStr>,
-    /// Which objects count, in other words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope_selector: Option<ScopeSelector>,
 }
 
-/// Which objects a quota counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScopeSelector {
@@ -37,25 +34,21 @@ pub struct ScopeSelector {
     pub match_expressions: Vec<ScopeRequirement>,
 }
 
-/// One condition on the objects a quota counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ScopeRequirement {
     pub scope_name: SmolStr,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: SmolStr,
-    /// What it is compared with.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<SmolStr>,
 }
 
-/// The status of a [`ResourceQuota`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceQuotaStatus {
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
-    /// What is used of each.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
 }

@@ -16,13 +16,11 @@ pub struct ResourceSlice {
     pub spec: ResourceSliceSpec,
 }
 
-/// The spec of a [`ResourceSlice`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceSliceSpec {
     #[serde(deserialize_with = "intern::text")]
     pub driver: SmolStr,
-    /// The pool that they are in.
     pub pool: ResourcePool,
     /// The node that they are on; empty if it is not one.
     #[serde(deserialize_with = "intern::text")]
@@ -35,21 +33,16 @@ pub struct ResourceSliceSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourcePool {
-    /// Its name among those of its driver.
     #[serde(deserialize_with = "intern::text")]
     pub name: SmolStr,
-    /// Which time it was published.
     pub generation: i64,
-    /// Of how many slices it consists.
     pub resource_slice_count: i64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Device {
-    /// Its name in its pool.
     pub name: SmolStr,
-    /// What its driver says against it.
     #[serde(deserialize_with = "null_default")]
     pub taints: Vec<Taint>,
 }
@@ -59,22 +52,19 @@ pub struct Device {
 #[serde(default)]
 pub struct DeviceTaintRule {
     pub metadata: ObjectMeta,
-    /// What is said, and of which devices.
     pub spec: DeviceTaintRuleSpec,
     pub status: DeviceTaintRuleStatus,
 }
 
-/// The spec of a [`DeviceTaintRule`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DeviceTaintRuleSpec {
-    /// Which devices; none if it is absent.
+    /// Absent: no devices.
     pub device_selector: Option<DeviceSelector>,
-    /// What is said against them.
     pub taint: Taint,
 }
 
-/// Devices: all that have what is given.
+/// Selects devices by all fields that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DeviceSelector {
@@ -83,11 +73,9 @@ pub struct DeviceSelector {
     pub device: Option<SmolStr>,
 }
 
-/// The status of a [`DeviceTaintRule`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DeviceTaintRuleStatus {
-    /// Whether pods are being evicted because of it.
     #[serde(deserialize_with = "null_default")]
     pub conditions: Vec<Condition>,
 }

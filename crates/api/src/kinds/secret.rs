@@ -22,7 +22,6 @@ pub struct Secret {
     /// Base64 text by key; empty unless the type is one that controllers work on.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub data: Labels,
-    /// Whether the API server refuses changes to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub immutable: Option<bool>,
 }

@@ -12,13 +12,10 @@ use crate::{IntOrString, Labels, ObjectMeta, RawJson, WithRaw, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct Service {
     pub metadata: ObjectMeta,
-    /// Which pods, under which addresses.
     pub spec: WithRaw<ServiceSpec>,
-    /// What a load balancer has given it.
     pub status: ServiceStatus,
 }
 
-/// The spec of a [`Service`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceSpec {
@@ -29,7 +26,6 @@ pub struct ServiceSpec {
     /// The first of `cluster_ips`; `None` for a headless one.
     #[serde(rename = "clusterIP")]
     pub cluster_ip: SmolStr,
-    /// Its addresses in the cluster.
     #[serde(rename = "clusterIPs", deserialize_with = "null_default")]
     pub cluster_ips: Vec<SmolStr>,
     /// `ClusterIP`, `NodePort`, `LoadBalancer` or `ExternalName`.
@@ -41,30 +37,23 @@ pub struct ServiceSpec {
     pub session_affinity: SmolStr,
     /// Details of the affinity, as served.
     pub session_affinity_config: Option<RawJson>,
-    /// The address asked of the load balancer.
     #[serde(rename = "loadBalancerIP")]
     pub load_balancer_ip: SmolStr,
-    /// Who may use the load balancer.
     #[serde(deserialize_with = "null_default")]
     pub load_balancer_source_ranges: Vec<SmolStr>,
-    /// Which implementation makes the load balancer.
     pub load_balancer_class: Option<SmolStr>,
-    /// The name it stands for.
     pub external_name: SmolStr,
     /// `Cluster` or `Local`.
     pub external_traffic_policy: SmolStr,
     /// `Cluster` or `Local`.
     pub internal_traffic_policy: Option<SmolStr>,
-    /// Where nodes answer health checks.
     pub health_check_node_port: i32,
-    /// Whether pods that are not ready count.
     pub publish_not_ready_addresses: bool,
     /// `IPv4`, `IPv6`.
     #[serde(deserialize_with = "null_default")]
     pub ip_families: Vec<SmolStr>,
     /// `SingleStack`, `PreferDualStack` or `RequireDualStack`.
     pub ip_family_policy: Option<SmolStr>,
-    /// Whether a load balancer needs node ports.
     pub allocate_load_balancer_node_ports: Option<bool>,
     pub traffic_distribution: Option<SmolStr>,
 }
@@ -79,23 +68,18 @@ pub struct ServicePort {
     /// `TCP`, `UDP` or `SCTP`.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub protocol: SmolStr,
-    /// What is spoken over it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<SmolStr>,
     pub port: i32,
-    /// The pod's port, by number or name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_port: Option<IntOrString>,
-    /// The port on every node.
     #[serde(skip_serializing_if = "skip::zero")]
     pub node_port: i32,
 }
 
-/// The status of a [`Service`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceStatus {
-    /// What the load balancer gives.
     #[serde(skip_serializing_if = "skip::default")]
     pub load_balancer: LoadBalancerStatus,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]

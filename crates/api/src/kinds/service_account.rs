@@ -11,7 +11,6 @@ use crate::{ObjectMeta, RawJson, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct ServiceAccount {
     pub metadata: ObjectMeta,
-    /// The token secrets it may use.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub secrets: Box<[SecretReference]>,
     /// Kept for writing back; no controller reads them.
@@ -26,7 +25,6 @@ pub struct ServiceAccount {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SecretReference {
-    /// The secret, in the account's namespace.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub name: SmolStr,
 }

@@ -17,7 +17,6 @@ pub struct StatefulSet {
     pub status: StatefulSetStatus,
 }
 
-/// The spec of a [`StatefulSet`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatefulSetSpec {
@@ -25,16 +24,12 @@ pub struct StatefulSetSpec {
     pub replicas: Option<i32>,
     pub selector: Option<LabelSelector>,
     pub template: PodTemplate,
-    /// The claims each pod gets.
     #[serde(deserialize_with = "null_default")]
     pub volume_claim_templates: Vec<WithRaw<ClaimTemplate>>,
-    /// The service that names the pods.
     pub service_name: SmolStr,
     /// `OrderedReady` or `Parallel`.
     pub pod_management_policy: SmolStr,
-    /// How to replace old pods.
     pub update_strategy: StatefulSetUpdateStrategy,
-    /// How many old revisions to keep.
     pub revision_history_limit: Option<i32>,
     /// How long a pod must be ready to be available.
     pub min_ready_seconds: i32,
@@ -46,7 +41,6 @@ pub struct StatefulSetSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimTemplate {
-    /// Its name is the name of the volume.
     pub metadata: ObjectMeta,
 }
 
@@ -57,7 +51,6 @@ pub struct StatefulSetUpdateStrategy {
     /// `RollingUpdate` or `OnDelete`.
     #[serde(rename = "type", skip_serializing_if = "SmolStr::is_empty")]
     pub type_: SmolStr,
-    /// Bounds of a rolling update.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateStatefulSet>,
 }
@@ -66,10 +59,8 @@ pub struct StatefulSetUpdateStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct RollingUpdateStatefulSet {
-    /// Pods numbered below stay as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// How many pods may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
 }
@@ -78,10 +69,8 @@ pub struct RollingUpdateStatefulSet {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimRetentionPolicy {
-    /// When the set is deleted.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub when_deleted: SmolStr,
-    /// When their pod is scaled away.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub when_scaled: SmolStr,
 }
@@ -93,7 +82,6 @@ pub struct Ordinals {
     pub start: i32,
 }
 
-/// The status of a [`StatefulSet`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StatefulSetStatus {
@@ -101,27 +89,20 @@ pub struct StatefulSetStatus {
     #[serde(skip_serializing_if = "skip::zero")]
     pub observed_generation: i64,
     pub replicas: i32,
-    /// Of these, those that are ready.
     #[serde(skip_serializing_if = "skip::zero")]
     pub ready_replicas: i32,
-    /// Of these, those of the current revision.
     #[serde(skip_serializing_if = "skip::zero")]
     pub current_replicas: i32,
-    /// Of these, those of the update revision.
     #[serde(skip_serializing_if = "skip::zero")]
     pub updated_replicas: i32,
-    /// The revision pods come from.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub current_revision: SmolStr,
-    /// The revision pods go to.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub update_revision: SmolStr,
-    /// How often a revision's name was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Pods ready for long enough.
     pub available_replicas: i32,
 }
 

@@ -12,16 +12,13 @@ use crate::{Labels, ObjectMeta, RawJson, resource};
 pub struct StorageClass {
     pub metadata: ObjectMeta,
     pub provisioner: SmolStr,
-    /// What the provisioner is told.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub parameters: Labels,
     /// What becomes of its volumes: `Delete` or `Retain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim_policy: Option<SmolStr>,
-    /// How its volumes are mounted.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub mount_options: Vec<SmolStr>,
-    /// Whether its volumes can grow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_volume_expansion: Option<bool>,
     /// `Immediate` or `WaitForFirstConsumer`.
@@ -38,7 +35,6 @@ pub struct StorageClass {
 pub struct VolumeAttributesClass {
     pub metadata: ObjectMeta,
     pub driver_name: SmolStr,
-    /// What the driver is told.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub parameters: Labels,
 }

@@ -14,11 +14,9 @@ pub struct StorageVersion {
     pub status: StorageVersionStatus,
 }
 
-/// The status of a [`StorageVersion`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersionStatus {
-    /// One entry for each server.
     #[serde(deserialize_with = "null_default")]
     pub storage_versions: Vec<ServerStorageVersion>,
 }
@@ -26,7 +24,6 @@ pub struct StorageVersionStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ServerStorageVersion {
-    /// The server: the name of its lease.
     #[serde(rename = "apiServerID")]
     pub api_server_id: SmolStr,
 }

@@ -12,13 +12,10 @@ use crate::{ObjectMeta, WithRaw, resource};
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersionMigration {
     pub metadata: ObjectMeta,
-    /// What is to be migrated.
     pub spec: WithRaw<StorageVersionMigrationSpec>,
-    /// How far it has come.
     pub status: StorageVersionMigrationStatus,
 }
 
-/// The spec of a [`StorageVersionMigration`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StorageVersionMigrationSpec {
@@ -33,13 +30,11 @@ pub struct GroupResource {
     pub resource: SmolStr,
 }
 
-/// The status of a [`StorageVersionMigration`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageVersionMigrationStatus {
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What was written after this version is in the right version already.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub resource_version: SmolStr,
 }

@@ -6,7 +6,6 @@ use smol_str::SmolStr;
 use crate::intern::{self, Interner, Repeats};
 use crate::time::{self, Timestamp};
 
-/// What a node says against pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Taint {
@@ -22,13 +21,12 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// Whether both speak of the same matter: key and effect decide.
+    /// Whether key and effect are the same.
     pub fn is_same_as(&self, other: &Taint) -> bool {
         self.key == other.key && self.effect == other.effect
     }
 }
 
-/// Which taints a pod bears, and for how long.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
@@ -44,7 +42,7 @@ pub struct Toleration {
     /// The effect tolerated; empty for all.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub effect: SmolStr,
-    /// How long a `NoExecute` taint is borne; forever when absent.
+    /// How long a `NoExecute` taint is tolerated; absent: forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
 }
@@ -57,7 +55,7 @@ impl Repeats for Toleration {
 }
 
 impl Toleration {
-    /// Whether it bears `taint`. `comparisons` says whether the numeric operators `Lt` and `Gt` are in force.
+    /// `comparisons`: whether the numeric operators `Lt` and `Gt` are enabled.
     pub fn tolerates(&self, taint: &Taint, comparisons: bool) -> bool {
         let effect = self.effect.is_empty() || self.effect == taint.effect;
         let key = self.key.is_empty() || self.key == taint.key;

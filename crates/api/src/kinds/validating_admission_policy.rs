@@ -16,7 +16,6 @@ pub struct ValidatingAdmissionPolicy {
     pub status: ValidatingAdmissionPolicyStatus,
 }
 
-/// The status of a [`ValidatingAdmissionPolicy`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ValidatingAdmissionPolicyStatus {
@@ -33,7 +32,6 @@ pub struct ValidatingAdmissionPolicyStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TypeChecking {
-    /// Expressions that do not fit the types.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub expression_warnings: Vec<ExpressionWarning>,
 }

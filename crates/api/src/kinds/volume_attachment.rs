@@ -10,16 +10,13 @@ use crate::{Labels, ObjectMeta, RawJson, Timestamp, WithRaw, intern, resource, t
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachment {
     pub metadata: ObjectMeta,
-    /// Which volume to which node.
     pub spec: WithRaw<VolumeAttachmentSpec>,
     pub status: VolumeAttachmentStatus,
 }
 
-/// The spec of a [`VolumeAttachment`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentSpec {
-    /// The driver that attaches it.
     #[serde(deserialize_with = "intern::text")]
     pub attacher: SmolStr,
     pub source: VolumeAttachmentSource,
@@ -27,7 +24,6 @@ pub struct VolumeAttachmentSpec {
     pub node_name: SmolStr,
 }
 
-/// The volume that is attached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentSource {
@@ -35,18 +31,14 @@ pub struct VolumeAttachmentSource {
     pub inline_volume_spec: Option<RawJson>,
 }
 
-/// The status of a [`VolumeAttachment`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeAttachmentStatus {
     pub attached: bool,
-    /// What the driver says about it.
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub attachment_metadata: Labels,
-    /// Why it could not be attached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attach_error: Option<VolumeError>,
-    /// Why it could not be detached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detach_error: Option<VolumeError>,
 }

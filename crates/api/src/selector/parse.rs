@@ -1,5 +1,5 @@
-//! The grammar of selector texts, with upstream's words for what is wrong with one:
-//! `key`, `!key`, `key = v`, `key == v`, `key != v`, `key < n`, `key > n`, `key in (v, …)`, `key notin (v, …)`, by commas.
+//! The parser of selectors, with upstream's error texts. The grammar is a comma-separated list of
+//! `key`, `!key`, `key = v`, `key == v`, `key != v`, `key < n`, `key > n`, `key in (v, …)`, `key notin (v, …)`.
 
 use smol_str::SmolStr;
 
@@ -28,7 +28,7 @@ pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, InvalidSelect
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
-    /// A key, a value, or a word that is an operator where one can stand.
+    /// A key, a value, or an operator such as `in`.
     Word(&'a str),
     /// `=`, `==`, `!=`, `<`, `>` or `!`.
     Sign(&'a str),
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         Requirement::checked(key, test)
     }
 
-    /// An omitted value is the empty one.
+    /// An omitted value is empty.
     fn value(&mut self) -> Result<SmolStr, InvalidSelector> {
         match self.peek() {
             Token::Word(value) => {
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         number.ok_or_else(|| InvalidSelector::NotAnInteger { key: key.clone(), value })
     }
 
-    /// `(a, b)`; where nothing stands, the empty value does.
+    /// `(a, b)`; omitted values are empty.
     fn values(&mut self) -> Result<Box<[SmolStr]>, InvalidSelector> {
         match self.next() {
             Token::Open => {}

@@ -48,7 +48,7 @@ fn texts_are_read_and_printed_as_upstream_does() {
 }
 
 #[test]
-fn bad_texts_name_the_culprit() {
+fn errors_name_the_unexpected_token() {
     #[rustfmt::skip]
     let table = [
         ("a,",         "found '', expected: identifier after ','"),
@@ -72,7 +72,7 @@ fn bad_texts_name_the_culprit() {
 }
 
 #[test]
-fn texts_become_objects_where_these_can_say_the_same() {
+fn texts_are_converted_to_objects_where_possible() {
     #[rustfmt::skip]
     let table = [
         ("b==1,a=2,c in (y, x)", "a=2,b=1,c in (x,y)"),

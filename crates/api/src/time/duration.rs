@@ -1,4 +1,4 @@
-//! Go's durations as flags and annotations write them: `1h2m3s`, `1.5s`, `100ms`.
+//! Go's durations: `1h2m3s`, `1.5s`, `100ms`.
 
 use jiff::SignedDuration;
 
@@ -50,7 +50,7 @@ const UNITS: [(&str, i128); 8] = [
 ];
 const SECOND: i128 = 1_000_000_000;
 
-/// Reads a duration as Go's `time.ParseDuration`: numbers with units, up to about 292 years.
+/// Parses a duration as Go's `time.ParseDuration`: numbers with units, up to about 292 years.
 pub fn parse_duration(text: &str) -> Result<SignedDuration, InvalidDuration> {
     let invalid = |problem| InvalidDuration { text: text.chars().take(64).collect(), problem };
     let too_long = || invalid(Problem::TooLong);
@@ -90,7 +90,7 @@ pub fn parse_duration(text: &str) -> Result<SignedDuration, InvalidDuration> {
 
 fn nanos_of(whole: &str, fraction: &str, unit: i128) -> Option<i128> {
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // In floating point and with no more digits than fit, as Go does.
+    // In floating point and with as many digits as fit, as in Go.
     let (mut part, mut scale) = (0i64, 1f64);
     for digit in fraction.bytes().map(|digit| i64::from(digit - b'0')) {
         let Some(longer) = part.checked_mul(10).and_then(|part| part.checked_add(digit)) else { break };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused() {
+    fn texts_that_go_refuses_are_refused() {
         for text in [
             "",
             "-",

@@ -137,5 +137,5 @@ async fn answers_decide_what_is_done_next() {
     assert_eq!(unreachable.class, Class::Passing);
     let nonsense =
         Wire::answering(&[(200, "<html>")]).source(Filter::default(), Form::Whole).page(1, None).await;
-    assert!(nonsense.unwrap_err().chain().contains("the answer cannot be read"));
+    assert!(nonsense.unwrap_err().chain().contains("the response cannot be read"));
 }

@@ -20,7 +20,7 @@ async fn a_cache_behind_a_watch_that_lags_is_not_current_before_it_shows_everyth
 }
 
 #[tokio::test(start_paused = true)]
-async fn however_many_wait_the_server_is_asked_once() {
+async fn concurrent_waiters_share_one_request() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
     server.take_requests();
@@ -29,11 +29,11 @@ async fn however_many_wait_the_server_is_asked_once() {
     assert_eq!(server.take_requests(), ["page"]);
     sleep(Duration::from_secs(1)).await;
     informer.current_since(Instant::now()).await;
-    assert_eq!(server.take_requests(), ["page"], "for a later moment it is asked again");
+    assert_eq!(server.take_requests(), ["page"], "for a later time it is asked again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_cache_is_not_listed_for_it_but_hears_a_bookmark_soon() {
+async fn a_large_cache_gets_a_bookmark_instead_of_a_list() {
     let names: Vec<String> = (0..1001).map(|n| format!("a/x{n}")).collect();
     let server = Server::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let informer = synced(&server).await;
@@ -44,7 +44,7 @@ async fn a_large_cache_is_not_listed_for_it_but_hears_a_bookmark_soon() {
     server.unmute();
     let waiting = informer.current_since(Instant::now());
     tokio::pin!(waiting);
-    assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err(), "nobody has told it yet");
+    assert!(timeout(Duration::from_secs(1), &mut waiting).await.is_err(), "there was no bookmark yet");
     assert_eq!(server.take_requests(), ["page", "watch 1002"]);
     assert_eq!(server.watch_timeouts().last(), Some(&Duration::from_secs(3)));
     server.bookmark();
@@ -52,7 +52,7 @@ async fn a_large_cache_is_not_listed_for_it_but_hears_a_bookmark_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_asked_again_and_a_stopped_informer_holds_nobody_up() {
+async fn a_failed_request_is_retried_and_a_stopped_informer_ends_the_wait() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
     server.fail_next(3, None);

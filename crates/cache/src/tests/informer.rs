@@ -12,7 +12,7 @@ use crate::source::EventKind;
 use crate::{AnyInformer, Progress};
 
 #[tokio::test(start_paused = true)]
-async fn every_subscriber_hears_every_change_once_and_in_order() {
+async fn every_subscriber_receives_every_change_once_and_in_order() {
     let server = Server::with(&["a/x"]);
     let informer = start(&server);
     let (early, _one) = Listener::to(&informer);
@@ -23,9 +23,9 @@ async fn every_subscriber_hears_every_change_once_and_in_order() {
     informer.reached(server.delete("a/y")).await;
     let tail = ["update a/x Watch", "delete a/y Watch"];
     assert_eq!(early.take(), ["add a/x Initial", "add a/y Watch", tail[0], tail[1]]);
-    let mut heard = late.take();
-    heard[..2].sort();
-    assert_eq!(heard, ["add a/x Initial", "add a/y Initial", tail[0], tail[1]]);
+    let mut received = late.take();
+    received[..2].sort();
+    assert_eq!(received, ["add a/x Initial", "add a/y Initial", tail[0], tail[1]]);
     assert_eq!(early.complaints(), [""; 0]);
     assert_eq!(late.complaints(), [""; 0]);
 }
@@ -87,7 +87,7 @@ async fn dropping_a_subscription_ends_it_even_from_inside_a_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_panics_harms_nobody_else() {
+async fn a_handler_that_panics_does_not_affect_others() {
     let server = Server::with(&["a/x"]);
     let informer = start(&server);
     let _bad = informer.subscribe(Box::new(|change| assert_ne!(change.key().name, "x", "made to panic")));
@@ -174,7 +174,7 @@ async fn a_relist_keeps_undecodable_objects_it_names_and_forgets_those_it_does_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_echo_within_a_streaming_list_does_not_undo_what_the_list_said() {
+async fn a_replay_within_a_streaming_list_does_not_undo_the_list() {
     let server = Server::with(&["a/x"]).streaming(Streaming::NoEnd);
     let informer = start(&server);
     settle().await;
@@ -202,7 +202,7 @@ async fn an_undecodable_successor_of_the_same_name_means_the_old_object_is_gone(
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_about_nobody_are_counted_and_passed_over() {
+async fn events_without_a_name_are_counted_and_skipped() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
     for nonsense in

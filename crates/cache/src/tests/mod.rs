@@ -59,10 +59,10 @@ async fn synced(server: &Server) -> Informer<Widget> {
     informer
 }
 
-/// A subscriber that believes only what it is told, and objects when that makes no sense.
+/// A subscriber that builds its state from changes alone, and complains about changes that do not fit.
 #[derive(Clone, Default)]
 struct Listener {
-    heard: Arc<Mutex<Heard>>,
+    received: Arc<Mutex<Heard>>,
 }
 
 #[derive(Default)]
@@ -80,25 +80,25 @@ impl Listener {
     }
 
     fn handler(&self, store: Store<Widget>) -> Handler<Widget> {
-        let heard = self.heard.clone();
-        Box::new(move |change| heard.lock().hear(change, &store))
+        let received = self.received.clone();
+        Box::new(move |change| received.lock().hear(change, &store))
     }
 
     fn view(&self) -> Shape {
-        self.heard.lock().view.clone()
+        self.received.lock().view.clone()
     }
 
-    /// What was heard since the last call.
+    /// What was received since the last call.
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.heard.lock().log)
+        std::mem::take(&mut self.received.lock().log)
     }
 
     fn complaints(&self) -> Vec<String> {
-        self.heard.lock().complaints.clone()
+        self.received.lock().complaints.clone()
     }
 }
 
-/// All that is under way has been done after this: virtual time moves only when no task has anything to do.
+/// Completes when all tasks are idle: virtual time moves only then.
 async fn settle() {
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
 }
@@ -118,7 +118,7 @@ impl Heard {
         match (change.old, change.new) {
             (Some(old), Some(new)) => {
                 if known != Some(&entry(old).1) {
-                    complain("the old side is not what was told before");
+                    complain("the old side is not what was delivered before");
                 }
                 if old.uid() != new.uid() {
                     complain("an update changes the identity");
@@ -127,7 +127,7 @@ impl Heard {
                     complain("nothing changed");
                 }
             }
-            (None, Some(_)) if known.is_some() => complain("told of twice"),
+            (None, Some(_)) if known.is_some() => complain("delivered twice"),
             (Some(old), None) if known.is_none_or(|(uid, _)| *uid != old.uid().to_string()) => {
                 complain("a deletion of something unknown");
             }

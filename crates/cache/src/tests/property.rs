@@ -1,5 +1,5 @@
-//! Whatever the server does and however connections fail: in the end the store is what the server has, and so is
-//! what every subscriber was told.
+//! Whatever the server does and however connections fail: in the end the store, and what every subscriber received, agree
+//! with the server.
 
 use std::time::Duration;
 

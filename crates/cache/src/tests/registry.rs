@@ -1,4 +1,4 @@
-//! One informer for each resource, whoever asks.
+//! One shared informer for each resource.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn informers(server: &Server) -> (Informers, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_gets_the_same_informer() {
+async fn an_informer_is_shared() {
     let server = Server::with(&["a/x"]);
     let (informers, opened) = informers(&server);
     let one = informers.get::<Widget>();
@@ -81,17 +81,17 @@ async fn a_resource_that_is_watched_already_is_not_watched_again_for_its_metadat
     let widgets = informers.observe(&Widget::TYPE);
     let gadgets = informers.observe(&GADGETS);
     informers.all_synced().await;
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let _subscription = widgets.subscribe_meta(Box::new({
-        let heard = heard.clone();
-        move |change| heard.lock().push(change.new.map(|meta| meta.name.clone()))
+        let received = received.clone();
+        move |change| received.lock().push(change.new.map(|meta| meta.name.clone()))
     }));
     let version = server.put("a/y", json!({}));
     widgets.reached(version).await;
-    assert_eq!(*heard.lock(), [Some("x".into()), Some("y".into())]);
+    assert_eq!(*received.lock(), [Some("x".into()), Some("y".into())]);
     let mut uid = String::new();
     assert!(gadgets.look_at(&Key::new("a", "x"), &mut |meta| uid = meta.uid.to_string()));
-    assert!(!gadgets.look_at(&Key::new("a", "nobody"), &mut |_| {}));
+    assert!(!gadgets.look_at(&Key::new("a", "missing"), &mut |_| {}));
     assert_eq!(uid, "uid-1");
     assert_eq!(opened.lock().len(), 2);
     let order: Vec<_> = informers.all().iter().map(|informer| informer.resource().to_string()).collect();
@@ -110,13 +110,13 @@ async fn progress_of_any_resource_can_be_waited_for() {
     assert_eq!(progress.version_reached(), version);
     let (uid, deleting, held) = progress.holds(&Key::new("a", "y")).unwrap();
     assert_eq!((uid.to_string().as_str(), deleting, held), ("uid-2", true, version));
-    assert!(progress.holds(&Key::new("a", "nobody")).is_none());
+    assert!(progress.holds(&Key::new("a", "missing")).is_none());
     let later = progress.reached(ResourceVersion(version.0 + 1));
     assert!(timeout(Duration::from_secs(5), later).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_factory_ends_all_that_nobody_holds() {
+async fn dropping_the_factory_stops_informers_without_other_users() {
     let server = Server::with(&["a/x"]);
     let (informers, _) = informers(&server);
     let held = informers.get::<Widget>();
@@ -130,7 +130,7 @@ async fn the_end_of_the_factory_ends_all_that_nobody_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_everything_does_not_leave_anyone_waiting() {
+async fn stopping_all_informers_ends_all_waits() {
     let server = Server::with(&["a/x"]);
     server.set_reachable(false);
     let (informers, _) = informers(&server);

@@ -21,7 +21,7 @@ pub(super) enum Streaming {
     Supported,
     /// As a server with the feature switched off.
     Refused,
-    /// As a server that has never heard of it: objects come, the end bookmark does not.
+    /// As a server that has never received of it: objects come, the end bookmark does not.
     NoEnd,
 }
 
@@ -124,7 +124,7 @@ impl Server {
         meta["resourceVersion"] = json!(version.to_string());
         object["metadata"] = meta;
         state.objects.insert(key, object.clone());
-        state.tell(version, EventKind::Applied, object);
+        state.deliver(version, EventKind::Applied, object);
         ResourceVersion(version)
     }
 
@@ -134,7 +134,7 @@ impl Server {
             state.version += 1;
             let version = state.version;
             object["metadata"]["resourceVersion"] = json!(version.to_string());
-            state.tell(version, EventKind::Deleted, object);
+            state.deliver(version, EventKind::Deleted, object);
         }
         ResourceVersion(state.version)
     }
@@ -327,7 +327,7 @@ pub(super) fn failure(class: Class, why: &str) -> Failure {
 }
 
 impl State {
-    fn tell(&mut self, version: u64, kind: EventKind, object: Value) {
+    fn deliver(&mut self, version: u64, kind: EventKind, object: Value) {
         self.send(&event(kind, &object));
         self.history.push((version, kind, object));
     }
@@ -473,7 +473,7 @@ impl Source for Unversioned {
 
     fn watch(&self, from: WatchFrom, timeout: Duration) -> BoxFuture<'static, Result<Events, Failure>> {
         if from == WatchFrom::Scratch {
-            return async { Err(failure(Class::Refused, "never heard of it")) }.boxed();
+            return async { Err(failure(Class::Refused, "never received of it")) }.boxed();
         }
         let events = self.0.watch(from, timeout);
         async move {

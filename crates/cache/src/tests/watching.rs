@@ -234,8 +234,8 @@ async fn a_relist_reports_what_vanished_and_what_changed_and_nothing_else() {
         server.compact();
         server.set_reachable(true);
         informer.reached(server.version()).await;
-        let mut heard = listener.take();
-        heard.sort();
+        let mut received = listener.take();
+        received.sort();
         let want = [
             "add a/new Relist",
             "add a/replaced Relist",
@@ -243,7 +243,7 @@ async fn a_relist_reports_what_vanished_and_what_changed_and_nothing_else() {
             "delete a/replaced Relist",
             "update a/changed Relist",
         ];
-        assert_eq!(heard, want);
+        assert_eq!(received, want);
         assert_eq!(shape_of(informer.store()), server.shape());
         assert_eq!(listener.view(), server.shape());
         assert_eq!(informer.counts().relists, 1);
@@ -270,7 +270,7 @@ async fn a_server_restored_from_a_backup_is_believed_although_its_versions_are_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_that_has_caught_up_is_told_by_an_object() {
+async fn a_restore_is_detected_by_an_object_once_the_server_has_caught_up() {
     let old = Server::with(&["a/x"]);
     let server = Server::with(&["a/x", "a/y", "a/x"]);
     let informer = synced(&server).await;
@@ -437,7 +437,7 @@ async fn twenty_seconds_without_a_server_and_a_compaction_leave_no_trace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_reminds_of_every_object_after_one_to_two_periods() {
+async fn a_resync_delivers_every_object_after_one_to_two_periods() {
     let server = Server::with(&["a/x", "a/y"]);
     let informer = start_with(&server, Some(3600 * SECOND));
     informer.synced().await;
@@ -446,9 +446,9 @@ async fn a_resync_reminds_of_every_object_after_one_to_two_periods() {
     sleep(3590 * SECOND).await;
     assert_eq!(listener.take(), [""; 0]);
     sleep(3620 * SECOND).await;
-    let mut heard = listener.take();
-    heard.sort();
-    assert_eq!(heard, ["update a/x Resync", "update a/y Resync"]);
+    let mut received = listener.take();
+    received.sort();
+    assert_eq!(received, ["update a/x Resync", "update a/y Resync"]);
     sleep(7200 * SECOND).await;
     assert!(listener.take().len() >= 2);
     assert_eq!(listener.complaints(), [""; 0]);
@@ -488,16 +488,16 @@ async fn waiting_for_a_version_ends_when_it_comes_and_leaves_nothing_behind() {
     let version = server.version();
     let later = ResourceVersion(version.0 + 2);
     assert!(timeout(SECOND, informer.reached(later)).await.is_err());
-    assert_eq!(informer.mirror.course.milestones.len(), 0);
+    assert_eq!(informer.writer.state.version_waits.len(), 0);
     let (one, two) = (informer.reached(later), informer.reached(later));
     let write = async {
         server.put("a/y", json!({}));
         settle().await;
-        assert_eq!(informer.mirror.course.milestones.len(), 1);
+        assert_eq!(informer.writer.state.version_waits.len(), 1);
         server.put("a/y", json!({}));
     };
     tokio::join!(one, two, write);
-    assert_eq!(informer.mirror.course.milestones.len(), 0);
+    assert_eq!(informer.writer.state.version_waits.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -536,7 +536,7 @@ impl<'de> Deserialize<'de> for Explosive {
 flyball_api::resource!(Explosive, "test", "v1", "widgets", "Widget", namespaced);
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_decoding_panics_is_left_out_and_nothing_else() {
+async fn only_an_object_whose_decoding_panics_is_skipped() {
     let server = Server::with(&["a/x"]);
     server.put("a/listed", json!({"size": 13}));
     let source = Arc::new(server.clone());
@@ -555,7 +555,7 @@ async fn an_object_whose_decoding_panics_is_left_out_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_doubted_watch_is_replaced_by_a_list_but_not_over_and_over() {
+async fn a_requested_relist_replaces_the_watch_but_not_repeatedly() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
     sleep(11 * SECOND).await;

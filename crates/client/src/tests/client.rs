@@ -106,12 +106,12 @@ async fn requests_look_as_upstreams() {
     );
     let seen = log.all();
     assert!(seen.iter().all(|s| s.header("user-agent") == user_agent));
-    // Of what was deleted, who and which version says all.
+    // Only metadata of the deleted object is requested.
     let brief = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
     let accept =
         |s: &crate::fake::Seen| if s.method == http::Method::DELETE { brief } else { "application/json" };
     assert!(seen.iter().all(|s| s.header("accept") == accept(s)));
-    // Upstream's controller manager does not ask for compression.
+    // Upstream's controller manager does not request compression.
     assert!(seen.iter().all(|s| s.header("accept-encoding").is_empty()));
     let types: Vec<&str> = seen.iter().map(|s| s.header("content-type")).collect();
     let json = "application/json";
@@ -132,7 +132,7 @@ async fn a_field_manager_goes_with_writes_only() {
 }
 
 #[tokio::test]
-async fn deletes_carry_preconditions_and_say_what_is_left() {
+async fn deletions_carry_preconditions_and_return_the_object() {
     let (client, log) = scripted(vec![
         ok(r#"{"kind":"Status","status":"Success","details":{"name":"a"}}"#),
         ok(
@@ -271,7 +271,7 @@ impl Observer for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn observers_hear_of_every_attempt() {
+async fn observers_receive_every_attempt() {
     let notes = Arc::new(Notes::default());
     let (transport, _) = fake(|_, n| if n == 0 { Act::RetryAfter(429, 1) } else { ok("{}") });
     let client = Client::new(transport, ClientOptions { observer: Some(notes.clone()), ..unlimited() });

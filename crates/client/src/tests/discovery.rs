@@ -59,7 +59,7 @@ async fn one_aggregated_document_for_each_root() {
 }
 
 #[tokio::test]
-async fn group_by_group_from_servers_that_know_no_other_way() {
+async fn group_by_group_from_servers_without_aggregated_discovery() {
     let (client, _) = client(|path, _| match path {
         "/api" => ok(r#"{"kind":"APIVersions","versions":["v1"]}"#),
         "/api/v1" => ok(r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[

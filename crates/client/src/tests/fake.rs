@@ -1,4 +1,4 @@
-//! A scripted API server for tests: a tower service without sockets that answers, throttles, hangs or cuts off.
+//! A scripted API server for tests: a tower service without sockets that responds, throttles, hangs or disconnects.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(crate) enum Act {
     RetryAfter(u16, u64),
     /// Takes the request and drops the connection.
     Lose,
-    /// Takes the request and says nothing.
+    /// Takes the request and does not respond.
     Hang,
-    /// Begins an answer, in these pieces, and drops the connection.
+    /// Begins a response, in these chunks, and drops the connection.
     Cut(u16, Vec<&'static str>),
-    /// An answer in these pieces.
+    /// A response in these chunks.
     Pieces(Vec<&'static str>),
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn fake(react: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) 
                 log.len() - 1
             };
             let act = react(&seen, number);
-            // A server takes a moment, so that requests really overlap.
+            // Takes some time, so that requests overlap.
             tokio::task::yield_now().await;
             perform(act).await
         }

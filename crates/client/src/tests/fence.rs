@@ -14,7 +14,7 @@ fn fence() -> Fence {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fence_opens_until_a_moment_and_no_longer() {
+async fn a_fence_is_open_until_a_time() {
     let fence = fence();
     assert_eq!(fence.check(), Ok(()), "who was never elected is not stopped");
     fence.hold_until(fence.now() + Duration::from_secs(10));
@@ -42,7 +42,7 @@ fn the_clock_of_a_running_machine_moves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_waited_for_its_turn_is_checked_when_its_turn_has_come() {
+async fn a_write_is_checked_after_it_waited_for_the_rate_limit() {
     let fence = fence();
     fence.hold_until(fence.now() + Duration::from_secs(5));
     let (transport, log) = fake(|_, _| ok(r#"{"metadata":{"name":"a"}}"#));
@@ -72,7 +72,7 @@ async fn a_repetition_of_a_write_is_checked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_a_buffer_when_the_fence_closes_stays_there() {
+async fn buffered_data_is_not_sent_after_the_fence_has_closed() {
     let fence = fence();
     let (near, far) = tokio::io::duplex(64);
     let mut near = FencedIo::new(near, Some(fence.clone()));

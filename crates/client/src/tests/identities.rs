@@ -5,7 +5,7 @@ use crate::fake::{Act, Log, Seen, fake, ok};
 
 const PODS: ResourceType = ResourceType::new("", "v1", "pods", "Pod", true);
 
-/// A server that hands out `t1`, `t2`, … and takes only the last one.
+/// A server that issues `t1`, `t2`, … and accepts only the last one.
 #[derive(Default)]
 struct Server {
     issued: AtomicUsize,
@@ -65,7 +65,7 @@ async fn read(client: &Client) -> Result<PartialObject, Error> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_is_made_once_and_its_token_shared() {
+async fn an_account_is_created_once_and_its_token_shared() {
     let (server, _, identities, log) = world();
     let (one, two) =
         (identities.client_for("node-controller", "x"), identities.client_for("node-controller", "y"));
@@ -142,7 +142,7 @@ async fn a_refused_token_is_replaced_and_the_request_repeated_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_takes_no_token_is_asked_twice_and_believed() {
+async fn a_second_401_is_returned() {
     let (transport, log) = fake(|seen, _| match seen.target.contains("serviceaccounts") {
         true => ok(r#"{"spec":{},"status":{"token":"t"}}"#),
         false => Act::Reply(401, String::new()),
@@ -155,7 +155,7 @@ async fn a_server_that_takes_no_token_is_asked_twice_and_believed() {
 }
 
 #[tokio::test]
-async fn without_accounts_everybody_is_the_manager_under_another_name() {
+async fn without_accounts_all_controllers_use_the_managers_identity() {
     let (transport, log) = fake(|_, _| ok("{}"));
     let main = Client::new(transport, ClientOptions { qps: 0.0, ..ClientOptions::default() });
     let client = Identities::shared(main, "kcm/v1").client_for("node-controller", "node-controller");

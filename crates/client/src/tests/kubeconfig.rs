@@ -92,13 +92,13 @@ fn master_overrides_the_server_and_keeps_the_rest() {
 }
 
 #[test]
-fn an_address_without_scheme_is_https_where_something_speaks_for_tls() {
+fn an_address_without_scheme_is_https_if_tls_is_configured() {
     let text = GOOD.replace("'https://10.0.0.1:6443'", "10.0.0.1:6443, insecure-skip-tls-verify: true");
     assert_eq!(load_text(&text, None).unwrap().config.cluster_url.to_string(), "https://10.0.0.1:6443/");
 }
 
 #[test]
-fn the_first_of_several_files_to_say_something_wins() {
+fn the_first_file_with_an_entry_has_precedence() {
     let dir = tempfile::tempdir().unwrap();
     let files: Vec<PathBuf> = ["first", "absent", "second"].iter().map(|n| dir.path().join(n)).collect();
     std::fs::write(
@@ -124,7 +124,7 @@ fn relative_paths_are_relative_to_the_file() {
 }
 
 #[test]
-fn a_pod_finds_its_server_or_hears_what_is_missing() {
+fn a_pod_finds_its_server_or_the_error_says_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let refusal = |host: &str, port: &str| {
         in_cluster(host, port, dir.path()).err().map(|e| chain(&e)).unwrap_or_default()

@@ -88,7 +88,7 @@ async fn closes_within(connection: &Connection, limit: u64) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_on_a_silent_connection_hears_of_it_within_half_a_minute() {
+async fn requests_on_a_silent_connection_fail_within_half_a_minute() {
     let (connection, line) = connect(Answers::AtOnce).await;
     connection.send(request()).await.unwrap();
     line.send_replace(NOTHING);
@@ -100,7 +100,7 @@ async fn what_waits_on_a_silent_connection_hears_of_it_within_half_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_avoid_a_silent_connection_long_before_it_is_given_up() {
+async fn new_requests_avoid_a_silent_connection_long_before_it_is_closed() {
     let (connection, line) = connect(Answers::AtOnce).await;
     connection.send(request()).await.unwrap();
     line.send_replace(NOTHING);
@@ -113,7 +113,7 @@ async fn requests_avoid_a_silent_connection_long_before_it_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_that_hears_nothing_is_enough_to_doubt_a_connection() {
+async fn one_request_without_a_response_makes_a_connection_suspect() {
     let (connection, line) = connect(Answers::AtOnce).await;
     connection.send(request()).await.unwrap();
     line.send_replace(NOTHING);
@@ -126,7 +126,7 @@ async fn one_request_that_hears_nothing_is_enough_to_doubt_a_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_changes_his_mind_doubts_nobody() {
+async fn a_request_that_is_cancelled_early_does_not_make_a_connection_suspect() {
     let (connection, _line) = connect(Answers::Never).await;
     let vigil = connection.pulse().vigil();
     tokio::time::sleep(Duration::from_millis(900)).await;
@@ -145,7 +145,7 @@ async fn a_slow_server_is_not_a_dead_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_speaks_and_does_not_hear_is_given_up_too() {
+async fn a_server_that_sends_but_does_not_receive_is_given_up_too() {
     let (connection, line) = connect(Answers::WithoutEnd).await;
     let mut body = connection.send(request()).await.unwrap().into_body();
     let reader = tokio::spawn(async move { while let Some(Ok(_)) = body.frame().await {} });

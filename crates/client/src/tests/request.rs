@@ -4,7 +4,7 @@ const PODS: ResourceType = ResourceType::new("", "v1", "pods", "Pod", true);
 const DEPLOYMENTS: ResourceType = ResourceType::new("apps", "v1", "deployments", "Deployment", true);
 
 #[test]
-fn requests_print_for_people() {
+fn requests_have_a_readable_name() {
     let key = Key::new("n", "a");
     #[rustfmt::skip]
     let table = [

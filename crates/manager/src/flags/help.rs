@@ -1,4 +1,4 @@
-//! `--help`: the table of flags as a page that reads well in a terminal of 100 columns.
+//! `--help`: the table of flags, formatted for 100 columns.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ pub(crate) fn help(component: &Component) -> String {
     page
 }
 
-/// `-v, --v Level (default 0)`; what is empty by default says nothing.
+/// `-v, --v Level (default 0)`; empty defaults are not shown.
 fn heading(flag: &Flag, defaults: &mut Options) -> String {
     let mut heading = flag.short.map_or(String::new(), |letter| format!("-{letter}, "));
     let _ = write!(heading, "--{}", flag.name);

@@ -1,5 +1,5 @@
-//! The command line. One table of flags says each flag's name, type, meaning and where its value lives;
-//! parsing, `--help`, `/flagz` and the tests all derive from it.
+//! The command line. One table has each flag's name, type, description and the location of its value; parsing, `--help`,
+//! `/flagz` and tests derive from it.
 
 pub(crate) mod help;
 pub(crate) mod parse;
@@ -29,29 +29,28 @@ pub struct Flag {
     pub name: &'static str,
     /// The letter after a single dash.
     pub short: Option<char>,
-    /// Its type and the place its value goes to.
+    /// Its type and the location of its value.
     pub field: Field,
-    /// What it does, for people.
     pub help: &'static str,
     pub effect: Effect,
-    /// Why it should not be used any more. Such flags are not shown by `--help`.
+    /// Why it is deprecated. Such flags are not shown by `--help`.
     pub deprecated: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The process itself, or, in a controller's section, that controller.
+    /// On the process, or, in a controller's section, on that controller.
     Section,
     Controllers(&'static [&'static str]),
-    /// Nothing, as upstream: it is there for old command lines.
+    /// None, as in upstream: it exists for old command lines.
     Nothing,
-    /// Nothing here although upstream heeds it; says why.
+    /// None, although it has an effect in upstream. The text says why.
     Unsupported(&'static str),
 }
 
 type Place<T> = fn(&mut Options) -> &mut T;
 
-/// A flag's type together with the place in [`Options`] that it reads and writes.
+/// A flag's type together with its location in [`Options`].
 #[derive(Debug, Clone, Copy)]
 pub enum Field {
     Bool(Place<bool>),
@@ -100,7 +99,7 @@ impl Field {
         }
     }
 
-    /// What the flag means when it stands alone, without a value.
+    /// The value of a flag without one.
     fn alone(&self) -> Option<&'static str> {
         matches!(self, Field::Bool(_) | Field::Help | Field::Version).then_some("true")
     }
@@ -111,7 +110,6 @@ impl Flag {
     pub const fn new(name: &'static str, field: Field, help: &'static str) -> Self {
         Self { name, short: None, field, help, effect: Effect::Section, deprecated: None }
     }
-    /// The same in other words.
     pub const fn saying(mut self, help: &'static str) -> Self {
         self.help = help;
         self
@@ -121,20 +119,19 @@ impl Flag {
         self.short = Some(letter);
         self
     }
-    /// The same, steering something else than its section says.
+    /// The same with an effect on something else than its section.
     pub const fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;
         self
     }
-    /// The same, on its way out.
+    /// The same, deprecated.
     pub const fn deprecated(mut self, why: &'static str) -> Self {
         self.deprecated = Some(why);
         self
     }
 }
 
-/// A section of kube-controller-manager's flags, for managers that have it, too. An unknown name is an error at
-/// compile time.
+/// A section of kube-controller-manager's flags, for other managers. An unknown name is a compile-time error.
 pub const fn section(name: &str) -> Section {
     let (mut table, mut at) = (0, 0);
     while table < KUBE_FLAGS.len() {

@@ -8,7 +8,7 @@ use flyball_runtime::nearest;
 use super::{Field, Flag, value};
 use crate::{component::Component, options::Options};
 
-/// What the caller asked for.
+/// What the command line requests.
 #[derive(Debug)]
 pub enum Invocation {
     /// Print the help and end.
@@ -25,12 +25,12 @@ pub enum VersionForm {
     Raw,
 }
 
-/// The options, and what was said about them.
+/// The options, and which flags were set.
 #[derive(Debug)]
 pub struct Parsed {
     pub component: &'static Component,
     pub options: Options,
-    /// The flags that were given, by name.
+    /// The flags that were set, by name.
     pub given: BTreeSet<&'static str>,
 }
 

@@ -117,7 +117,7 @@ fn arguments_are_read_as_pflag_reads_them() {
 }
 
 #[test]
-fn refusals_are_one_line_and_name_the_culprit() {
+fn errors_are_one_line_and_name_the_flag() {
     #[rustfmt::skip]
     let table: &[(&[&str], &str)] = &[
         (&["--leader-elct"],              "unknown flag --leader-elct; did you mean --leader-elect?"),
@@ -152,7 +152,7 @@ fn refusals_are_one_line_and_name_the_culprit() {
 }
 
 #[test]
-fn help_and_version_are_asked_for_by_name_or_letter() {
+fn help_and_version_have_a_name_or_a_letter() {
     assert!(matches!(KUBE.parse(&["-h"]), Ok(Invocation::Help)));
     assert!(matches!(KUBE.parse(&["--v=3", "--help"]), Ok(Invocation::Help)));
     assert!(matches!(KUBE.parse(&["-hv3"]), Ok(Invocation::Help)));

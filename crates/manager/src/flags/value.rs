@@ -1,4 +1,4 @@
-//! Flag values: from text into their place, and from there back to text. pflag's rules per type.
+//! Flag values: parsed into options and formatted, by pflag's rules for each type.
 
 use std::{collections::BTreeMap, net::IpAddr, str::FromStr};
 
@@ -7,7 +7,7 @@ use flyball_runtime::config::duration;
 use super::Field;
 use crate::options::Options;
 
-/// Puts a value where it belongs. The first value of a list replaces the default, later ones are appended.
+/// Sets a value. The first value of a list replaces the default, later ones are appended.
 pub(super) fn set(field: &Field, options: &mut Options, text: &str, first: bool) -> Result<(), String> {
     match field {
         Field::Bool(place) => *place(options) = boolean(text)?,
@@ -69,7 +69,7 @@ pub(super) fn print(field: &Field, options: &mut Options) -> String {
         }
         Field::Gates(place) => {
             let mut given = place(options).clone();
-            // Stable, by component: what one component was told keeps its order.
+            // Stable, by component: the values of one component keep their order.
             given.sort_by(|a, b| component(a).cmp(component(b)));
             given.join(",")
         }
@@ -170,7 +170,7 @@ fn gates(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Gates of a process that knows no components.
+/// Gates of a process without components.
 fn plain_gates(text: &str) -> Result<Vec<String>, String> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items
@@ -201,7 +201,7 @@ fn pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
         .collect()
 }
 
-/// One line of CSV: items may be quoted, and a doubled quote stands for itself.
+/// One line of CSV: items may be quoted, with doubled quotes inside.
 fn comma_separated(text: &str) -> Result<Vec<String>, String> {
     if text.is_empty() {
         return Ok(vec![]);

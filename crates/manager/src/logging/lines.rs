@@ -1,5 +1,4 @@
-//! Log lines in the two forms that upstream writes, klog's text and its JSON, so that whatever reads the one log reads
-//! the other.
+//! Log lines in upstream's two formats, klog's text and its JSON, so that log parsers work unchanged.
 //!
 //! ```text
 //! I1116 11:28:27.123456       1 runtime/tasks.rs:24] "sync failed" logger="job-controller" namespace="a" name="b"
@@ -23,10 +22,10 @@ pub(super) enum Format {
     Json,
 }
 
-/// Takes each line, with its end, where lines of that level go.
+/// Receives each line, including its newline, by level.
 type Out = Box<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Turns events, with what the spans around them say, into lines.
+/// Formats events, with the fields of their spans, as lines.
 pub(super) struct Lines {
     format: Format,
     now: fn() -> Timestamp,
@@ -51,7 +50,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn on_record(&self, id: &Id, values: &Record<'_>, cx: Context<'_, S>) {
         let Some(span) = cx.span(id) else { return };
         let mut fields = Fields::default();
-        // Before the lock: a value that panics when it is shown makes another line, within the same span.
+        // Before the lock: a value that panics when it is formatted causes another line within the same span.
         values.record(&mut fields);
         if let Some(known) = span.extensions_mut().get_mut::<Fields>() {
             fields.pairs.into_iter().for_each(|(name, value)| known.put(name, value));
@@ -75,7 +74,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     }
 }
 
-/// What an event says, under upstream's names.
+/// The fields of an event, with upstream's names.
 #[derive(Debug, Default)]
 struct Fields {
     message: String,
@@ -86,7 +85,7 @@ const ERROR: &str = "err";
 const LOGGER: &str = "logger";
 
 impl Fields {
-    /// The last word on a name counts.
+    /// The last value of a field is used.
     fn put(&mut self, name: &'static str, value: Value) {
         let name = match name {
             "message" => {
@@ -107,7 +106,7 @@ impl Fields {
         self.pairs.iter().find(|(name, _)| *name == wanted)
     }
 
-    /// The pairs that have no place of their own.
+    /// The fields that have no place of their own.
     fn rest(&self) -> impl Iterator<Item = &(&'static str, Value)> {
         self.pairs.iter().filter(|(name, _)| !matches!(*name, ERROR | LOGGER))
     }
@@ -168,7 +167,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Where the line comes from: folder, file and line, as klog with `--add_dir_header`, as many files share a name.
+/// Folder, file and line, as klog with `--add_dir_header`, since many files have the same name.
 struct Caller<'a>(&'a Metadata<'a>);
 
 impl fmt::Display for Caller<'_> {

@@ -23,30 +23,28 @@ use self::{
 };
 use crate::options::LoggingOptions;
 
-/// Changes how much is logged.
 pub type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
 
-/// What the names of all our crates begin with.
+/// The prefix of all our crates.
 const OURS: &str = "flyball";
 
-/// How long the end of the process waits for whoever reads the log.
+/// How long the process waits at its end until the log has been read.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// The log of the process.
 #[derive(Clone)]
 pub struct Logging {
-    /// Changes how much is logged.
     pub set_verbosity: SetVerbosity,
     outlets: Arc<[Outlet]>,
 }
 
 impl Logging {
-    /// Lines that were dropped because nobody read them.
+    /// Lines that were dropped because the log was not read fast enough.
     pub fn dropped(&self) -> u64 {
         self.outlets.iter().map(Outlet::dropped).sum()
     }
 
-    /// Writes what has been logged, for as long as somebody reads it. To be called before the process ends.
+    /// Writes all remaining lines, for a limited time. Call it before the process ends.
     pub fn flush(&self) {
         self.flush_within(LAST_LINES);
     }
@@ -59,7 +57,7 @@ impl Logging {
     }
 }
 
-/// Starts to log, panics too. May be called once for a process; later calls change nothing. Fails if there is no stderr.
+/// Starts logging, also of panics. Only the first call in a process has an effect. Fails if there is no stderr.
 pub fn start(options: &LoggingOptions) -> std::io::Result<Logging> {
     let (filter, handle) =
         reload::Layer::<Targets, Registry>::new(filter(options.verbosity, &options.vmodule));
@@ -85,19 +83,19 @@ pub fn start(options: &LoggingOptions) -> std::io::Result<Logging> {
     let of_panics = logging.clone();
     std::panic::set_hook(Box::new(move |panic| {
         log_panic(panic);
-        // In the main thread it ends the process. In others it may, if it is the second at once.
+        // A panic in the main thread ends the process. In others it may, if it is a second panic at once.
         let is_main = std::thread::current().name() == Some("main");
         of_panics.flush_within(if is_main { LAST_LINES } else { Duration::from_millis(100) });
     }));
     Ok(logging)
 }
 
-/// A stream of the process, apart from the lock that the standard library has on it.
+/// A stream of the process, without the standard library's lock.
 fn outlet(stream: BorrowedFd<'_>) -> std::io::Result<Outlet> {
     Outlet::new(File::from(stream.try_clone_to_owned()?))
 }
 
-/// Panics go where all lines go: the usual message would wait for whoever reads stderr.
+/// Panics are logged like all lines: the default message would block if stderr is not read.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let location = panic.location().map(ToString::to_string);
     let thread = std::thread::current();
@@ -115,7 +113,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
-/// Level 0 and 1 tell what happens, 2 to 4 why, 5 and up everything; libraries stay one step quieter.
+/// Verbosity 0 and 1 log what happens, 2 to 4 why, 5 and above everything; libraries have one level less.
 fn filter(verbosity: u32, vmodule: &str) -> Targets {
     let others = if verbosity >= 8 { LevelFilter::DEBUG } else { LevelFilter::WARN };
     let modules = vmodule.split(',').filter_map(|item| item.split_once('='));

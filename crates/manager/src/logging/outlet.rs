@@ -1,5 +1,5 @@
-//! Where log lines leave the process, without making anybody wait who logs: a full pipe stops the thread that writes to
-//! it and no other. What does not fit meanwhile is counted, and told of when there is room again.
+//! Writes log lines without blocking the threads that log: a full pipe blocks only the writer's thread. Lines that do not fit
+//! into the buffer are counted, and their number is logged later.
 
 use std::{
     io::{ErrorKind, Write},
@@ -10,14 +10,14 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 
-/// The most that waits to be written: some thousand lines.
+/// The size of the buffer: some thousand lines.
 const CAPACITY: usize = 1 << 20;
-/// Lines are written together that are logged within this time: fewer, larger writes cost far less.
+/// Lines within this time are written together, since fewer, larger writes cost far less.
 const GATHER: Duration = Duration::from_millis(10);
-/// Room that is kept from one write to the next; a burst's is given back.
+/// Buffer capacity that is kept between writes; that of a burst is freed.
 const KEPT: usize = 64 << 10;
 
-/// One place for lines. Clones share it.
+/// The destination of lines. Clones share it.
 #[derive(Clone)]
 pub(super) struct Outlet {
     shared: Arc<Shared>,
@@ -26,7 +26,7 @@ pub(super) struct Outlet {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// For the writer: there is something to write, or it is wanted at once.
+    /// Notifies the writer: there are lines, or a flush is requested.
     wanted: Condvar,
     written: Condvar,
 }
@@ -34,17 +34,17 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
-    /// Whether the writer has lines in hand.
+    /// Whether the writer is writing lines.
     writing: bool,
-    /// How many wait for everything to be written.
+    /// How many callers wait for a flush.
     flushing: usize,
     dropped: u64,
-    /// Of those, how many the log tells of.
-    told: u64,
+    /// Of those, how many have been logged.
+    reported: u64,
 }
 
 impl Outlet {
-    /// Begins to write to `out`, on a thread of its own.
+    /// Starts a thread that writes to `out`.
     pub(super) fn new(out: impl Write + Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let writer = shared.clone();
@@ -52,7 +52,7 @@ impl Outlet {
         Ok(Self { shared })
     }
 
-    /// Takes a line. Returns at once.
+    /// Adds a line. Does not block.
     pub(super) fn push(&self, line: &str) {
         let mut state = self.shared.state.lock();
         if state.waiting.len() + line.len() > CAPACITY {
@@ -67,12 +67,12 @@ impl Outlet {
         }
     }
 
-    /// Lines that found no room so far.
+    /// Lines dropped so far.
     pub(super) fn dropped(&self) -> u64 {
         self.shared.state.lock().dropped
     }
 
-    /// Waits until all that was pushed is written, but no longer than `deadline`. Says whether it is.
+    /// Waits until everything is written, at most until `deadline`. Returns whether it is.
     pub(super) fn flush(&self, deadline: Instant) -> bool {
         let mut state = self.shared.state.lock();
         state.flushing += 1;
@@ -101,17 +101,20 @@ impl Shared {
             write_patiently(&mut out, &lines);
             let mut state = self.state.lock();
             state.writing = false;
-            let untold = state.dropped - state.told;
-            state.told = state.dropped;
+            let unreported = state.dropped - state.reported;
+            state.reported = state.dropped;
             drop(state);
-            if untold > 0 {
-                tracing::warn!(lines = untold, "log lines were dropped, as nobody read the log");
+            if unreported > 0 {
+                tracing::warn!(
+                    lines = unreported,
+                    "log lines were dropped, because the log was not read fast enough"
+                );
             }
             self.written.notify_all();
         }
     }
 
-    /// Waits for lines, and then for those that come with them.
+    /// Waits for lines, and then for further lines to write together.
     fn gather(&self, lines: &mut Vec<u8>) {
         lines.clear();
         lines.shrink_to(KEPT);
@@ -126,7 +129,7 @@ impl Shared {
     }
 }
 
-/// A reader that has gone away is no failure; one that is slow is waited for, even if the pipe says "not now".
+/// A closed pipe is not an error. A slow one is waited for, also if it is non-blocking.
 fn write_patiently(out: &mut impl Write, mut lines: &[u8]) {
     while !lines.is_empty() {
         match out.write(lines) {
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_stops_nobody_and_what_does_not_fit_is_counted() {
+    fn a_full_pipe_blocks_no_caller_and_dropped_lines_are_counted() {
         let (mut reader, writer) = pipe().unwrap();
         let outlet = Outlet::new(writer).unwrap();
         let line = format!("{}\n", "x".repeat(99));
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_has_gone_away_is_no_failure() {
+    fn a_closed_pipe_is_not_an_error() {
         let (reader, writer) = pipe().unwrap();
         drop(reader);
         let outlet = Outlet::new(writer).unwrap();
@@ -197,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_says_not_now_is_asked_again() {
-        /// Takes a byte on every other call.
+    fn a_non_blocking_pipe_is_retried() {
+        /// Accepts a byte on every other call.
         #[derive(Clone, Default)]
         struct Grudging(Arc<Mutex<(bool, Vec<u8>)>>);
         impl Write for Grudging {

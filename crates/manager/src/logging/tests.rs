@@ -9,7 +9,7 @@ use super::{
     lines::{Format, Lines},
 };
 
-/// What is written while `say` runs.
+/// The lines that are written while `say` runs.
 fn written(format: Format, say: impl FnOnce()) -> String {
     let written = Arc::new(Mutex::new(String::new()));
     let out = {
@@ -20,7 +20,7 @@ fn written(format: Format, say: impl FnOnce()) -> String {
     let lines = Lines::new(format, now, TimeZone::UTC, out);
     tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), say);
     let written = written.lock().unwrap().clone();
-    // Neither the process nor the line in this file matters.
+    // Process and line number are not compared.
     let process = format!("{:>7}", std::process::id());
     let written = written.replace(&process, "      1");
     let parts = written.split("logging/tests.rs:").map(|part| part.trim_start_matches(char::is_numeric));
@@ -90,6 +90,6 @@ fn verbosity_maps_to_levels_and_modules_can_be_louder() {
 }
 
 #[test]
-fn odd_patterns_are_left_out_without_a_panic() {
+fn invalid_patterns_are_ignored() {
     filter(0, "a=b=c,=,][=4,x=99999999999999");
 }

@@ -17,7 +17,7 @@ use flyball_manager::{KUBE_CONTROLLER_MANAGER, Prepared, Surroundings, prepare};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal, version,
+    Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision, version,
 };
 use tokio::task::JoinHandle;
 
@@ -68,17 +68,18 @@ pub(super) fn start(
         server_ca: Some(identity.ca.pair.cert.as_str().into()),
         extensions: Extensions::default().with(cloud.clone()),
     };
-    let orders = Orders { leading: Mandate::always(), shutdown, grace: GRACE, health: Health::default() };
+    let supervision =
+        Supervision { leading: Leadership::always(), shutdown, grace: GRACE, health: Health::default() };
     let surroundings = Surroundings {
         informers: shared.informers.clone(),
         identities: identities.clone(),
-        shutdown: orders.shutdown.clone(),
+        shutdown: supervision.shutdown.clone(),
     };
     let engine = Engine::new(shared, identities);
     let running = controllers.iter().map(|controller| controller.name).collect();
     let task = tokio::spawn(async move {
         cloud.begin(surroundings).await;
-        engine.run(controllers, &orders).await;
+        engine.run(controllers, &supervision).await;
     });
     Ok((Controllers { running, notices }, task))
 }

@@ -18,7 +18,7 @@ use flyball_cache::{InformerOptions, Informers};
 use flyball_client::{Client, ClientOptions, Transport};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::events::Recorder;
-use flyball_runtime::{Clock, Giver, Signal};
+use flyball_runtime::{Clock, Signal, SignalSender};
 use tokio::task::JoinHandle;
 
 pub use listen::Port;
@@ -113,9 +113,9 @@ pub struct Cluster {
     address: Option<SocketAddr>,
     decisions: DecisionLog,
     controllers: Controllers,
-    stop: Giver,
+    stop: SignalSender,
     tasks: Vec<JoinHandle<()>>,
-    stop_serving: Giver,
+    stop_serving: SignalSender,
     serving: Option<JoinHandle<()>>,
 }
 
@@ -158,7 +158,7 @@ impl Cluster {
                 let tls = flyball_apiserver::tls(&serving, Some(&identity.ca.pair.cert));
                 let tls = tls.map_err(StartError::Tls)?;
                 let server = server.clone();
-                let stops = serving_stops.given();
+                let stops = serving_stops.wait();
                 Some(tokio::spawn(flyball_apiserver::serve(server, listener, tls, stops)))
             }
             None => None,
@@ -212,12 +212,12 @@ impl Cluster {
 
     /// Ends everything in order: those who write first, then the API server.
     pub async fn stop(self) {
-        self.stop.give();
+        self.stop.set();
         let all = futures::future::join_all(self.tasks);
         if tokio::time::timeout(PATIENCE, all).await.is_err() {
             tracing::warn!("not everything ended in time");
         }
-        self.stop_serving.give();
+        self.stop_serving.set();
         if let Some(serving) = self.serving
             && tokio::time::timeout(PATIENCE, serving).await.is_err()
         {

@@ -72,7 +72,7 @@ pub async fn run(hand: Hand, informers: Informers, stop: Signal) {
     let _volumes = disks.volumes.subscribe(Box::new(move |change| volume(change.key())));
     let _attachments = disks.attachments.subscribe(Box::new(move |change| attachment(change.key())));
     tokio::select! {
-        () = stop.given() => {}
+        () = stop.wait() => {}
         () = disks.work(&queue) => {}
     }
 }

@@ -143,7 +143,7 @@ pub async fn run(hand: Hand, informers: Informers, options: Options, stop: Signa
         let nodes = Arc::clone(&nodes);
         async move { nodes.heartbeats().await }
     });
-    stop.given().await;
+    stop.wait().await;
     queue.close();
 }
 

@@ -89,7 +89,7 @@ pub async fn run(hand: Hand, informers: Informers, stop: Signal) {
         changes: Arc::default(),
     };
     tokio::select! {
-        () = stop.given() => {}
+        () = stop.wait() => {}
         () = scheduler.run() => {}
     }
 }

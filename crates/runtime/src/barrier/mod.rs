@@ -1,12 +1,11 @@
-//! The read-your-writes barrier: no key is planned again before the cache shows what its last plan wrote.
+//! The read-your-writes barrier: no key is synced again before the cache shows what its last sync wrote.
 //!
-//! Every write of a controller leaves here what the cache must come to show. The runner asks before each
-//! sync; a key that has to wait is woken by the cache, not by a timer. This one mechanism stands where
-//! upstream has expectations in every controller.
+//! Every write of a controller records here what the cache has to show. Workers check it before each sync; a key that has
+//! to wait is woken by the cache, not by a timer. This replaces the expectations that upstream has in every controller.
 //!
-//! No wait is for ever: a list that began after the write shows it, and a cache that stays behind is listed anew. And an
-//! answer with a version that the cache has passed tells that etcd was restored; then nobody acts before all caches have
-//! been listed anew.
+//! Every wait ends: a list that began after the write shows it, and a cache that stays behind is listed again. A response
+//! with a version that the cache has passed shows that etcd was restored; then no controller acts before all caches have
+//! been listed again.
 
 #[cfg(test)]
 mod tests;
@@ -23,30 +22,30 @@ use smol_str::SmolStr;
 
 use crate::error::Chain;
 
-/// How long a key waits for the cache before the cache is told to look again.
+/// How long a key waits for the cache before the cache is listed again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a cache is waited for before it is asked whether it can be listed at all.
+/// How often the health of an awaited cache is checked.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What the cache of a resource must come to show.
+/// What the cache of a resource has to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// Everything up to this version.
     Version(ResourceVersion),
-    /// This object gone, or marked as being deleted, or replaced by another of its name.
+    /// This object is gone, or being deleted, or replaced by another of its name.
     Gone(Key, Uid),
-    /// This object gone or replaced by another of its name: the server has it no more.
+    /// This object is gone or replaced by another of its name: the server no longer has it.
     Vanished(Key, Uid),
-    /// A write to this object got no answer: ask the server what became of it.
+    /// A write to this object got no response: its outcome has to be read from the server.
     UnknownObject(Key),
-    /// A creation under a name that the server would choose got no answer: ask how far the server has come.
+    /// A creation with a generated name got no response: the current version has to be read from the server.
     UnknownCreation(Option<String>),
-    /// The server went back to an earlier version: only a new list tells what is there.
+    /// A new list, since the server went back to an earlier version.
     Listed,
 }
 
-/// What a cache knew before a write.
+/// The state of a cache before a write.
 pub(crate) struct Before {
     reached: ResourceVersion,
     held: Option<(Uid, ResourceVersion)>,
@@ -54,13 +53,13 @@ pub(crate) struct Before {
 }
 
 impl Before {
-    /// The identity under which the cache held the object.
+    /// The uid of the object in the cache.
     pub(crate) fn uid(self) -> Option<Uid> {
         self.held.map(|(uid, _)| uid)
     }
 
-    /// Whether an answer with this version shows that the server has gone back, as after a restore of etcd. A write gets
-    /// a version that no cache has reached before, and one that changes nothing gets the version that the cache has.
+    /// Whether a response with this version shows that the server has gone back, as after a restore of etcd. A write returns a
+    /// version that no cache has reached before; a write without a change returns the version that the cache has.
     fn is_contradicted_by(&self, version: ResourceVersion) -> bool {
         let is_known = self.held.as_ref().is_some_and(|(_, held)| *held == version);
         !version.is_unknown() && version <= self.reached && !is_known
@@ -75,8 +74,8 @@ pub struct Barrier {
     reader: Client,
 }
 
-/// What is awaited of a resource's cache. A list that began after the write shows it, whatever it is, and so the number of
-/// that list ends every wait.
+/// A wait for the cache of a resource. A list that begins after the write shows it in any case, so the list of that number
+/// ends the wait.
 #[derive(Clone)]
 struct Wait {
     resource: ResourceType,
@@ -91,13 +90,13 @@ impl Wait {
 }
 
 impl Awaited {
-    /// What a cache must come to show after a write that was answered with this metadata. What is being deleted
-    /// goes with its last finalizer, and then the answer has the version from *before*, which every cache has reached.
+    /// What a cache has to show after a write whose response had this metadata. An object that is being deleted is removed
+    /// with its last finalizer. Then the response has the version from *before* the write, which every cache has reached.
     pub(crate) fn after(resource: &ResourceType, meta: &ObjectMeta) -> Self {
-        // A shadow has written nothing.
+        // A shadow does not write.
         let was_written = meta.resource_version != ResourceVersion(0);
         let has_time_left = meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-        // A namespace has finalizers in its spec, too, of which its metadata says nothing.
+        // A namespace also has finalizers in its spec, which metadata does not show.
         let is_held = !meta.finalizers.is_empty() || has_time_left || resource.kind == "Namespace";
         match meta.is_deleting() && !is_held && was_written {
             true => Self::Vanished(meta.key(), meta.uid.clone()),
@@ -107,14 +106,14 @@ impl Awaited {
 }
 
 impl Barrier {
-    /// A barrier that asks the server through `reader`, which needs no more rights than the caches do: a
-    /// controller's own identity may often write what it may not read.
+    /// `reader` has the identity that fills the caches: a controller's own identity often has no right to read what it
+    /// writes.
     pub(crate) fn new(informers: Informers, reader: Client) -> Self {
         Self { waits: Arc::default(), informers, reader }
     }
 
-    /// Makes `owner` wait until the cache of `resource` shows `awaited`. Without a cache of that resource in
-    /// this process nothing is read from it, so there is nothing to wait for.
+    /// Makes `owner` wait until the cache of `resource` shows `awaited`. If this process has no cache of that resource, no sync
+    /// depends on it.
     pub(crate) fn raise(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) {
         let Some(progress) = self.informers.progress(resource) else { return };
         if shows(&*progress, &awaited) {
@@ -123,7 +122,7 @@ impl Barrier {
         let list = progress.next_list();
         let mut waits = self.waits.lock();
         let of_owner = waits.entry(owner.clone()).or_default();
-        // Many pods made in one sync need one wait, for the latest of them.
+        // Many pods created in one sync need one wait, for the latest of them.
         if let Awaited::Version(version) = awaited {
             let same = of_owner.iter_mut().find_map(|wait| match &mut wait.awaited {
                 Awaited::Version(reached) if wait.resource == *resource => Some((reached, &mut wait.list)),
@@ -138,14 +137,14 @@ impl Barrier {
         of_owner.push(Wait { resource: resource.clone(), awaited, list });
     }
 
-    /// What the cache of `resource` knows, before a write to `key` (if that has a name already).
+    /// The state of the cache of `resource`, before a write to `key` (if the name is known).
     pub(crate) fn before(&self, resource: &ResourceType, key: Option<&Key>) -> Option<Before> {
         let cache = self.informers.progress(resource)?;
         let held = key.and_then(|key| cache.holds(key)).map(|(uid, _, version)| (uid, version));
         Some(Before { reached: cache.version_reached(), held, era: cache.era() })
     }
 
-    /// Whether an answer with this version contradicts what the cache knew before. Then all caches are listed anew.
+    /// Whether a response with this version shows that the server has gone back. Then all caches are listed again.
     pub(crate) fn went_back(
         &self,
         resource: &ResourceType,
@@ -163,9 +162,9 @@ impl Barrier {
         self.awaited(owner).is_some()
     }
 
-    /// The resource whose cache `owner` has to wait for. What the cache shows by now is forgotten.
+    /// The resource whose cache `owner` has to wait for. Removes waits that are over.
     pub(crate) fn awaited(&self, owner: &Key) -> Option<ResourceType> {
-        // After a restore of etcd caches of different times do not fit each other: nobody acts on them.
+        // After a restore of etcd, caches listed before and after it are inconsistent: no controller acts on them.
         if let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
             return Some(stale.resource().clone());
         }
@@ -181,13 +180,12 @@ impl Barrier {
         first
     }
 
-    /// Waits until the cache shows all that `owner` waits for. Never longer than it takes: a cache that does
-    /// not get there is told to list anew, with a line in the log.
+    /// Waits until the caches show everything that `owner` waits for. A cache that does not is listed again, with a warning.
     pub(crate) async fn lowered(&self, owner: &Key) {
         while self.is_raised(owner) {
             while let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
                 let next = stale.listed(stale.next_list());
-                // One that cannot be listed is left out, sooner or later.
+                // One that cannot be listed is ignored once it counts as stuck.
                 let _ = tokio::time::timeout(LOOK_AGAIN, next).await;
             }
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
@@ -196,7 +194,7 @@ impl Barrier {
                 let is_creation = matches!(awaited, Awaited::UnknownCreation(_));
                 let awaited = self.settle(owner, &resource, awaited).await;
                 if is_creation && !shows(&*progress, &awaited) {
-                    progress.hurry();
+                    progress.request_bookmark();
                 }
                 let over = async {
                     tokio::select! {
@@ -205,14 +203,14 @@ impl Barrier {
                     }
                 };
                 if tokio::time::timeout(PATIENCE, over).await.is_err() {
-                    tracing::warn!(%owner, %resource, ?awaited, "the cache has not shown a write in time; listing anew");
+                    tracing::warn!(%owner, %resource, ?awaited, "the cache has not shown a write in time; listing again");
                     progress.refresh();
                 }
             }
         }
     }
 
-    /// Turns a write of unknown outcome into something the cache can be asked for, by reading the server.
+    /// Reads the outcome of an unanswered write from the server, to get something that the cache can show.
     async fn settle(&self, owner: &Key, resource: &ResourceType, awaited: Awaited) -> Awaited {
         let known = match &awaited {
             Awaited::Version(_) | Awaited::Gone(..) | Awaited::Vanished(..) | Awaited::Listed => {
@@ -231,16 +229,16 @@ impl Barrier {
                 known
             }
             Err(error) => {
-                tracing::warn!(%owner, %resource, error = %Chain(&error), "cannot learn what became of a write; asking again");
+                tracing::warn!(%owner, %resource, error = %Chain(&error), "cannot read the outcome of a write; trying again");
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 awaited
             }
         }
     }
 
-    /// What became of one object. Read by a list, as that is what the caches' identity may do with everything.
+    /// The current state of one object. A list, since the identity of the caches may list every resource.
     async fn live_object(&self, resource: &ResourceType, key: &Key) -> Result<Awaited, Error> {
-        // First the cache, then the server: what the cache held and the server lacks after that will not come back.
+        // First the cache, then the server: an object that the cache had and the server then lacks will not come back.
         let held = self.before(resource, Some(key)).and_then(Before::uid);
         let only = smol_str::format_smolstr!("metadata.name={}", key.name);
         let found = self.live(resource, Some(&key.namespace), Some(only)).await?;
@@ -250,12 +248,12 @@ impl Barrier {
         Ok(held.map_or(Awaited::Version(ResourceVersion(0)), |uid| Awaited::Vanished(key.clone(), uid)))
     }
 
-    /// Whatever was created has at most the version that the server is at now.
+    /// What was created has at most the server's current version.
     async fn live_latest(&self, resource: &ResourceType, namespace: Option<&str>) -> Result<Awaited, Error> {
         self.live(resource, namespace, None).await.map(|list| Awaited::Version(list.resource_version))
     }
 
-    /// One object that the server has, by a read that is never stale.
+    /// A list of at most one object, which is never stale.
     async fn live(
         &self,
         resource: &ResourceType,
@@ -269,7 +267,7 @@ impl Barrier {
     }
 }
 
-/// Whether a cache has failed for so long that waiting for it would stop everything else.
+/// Whether a cache has failed for so long that nothing should wait for it.
 fn is_stuck(informer: &dyn AnyInformer) -> bool {
     let health = informer.health();
     health.stopped || health.failing.is_some_and(|failing| failing.since > PATIENCE)
@@ -286,7 +284,7 @@ fn shows(cache: &dyn Progress, awaited: &Awaited) -> bool {
     }
 }
 
-/// Waits until the cache shows it. Returns at once for what the cache cannot be asked for.
+/// Waits until the cache shows it. Returns at once for an unknown outcome.
 async fn shown(cache: &dyn Progress, awaited: &Awaited) {
     match awaited {
         Awaited::Version(version) => cache.reached(*version).await,

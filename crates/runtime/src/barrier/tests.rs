@@ -1,5 +1,5 @@
-//! Writes against a server whose watch is held back, so that every moment between a write and its event can be
-//! looked at.
+//! Writes against a server whose watch is controlled by the test, so that every state between a write and its event can be
+//! tested.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn what_goes_with_its_last_finalizer_is_waited_for_until_it_is_gone() {
     }
 }
 
-/// A server with one object, which answers every write as prepared.
+/// A server with one object and prepared responses to writes.
 struct Server {
     answer: (u16, Value),
     /// Whether a list still finds the object.
@@ -98,20 +98,21 @@ impl Server {
         Self::object("5", json!(["example.com/mine"]))
     }
 
-    /// Tells all watches of an event.
-    fn tell(&self, kind: &str, object: &Value) {
+    /// Sends an event to all watches.
+    fn send_event(&self, kind: &str, object: &Value) {
         let line = Bytes::from(json!({"type": kind, "object": object}).to_string() + "\n");
         self.watches.lock().retain(|watch| watch.send(line.clone()).is_ok());
     }
 
     fn watch(&self) -> Body {
-        let (told, heard) = mpsc::unbounded_channel();
-        self.watches.lock().push(told);
+        let (sender, events) = mpsc::unbounded_channel();
+        self.watches.lock().push(sender);
         let end = json!({"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "6",
             "annotations": {"k8s.io/initial-events-end": "true"}}});
-        self.tell("ADDED", &Self::held());
-        self.tell("BOOKMARK", &end);
-        let lines = stream::unfold(heard, |mut heard| async { heard.recv().await.map(|line| (line, heard)) });
+        self.send_event("ADDED", &Self::held());
+        self.send_event("BOOKMARK", &end);
+        let lines =
+            stream::unfold(events, |mut events| async { events.recv().await.map(|line| (line, events)) });
         StreamBody::new(lines.map(|line| Ok(Frame::data(line)))).boxed_unsync()
     }
 }
@@ -163,12 +164,12 @@ fn context(server: &Arc<Server>) -> Context {
     Context::new("test", &shared, client.clone(), client, events)
 }
 
-/// The owner must wait now, and no more once the cache has heard that the object is gone.
+/// The owner must wait until the cache has received the deletion of the object.
 async fn waits_until_it_is_gone(cx: &Context, server: &Server, owner: &Key) {
     let lowered = cx.barrier.lowered(owner);
     tokio::pin!(lowered);
     assert!(timeout(Duration::from_secs(5), &mut lowered).await.is_err(), "the cache still shows it");
-    server.tell("DELETED", &Server::object("7", json!([])));
+    server.send_event("DELETED", &Server::object("7", json!([])));
     timeout(Duration::from_secs(1), lowered).await.expect("the cache has let go of it");
     assert!(!cx.barrier.is_raised(owner));
 }
@@ -179,7 +180,7 @@ fn not_found(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_its_last_finalizer_an_object_is_waited_for_until_the_cache_lets_go() {
+async fn after_its_last_finalizer_an_object_is_waited_for_until_it_leaves_the_cache() {
     let server = Server::answering(200, Server::object("5", json!([])));
     let cx = context(&server);
     cx.informer::<Thing>().synced().await;
@@ -212,7 +213,7 @@ async fn a_missing_resource_says_nothing_about_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_asked_for_and_a_deletion_then_waited_for() {
+async fn a_lost_response_is_read_from_the_server_and_a_deletion_then_waited_for() {
     let mut server = Server::answering(0, Value::Null);
     Arc::get_mut(&mut server).unwrap().lists = false;
     let cx = context(&server);
@@ -221,13 +222,13 @@ async fn a_lost_answer_is_asked_for_and_a_deletion_then_waited_for() {
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     let lost = cx.writer(&owner).patch::<Thing>(&key, None, patch, "it is done with").await;
     assert!(lost.unwrap_err().outcome_unknown());
-    // That the cache shows it as being deleted is not enough: the server has it no more.
+    // That the cache shows it as being deleted is not enough: the server no longer has it.
     waits_until_it_is_gone(&cx, &server, &owner).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_is_given_up_before_its_answer_is_asked_for() {
-    // It answers nothing, and the object is gone.
+async fn the_outcome_of_a_cancelled_write_is_read_from_the_server() {
+    // The server does not respond, and the object is gone.
     let mut server = Server::answering(1, Value::Null);
     Arc::get_mut(&mut server).unwrap().lists = false;
     let cx = context(&server);
@@ -260,7 +261,7 @@ async fn a_version_that_never_comes_is_waited_for_until_one_new_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_before_what_the_cache_has_seen_bars_everybody_until_all_is_listed_anew() {
+async fn a_response_with_an_old_version_blocks_all_keys_until_everything_is_listed_again() {
     // The cache has reached version 6, and holds the object in version 5.
     let server = Server::answering(200, Server::object("3", json!(["example.com/mine"])));
     let cx = context(&server);
@@ -296,7 +297,7 @@ async fn a_creation_of_unknown_outcome_is_settled_at_once_also_on_a_quiet_resour
     let body = json!({"metadata": {"generateName": "t-", "namespace": "ns"}});
     let lost = cx.writer(&owner).create::<Thing>("ns", &body, "one is missing").await;
     assert!(lost.unwrap_err().outcome_unknown());
-    // No watch tells of anything: the resource is quiet.
+    // The watch sends nothing: the resource is quiet.
     let lowered = timeout(Duration::from_secs(1), cx.barrier.lowered(&owner));
     lowered.await.expect("the cache was listed after the creation");
     let queries = server.queries.lock().clone();
@@ -313,7 +314,7 @@ impl crate::Reconcile for Never {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_barred_key_is_parked_once_however_often_it_is_asked_for() {
+async fn a_waiting_key_is_parked_once_however_often_it_is_added() {
     let mut server = Server::answering(0, Value::Null);
     Arc::get_mut(&mut server).unwrap().lists = false;
     let cx = Arc::new(context(&server));

@@ -1,4 +1,4 @@
-//! Durations as Go writes and reads them (`1h0m0s`, `1.5s`, `100ms`): what flags take and /configz shows.
+//! Durations in Go's format (`1h0m0s`, `1.5s`, `100ms`), for flags and /configz.
 
 use std::time::Duration;
 
@@ -15,8 +15,7 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads a Go duration: a sequence of decimal numbers, each with its unit. Negative ones are refused:
-/// no setting of a controller manager has a meaning for them.
+/// Parses a Go duration. Negative ones are refused: no setting of a controller manager may be negative.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let invalid = || format!("{text:?} is not a duration such as 90s, 1h30m or 250ms");
     let mut rest = text.strip_prefix('+').unwrap_or(text);

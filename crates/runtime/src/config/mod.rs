@@ -1,6 +1,5 @@
-//! What the controller manager is set to do: the settings as `/configz` shows them, section by section, with
-//! upstream's defaults. Flags write into it; controllers read from it. What only the process itself needs
-//! (serving, logging, credentials) is not here.
+//! The configuration of controllers, as `/configz` shows it, with upstream's defaults. Flags set it, controllers read it.
+//! Settings of the process itself (serving, logging, credentials) are not part of it.
 
 pub mod duration;
 mod sections;
@@ -105,6 +104,6 @@ fn document(group: &'static str, kind: &'static str, config: &impl Serialize) ->
         config: &'a C,
     }
     let document = Document { kind, api_version: format!("{group}/v1alpha1"), config };
-    // Plain structs of strings and numbers: there is nothing in them that JSON cannot hold.
+    // Cannot fail: plain structs of strings and numbers.
     serde_json::to_string(&BTreeMap::from([(group, document)])).unwrap_or_default()
 }

@@ -29,7 +29,7 @@ fn float64<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
     }
 }
 
-/// As Go writes a list that nobody made.
+/// As Go writes a nil slice.
 fn null_if_empty<S: Serializer>(list: &[String], out: S) -> Result<S::Ok, S::Error> {
     if list.is_empty() { out.serialize_none() } else { list.serialize(out) }
 }
@@ -54,7 +54,7 @@ macro_rules! section {
 }
 
 section!(
-    /// What concerns all controllers: client, election, which of them run.
+    /// Settings for all controllers: client, leader election, which of them run.
     Generic {
         port: i32 = 0,
         address: String = "0.0.0.0".to_owned(),
@@ -72,7 +72,7 @@ section!(
 );
 section!(
     "camelCase",
-    /// How the API server is talked to.
+    /// The client connection to the API server.
     ClientConnection {
         kubeconfig: String = String::new(),
         accept_content_types: String = String::new(),
@@ -84,7 +84,7 @@ section!(
 );
 section!(
     "camelCase",
-    /// The lease that decides which replica acts.
+    /// Leader election.
     LeaderElection {
         leader_elect: bool = true,
         #[serde(serialize_with = "duration::serialize")]
@@ -137,7 +137,7 @@ section!(
     }
 );
 section!(
-    /// What only a cloud-controller-manager is told.
+    /// Settings of a cloud-controller-manager.
     Cloud {
         node_controller: CloudNode = CloudNode::default(),
         #[serde(serialize_with = "duration::serialize")]
@@ -218,7 +218,7 @@ section!(
     }
 );
 section!(
-    /// A resource, whatever its version.
+    /// A resource of any version.
     GroupResource { group: String = String::new(), resource: String = String::new(), }
 );
 section!(Hpa {

@@ -1,9 +1,9 @@
 //! Merging and filtering of events, as client-go does it, so that a noisy object cannot flood the cluster.
-//! Pure: told what happened and when, it answers what to write.
+//! Pure: from an event and its time to what is written.
 //!
 //! - Ten different messages under one reason within ten minutes are summed up in one combined event.
 //! - The same event again raises the count of the first one.
-//! - A source may say 25 things about an object at once, then one more every five minutes.
+//! - A source may record 25 events about an object at once, then one more every five minutes.
 
 use std::num::NonZeroUsize;
 
@@ -49,8 +49,7 @@ struct Allowance {
     at: Timestamp,
 }
 
-/// Stands for the parts of reports by which they are told apart: thousands are remembered, the texts are long, and no
-/// two of them share 128 bits.
+/// A 128-bit hash of the parts that identify a report: thousands are remembered, and the texts are long.
 type Digest = u128;
 
 pub(super) struct Correlator {
@@ -93,7 +92,7 @@ impl Correlator {
         self.is_allowed(report).then_some(post)
     }
 
-    /// Counts the messages under the report's reason; true when there are too many to tell one by one.
+    /// Counts the messages with the report's reason; true when there are too many to write each of them.
     fn is_one_of_many(&mut self, group: Digest, report: &Report) -> bool {
         let now = report.at;
         let fresh = || Similar { messages: FxHashSet::default(), last: now };
@@ -125,8 +124,8 @@ impl Correlator {
         allowed
     }
 
-    /// A name in upstream's form. Two events of one instant must not collide: the suffix always grows, and below a
-    /// microsecond it says who tells, as other controllers tell of objects of the same name.
+    /// A name in upstream's form. Names must be unique: the suffix always grows, and its part below a microsecond depends on
+    /// the source, since several controllers record events about one object.
     fn name_for(&mut self, report: &Report) -> SmolStr {
         let teller = i128::try_from(digest(&report.source) % 1000).unwrap_or_default();
         let nanosecond = i128::from(report.at.as_microsecond()) * 1000 + teller;
@@ -205,7 +204,7 @@ mod tests {
             ("a new event is created",               "a",                            "a x1"),
             ("the same again raises the count",      "a a@5 b a@9",                  "a x1, a x2, b x1, a x3"),
             ("the tenth message is combined",        "a b c d e f g h i j k",        "a x1, b x1, c x1, d x1, e x1, f x1, g x1, h x1, i x1, combined x1, combined x2"),
-            ("ten minutes of silence start anew",    "a b c d e f g h i j j@601",    "a x1, b x1, c x1, d x1, e x1, f x1, g x1, h x1, i x1, combined x1, j x1"),
+            ("ten minutes of silence reset it",      "a b c d e f g h i j j@601",    "a x1, b x1, c x1, d x1, e x1, f x1, g x1, h x1, i x1, combined x1, j x1"),
         ];
         for (case, reports, want) in table {
             assert_eq!(written(reports), want, "{case}");
@@ -215,11 +214,11 @@ mod tests {
     #[test]
     fn a_source_may_say_25_things_about_an_object_and_then_one_in_five_minutes() {
         let mut correlator = Correlator::default();
-        let mut told = |at| correlator.correlate(&report("a", at)).is_some();
-        assert_eq!((0..40).filter(|_| told(0)).count(), 25);
-        assert!(!told(299));
-        assert!(told(300));
-        assert!(!told(301));
+        let mut written = |at| correlator.correlate(&report("a", at)).is_some();
+        assert_eq!((0..40).filter(|_| written(0)).count(), 25);
+        assert!(!written(299));
+        assert!(written(300));
+        assert!(!written(301));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The event recorder: what controllers tell users about their objects.
+//! The event recorder.
 //!
 //! Recording never waits: an event goes into a bounded channel or is dropped and counted. One task per
 //! controller takes them out, lets the [`correlator`] merge and filter them as client-go does, and writes.
@@ -20,11 +20,9 @@ use crate::clock::Clock;
 /// How many events may wait to be written.
 const WAITING: usize = 1000;
 
-/// Whether an event tells of ordinary business or of something a user should look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum EventType {
     Normal,
-    /// Something that may need a person.
     Warning,
 }
 
@@ -41,19 +39,17 @@ pub struct ObjectRef {
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub uid: SmolStr,
     pub api_version: SmolStr,
-    /// Version that the controller looked at, empty when it is not known.
+    /// The version that the controller has seen; empty if it is not known.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub resource_version: SmolStr,
 }
 
 impl ObjectRef {
-    /// Refers to an object of a known kind.
     pub fn of<T: Resource>(object: &T) -> Self {
         let kind = T::TYPE;
         Self::from_meta(kind.api_version(), kind.kind, object.meta())
     }
 
-    /// Refers to an object by its kind and metadata.
     pub fn from_meta(api_version: impl Into<SmolStr>, kind: impl Into<SmolStr>, meta: &ObjectMeta) -> Self {
         let version = match meta.resource_version {
             ResourceVersion(0) => SmolStr::default(),
@@ -69,7 +65,7 @@ impl ObjectRef {
         }
     }
 
-    /// Refers to an object of which only name and uid are known.
+    /// For an object of which only name and uid are known.
     pub fn named<T: Resource>(namespace: &str, name: &str, uid: &Uid) -> Self {
         let kind = T::TYPE;
         Self {
@@ -95,7 +91,7 @@ pub(crate) struct Report {
     pub(crate) at: Timestamp,
 }
 
-/// Tells users what happens to their objects. Cheap to clone.
+/// Records events about objects. Cheap to clone.
 #[derive(Clone)]
 pub struct Recorder {
     source: SmolStr,
@@ -126,7 +122,6 @@ impl Recorder {
         self.record(about, EventType::Normal, reason, message.into(), vec![]);
     }
 
-    /// Tells of something that may need a person.
     pub fn warning(&self, about: &ObjectRef, reason: &'static str, message: impl Into<String>) {
         self.record(about, EventType::Warning, reason, message.into(), vec![]);
     }

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 const EVENTS: ResourceType = ResourceType::new("", "v1", "events", "Event", true);
 
 pub(super) async fn write_all(mut arrivals: mpsc::Receiver<Report>, client: Client) {
-    // Most controllers have nothing to tell for a long time, and need no memory for it.
+    // Allocated with the first event: most controllers record none for a long time.
     let mut correlator = None::<Correlator>;
     while let Some(report) = arrivals.recv().await {
         if let Some(post) = correlator.get_or_insert_default().correlate(&report) {
@@ -28,8 +28,7 @@ pub(super) async fn write_all(mut arrivals: mpsc::Receiver<Report>, client: Clie
     }
 }
 
-/// Writes one event. Tries again only when the server could not be reached: an event that it refuses would
-/// be refused again.
+/// Writes one event. Retries only if the server could not be reached, not if it refused the event.
 async fn write(client: &Client, report: &Report, post: &Post) {
     let namespace =
         if report.about.namespace.is_empty() { "default" } else { report.about.namespace.as_str() };
@@ -54,8 +53,8 @@ async fn write(client: &Client, report: &Report, post: &Post) {
     }
 }
 
-/// How much of the first pause an event waits: not all clients may come back to a recovering server at once. Names of
-/// events have the time in them, and so spread as dice would.
+/// The jitter of the first pause, so that not all clients return to a recovering server at once. The names of events contain
+/// the time, so their hashes are evenly spread.
 fn first_share(name: &str) -> f64 {
     f64::from(hash::fnv32a(name.as_bytes())) / f64::from(u32::MAX)
 }
@@ -67,7 +66,7 @@ async fn write_once(client: &Client, namespace: &str, report: &Report, post: &Po
             json!({"count": post.count, "lastTimestamp": seconds(post.last), "message": post.message}),
         );
         match send(client, Request::patch(&EVENTS, &key, None, &patch), patch.document()).await {
-            // It may have expired on the server meanwhile; then it is told anew.
+            // It may have expired on the server; then it is created again.
             Err(error) if error.is_not_found() => {}
             other => return other,
         }
@@ -76,12 +75,12 @@ async fn write_once(client: &Client, namespace: &str, report: &Report, post: &Po
     send(client, request, &Body::new(namespace, report, post)).await
 }
 
-/// Nobody reads the answer, so the server is asked for little of it.
+/// Requests only metadata as response, since it is not read.
 async fn send(client: &Client, request: Request, body: &impl Serialize) -> Result<(), Error> {
     client.send_body::<IgnoredAny>(request.accept(Accept::Metadata), body).await.map(drop)
 }
 
-/// An Event of v1 as it is created.
+/// A v1 Event.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {

@@ -1,5 +1,4 @@
-//! Feature gates: which optional behaviours are on. Upstream's table and rules; a value that is passed
-//! around, never a global.
+//! Feature gates, with upstream's table and rules. They are a value, not a global.
 
 mod table;
 #[cfg(test)]
@@ -9,12 +8,12 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 pub use table::{GATES, Gate};
 
-/// How mature a gate is.
+/// The stage of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Off unless asked for, may vanish.
+    /// Disabled by default; may be removed.
     Alpha,
-    /// On or off by default, may change.
+    /// Enabled or disabled by default; may change.
     Beta,
     /// Generally available; the gate stays for a few releases.
     Ga,
@@ -39,14 +38,12 @@ pub enum GateError {
     /// Not `Name=true` or `Name=false`.
     #[error("{0:?} is not of the form Name=true or Name=false")]
     Malformed(String),
-    /// No gate of that name.
     #[error("there is no feature gate {name:?}{}", .nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
     Unknown {
         name: String,
         /// The known name that looks most like it.
         nearest: Option<&'static str>,
     },
-    /// The gate's value is fixed.
     #[error("feature gate {name} is locked to {value}")]
     Locked {
         name: &'static str,
@@ -68,7 +65,7 @@ pub struct Gates {
 }
 
 impl Gates {
-    /// Reads `--feature-gates` values, each `[component:]Name=bool[,…]`; of a gate set twice, the last counts.
+    /// Parses `--feature-gates` values, each `[component:]Name=bool[,…]`; if a gate is set twice, the last value is used.
     pub fn parse<S: AsRef<str>>(values: &[S]) -> Result<Self, GateError> {
         let mut given: BTreeMap<&'static str, bool> = BTreeMap::new();
         let mut prefixes = [false; 2];
@@ -89,7 +86,7 @@ impl Gates {
         Ok(Self { set: Arc::new(with_groups(given)) })
     }
 
-    /// Whether a gate is on. A name that is not in the table is off: nothing can have turned it on.
+    /// Whether a gate is enabled. Unknown gates are disabled.
     pub fn enabled(&self, name: &str) -> bool {
         self.set.get(name).copied().unwrap_or_else(|| find(name).is_some_and(|gate| gate.default))
     }
@@ -99,7 +96,7 @@ impl Gates {
         GATES.iter().map(|gate| (gate, self.enabled(gate.name)))
     }
 
-    /// The gates whose value somebody chose, by name.
+    /// The gates that were set explicitly, by name.
     pub fn chosen(&self) -> impl Iterator<Item = (&'static str, bool)> + '_ {
         self.set.iter().map(|(name, value)| (*name, *value))
     }
@@ -127,7 +124,7 @@ fn setting_of(text: &str) -> Result<(&'static Gate, bool), GateError> {
     Ok((gate, value))
 }
 
-/// `AllAlpha` and `AllBeta` speak for every gate of their stage that was not named itself.
+/// `AllAlpha` and `AllBeta` set every gate of their stage that is not set itself.
 fn with_groups(given: BTreeMap<&'static str, bool>) -> BTreeMap<&'static str, bool> {
     let mut set = given.clone();
     for (group, stage) in [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)] {

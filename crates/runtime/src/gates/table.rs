@@ -1,4 +1,4 @@
-//! Every feature gate that v1.36.4 knows. Gates of other components are listed, too: upstream accepts them all.
+//! Every feature gate of v1.36.4, including those of other components, since upstream accepts them all.
 
 use super::Stage::{self, Alpha, Beta, Deprecated, Ga};
 
@@ -8,7 +8,6 @@ pub struct Gate {
     /// Its name, as `--feature-gates` takes it.
     pub name: &'static str,
     pub stage: Stage,
-    /// What holds when nobody sets it.
     pub default: bool,
     /// Whether the default is the only value allowed.
     pub locked: bool,

@@ -1,12 +1,11 @@
-//! The families that belong to the process rather than to one controller. Controllers declare theirs beside
-//! the code that counts.
+//! The families of the process. Controllers declare their own beside the code that counts.
 
 use super::{
     Family,
     Stability::{Alpha, Beta, Stable, Unstated},
 };
 
-/// Each ten times the one before, as upstream computes them: two carry the error of that, and it shows in `le`.
+/// Each is ten times the one before, with upstream's rounding errors, which are visible in `le`.
 const QUEUE_BUCKETS: &[f64] =
     &[1e-8, 1e-7, 1e-6, 9.999999999999999e-6, 9.999999999999999e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 const REQUEST_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -14,7 +13,6 @@ const SIZE_BUCKETS: &[f64] =
     &[64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0];
 const REVIEW_BUCKETS: &[f64] = &[0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 const DEFAULT_BUCKETS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// From nothing over hours, days, weeks and months to a year.
 const LIFETIME_BUCKETS: &[f64] = &[
     0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0, 604800.0, 2592000.0,
     7776000.0, 15552000.0, 31104000.0,
@@ -138,19 +136,19 @@ families! {
         "Syncs put off until the cache shows our own writes.");
 
     CONTROLLER_PANICS = counter("flyball_controller_panics_total", Alpha, &["name", "place"],
-        "Panics of a controller. One in a sync costs its key a pause; after any other the controller is set up anew.");
+        "Panics of a controller. After a panic in a sync only its key is delayed; after any other the controller is set up again.");
     QUARANTINED = gauge("flyball_quarantined_keys", Alpha, &["name"],
         "Keys of a controller that wait because their sync panicked.");
     WRITES_REFUSED = counter("flyball_writes_refused_total", Alpha, &["lease"],
         "Writes that were not sent, because the lease that allows them had run out.");
     LOG_DROPPED = counter("flyball_log_lines_dropped_total", Alpha, &[],
-        "Log lines that were not written, because nobody read the log.");
+        "Log lines that were dropped, because the log was not read fast enough.");
     INFORMER_QUEUED = gauge("informer_queued_items", Alpha, &["group", "name", "resource", "version"],
-        "Changes that an informer has not told of yet; here it tells of them at once.");
+        "Changes that an informer has not delivered yet; always zero, as they are delivered at once.");
     INFORMER_LATENCY = histogram("informer_processing_latency_seconds", Alpha, &["group", "name", "resource", "version"],
-        &flyball_cache::TOLD_WITHIN, "How long it takes to tell everybody of a change.");
+        &flyball_cache::DELIVERY_BUCKETS, "How long it takes to deliver a change to all subscribers.");
     INFORMER_PANICS = counter("flyball_informer_handler_panics_total", Alpha, &["resource"],
-        "Panics on a change. The controller that panicked was set up anew.");
+        "Panics on a change. The controller that panicked was set up again.");
     INFORMER_RELISTS = counter("flyball_informer_relists_total", Alpha, &["resource"],
         "Full lists after the first one, because a watch had lost its place.");
     INFORMER_OBJECTS = gauge("flyball_informer_objects", Alpha, &["resource"], "Objects in a cache.");
@@ -158,7 +156,7 @@ families! {
         "Objects in a cache whose latest version could not be decoded.");
 }
 
-/// Where a controller counts the syncs that wait for its cache, if upstream's does.
+/// The family in which a controller counts the syncs that wait for its cache, if upstream has one.
 pub(crate) fn stale_skips(controller: &str) -> Option<&'static Family> {
     match controller {
         "daemonset-controller" => Some(&DAEMONSET_STALE),

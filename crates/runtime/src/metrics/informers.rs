@@ -1,4 +1,4 @@
-//! Numbers of the caches, read at each scrape.
+//! Metrics of the caches, read at each scrape.
 
 use flyball_api::ResourceType;
 use flyball_cache::Informers;
@@ -9,7 +9,6 @@ use super::{
 };
 
 impl Metrics {
-    /// Shows what the caches of a component count.
     pub fn watch_informers(&self, component: &'static str, informers: &Informers) {
         let informers = informers.clone();
         self.on_scrape(move |metrics| {
@@ -18,8 +17,8 @@ impl Metrics {
                 let guess = plural(resource);
                 let labels = [&*resource.group, component, &guess, &resource.version];
                 metrics.gauge(&INFORMER_QUEUED, &labels).set(0.0);
-                let seconds = counts.told_for.as_secs_f64();
-                metrics.histogram(&INFORMER_LATENCY, &labels).set(&counts.told, seconds);
+                let seconds = counts.delivery_time.as_secs_f64();
+                metrics.histogram(&INFORMER_LATENCY, &labels).set(&counts.delivered, seconds);
                 let resource = resource.to_string();
                 metrics.counter(&INFORMER_PANICS, &[&resource]).at_least(counts.handler_panics as f64);
                 metrics.counter(&INFORMER_RELISTS, &[&resource]).at_least(counts.relists as f64);

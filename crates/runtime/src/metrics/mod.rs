@@ -1,6 +1,6 @@
-//! Numbers about ourselves, in Prometheus' text form 0.0.4 under upstream's names, labels and buckets.
+//! Metrics of the process, in Prometheus' text format 0.0.4, with upstream's names, labels and buckets.
 //!
-//! A [`Family`] is declared once, as a constant; a handle to one of its series is cheap to keep and to bump:
+//! A [`Family`] is declared once, as a constant; a handle to one of its series is cheap to keep and to increment:
 //!
 //! ```
 //! use flyball_runtime::metrics::{Family, Metrics, Stability};
@@ -35,21 +35,21 @@ pub use observe::{ClientMetrics, Passage, QueueMetrics, RunningController};
 pub use series::{Counter, Gauge, Histogram};
 use series::{Kind, Series};
 
-/// More series than this in one family are counted, but not kept apart: memory stays bounded.
+/// Further series of one family are counted together, so that memory is bounded.
 const MAX_SERIES: usize = 20_000;
-/// Queues watched under one name; a restarted controller's old ones make room.
+/// Queues observed under one name; older ones, of controllers that were set up again, are dropped.
 const MAX_QUEUES_PER_NAME: usize = 16;
-/// What a label value becomes that an allow list does not name.
+/// Replaces a label value that is not on its allow list.
 const UNEXPECTED: &str = "unexpected";
 
-/// How much a metric's name and labels may be relied upon.
+/// The stability level of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
     /// May change with any release.
     Alpha,
     Beta,
     Stable,
-    /// Not Kubernetes' own, so nothing is said about it.
+    /// Not a metric of Kubernetes, so it has no level.
     Unstated,
 }
 
@@ -68,17 +68,15 @@ impl fmt::Display for Stability {
 #[derive(Debug)]
 pub struct Family {
     pub name: &'static str,
-    /// How much it may be relied upon; shown in front of the help text.
+    /// Shown in front of the help text.
     pub stability: Stability,
     pub labels: &'static [&'static str],
-    /// What it counts, for people.
     pub help: &'static str,
     kind: Kind,
     buckets: &'static [f64],
 }
 
 impl Family {
-    /// A number that only grows.
     pub const fn counter(
         name: &'static str,
         stability: Stability,
@@ -88,7 +86,6 @@ impl Family {
         Self { name, stability, labels, help, kind: Kind::Counter, buckets: &[] }
     }
 
-    /// A number that goes up and down.
     pub const fn gauge(
         name: &'static str,
         stability: Stability,
@@ -98,7 +95,6 @@ impl Family {
         Self { name, stability, labels, help, kind: Kind::Gauge, buckets: &[] }
     }
 
-    /// How often values fell under each bound.
     pub const fn histogram(
         name: &'static str,
         stability: Stability,
@@ -110,7 +106,7 @@ impl Family {
     }
 }
 
-/// What operators chose to leave out.
+/// What operators have disabled with flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Metrics that are not shown.
@@ -119,7 +115,7 @@ pub struct Policy {
     pub allowed: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The registry of a process. Cheap to clone; all clones are one.
+/// The registry of a process. Cheap to clone; all clones share the metrics.
 #[derive(Clone)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -175,8 +171,8 @@ impl Metrics {
         self.inner.started
     }
 
-    /// Shows families without labels from now on, at zero: a number that is absent until the first failure cannot be
-    /// watched for it.
+    /// Shows families without labels from now on, at zero: a metric that is absent until the first failure cannot be alerted
+    /// on.
     pub fn show(&self, families: &[&'static Family]) {
         for family in families {
             self.series(family, &[]);
@@ -207,7 +203,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets one series, for gauges about an object that is gone.
+    /// Removes one series, for gauges about an object that is gone.
     pub fn forget(&self, family: &'static Family, labels: &[&str]) {
         let key = self.key(family, labels);
         if let Some(entry) = self.inner.families.lock().get_mut(family.name) {
@@ -215,7 +211,7 @@ impl Metrics {
         }
     }
 
-    /// Calls `collect` before every scrape, for numbers that are read rather than counted.
+    /// Calls `collect` before every scrape, for values that are read rather than counted.
     pub fn on_scrape(&self, collect: impl Fn(&Metrics) + Send + Sync + 'static) {
         self.inner.collectors.lock().push(Box::new(collect));
     }

@@ -1,4 +1,4 @@
-//! Who tells the registry what: work queues, the API client, the supervisor, gates, the version.
+//! What the registry observes: work queues, the API client, the supervisor, gates, the version.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{
     WORKQUEUE_LONGEST, WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED,
     WORKQUEUE_WORK_DURATION, process,
 };
-use crate::{alarm::Place, gates::Gates, version};
+use crate::{gates::Gates, panics::Place, version};
 
 /// Counts what happens in one queue.
 #[derive(Debug)]
@@ -50,12 +50,11 @@ pub struct RunningController {
 }
 
 impl RunningController {
-    /// For the controller that is called `name` here. Nothing is shown yet.
+    /// Shows nothing yet.
     pub fn new(metrics: &Metrics, manager: &'static str, name: &'static str) -> Self {
         Self { metrics: metrics.clone(), manager, name, begun: OnceLock::new() }
     }
 
-    /// It runs from now on.
     pub fn begin(&self) {
         let gauge = || self.metrics.gauge(&RUNNING_CONTROLLERS, &[self.manager, self.name]);
         self.begun.get_or_init(gauge).set(1.0);
@@ -70,12 +69,12 @@ impl Drop for RunningController {
     }
 }
 
-/// A queue of upstream's through which changes pass at once here. Each counts as added, taken and finished.
+/// Metrics of a queue that upstream has and we do not. Each change counts as added, taken and finished.
 #[derive(Debug)]
 pub struct Passage(QueueMetrics);
 
 impl Passage {
-    /// Does the work that upstream's queue would have put off.
+    /// Does at once what upstream would have queued.
     pub fn through<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.added();
         self.0.taken(Duration::ZERO);
@@ -93,7 +92,6 @@ pub struct ClientMetrics {
 }
 
 impl ClientMetrics {
-    /// Counts into `metrics`.
     pub fn new(metrics: &Metrics) -> Self {
         Self { metrics: metrics.clone() }
     }
@@ -129,14 +127,13 @@ impl Metrics {
         }
     }
 
-    /// The passage of that name.
     pub fn passage(&self, name: &'static str) -> Passage {
         self.watch_queue(name, Default::default);
         Passage(self.queue_observer(name))
     }
 
-    /// Asks a queue at each scrape for its depth, the sum of the time its running work has taken, and the
-    /// longest of these.
+    /// Calls `read` at each scrape for the depth of a queue, the total time of its running syncs, and the longest of
+    /// them.
     pub fn watch_queue(
         &self,
         name: &'static str,
@@ -154,7 +151,7 @@ impl Metrics {
         self.counter(&CONTROLLER_PANICS, &[name, place.as_str()]).inc();
     }
 
-    /// Tells which gates are on.
+    /// Shows which gates are enabled.
     pub fn feature_gates(&self, gates: &Gates) {
         for (gate, on) in gates.all() {
             let stage = gate.stage.to_string();
@@ -162,7 +159,6 @@ impl Metrics {
         }
     }
 
-    /// Tells which version this is.
     pub fn build_info(&self) {
         let labels = ["", "rustc", "", "clean", version::GIT_VERSION, "", version::MAJOR, version::MINOR];
         let platform = format!("{}/{}", std::env::consts::OS, version::arch());

@@ -1,4 +1,4 @@
-//! What the kernel knows about this process. Where there is no /proc, these metrics are simply absent.
+//! Metrics of the process from /proc. Without /proc they are absent.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use super::{
 /// Linux reports times in hundredths of a second, whatever its own clock's rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// When the process began: as good as now, since the registry is made first.
+/// The start time of the process: about now, since the registry is created first.
 pub(super) fn started() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

@@ -1,4 +1,4 @@
-//! The numbers themselves: atomics behind cheap handles.
+//! The values: atomics behind cheap handles.
 
 use std::sync::{
     Arc,
@@ -29,7 +29,6 @@ impl Series {
     }
 }
 
-/// A number that only grows.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
 
@@ -42,7 +41,7 @@ impl Counter {
         add_float(&self.0, n as f64);
     }
 
-    /// For counts kept elsewhere, which a scrape reads: never lets the number shrink.
+    /// For counts that are kept elsewhere and read by a scrape. The counter never decreases.
     pub fn at_least(&self, n: f64) {
         // Floats that are not negative are ordered as their bits are.
         self.0.fetch_max(n.max(0.0).to_bits(), Ordering::Relaxed);
@@ -53,7 +52,6 @@ impl Counter {
     }
 }
 
-/// A number that goes up and down.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicU64>);
 
@@ -62,7 +60,6 @@ impl Gauge {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }
 
-    /// Adds to it; a negative delta takes away.
     pub fn add(&self, delta: f64) {
         add_float(&self.0, delta);
     }
@@ -96,7 +93,7 @@ impl Histogram {
         add_float(&self.0.sum, value);
     }
 
-    /// For counts kept elsewhere, which a scrape reads: one per bound and one for what exceeds them all.
+    /// For counts that are kept elsewhere and read by a scrape: one per bound, and one for larger values.
     pub(super) fn set(&self, counts: &[u64], sum: f64) {
         for (own, count) in self.0.counts.iter().zip(counts) {
             own.store(*count, Ordering::Relaxed);

@@ -40,7 +40,7 @@ pub struct Failure<T = ()> {
     pub verb: Option<Verb>,
     /// What was attempted, such as `deleting Pod ns/a`.
     pub doing: String,
-    /// What users are told about it.
+    /// The message for events and conditions.
     pub message: String,
     /// The server's answer, if it was asked.
     pub error: Option<Error>,
@@ -105,7 +105,7 @@ impl<T> Outcome<T> {
         self.failures.extend(other.failures);
     }
 
-    /// What users are told about all failures together.
+    /// The messages of all failures together.
     pub(super) fn message(&self) -> String {
         match self.failures.as_slice() {
             [one] => one.message.clone(),

@@ -1,8 +1,8 @@
-//! Whom the cluster trusts: what is in its ConfigMap, what is missing from it, and what cannot be read.
+//! The cluster's CAs: what is in the ConfigMap, what is missing, and what is invalid.
 
 use super::*;
 
-/// An API server that has one answer.
+/// An API server with one response.
 struct Answers(u16, Value);
 
 impl Transport for Answers {
@@ -43,7 +43,7 @@ async fn a_missing_config_map_is_no_error_and_an_unreadable_one_is() {
 }
 
 #[tokio::test]
-async fn front_proxies_are_not_believed_when_their_names_cannot_be_read() {
+async fn front_proxies_are_not_trusted_if_their_names_are_invalid() {
     let proxies = Ca::new();
     let map = |names: &str| {
         json!({"data": {

@@ -1,4 +1,4 @@
-//! Clients that mean harm, over TLS, in memory: connections that stay silent, requests that never end, and odd ones.
+//! Hostile clients, over TLS, in memory: silent connections, requests that never end, and malformed ones.
 
 use std::net::IpAddr;
 
@@ -57,7 +57,7 @@ impl Rig {
         TlsConnector::from(Arc::new(config)).connect(name, connection).await.unwrap()
     }
 
-    /// All that comes back for some bytes until the connection ends, or is silent.
+    /// Everything that is received after sending some bytes, until the connection ends or is silent.
     async fn exchange(&self, protocol: &str, bytes: &[u8]) -> String {
         let mut stream = self.connect_tls(protocol).await;
         stream.write_all(bytes).await.unwrap();
@@ -100,7 +100,7 @@ async fn until_closed(mut stream: impl tokio::io::AsyncRead + Unpin) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_do_not_get_on_are_disconnected() {
+async fn slow_clients_are_disconnected() {
     let rig = Rig::new(true);
     let sweeping = rig.sweeping();
     let closed = until_closed(rig.connect("10.0.0.1")).await;
@@ -132,7 +132,7 @@ async fn clients_that_do_not_get_on_are_disconnected() {
     let closed = until_closed(idle).await;
     assert!((90..=92).contains(&closed), "idle after a request: {closed}");
 
-    // It answers the server's pings, and asks nothing.
+    // It responds to the server's pings, and sends no request.
     let start = Instant::now();
     let (_send, connection) = rig.http2().await;
     connection.await.unwrap();
@@ -142,7 +142,7 @@ async fn clients_that_do_not_get_on_are_disconnected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_comes_delays_no_answer_that_does_not_need_it() {
+async fn a_missing_body_does_not_delay_a_response_that_does_not_need_it() {
     let rig = Rig::new(true);
     for (path, code) in [("/healthz", "200"), ("/metrics", "403"), ("/debug/flags/v", "403")] {
         let head = format!("PUT {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
@@ -169,7 +169,7 @@ async fn a_body_that_is_needed_must_come_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silent_connections_do_not_keep_others_out() {
+async fn silent_connections_do_not_block_others() {
     let rig = Rig::new(true);
     let mut silent = vec![];
     for at in 0..10_000 {
@@ -226,7 +226,7 @@ async fn strangers_do_not_keep_an_http2_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn odd_requests_get_one_plain_answer() {
+async fn malformed_requests_get_one_plain_response() {
     let rig = Rig::new(true);
     let many = "X-Many: 1\r\n".repeat(200);
     let long = |bytes| format!("X-Long: {}\r\n", "a".repeat(bytes));
@@ -283,7 +283,7 @@ async fn odd_requests_get_one_plain_answer() {
 
 const EMFILE: i32 = 24;
 
-/// Out of descriptors as often as it is told to be, then one connection, then nothing.
+/// Fails so many times for lack of descriptors, then accepts one connection, then nothing.
 struct Exhausted {
     failures: Mutex<u32>,
     asked: Arc<AtomicU32>,

@@ -1,10 +1,10 @@
-//! What strangers can make the API server do.
+//! How many requests to the API server an attacker can cause.
 
 use tokio::time::Instant;
 
 use super::*;
 
-/// An API server that knows nobody and counts, second by second, how often it is asked.
+/// An API server that authenticates no one and counts requests per second.
 struct Counter {
     start: Instant,
     seconds: Mutex<Vec<usize>>,
@@ -59,8 +59,8 @@ async fn get(server: &Server, path: &str, token: Option<String>) -> u16 {
     server.answer(request, &Peer::default()).await.status().as_u16()
 }
 
-/// `streams` clients share `requests` made-up questions; then what the server was asked in its worst second, and
-/// how often altogether. All the while `/healthz` answers without waiting.
+/// `streams` clients send `requests` requests with made-up credentials or paths. Returns the most reviews in one second, and
+/// their total. Meanwhile `/healthz` must respond without delay.
 async fn flood(
     streams: usize,
     requests: usize,
@@ -107,7 +107,7 @@ async fn made_up_paths_cost_the_api_server_at_most_200_reviews_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_would_wait_too_long_is_refused_at_once() {
+async fn a_request_that_would_wait_too_long_is_refused_at_once() {
     let (server, counter) = counted(Duration::from_secs(3600));
     let start = Instant::now();
     let all = (0..2000).map(|at| {
@@ -127,7 +127,7 @@ async fn who_would_wait_too_long_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_review_that_failed_says_nothing_about_the_next() {
+async fn a_failed_review_is_not_cached() {
     let bench = Bench::new(pages(), AuthenticationOptions::default());
     let asked = || bench.reviews.asked.lock().len();
     #[rustfmt::skip]

@@ -15,7 +15,8 @@ use flyball_manager::options::Options;
 use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::{
-    DebugPages, Extensions, Giver, Health, Judge, Mandate, Metrics, Orders, Shared, Signal, version,
+    DebugPages, Extensions, Health, Judge, Leadership, Metrics, Shared, Signal, SignalSender, Supervision,
+    version,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -30,7 +31,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A controller manager that runs until it is stopped or dropped.
 pub struct RunningManager {
-    stop: Giver,
+    stop: SignalSender,
     task: JoinHandle<()>,
     life: Life,
 }
@@ -59,7 +60,7 @@ impl RunningManager {
 
     /// Ends it as a signal would, and insists after `patience`.
     pub async fn stop(mut self, patience: Duration) {
-        self.stop.give();
+        self.stop.set();
         if tokio::time::timeout(patience, &mut self.task).await.is_err() {
             self.task.abort();
         }
@@ -68,7 +69,7 @@ impl RunningManager {
 
 impl Drop for RunningManager {
     fn drop(&mut self) {
-        self.stop.give();
+        self.stop.set();
         self.task.abort();
     }
 }
@@ -123,7 +124,7 @@ pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<Runn
             let running = begin(&shown);
             tokio::select! {
                 () = faults.crashed() => drop(running),
-                () = shutdown.given() => return running.stop(LAST_WORDS).await,
+                () = shutdown.wait() => return running.stop(LAST_WORDS).await,
             }
         }
     });
@@ -166,11 +167,12 @@ fn prepare(
         };
         let (stop, shutdown) = Signal::new();
         let grace = options.shutdown_timeout;
-        let orders = Orders { leading: Mandate::always(), shutdown, grace, health: Health::default() };
+        let supervision =
+            Supervision { leading: Leadership::always(), shutdown, grace, health: Health::default() };
         let surroundings = Surroundings {
             informers: shared.informers.clone(),
             identities: identities.clone(),
-            shutdown: orders.shutdown.clone(),
+            shutdown: supervision.shutdown.clone(),
         };
         let (engine, chosen) = (Engine::new(shared, identities), chosen.clone());
         let cloud = cloud.clone();
@@ -178,9 +180,9 @@ fn prepare(
             if let Some(cloud) = cloud {
                 cloud.begin(surroundings).await;
             }
-            engine.run(chosen, &orders).await;
+            engine.run(chosen, &supervision).await;
             // Without any controller there is still a manager, until it is told to end.
-            orders.shutdown.given().await;
+            supervision.shutdown.wait().await;
         });
         RunningManager { stop, task, life: Arc::clone(life) }
     })

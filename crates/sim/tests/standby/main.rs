@@ -20,7 +20,9 @@ use flyball_manager::table::CONTROLLERS;
 use flyball_runtime::config::LeaderElection;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
-use flyball_runtime::{Clock, DebugPages, Extensions, Health, Mandate, Metrics, Orders, Shared, Signal};
+use flyball_runtime::{
+    Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision,
+};
 use flyball_sim::embedded::Embedded;
 use flyball_sim::features::Features;
 use futures::future::BoxFuture;
@@ -93,21 +95,22 @@ impl Manager {
         let engine = Engine::new(shared, Identities::shared(client, "test"));
         let (won, leads) = Signal::new();
         let leads_now = leads.clone();
-        let (mandator, leading) = Mandate::new();
+        let (sender, leading) = Leadership::new();
         let task = tokio::spawn(async move {
             let (_never, shutdown) = Signal::new();
-            let leading = if takes_over == TakesOver::AtOnce { Mandate::always() } else { leading };
-            let orders = Orders { leading, shutdown, grace: Duration::ZERO, health: Health::default() };
+            let leading = if takes_over == TakesOver::AtOnce { Leadership::always() } else { leading };
+            let supervision =
+                Supervision { leading, shutdown, grace: Duration::ZERO, health: Health::default() };
             let controllers = CONTROLLERS.iter().filter(|row| row.name == "replicaset-controller");
             let work = async {
                 if takes_over == TakesOver::AtOnce {
-                    leads_now.given().await;
+                    leads_now.wait().await;
                 }
-                engine.run(controllers, &orders).await;
+                engine.run(controllers, &supervision).await;
             };
             let election = async {
-                mandator.give(elector.acquire().await);
-                won.give();
+                sender.set(elector.acquire().await);
+                won.set();
                 elector.renew().await
             };
             tokio::select! {
@@ -160,13 +163,13 @@ impl Play {
         let transport = cluster.transport(Some("admin-token"));
         let client = Client::new(transport.clone(), ClientOptions { qps: 0.0, ..ClientOptions::default() });
         let leader = Manager::start(&cluster, "leader", transport.clone(), TakesOver::WithFreshCaches);
-        timeout(Duration::from_secs(60), leader.leads.given()).await?;
+        timeout(Duration::from_secs(60), leader.leads.wait()).await?;
         let late = Lagging { inner: transport.clone(), lag: LAG };
         let watches = Arc::new(PodsLag { prompt: transport, late });
         let standby = Manager::start(&cluster, "standby", watches, takes_over);
         // Its first list of pods lags, too; from then on the standby is warm.
         sleep(LAG * 2).await;
-        assert!(!standby.leads.is_given());
+        assert!(!standby.leads.is_set());
 
         let play = Self { _cluster: cluster, client, standby };
         let labels = json!({"app": "web"});
@@ -177,7 +180,7 @@ impl Play {
         sleep(Duration::from_secs(2)).await;
         assert_eq!(play.pods().await?, REPLICAS, "the leader has created them");
         leader.kill();
-        timeout(Duration::from_secs(20), play.standby.leads.given()).await?;
+        timeout(Duration::from_secs(20), play.standby.leads.wait()).await?;
         sleep(LAG / 3).await;
         Ok(play)
     }

@@ -12,7 +12,8 @@ use flyball_manager::table::Controller;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gates;
 use flyball_runtime::{
-    Clock, DebugPages, Extensions, Giver, Health, Mandate, Metrics, Orders, Place, Sabotage, Shared, Signal,
+    Clock, DebugPages, Extensions, Health, Leadership, Metrics, PanicInjector, Place, Shared, Signal,
+    SignalSender, Supervision,
 };
 use flyball_sim::embedded::Embedded;
 use flyball_sim::features::Features;
@@ -108,7 +109,7 @@ pub(crate) struct Stage {
     pub(crate) identities: Identities,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
-    stop: Giver,
+    stop: SignalSender,
     running: JoinHandle<()>,
 }
 
@@ -133,13 +134,13 @@ impl Stage {
         let transport = cluster.transport(Some("admin-token"));
         let options = || ClientOptions { qps: 0.0, ..ClientOptions::default() };
         let watching = Client::with_watches(transport.clone(), watches(transport.clone()), options());
-        let sabotage = Sabotage::new({
+        let panic_injector = PanicInjector::new({
             let diary = diary.clone();
             move |controller, place, what| diary.tempt(controller, place, what)
         });
         let shared = Shared {
             component: "kube-controller-manager",
-            extensions: Extensions::default().with(sabotage),
+            extensions: Extensions::default().with(panic_injector),
             clock: Clock::virtual_from(cluster.clock().now()),
             config: Arc::default(),
             gates: Gates::default(),
@@ -152,10 +153,11 @@ impl Stage {
         let identities = Identities::shared(Client::new(transport.clone(), options()), "test");
         let (metrics, health) = (shared.metrics.clone(), Health::default());
         let (stop, shutdown) = Signal::new();
-        let orders = Orders { leading: Mandate::always(), shutdown, grace: GRACE, health: health.clone() };
+        let supervision =
+            Supervision { leading: Leadership::always(), shutdown, grace: GRACE, health: health.clone() };
         let theirs = Identities::shared(Client::new(writes(transport.clone()), options()), "test");
         let engine = Engine::new(shared, theirs);
-        let running = tokio::spawn(async move { engine.run(controllers, &orders).await });
+        let running = tokio::spawn(async move { engine.run(controllers, &supervision).await });
         Ok(Self { diary, identities, health, metrics, stop, running })
     }
 
@@ -197,7 +199,7 @@ impl Stage {
     /// Ends it all, and says how long that took.
     pub(crate) async fn stop(self) -> anyhow::Result<Duration> {
         let asked = Instant::now();
-        self.stop.give();
+        self.stop.set();
         self.running.await?;
         Ok(asked.elapsed())
     }

@@ -7,11 +7,10 @@ use crate::resources::{ResourceList, Resources};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceOptions {
-    /// Also look at what the node has given to containers: a resize may lie ahead of or behind the spec.
+    /// Also use the resources in the status: during a resize they differ from the spec.
     pub use_status: bool,
-    /// Ignore what is set for the pod as a whole.
+    /// Ignore pod-level resources.
     pub skip_pod_level: bool,
-    /// Leave out what the runtime itself needs.
     pub exclude_overhead: bool,
 }
 

@@ -11,17 +11,17 @@ impl Pod {
         !self.is_finished() && self.metadata.deletion_timestamp.is_none()
     }
 
-    /// Whether all its containers have ended for good.
+    /// Whether all its containers have terminated.
     pub fn is_finished(&self) -> bool {
         matches!(self.status.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether it is being deleted and has not ended yet.
+    /// Whether it is being deleted and has not terminated yet.
     pub fn is_terminating(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether nothing of it runs any more and nothing will: it has ended, or is being deleted and no container runs.
+    /// Whether no container runs or will run: it has terminated, or is being deleted and no container runs.
     pub fn has_stopped(&self) -> bool {
         let status = &self.status;
         let all = [
@@ -51,7 +51,7 @@ impl Pod {
         self.is_ready() && (min_ready_seconds == 0 || settled())
     }
 
-    /// When it will have been ready for `min_ready_seconds`, if it stays so.
+    /// When it will have been ready for `min_ready_seconds`, if it stays ready.
     pub fn available_at(&self, min_ready_seconds: i32) -> Option<Timestamp> {
         self.ready_since()?.checked_add(SignedDuration::from_secs(min_ready_seconds.into())).ok()
     }

@@ -11,26 +11,24 @@ use crate::time::{self, CompactTime, Timestamp};
 use crate::{ResourceList, Resources, intern};
 
 text_enum! {
-    /// Where a pod is in its life.
     pub enum Phase else Unknown {
         Pending = "Pending",
         /// At least one container runs or restarts.
         Running = "Running",
         Succeeded = "Succeeded",
-        /// All containers ended, at least one badly.
+        /// All containers terminated, at least one with a failure.
         Failed = "Failed",
-        /// Its node cannot be asked.
+        /// Its node does not respond.
         Unknown = "Unknown",
     }
 }
 
 text_enum! {
-    /// How a pod ranks when its node runs short.
     pub enum QosClass else Unset {
         Unset = "",
-        /// All it uses is asked for.
+        /// Requests equal limits.
         Guaranteed = "Guaranteed",
-        /// Some of what it uses is asked for.
+        /// Some resources have requests.
         Burstable = "Burstable",
         BestEffort = "BestEffort",
     }
@@ -44,25 +42,18 @@ text_enum! {
     }
 }
 
-/// The status of a [`Pod`](super::Pod).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodStatus {
-    /// Where it is in its life.
     pub phase: Phase,
-    /// What is known about it.
     pub conditions: Box<[PodCondition]>,
     /// Its addresses, at most one per family, the main one first.
     pub pod_ips: SmallVec<[SmolStr; 1]>,
-    /// The addresses of its node.
     pub host_ips: SmallVec<[SmolStr; 1]>,
-    /// When its node took it up.
     pub start_time: Option<Timestamp>,
     pub container_statuses: Box<[ContainerStatus]>,
-    /// How its init containers fare.
     pub init_container_statuses: Box<[ContainerStatus]>,
     /// The generation its node has seen.
     pub observed_generation: i64,
-    /// How it ranks when its node runs short.
     pub qos_class: QosClass,
     pub(super) rare: Option<Box<RareStatus>>,
 }
@@ -70,17 +61,11 @@ pub struct PodStatus {
 /// Parts of a pod's status that most pods do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RareStatus {
-    /// Why it is in its phase, in a word.
     pub reason: SmolStr,
-    /// Why it is in its phase, in a sentence.
     pub message: SmolStr,
-    /// The node that is being cleared for it.
     pub nominated_node_name: SmolStr,
-    /// The claims made for it from templates.
     pub resource_claim_statuses: Box<[PodResourceClaimStatus]>,
-    /// The claim made for its extended resources.
     pub extended_resource_claim: SmolStr,
-    /// How the containers fare that were added to look into it.
     pub ephemeral_container_statuses: Box<[ContainerStatus]>,
 }
 
@@ -88,7 +73,6 @@ pub struct RareStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResourceClaimStatus {
-    /// What the pod calls it.
     pub name: SmolStr,
     /// The claim; absent when none is needed.
     pub resource_claim_name: Option<SmolStr>,
@@ -102,9 +86,9 @@ pub enum PodConditionType {
     ContainersReady,
     Initialized,
     PodScheduled,
-    /// Sandbox and network are there.
+    /// Sandbox and network are set up.
     PodReadyToStartContainers,
-    /// It is about to be ended on purpose.
+    /// It is about to be terminated.
     DisruptionTarget,
     /// The node cannot, or cannot yet, resize it.
     PodResizePending,
@@ -112,7 +96,7 @@ pub enum PodConditionType {
 }
 
 impl PodConditionType {
-    /// The word on the wire.
+    /// The string in JSON.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Ready => "Ready",
@@ -147,7 +131,6 @@ impl From<&str> for PodConditionType {
 pub struct PodCondition {
     pub type_: PodConditionType,
     pub status: ConditionStatus,
-    /// The generation the statement is about.
     pub observed_generation: i64,
     pub(super) since: CompactTime,
     /// Reason and message, which most conditions lack.
@@ -155,12 +138,11 @@ pub struct PodCondition {
 }
 
 impl PodCondition {
-    /// Since when its status is what it is.
     pub fn last_transition_time(&self) -> Option<Timestamp> {
         self.since.get()
     }
 
-    /// One word for programs; empty when there is none.
+    /// Empty if there is none.
     pub fn reason(&self) -> &str {
         self.why.as_ref().map_or("", |why| &why.0)
     }
@@ -174,9 +156,7 @@ impl PodCondition {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerStatus {
     pub name: SmolStr,
-    /// Whether it passes its readiness probe.
     pub ready: bool,
-    /// How often it was started again.
     pub restart_count: i32,
     pub state: ContainerState,
     /// What the node has given it; absent while the node has not said.
@@ -209,7 +189,6 @@ pub enum ContainerState {
 #[serde(default, rename_all = "camelCase")]
 pub struct Terminated {
     pub exit_code: i32,
-    /// The signal that ended it.
     pub signal: i32,
     #[serde(deserialize_with = "intern::text")]
     pub reason: SmolStr,

@@ -56,7 +56,7 @@ struct SchedulingGroupWire {
 }
 
 impl SpecWire {
-    /// The secrets that are drawn on outside of the containers that are kept, each once.
+    /// The secrets that are referred to outside of the containers that are kept, each once.
     fn secrets(&self) -> SharedList<SmolStr> {
         let pulls = self.image_pull_secrets.iter().map(|secret| secret.name.clone());
         let volumes = self.volumes.iter().flat_map(VolumeWire::secrets);
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for PodSpec {
             resources: wire.resources,
             overhead: wire.overhead,
             pod_group_name: wire.scheduling_group.unwrap_or_default().pod_group_name,
-            // The server fills in an empty one.
+            // The server sets a default.
             security_context: wire.security_context.filter(|context| context.as_str() != "{}"),
         };
         Ok(Self {
@@ -185,7 +185,7 @@ struct CsiWire {
 }
 
 impl VolumeWire {
-    /// The secrets it draws on.
+    /// The secrets it refers to.
     fn secrets(&self) -> Vec<SmolStr> {
         let raw = [&self.azure_file, &self.cinder, &self.flex_volume, &self.rbd, &self.iscsi];
         let mut names: Vec<SmolStr> = raw.into_iter().flatten().filter_map(named_in).collect();
@@ -198,7 +198,7 @@ impl VolumeWire {
         names
     }
 
-    /// The volume, if some controller acts on its source.
+    /// The volume, if a controller handles its source.
     fn relevant(self) -> Option<Volume> {
         let inline = [
             ("gcePersistentDisk", self.gce_persistent_disk),
@@ -273,7 +273,7 @@ struct IpWire {
     ip: SmolStr,
 }
 
-/// The plural field holds all addresses; the singular one counts only where the plural is missing.
+/// The plural field has all addresses; the singular one is used only without the plural.
 fn addresses(main: SmolStr, all: Vec<IpWire>) -> SmallVec<[SmolStr; 1]> {
     if all.is_empty() && !main.is_empty() {
         return SmallVec::from_elem(main, 1);
@@ -337,7 +337,7 @@ impl<'de> Deserialize<'de> for PodCondition {
     }
 }
 
-/// Pods of one template are given the same.
+/// Pods of one template have the same.
 static REPORTED: Interner<ReportedResources> = Interner::new();
 
 #[derive(Default, Deserialize)]

@@ -1,4 +1,4 @@
-//! The table of flags: upstream's names, types and sections; our words.
+//! The table of flags: upstream's names, types and sections, with our descriptions.
 
 mod controllers;
 mod observation;

@@ -1,4 +1,4 @@
-//! Flags of the process as a whole: which controllers run, as whom, how often, and who leads.
+//! Flags of the whole process: which controllers run, their identities, rate limits, and leader election.
 
 use crate::flags::{
     Effect::{Controllers, Nothing, Unsupported},

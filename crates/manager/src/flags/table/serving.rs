@@ -1,4 +1,4 @@
-//! Flags of the HTTPS server: where it listens, with what certificate, and whom it lets in.
+//! Flags of the HTTPS server: address, certificates, authentication and authorization.
 
 use crate::flags::{
     Effect::Unsupported,

@@ -1,55 +1,52 @@
-//! The writing side of a store: what a list or an event means for what is held, and who is told.
-//! Plain synchronous code; where lists and events come from is the reflector's business.
+//! The writing side of a store: applies lists and events to it, and delivers the changes to subscribers. Synchronous; the
+//! reflector does the requests.
 
 use std::sync::Arc;
 
 use flyball_api::{Key, Object, ResourceType, ResourceVersion};
 
 use crate::change::{Change, Origin};
-use crate::course::Course;
 use crate::decode::{Decoded, decode};
 use crate::era::Era;
 use crate::fanout::{Delivery, Fanout};
 use crate::listing::{Listing, ListingOf};
 use crate::metrics::Counters;
 use crate::source::{Event, EventKind};
+use crate::state::InformerState;
 use crate::store::{Header, Store};
 
-/// Objects reminded of in one go before other tasks get their turn.
-const REMINDERS: usize = 512;
+/// Objects that are resynced before the task yields.
+const RESYNC_BATCH: usize = 512;
 
-/// One resource as the informer holds it.
-pub(crate) struct Mirror<T> {
-    pub(crate) course: Arc<Course>,
+pub(crate) struct StoreWriter<T> {
+    pub(crate) state: Arc<InformerState>,
     pub(crate) store: Store<T>,
     pub(crate) fanout: Arc<Fanout<T>>,
 }
 
-/// A mirror of any kind of objects: all that a reflector needs, so that the program has one reflector and not one
-/// for each kind.
-pub(crate) trait AnyMirror: Send + Sync {
+/// A [`StoreWriter`] without its type parameter, so that the reflector is compiled once and not for each kind.
+pub(crate) trait AnyStoreWriter: Send + Sync {
     /// The version up to which the store has seen every change.
     fn version_reached(&self) -> ResourceVersion;
 
-    /// The newest object, if there is one whose newest version could be decoded. Looks at all of them.
+    /// The object with the highest version, of those whose latest version could be decoded. Looks at all objects.
     fn newest(&self) -> Option<(Key, Header)>;
 
-    /// How many objects there are.
     fn len(&self) -> usize;
 
     fn begin_list(self: Arc<Self>) -> Box<dyn Listing>;
 
-    /// Takes over one event of a watch. Within a watch versions only grow; what does not is a replay.
+    /// Applies one watch event. Within a watch versions only grow; other events are replays, and ignored.
     fn watched(&self, event: &Event);
 
-    /// Everything up to `version` has been heard.
+    /// Notes that everything up to `version` has been received.
     fn advance(&self, version: ResourceVersion);
 
-    /// Reminds subscribers of the objects that they know, some with each call, until it returns `false`.
-    fn reminders(self: Arc<Self>) -> Box<dyn FnMut() -> bool + Send>;
+    /// A function that delivers a batch of all objects with each call, as a resync, and returns `false` after the last.
+    fn resync_batches(self: Arc<Self>) -> Box<dyn FnMut() -> bool + Send>;
 }
 
-impl<T: Object> AnyMirror for Mirror<T> {
+impl<T: Object> AnyStoreWriter for StoreWriter<T> {
     fn version_reached(&self) -> ResourceVersion {
         self.store.version_reached()
     }
@@ -71,7 +68,7 @@ impl<T: Object> AnyMirror for Mirror<T> {
             EventKind::Applied => self.watched_object(&event.object),
             EventKind::Deleted => {
                 if self.delete(&event.object, Origin::Watch).is_none() {
-                    Counters::add(&self.course.counters.ignored_events, 1);
+                    Counters::add(&self.state.counters.ignored_events, 1);
                 }
             }
             EventKind::Bookmark => {}
@@ -84,32 +81,32 @@ impl<T: Object> AnyMirror for Mirror<T> {
         }
     }
 
-    fn reminders(self: Arc<Self>) -> Box<dyn FnMut() -> bool + Send> {
-        // They stay current: only the reflector changes the store, and it is busy reminding.
+    fn resync_batches(self: Arc<Self>) -> Box<dyn FnMut() -> bool + Send> {
+        // They stay current: only the reflector changes the store, and it waits for the resync.
         let mut objects = self.store.list().into_iter();
         Box::new(move || {
             let delivery = self.fanout.begin();
-            for object in objects.by_ref().take(REMINDERS) {
+            for object in objects.by_ref().take(RESYNC_BATCH) {
                 let known = Some(&object);
-                delivery.tell(&Change { old: known, new: known, origin: Origin::Resync });
+                delivery.deliver(&Change { old: known, new: known, origin: Origin::Resync });
             }
             objects.len() > 0
         })
     }
 }
 
-impl<T: Object> Mirror<T> {
+impl<T: Object> StoreWriter<T> {
     pub(crate) fn new(resource: ResourceType, era: Arc<Era>) -> Self {
-        let course = Arc::new(Course::new(resource, era));
-        Self { store: Store::new(), fanout: Arc::new(Fanout::new(course.clone())), course }
+        let state = Arc::new(InformerState::new(resource, era));
+        Self { store: Store::new(), fanout: Arc::new(Fanout::new(state.clone())), state }
     }
 
     pub(crate) fn set_version(&self, version: ResourceVersion) {
         let goes_back = version < self.store.version_reached();
         self.store.set_version(version);
         match goes_back {
-            true => self.course.milestones.void(),
-            false => self.course.milestones.passed(version),
+            true => self.state.version_waits.wake_all(),
+            false => self.state.version_waits.passed(version),
         }
     }
 
@@ -130,18 +127,18 @@ impl<T: Object> Mirror<T> {
                 }
                 (version, fresh)
             }
-            Decoded::Unidentified(error) => return self.course.unidentified(&error),
+            Decoded::Unidentified(error) => return self.state.unidentified(&error),
         };
         if applied {
             self.advance(version);
         } else {
-            Counters::add(&self.course.counters.ignored_events, 1);
+            Counters::add(&self.state.counters.ignored_events, 1);
         }
     }
 
-    /// Whether a watch event says something new. Of an object that is not held, only the version that the watch
-    /// has reached tells whether it is new or an echo of one since deleted; several objects may share a version
-    /// (etcd expires all keys of a lease at one), hence not "later than".
+    /// Whether a watch event is new. For an object that is not in the store, only the version reached tells whether it is new
+    /// or a replay of a deleted one. Several objects may share a version (etcd expires all keys of a lease at once), hence
+    /// `>=`.
     fn is_fresh(&self, key: &Key, version: ResourceVersion) -> bool {
         version.is_unknown()
             || match self.store.header(key) {
@@ -150,17 +147,17 @@ impl<T: Object> Mirror<T> {
             }
     }
 
-    /// Removes a deleted object; `None` if there is nothing to remove or the deletion is that of an earlier
-    /// incarnation, told again.
+    /// Removes a deleted object; `None` if there is nothing to remove, or if the event is a replay about an earlier object of
+    /// that name.
     pub(crate) fn delete(&self, bytes: &[u8], origin: Origin) -> Option<Key> {
         let (key, header, last) = match decode::<T>(bytes) {
             Decoded::Object(object) => (object.key(), Header::of(&*object), Some(object)),
             Decoded::Undecodable(key, header, error) => {
-                self.course.undecodable_end(&key, &error);
+                self.state.undecodable_end(&key, &error);
                 (key, header, None)
             }
             Decoded::Unidentified(error) => {
-                self.course.unidentified(&error);
+                self.state.unidentified(&error);
                 return None;
             }
         };
@@ -175,17 +172,17 @@ impl<T: Object> Mirror<T> {
         due.then_some(key)
     }
 
-    /// Puts an object into the store and tells. One that took the place of another of the same name is two
-    /// changes: subscribers need not compare identities.
+    /// Puts an object into the store and delivers the change. An object that replaces another of the same name makes two
+    /// changes, so that subscribers need not compare uids.
     pub(crate) fn put(&self, object: &Arc<T>, origin: Origin) {
         let delivery = self.fanout.begin();
         let key = object.key();
-        self.part_with_other(&delivery, &key, &Header::of(&**object), origin);
+        self.remove_predecessor(&delivery, &key, &Header::of(&**object), origin);
         let old = self.store.put(object);
-        delivery.tell(&Change { old: old.as_ref(), new: Some(object), origin });
+        delivery.deliver(&Change { old: old.as_ref(), new: Some(object), origin });
     }
 
-    /// Notes a version that cannot be decoded. The last readable version of the same object stays (see [`Store`]).
+    /// Notes a version that cannot be decoded. The last decodable version of the same object stays (see [`Store`]).
     pub(crate) fn apply_undecodable(
         &self,
         key: Key,
@@ -193,25 +190,25 @@ impl<T: Object> Mirror<T> {
         error: &serde_json::Error,
         origin: Origin,
     ) {
-        self.course.undecodable(&key, &header, error);
+        self.state.undecodable(&key, &header, error);
         let delivery = self.fanout.begin();
-        self.part_with_other(&delivery, &key, &header, origin);
+        self.remove_predecessor(&delivery, &key, &header, origin);
         self.store.mark_undecodable(key, header);
     }
 
-    /// If another object is held under this name, it is gone: the server has one object of a name at a time.
-    fn part_with_other(&self, delivery: &Delivery<'_, T>, key: &Key, header: &Header, origin: Origin) {
+    /// Removes an object of the same name with another uid: the server has replaced it.
+    fn remove_predecessor(&self, delivery: &Delivery<'_, T>, key: &Key, header: &Header, origin: Origin) {
         let other = self.store.get(key).filter(|held| *held.uid() != header.uid);
         if let Some(old) = other.and_then(|_| self.store.take(key)) {
-            delivery.tell(&Change::vanished(&old, origin));
+            delivery.deliver(&Change::vanished(&old, origin));
         }
     }
 
-    /// Removes what is held under `key`. Subscribers are shown the object's last state, as far as it is known.
+    /// Removes `key`. Subscribers receive the object's last known state.
     pub(crate) fn remove(&self, key: &Key, last: Option<Arc<T>>, origin: Origin) {
         let delivery = self.fanout.begin();
         let Some(held) = self.store.take(key) else { return };
         let last = last.filter(|last| last.uid() == held.uid()).unwrap_or(held);
-        delivery.tell(&Change::vanished(&last, origin));
+        delivery.deliver(&Change::vanished(&last, origin));
     }
 }

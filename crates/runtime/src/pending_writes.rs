@@ -1,17 +1,17 @@
-//! Writes that have no answer yet: nobody who could hear the answer may go before it is there.
+//! Writes without a response yet. A controller's loops are not cancelled before their writes have been answered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// The writes of one controller that are under way.
+/// Counts the pending writes of one controller.
 #[derive(Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct PendingWrites {
     writes: AtomicUsize,
     none_left: Notify,
 }
 
-impl UnderWay {
+impl PendingWrites {
     pub(crate) fn begin(&self) {
         self.writes.fetch_add(1, Ordering::AcqRel);
     }
@@ -22,7 +22,7 @@ impl UnderWay {
         }
     }
 
-    /// Waits until there are none.
+    /// Waits until no write is pending.
     pub(crate) async fn none(&self) {
         loop {
             let none_left = self.none_left.notified();
