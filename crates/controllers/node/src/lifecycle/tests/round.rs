@@ -159,6 +159,7 @@ impl World {
                     message: error.to_string(),
                     error: Some(error),
                     retry: Retry::Backoff,
+                    is_expected: false,
                 });
                 continue;
             }

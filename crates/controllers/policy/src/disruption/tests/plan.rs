@@ -124,6 +124,7 @@ fn a_refused_status_allows_no_disruption_unless_it_is_retried_anyway() {
         message: String::new(),
         error: Some(error),
         retry: Retry::Backoff,
+        is_expected: false,
     };
     let status = |code: u16, reason: &str| {
         let status = ApiStatus { code, reason: reason.into(), message: "no".into(), ..ApiStatus::default() };
