@@ -98,9 +98,14 @@ fn no_clock_and_no_randomness_from_a_global() {
 
 #[test]
 fn no_await_in_a_plan_a_status_a_trigger_or_an_invariant() {
-    let pure = ["plan.rs", "status.rs", "triggers.rs", "invariants.rs"];
+    let pure = ["plan.rs", "round.rs", "status.rs", "triggers.rs", "invariants.rs"];
     let hits = uses(&["crates/controllers", "crates/cloud"], &["async fn", ".await"], &[]);
     none(hits.into_iter().filter(|hit| pure.iter().any(|name| hit.contains(&format!("/{name}:")))).collect());
+}
+
+#[test]
+fn no_controller_writes_past_the_executor() {
+    none(uses(&["crates/controllers", "crates/cloud"], &[".writer"], &[]));
 }
 
 #[test]
