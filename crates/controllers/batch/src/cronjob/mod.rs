@@ -4,7 +4,7 @@
 //!   passed or the concurrency policy forbids it. Finished Jobs are kept up to the history limits. Of several missed
 //!   starts the latest is made. No start is made twice: its time is part of the name of the Job.
 //! - **Watches** CronJobs and Jobs. **Writes** Jobs (create, delete) and the whole `status` of its CronJobs.
-//! - In reading order: [`schedule`] parses the schedule, [`next`] computes when it fires, [`missed`] which start is due,
+//! - In reading order: [`flyball_api::cron`] parses the schedule and computes when it fires, [`missed`] which start is due,
 //!   [`plan`] decides; [`active`] and [`history`] handle the Jobs that were started, [`status`] reports them.
 //! - Upstream: `pkg/controller/cronjob`. What differs: Jobs are found by the uid of their controller and not by its
 //!   name, and a Job is deleted by its uid, too. A Job that was created but not listed before a crash is listed
