@@ -106,14 +106,14 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
     let (open, fenced) = (dialer(None)?, dialer(fence.clone())?);
 
     let certificate_authority = config.root_cert.as_deref().map(|chain| pem(chain).into());
-    let mut nobody = config.clone();
-    nobody.auth_info = AuthInfo::default();
+    let mut anonymous = config.clone();
+    anonymous.auth_info = AuthInfo::default();
     let elector = match fence {
         Some(_) => Some(Arc::new(Credentials::new(config.clone()).await.map_err(unusable)?)),
         None => None,
     };
     let credentials = Arc::new(Credentials::new(config).await.map_err(unusable)?);
-    let nobody = Arc::new(Credentials::new(nobody).await.map_err(unusable)?);
+    let anonymous = Arc::new(Credentials::new(anonymous).await.map_err(unusable)?);
     let pool = |dialer: &Arc<Dialer>, credentials: &Arc<Credentials>, limits| {
         Pool::new(dialer.clone(), credentials.clone(), limits)
             .map(|pool| Arc::new(pool) as Arc<dyn Transport>)
@@ -122,7 +122,7 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
     Ok(Connection {
         transport: pool(&fenced, &credentials, Limits::REQUESTS)?,
         watch_transport: pool(&open, &credentials, Limits::WATCHES)?,
-        anonymous_transport: pool(&fenced, &nobody, Limits::REQUESTS)?,
+        anonymous_transport: pool(&fenced, &anonymous, Limits::REQUESTS)?,
         lease_transport: elector.map(|own| pool(&open, &own, Limits::REQUESTS)).transpose()?,
         server,
         origin,

@@ -150,7 +150,7 @@ pub(crate) async fn connect_main(options: &Options, fence: Option<Fence>) -> Res
 /// Checks the server's health each second, for a limited time: it may be starting, too.
 pub(crate) async fn wait_for_server(connection: &Connection, client: &Client) -> Result<(), RunError> {
     let start = Instant::now();
-    let mut told = false;
+    let mut logged = false;
     loop {
         let asked = tokio::time::timeout(WAIT_FOR_SERVER, client.get_raw("/healthz")).await;
         match asked {
@@ -159,8 +159,8 @@ pub(crate) async fn wait_for_server(connection: &Connection, client: &Client) ->
                 let (server, origin) = (connection.server().to_string(), connection.origin().to_owned());
                 return Err(RunError::Server { server, origin, source });
             }
-            Ok(Err(error)) if !told => {
-                told = true;
+            Ok(Err(error)) if !logged => {
+                logged = true;
                 tracing::info!(server = %connection.server(), error = %Chain(&error), "waiting for the API server");
             }
             _ => {}

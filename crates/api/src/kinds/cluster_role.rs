@@ -1,4 +1,4 @@
-//! ClusterRoles, whose rules may be gathered from others by label.
+//! ClusterRoles, whose rules may be aggregated from others by label.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

@@ -1,4 +1,4 @@
-//! ClusterTrustBundles: certificates that all of a cluster may trust for a signer.
+//! ClusterTrustBundles: the CA certificates of a signer.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

@@ -1,4 +1,4 @@
-//! ConfigMaps, whole: controllers cache only the few that they write.
+//! ConfigMaps, with all fields: controllers cache only the few that they write.
 
 use serde::{Deserialize, Serialize};
 

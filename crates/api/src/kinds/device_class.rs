@@ -1,4 +1,4 @@
-//! DeviceClasses: kinds of devices that claims ask for.
+//! DeviceClasses: classes of devices for ResourceClaims.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

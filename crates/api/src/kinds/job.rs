@@ -11,11 +11,11 @@ use crate::{LabelSelector, ObjectMeta, PodTemplate, Timestamp, Uid, WithRaw, res
 pub const COMPLETE: &str = "Complete";
 /// The condition of a Job that has failed.
 pub const FAILED: &str = "Failed";
-/// The condition of a Job that is stopped for a while.
+/// The condition of a suspended Job.
 pub const SUSPENDED: &str = "Suspended";
-/// The condition of a Job that has failed and whose pods are still ending.
+/// The condition of a Job that has failed and whose pods are still terminating.
 pub const FAILURE_TARGET: &str = "FailureTarget";
-/// The condition of a Job that has succeeded and whose pods are still ending.
+/// The condition of a Job that has succeeded and whose pods are still terminating.
 pub const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 
 /// A batch/v1 Job.
@@ -28,18 +28,18 @@ pub struct Job {
 }
 
 impl Job {
-    /// The condition that says that it has ended for good, well or badly.
+    /// The Complete or Failed condition.
     pub fn end(&self) -> Option<&Condition> {
         let ends = |condition: &&Condition| condition.type_ == COMPLETE || condition.type_ == FAILED;
         self.status.conditions.iter().filter(ends).find(|condition| condition.is_true())
     }
 
-    /// Whether it has ended for good.
+    /// Whether it is complete or has failed.
     pub fn is_finished(&self) -> bool {
         self.end().is_some()
     }
 
-    /// Whether it has ended well.
+    /// Whether it is complete.
     pub fn has_succeeded(&self) -> bool {
         condition::is_true(&self.status.conditions, COMPLETE)
     }
@@ -76,22 +76,22 @@ impl JobSpec {
         self.completion_mode.as_deref() == Some("Indexed")
     }
 
-    /// Whether it is to be stopped.
+    /// Whether it is suspended.
     pub fn is_suspended(&self) -> bool {
         self.suspend == Some(true)
     }
 }
 
-/// What failures of pods mean.
+/// The pod failure policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodFailurePolicy {
-    /// The first that matches counts.
+    /// The first that matches is used.
     #[serde(deserialize_with = "null_default")]
     pub rules: Vec<PodFailurePolicyRule>,
 }
 
-/// What one sort of failure means.
+/// A rule of the pod failure policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodFailurePolicyRule {
@@ -124,16 +124,16 @@ pub struct OnPodCondition {
     pub status: SmolStr,
 }
 
-/// When a Job is done early.
+/// The success policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SuccessPolicy {
-    /// The first that is met counts.
+    /// The first that is met is used.
     #[serde(deserialize_with = "null_default")]
     pub rules: Vec<SuccessPolicyRule>,
 }
 
-/// One way to be done early.
+/// A rule of the success policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SuccessPolicyRule {

@@ -1,4 +1,4 @@
-//! Leases: the heartbeat of nodes and the seat of leaders.
+//! Leases, for heartbeats of nodes and leader election.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

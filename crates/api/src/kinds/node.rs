@@ -1,4 +1,4 @@
-//! Nodes: what they report and what speaks against using them. Image lists and the like are not kept.
+//! Nodes. Large parts that no controller reads, such as image lists, are not kept.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -73,12 +73,12 @@ impl Node {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether it says that it is ready.
+    /// Whether its Ready condition is `True`.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(Condition::is_true)
     }
 
-    /// Whether an operator has said that it is down for good.
+    /// Whether it has the out-of-service taint.
     pub fn is_declared_out_of_service(&self) -> bool {
         self.spec.taints.iter().any(|taint| taint.key == "node.kubernetes.io/out-of-service")
     }

@@ -1,4 +1,4 @@
-//! References to objects of any kind, as events, endpoints and volumes hold them.
+//! References to objects of any kind, in events, endpoints and volumes.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Pods, by far the most numerous objects. Only what some controller reads is kept; what repeats between pods
-//! (labels, containers, tolerations) is shared, and what few pods have is boxed away.
+//! Pods, by far the most numerous objects. Only the fields that controllers read are kept; parts that repeat between pods
+//! (labels, containers, tolerations) are shared, and parts that few pods have are boxed.
 //!
 //! A cached pod can therefore not be sent back whole. Controllers patch pods, or read one live before a PUT.
 

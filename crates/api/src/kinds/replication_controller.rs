@@ -1,4 +1,4 @@
-//! ReplicationControllers: ReplicaSets of an earlier age, with a plain map as selector.
+//! ReplicationControllers: the predecessor of ReplicaSets, with a plain map as selector.
 
 use serde::{Deserialize, Serialize};
 

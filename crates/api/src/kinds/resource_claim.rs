@@ -1,4 +1,4 @@
-//! ResourceClaims and their templates: devices asked for by pods.
+//! ResourceClaims and their templates: devices that pods request.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

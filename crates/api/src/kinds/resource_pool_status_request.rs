@@ -1,4 +1,4 @@
-//! ResourcePoolStatusRequests: questions about how many devices of a driver are left.
+//! ResourcePoolStatusRequests: requests for the number of free devices of a driver.
 
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -13,7 +13,6 @@ use crate::{ObjectMeta, resource};
 pub struct ResourcePoolStatusRequest {
     pub metadata: ObjectMeta,
     pub spec: ResourcePoolStatusRequestSpec,
-    /// The answer, once there is one.
     pub status: Option<ResourcePoolStatusRequestStatus>,
 }
 

@@ -1,4 +1,4 @@
-//! ResourceSlices and DeviceTaintRules: which devices there are, and what is said against them.
+//! ResourceSlices and DeviceTaintRules.
 
 use serde::Deserialize;
 use smol_str::SmolStr;

@@ -1,5 +1,5 @@
-//! Secrets. Their bytes are kept only for the two types that controllers work on: tokens of service accounts
-//! and bootstrap tokens. Of all others nothing secret stays in memory.
+//! Secrets. Their data is kept only for the two types that controllers handle: tokens of service accounts and bootstrap
+//! tokens. The data of all others is not kept in memory.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

@@ -1,4 +1,4 @@
-//! StorageVersionMigrations: orders to write every object of a resource anew, in the version of today.
+//! StorageVersionMigrations: requests to rewrite every object of a resource in the current storage version.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -22,7 +22,7 @@ pub struct StorageVersionMigrationSpec {
     pub resource: GroupResource,
 }
 
-/// A resource in whatever version.
+/// A resource of any version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct GroupResource {

@@ -1,4 +1,4 @@
-//! Taints of nodes and the tolerations of pods that answer them.
+//! Taints of nodes and tolerations of pods.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

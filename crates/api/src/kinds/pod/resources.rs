@@ -1,4 +1,4 @@
-//! What a pod as a whole asks for: containers run together, init containers one after the other, sidecars with both.
+//! The total requests and limits of a pod: containers run together, init containers one after the other, sidecars with both.
 
 use std::borrow::Cow;
 
@@ -111,7 +111,7 @@ impl Pod {
         Cow::Owned(wanted)
     }
 
-    /// What the node says about a container that can be resized: plain init containers cannot.
+    /// The status of a container that can be resized: plain init containers cannot.
     fn reported(&self, container: &Container, options: ResourceOptions) -> Option<&super::ReportedResources> {
         let is_init = self.spec.init_containers.iter().any(|init| std::ptr::eq(init, container));
         if !options.use_status || (is_init && !container.is_sidecar()) {

@@ -1,4 +1,4 @@
-//! The many places of a pod that name a secret, as far as they are read: only the names.
+//! The places of a pod that refer to a secret. Only the names are decoded.
 
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -47,7 +47,7 @@ pub(super) struct SecretWire {
     pub(super) secret_name: SmolStr,
 }
 
-/// A volume made of several things.
+/// A projected volume.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ProjectedWire {
@@ -74,7 +74,7 @@ pub(super) struct SecretRefWire {
     pub(super) secret_ref: Option<Named>,
 }
 
-/// The secret that a volume kept as served needs.
+/// The secret of a volume that is kept as served.
 pub(super) fn named_in(source: &RawJson) -> Option<SmolStr> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]

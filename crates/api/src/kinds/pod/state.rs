@@ -1,4 +1,4 @@
-//! Questions about a pod that every controller asks: is it alive, ready, and ready for long enough?
+//! Whether a pod is active, ready, and available.
 
 use jiff::SignedDuration;
 
@@ -56,7 +56,7 @@ impl Pod {
         self.ready_since()?.checked_add(SignedDuration::from_secs(min_ready_seconds.into())).ok()
     }
 
-    /// The condition that says whether it takes traffic.
+    /// The Ready condition.
     pub fn ready_condition(&self) -> Option<&PodCondition> {
         self.status.condition(&PodConditionType::Ready)
     }

@@ -1,4 +1,4 @@
-//! How a pod fares: phase, conditions, addresses and the states of its containers.
+//! The status of a pod: phase, conditions, addresses and container states.
 
 use std::sync::{Arc, LazyLock};
 
@@ -159,11 +159,11 @@ pub struct ContainerStatus {
     pub ready: bool,
     pub restart_count: i32,
     pub state: ContainerState,
-    /// What the node has given it; absent while the node has not said.
+    /// The actual resources; absent until the node reports them.
     pub resources: Option<Arc<ReportedResources>>,
 }
 
-/// What a node has given to a container.
+/// The actual resources of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ReportedResources {
     pub actual: Resources,
@@ -172,7 +172,7 @@ pub struct ReportedResources {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum ContainerState {
-    /// Nothing is known, which reads as waiting.
+    /// Unknown, which counts as waiting.
     #[default]
     Unset,
     /// It is not started yet.

@@ -1,4 +1,4 @@
-//! How pods are read from JSON: wide structs with every field in place, folded into the slim ones.
+//! Decoding of pods: structs with the fields of the API, converted to the slim types.
 
 use serde::Deserializer;
 use smallvec::SmallVec;

@@ -1,4 +1,4 @@
-//! When two templates make the same pods: the form that is compared, and its digest.
+//! Comparison of templates: the form that is compared, and its digest.
 
 use serde_json::Value;
 
