@@ -1,12 +1,12 @@
 //! What several families of controllers share: adoption and release, triggers of owners, indexes, the ranking of pods for
 //! deletion, pod creation, revisions. Knowledge about one controller is not here.
 
-pub mod claim;
+pub mod adoption;
 pub mod disruption;
 pub mod go_text;
 pub mod index;
+pub mod informer_lag;
 pub mod labelled;
-pub mod moment;
 pub mod nodeaffinity;
 pub mod pods;
 pub mod revisions;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, DaemonSet, ObjectMeta, RawJson};
 use flyball_client::Patch;
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use flyball_common::revisions;
 use flyball_runtime::{Effect, Write};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use flyball_api::DaemonSet;
 use flyball_api::pod::Pod;
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use flyball_common::{nodeaffinity, pods};
 use serde_json::{Value, json};
 use smol_str::SmolStr;

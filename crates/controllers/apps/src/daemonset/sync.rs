@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{ControllerRevision, DaemonSet, Key, Node, Object, Selector};
 use flyball_cache::Informer;
-use flyball_common::claim::claim;
+use flyball_common::adoption::adopt_and_release;
 use flyball_common::index::{by_node, owned_or_orphaned};
 use flyball_common::revisions::{self, Created};
 use flyball_queue::{Priority, Queue};
@@ -47,9 +47,9 @@ impl Reconcile for Controller {
         let selector = Selector::from_object(set.spec.selector.as_ref())
             .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
         let history = owned_or_orphaned(self.revisions.store(), &key.namespace, set.uid());
-        let history = claim(&self.cx, &*set, &selector, history, &[]).await?;
+        let history = adopt_and_release(&self.cx, &*set, &selector, history, &[]).await?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
-        let pods = claim(&self.cx, &*set, &selector, candidates, &[]).await?;
+        let pods = adopt_and_release(&self.cx, &*set, &selector, candidates, &[]).await?;
         let (revision, old) = self.revision(&executor, &set, history, &pods).await?;
 
         let (nodes, now) = (self.nodes.store().list(), self.cx.clock.now());

@@ -3,7 +3,7 @@
 
 use flyball_api::pod_template::POD_TEMPLATE_HASH;
 use flyball_api::{Deployment, Labels, ReplicaSet, Resource};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use serde_json::{Value, json};
 
 use super::annotations::with_sizes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Deployment, Key, Object, ReplicaSet, Selector};
 use flyball_cache::Informer;
-use flyball_common::claim::claim;
+use flyball_common::adoption::adopt_and_release;
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError};
@@ -43,7 +43,7 @@ impl Reconcile for Controller {
             return Err(SyncError::invalid(what));
         }
         let candidates = owned_or_orphaned(self.sets.store(), &key.namespace, deployment.uid());
-        let sets = claim(&self.cx, deployment, &selector, candidates, &[]).await?;
+        let sets = adopt_and_release(&self.cx, deployment, &selector, candidates, &[]).await?;
         let is_adopting = sets.iter().any(|set| !set.metadata.is_controlled_by(deployment.uid()));
         let pods: Vec<_> = match limits.is_rolling() {
             true => vec![],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flyball_api::Timestamp;
 use flyball_api::pod::Pod;
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use flyball_common::pods;
 use flyball_common::spare::{Usefulness, least_useful};
 use flyball_runtime::plan::Body;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::Key;
 use flyball_api::pod::Pod;
 use flyball_cache::Informer;
-use flyball_common::claim::claim;
+use flyball_common::adoption::adopt_and_release;
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::metrics::Histogram;
@@ -35,7 +35,7 @@ impl<T: Replicated> Reconcile for Controller<T> {
             .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let (active, inactive): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| pod.is_active());
-        let active = claim(&self.cx, &*set, &selector, active, &[]).await?;
+        let active = adopt_and_release(&self.cx, &*set, &selector, active, &[]).await?;
         let is_own =
             |pod: &Pod| pod.metadata.is_controlled_by(set.uid()) && selector.matches(&pod.metadata.labels);
         let terminating = || inactive.iter().filter(|pod| pod.is_terminating() && is_own(pod)).count();

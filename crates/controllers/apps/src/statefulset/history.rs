@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flyball_api::{ControllerRevision, Labels, ObjectMeta, RawJson, StatefulSet};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use flyball_common::revisions::{self, Place};
 
 use super::identity;

@@ -1,7 +1,7 @@
 //! The bodies of new pods and claims, and of repaired pods. Pure.
 
 use flyball_api::{PersistentVolumeClaim, PodTemplate, Resource, StatefulSet};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use flyball_common::pods;
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@
 
 use flyball_api::pod::Pod;
 use flyball_api::{OwnerReference, PersistentVolumeClaim, Resource, StatefulSet, Uid};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use smol_str::SmolStr;
 
 const DELETE: &str = "Delete";

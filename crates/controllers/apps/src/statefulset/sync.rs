@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, Key, Object, PersistentVolumeClaim, Selector, StatefulSet};
 use flyball_cache::Informer;
-use flyball_common::claim::{claim, claim_where};
+use flyball_common::adoption::{adopt_and_release, adopt_and_release_where};
 use flyball_common::index::owned_or_orphaned;
 use flyball_common::revisions::{self, Created};
 use flyball_runtime::events::{ObjectRef, Recorder};
@@ -38,7 +38,7 @@ impl Reconcile for Controller {
         let history = self.history(&set, &selector).await?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, set.uid());
         let matches = |pod: &Pod| selector.matches(&pod.metadata.labels) && is_member(&set, pod);
-        let pods = claim_where(&self.cx, &*set, matches, candidates, &[]).await?;
+        let pods = adopt_and_release_where(&self.cx, &*set, matches, candidates, &[]).await?;
         let revisions = self.revisions(&set, &history).await?;
         let claims = self.claims(&set, &pods);
         let view = View {
@@ -76,7 +76,7 @@ impl Controller {
     ) -> Result<Vec<Arc<ControllerRevision>>, SyncError> {
         let all = owned_or_orphaned(self.revisions.store(), &set.metadata.namespace, set.uid());
         let matching = all.into_iter().filter(|revision| selector.matches(&revision.metadata.labels));
-        let mut history = claim(&self.cx, set, selector, matching.collect(), &[]).await?;
+        let mut history = adopt_and_release(&self.cx, set, selector, matching.collect(), &[]).await?;
         revisions::sort(&mut history);
         Ok(history)
     }

@@ -2,7 +2,7 @@
 
 use flyball_api::cron::Zone;
 use flyball_api::{CronJob, Job, Timestamp};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use serde_json::{Map, Value, json};
 
 /// The annotation with the time at which a Job was due.

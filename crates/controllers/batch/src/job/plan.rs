@@ -6,7 +6,7 @@ use std::time::Duration;
 use flyball_api::pod::Pod;
 use flyball_api::{Job, Object, Timestamp};
 use flyball_client::Patch;
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use flyball_common::pods;
 use flyball_common::spare::Usefulness;
 use flyball_runtime::plan::Body;

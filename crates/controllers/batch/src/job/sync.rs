@@ -8,7 +8,7 @@ use flyball_api::job::JobStatus;
 use flyball_api::pod::Pod;
 use flyball_api::{Job, Key, Selector};
 use flyball_cache::Informer;
-use flyball_common::claim::claim;
+use flyball_common::adoption::adopt_and_release;
 use flyball_common::index::owned_or_orphaned;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError, Write};
@@ -90,7 +90,7 @@ impl Controller {
         let selector = Selector::from_object(job.spec.selector.as_ref())
             .map_err(|error| SyncError::other(format!("reading the selector of {key}"), error).never())?;
         let candidates = owned_or_orphaned(self.pods.store(), &key.namespace, &job.metadata.uid);
-        claim(&self.cx, job, &selector, candidates, &[TRACKING_FINALIZER]).await.map(in_order)
+        adopt_and_release(&self.cx, job, &selector, candidates, &[TRACKING_FINALIZER]).await.map(in_order)
     }
 
     /// Writes the status, removes the finalizers of the pods that it counts, and writes the final status. In this order, a

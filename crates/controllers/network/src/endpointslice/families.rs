@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flyball_api::endpoint_slice::{Endpoint, EndpointConditions, EndpointPort};
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Labels, Object, ObjectMeta, Service};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use smol_str::SmolStr;
 
 use super::MANAGER;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_api::endpoint_slice::{Endpoint, EndpointConditions, EndpointPort};
 use flyball_api::endpoints::{EndpointAddress, EndpointSubset};
 use flyball_api::{EndpointSlice, Endpoints, Labels, Object, ObjectMeta};
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 
 use super::MANAGER;
 use crate::addresses::{self, Family};

@@ -33,8 +33,8 @@ use flyball_api::{
     Deployment, Key, PodDisruptionBudget, ReplicaSet, ReplicationController, Resource, StatefulSet,
 };
 use flyball_cache::Informer;
+use flyball_common::informer_lag::Misses;
 use flyball_common::labelled::PODS_BY_LABEL;
-use flyball_common::moment::Moments;
 use flyball_queue::Queue;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
@@ -81,7 +81,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         owners,
         scales,
         recheck: recheck.clone(),
-        delayed: Moments::default(),
+        delayed: Misses::default(),
     };
     tasks.workers(&queue, 1, Arc::new(controller));
     tasks.workers(&recheck, 1, Arc::new(sync::Recheck { queue }));

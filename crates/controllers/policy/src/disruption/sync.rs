@@ -10,7 +10,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, PodDisruptionBudget};
 use flyball_cache::Informer;
 use flyball_client::Error;
-use flyball_common::moment::Moments;
+use flyball_common::informer_lag::Misses;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
@@ -32,7 +32,7 @@ pub(super) struct Controller {
     pub(super) scales: Scales,
     pub(super) recheck: Queue<Key>,
     /// Budgets whose sync was delayed, as their pods may not be in the cache yet.
-    pub(super) delayed: Moments<Key>,
+    pub(super) delayed: Misses<Key>,
 }
 
 impl Reconcile for Controller {
@@ -54,7 +54,7 @@ impl Reconcile for Controller {
         self.cx.judge(|| invariants::check(&view, &plan));
 
         if view.is_early() {
-            self.delayed.had(key);
+            self.delayed.is_repeated(key);
         }
         if let Some(delay) = plan.requeue {
             self.recheck.add_after(key.clone(), delay);

@@ -94,7 +94,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         templates,
         gates,
         deleted,
-        moments: Default::default(),
+        misses: Default::default(),
     };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())

@@ -8,7 +8,7 @@ use flyball_api::{Key, Object, PodGroup, Resource, ResourceClaim, ResourceClaimT
 use flyball_cache::Informer;
 use flyball_client::Error;
 use flyball_common::index::owned;
-use flyball_common::moment::{MOMENT, Moments};
+use flyball_common::informer_lag::{INFORMER_LAG, Misses};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::plan::Answer;
 use flyball_runtime::{Context, Effect, Executor, Next, Outcome, Reconcile, SyncError};
@@ -35,7 +35,7 @@ pub(super) struct Controller {
     pub(super) generated: Mutex<Generated>,
     pub(super) deleted: Arc<Mutex<Deleted>>,
     /// Pods that were requeued once because the informer of the templates may lag.
-    pub(super) moments: Moments<Key>,
+    pub(super) misses: Misses<Key>,
 }
 
 impl Known for Controller {
@@ -72,13 +72,13 @@ impl Reconcile<Work> for Controller {
 impl Controller {
     async fn sync_pod(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(pod) = self.pods.store().get(key).filter(|pod| !pod.is_deleting()) else {
-            self.moments.forget(key);
+            self.misses.forget(key);
             return Ok(Next::Settled);
         };
         let group = self.group_of(&pod)?;
         let group = group.as_deref();
         if !needs_work(&pod, group, self, self.gates.groups) {
-            self.moments.forget(key);
+            self.misses.forget(key);
             return Ok(Next::Settled);
         }
         let consumer = Consumer::from(&*pod);
@@ -86,8 +86,8 @@ impl Controller {
         let needs: Vec<EntryNeed> =
             consumer.entries.iter().map(|entry| (entry.name.clone(), need(entry))).collect();
         let may_lag = || self.templates.version_reached() < pod.metadata.resource_version;
-        if needs.iter().any(|(_, need)| need.is_err()) && may_lag() && !self.moments.had(key) {
-            return Ok(Next::After(MOMENT));
+        if needs.iter().any(|(_, need)| need.is_err()) && may_lag() && !self.misses.is_repeated(key) {
+            return Ok(Next::After(INFORMER_LAG));
         }
         let reservations = reserve(&pod, group, self, self.gates.groups);
         let executor = self.cx.executor(key).about(ObjectRef::of(&*pod)).events(&self.events);

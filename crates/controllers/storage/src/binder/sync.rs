@@ -9,7 +9,7 @@ use flyball_api::{
 };
 use flyball_cache::Informer;
 use flyball_client::Verb;
-use flyball_common::moment::{MOMENT, Moments};
+use flyball_common::informer_lag::{INFORMER_LAG, Misses};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::plan::{Answer, Done};
@@ -47,7 +47,7 @@ pub(super) struct Binder {
     /// The version of the claims when the first was synced.
     pub(super) began: OnceLock<ResourceVersion>,
     /// Claims that were requeued once because their class may not be in the cache yet.
-    pub(super) class_delays: Moments<Key>,
+    pub(super) class_delays: Misses<Key>,
 }
 
 pub(super) struct Claims(pub(super) Arc<Binder>);
@@ -154,8 +154,8 @@ impl Binder {
             return None;
         }
         let is_behind = self.classes.version_reached() < claim.metadata.resource_version;
-        let is_due = is_behind && !class::of_claim(claim).is_empty() && !self.class_delays.had(&key);
-        is_due.then_some(MOMENT)
+        let is_due = is_behind && !class::of_claim(claim).is_empty() && !self.class_delays.is_repeated(&key);
+        is_due.then_some(INFORMER_LAG)
     }
 
     /// The volumes that are promised to a claim, and those of its class that are promised to no claim.

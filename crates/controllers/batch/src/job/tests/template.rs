@@ -1,4 +1,4 @@
-use flyball_common::claim::controller_reference;
+use flyball_common::adoption::controller_reference;
 use serde_json::json;
 
 use super::world::{indexed, job};

@@ -1,5 +1,5 @@
 //! Adoption and release: matching objects without a controller are adopted, owned ones that no longer match are
-//! released. The decision is pure; [`claim`] carries it out.
+//! released. The decision is pure; [`adopt_and_release`] carries it out.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use serde_json::json;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub enum Decision {
     /// The owner controls it, and it matches.
     Keep,
     /// It has no controller, and it matches.
@@ -22,15 +22,15 @@ pub enum Claim {
 }
 
 /// Decides on one object. `matches`: whether the owner's selector matches it.
-pub fn decide(owner: &ObjectMeta, matches: bool, object: &ObjectMeta) -> Claim {
+pub fn decide(owner: &ObjectMeta, matches: bool, object: &ObjectMeta) -> Decision {
     match object.controller() {
-        Some(controller) if controller.uid != owner.uid => Claim::Leave,
-        Some(_) if matches => Claim::Keep,
-        Some(_) if owner.is_deleting() => Claim::Leave,
-        Some(_) => Claim::Release,
-        None if !matches || owner.is_deleting() || object.is_deleting() => Claim::Leave,
-        None if object.namespace != owner.namespace => Claim::Leave,
-        None => Claim::Adopt,
+        Some(controller) if controller.uid != owner.uid => Decision::Leave,
+        Some(_) if matches => Decision::Keep,
+        Some(_) if owner.is_deleting() => Decision::Leave,
+        Some(_) => Decision::Release,
+        None if !matches || owner.is_deleting() || object.is_deleting() => Decision::Leave,
+        None if object.namespace != owner.namespace => Decision::Leave,
+        None => Decision::Adopt,
     }
 }
 
@@ -52,7 +52,7 @@ pub fn controller_reference<O: Resource>(owner: &O) -> OwnerReference {
 ///
 /// Before the first adoption the owner is read live: the cache may be stale, and an owner that is gone or is being deleted
 /// must not adopt.
-pub async fn claim<O: Resource, T: Resource>(
+pub async fn adopt_and_release<O: Resource, T: Resource>(
     cx: &Context,
     owner: &O,
     selector: &Selector,
@@ -60,36 +60,37 @@ pub async fn claim<O: Resource, T: Resource>(
     finalizers: &[&str],
 ) -> Result<Vec<Arc<T>>, SyncError> {
     let matches = |object: &T| selector.matches(&object.meta().labels);
-    claim_where(cx, owner, matches, candidates, finalizers).await
+    adopt_and_release_where(cx, owner, matches, candidates, finalizers).await
 }
 
-/// [`claim`] for owners that match by more than labels.
-pub async fn claim_where<O: Resource, T: Resource>(
+/// [`adopt_and_release`] for owners that match by more than labels.
+pub async fn adopt_and_release_where<O: Resource, T: Resource>(
     cx: &Context,
     owner: &O,
     matches: impl Fn(&T) -> bool,
     candidates: Vec<Arc<T>>,
     finalizers: &[&str],
 ) -> Result<Vec<Arc<T>>, SyncError> {
-    let claims: Vec<_> =
+    let decisions: Vec<_> =
         candidates.iter().map(|object| decide(owner.meta(), matches(object), object.meta())).collect();
-    if claims.contains(&Claim::Adopt) {
+    if decisions.contains(&Decision::Adopt) {
         recheck(cx, owner).await?;
     }
-    let writes = candidates.iter().zip(&claims).enumerate().filter_map(|(n, (object, claim))| match claim {
-        Claim::Adopt => Some(adoption(owner, &**object, finalizers).tag(n)),
-        Claim::Release => Some(release(owner, &**object, finalizers).tag(n)),
-        Claim::Keep | Claim::Leave => None,
-    });
+    let writes =
+        candidates.iter().zip(&decisions).enumerate().filter_map(|(n, (object, decision))| match decision {
+            Decision::Adopt => Some(adoption(owner, &**object, finalizers).tag(n)),
+            Decision::Release => Some(release(owner, &**object, finalizers).tag(n)),
+            Decision::Keep | Decision::Leave => None,
+        });
     // All are tried. After a failure the number of objects is not known.
     let outcome = cx.executor(&owner.meta().key()).perform([Effect::each(writes)]).await;
     let written: FxHashSet<usize> =
         outcome.done.iter().filter(|done| done.answer.written().is_some()).map(|done| done.tag).collect();
     outcome.result()?;
-    let is_owned = |n: usize| match claims[n] {
-        Claim::Keep => true,
-        Claim::Adopt => written.contains(&n),
-        Claim::Release | Claim::Leave => false,
+    let is_owned = |n: usize| match decisions[n] {
+        Decision::Keep => true,
+        Decision::Adopt => written.contains(&n),
+        Decision::Release | Decision::Leave => false,
     };
     Ok(candidates.into_iter().enumerate().filter(|(n, _)| is_owned(*n)).map(|(_, object)| object).collect())
 }
@@ -165,16 +166,16 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             // case                                          owner       object                      claim
-            ("an orphan that matches",                       "",         "matching",                 Claim::Adopt),
-            ("an orphan that does not match",                "",         "",                         Claim::Leave),
-            ("an orphan that is being deleted",              "",         "matching deleting",        Claim::Leave),
-            ("an owner that is being deleted",               "deleting", "matching",                 Claim::Leave),
-            ("an orphan of another namespace",               "",         "matching elsewhere",       Claim::Leave),
-            ("owned",                                        "",         "matching of-us",           Claim::Keep),
-            ("owned, being deleted",                         "",         "matching of-us deleting",  Claim::Keep),
-            ("owned, relabelled",                            "",         "of-us",                    Claim::Release),
-            ("an owner that is being deleted, relabelled",   "deleting", "of-us",                    Claim::Leave),
-            ("controlled by another owner",                  "",         "matching of-them",         Claim::Leave),
+            ("an orphan that matches",                       "",         "matching",                 Decision::Adopt),
+            ("an orphan that does not match",                "",         "",                         Decision::Leave),
+            ("an orphan that is being deleted",              "",         "matching deleting",        Decision::Leave),
+            ("an owner that is being deleted",               "deleting", "matching",                 Decision::Leave),
+            ("an orphan of another namespace",               "",         "matching elsewhere",       Decision::Leave),
+            ("owned",                                        "",         "matching of-us",           Decision::Keep),
+            ("owned, being deleted",                         "",         "matching of-us deleting",  Decision::Keep),
+            ("owned, relabelled",                            "",         "of-us",                    Decision::Release),
+            ("an owner that is being deleted, relabelled",   "deleting", "of-us",                    Decision::Leave),
+            ("controlled by another owner",                  "",         "matching of-them",         Decision::Leave),
         ];
         for (case, owner, object, want) in table {
             let owner = ObjectMeta { uid: Uid::from("us"), ..meta(owner) };
