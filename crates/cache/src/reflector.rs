@@ -31,12 +31,12 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 const BOOKMARK_WATCH: Duration = Duration::from_secs(3);
 /// Up to this many objects, a list is faster than waiting for a bookmark.
 const LISTED_FASTER: usize = 1000;
-/// How long after the timeout of a watch its connection counts as dead.
+/// How long after its timeout a watch that has not ended is considered dead.
 const SLACK: Duration = Duration::from_secs(30);
-/// A server that is silent for so long during a streaming list does not support the end bookmark.
+/// A server that sends nothing for this long during a streaming list does not support the bookmark that ends the list.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// After so many streaming lists in a row that broke off, the next list is paged: over a bad connection a long stream might
-/// never complete.
+/// After this many incomplete streaming lists in a row, the next list is paged: over a bad connection a long stream
+/// might never complete.
 const BROKEN_STREAMS: u32 = 3;
 /// A watch that ends sooner without an event is a failure: opening the next one at once would be a hot loop.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How long lists are paged after a streaming list was refused, before streaming is tried again.
 const PAGES_FOR: Duration = Duration::from_secs(600);
-/// A watch that ends so much before its timeout was ended for another reason.
+/// A watch that ends earlier than its timeout by more than this did not end because of the timeout.
 const EARLY: Duration = Duration::from_secs(2);
 /// The least time between a list and a requested relist.
 const BETWEEN_RELISTS: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub(crate) struct Reflector {
     rng: StdRng,
     backoff: Backoff,
     resync: Option<Resync>,
-    /// Until when no streaming lists are tried.
+    /// Lists are paged until this time.
     pages_until: Option<Instant>,
     /// Whether etcd may have been restored since the last watch ended.
     may_be_restored: bool,
@@ -75,7 +75,7 @@ struct Resync {
     due: Instant,
 }
 
-/// What to do next. The version to resume from is the store's.
+/// What to do next. A watch is resumed from the version that the store has reached.
 enum State {
     Listing,
     Watching(Option<Connection>),
@@ -84,7 +84,7 @@ enum State {
 struct Connection {
     events: Events,
     opened: Instant,
-    /// The timeout that the server was given, and when the connection counts as dead.
+    /// When the server should end the watch, and when the connection is considered dead.
     end: Instant,
     deadline: Instant,
     /// Whether an event was received after the initial list.
@@ -138,7 +138,8 @@ impl Reflector {
         }
     }
 
-    /// Some aggregated APIs have no versions. Only a list shows what was deleted between two of their watches.
+    /// The state after a watch has ended. Some aggregated APIs have no resourceVersions: only a list shows which of
+    /// their objects were deleted between two watches.
     fn after_watch(&self) -> State {
         let resumable = !self.writer.version_reached().is_unknown();
         if resumable { State::Watching(None) } else { State::Listing }
@@ -152,7 +153,8 @@ impl Reflector {
         let delay = self.backoff.next(&mut self.rng);
         let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
         if first_loss {
-            // Not a failure of the server: the version to resume from was compacted.
+            // Usually not a failure: the version to resume from was compacted. (Or a panic, which was logged where it
+            // happened.)
             debug!(resource = %self.state.resource, error, "the watch cannot be resumed, listing again");
         } else {
             self.record.failed(&error);
@@ -166,11 +168,12 @@ impl Reflector {
         if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
     }
 
-    /// Brings the store to the server's current state. Returns the watch that a streaming list continues as.
+    /// Updates the store to the server's current state. A streaming list returns its connection, which continues as a
+    /// watch.
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
         self.listed = Instant::now();
         self.era = self.state.era.now();
-        // This list answers earlier requests.
+        // This list also serves the requests for a relist or a bookmark that were made before it.
         let _answered = self.state.relist_requests.notified().now_or_never();
         let _answered = self.state.bookmark_requests.notified().now_or_never();
         let streams = self.pages_until.is_none_or(|until| until <= Instant::now());
@@ -178,10 +181,10 @@ impl Reflector {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),
                 Ok(None) => {
-                    debug!(resource = %self.state.resource, "a streaming list did not end, listing by pages")
+                    debug!(resource = %self.state.resource, "the streaming list did not complete, using a paged list")
                 }
                 Err(failure) if failure.class == Class::Refused => {
-                    debug!(resource = %self.state.resource, error = failure.chain(), "no streaming lists, listing by pages");
+                    debug!(resource = %self.state.resource, error = failure.chain(), "streaming lists are not supported, using a paged list");
                 }
                 Err(failure) => return Err(failure),
             }
@@ -223,7 +226,7 @@ impl Reflector {
         }
     }
 
-    /// A page token that has expired fails the whole list, since all pages must show one version.
+    /// An expired continue token fails the whole list, since all pages must show one version.
     async fn page_list(&mut self) -> Result<(), Failure> {
         Counters::add(&self.state.counters.paged_lists, 1);
         let mut list = self.writer.clone().begin_list();
@@ -267,7 +270,7 @@ impl Reflector {
         Ok(Connection { events, opened, end, deadline, received: false })
     }
 
-    /// Follows a watch to its end and returns what to do next: usually, resume at once.
+    /// Processes a watch until it ends, and returns the next state: usually, to resume the watch at once.
     async fn watch(&mut self, connection: Option<Connection>) -> Result<State, Failure> {
         let mut connection = match connection {
             Some(connection) => connection,
@@ -294,7 +297,7 @@ impl Reflector {
             match next {
                 Err(_) => {
                     Counters::add(&self.state.counters.idle_watches, 1);
-                    info!(resource = %self.state.resource, "the server did not end a watch at its timeout, replacing it");
+                    info!(resource = %self.state.resource, "a watch did not end at its timeout, opening a new one");
                     self.may_be_restored = true;
                     return Ok(self.after_watch());
                 }
@@ -302,7 +305,7 @@ impl Reflector {
                     return Err(broken_off("watching"));
                 }
                 Ok(None) => {
-                    // A server that shuts down ends its watches properly, too.
+                    // A server that shuts down also ends its watches without an error.
                     self.may_be_restored |= !connection.received || Instant::now() + EARLY < connection.end;
                     return Ok(self.after_watch());
                 }
@@ -317,7 +320,8 @@ impl Reflector {
         }
     }
 
-    /// Gets the current version from the server at the least cost.
+    /// Gets the server's current version: from a list of few objects, or else from the bookmark at the end of a short
+    /// watch.
     async fn resume_for_bookmark(&mut self) -> Result<State, Failure> {
         if self.writer.version_reached().is_unknown() || self.writer.len() <= LISTED_FASTER {
             return Ok(State::Listing);
@@ -327,7 +331,7 @@ impl Reflector {
         self.open(resumed, BOOKMARK_WATCH).await.map(|connection| State::Watching(Some(connection)))
     }
 
-    /// Whether the server has gone back behind what the store has seen. A watch does not show that.
+    /// Whether the server has an older state than the store, because etcd was restored. A watch does not show that.
     async fn went_back(&mut self) -> Result<bool, Failure> {
         let reached = self.writer.version_reached();
         if reached.is_unknown() {
@@ -358,12 +362,12 @@ impl Reflector {
         }
     }
 
-    /// Completes when an informer has noticed that the server has gone back, and the latest list is from before that.
+    /// Completes when any informer has detected a restore of etcd since the latest list began.
     async fn era_ended(&self) {
         self.state.era.ended(self.era).await;
     }
 
-    /// Applies an event. True if it shows that the server has gone back: within a watch versions only grow.
+    /// Applies an event. Returns `true` if it shows that etcd was restored: within a watch, versions only increase.
     fn follow(&mut self, event: &Event, connection: &mut Connection) -> bool {
         if !connection.received {
             connection.received = true;
@@ -436,7 +440,7 @@ fn broken_off(doing: &'static str) -> Failure {
     }
 }
 
-/// Such a list would never end.
+/// The server returned a continue token that it had returned before: such a list would never end.
 fn repeated(resource: &impl Display, token: &str) -> Failure {
     let cause = format!("the server gave the continue token {token:?} of {resource} a second time").into();
     Failure { class: Class::Passing, doing: "listing by pages", retry_after: None, cause }

@@ -32,10 +32,11 @@ pub struct Supervision {
 
 /// Runs a controller until shutdown.
 ///
-/// A panic in a sync affects its key only. After any other panic the controller is set up again: requests under way are
-/// waited for, then `start` is called and the triggers see the whole store. The context and its barrier are kept, so that
-/// the writes of the last run are still waited for. A controller that keeps panicking is set up less and less often. Until
-/// then the rest of it keeps running, so that an object on which a trigger panics does not affect other objects.
+/// A panic in a sync affects its key only. After any other panic the controller is set up again: pending requests
+/// finish, then `start` is called and the triggers run for every object in the stores. The context and its barrier are
+/// kept, so that keys still wait until the cache shows the writes of the previous run. A controller that keeps
+/// panicking is set up less and less often. In between, its other tasks keep running, so that an object on which a
+/// trigger panics does not affect other objects.
 pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision) {
     let (name, Supervision { leading, shutdown, grace, health }) = (cx.name, supervision);
     let mut pace = Pace::new();
@@ -77,7 +78,7 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
     }
 }
 
-/// Sets a controller up. `None` if `start` panicked.
+/// Sets a controller up. Returns `None` if `start` panicked.
 fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tasks>, StartError> {
     let mut tasks = Tasks::new(cx.clone(), health);
     let started = std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -100,7 +101,7 @@ async fn stand_by(tasks: Option<Tasks>, leading: &Leadership) -> Running {
     tasks.start(since).await
 }
 
-/// Completes when the run that began at `began` is to be replaced: after a panic, and not before the pause is over.
+/// Completes when the controller is to be set up again: after a panic, but not before the pause since `began` is over.
 async fn renewal(cx: &Context, pace: &mut Pace, began: Instant, health: &Health) {
     let place = cx.panics.reported().await;
     health.panicked(cx.name, place);
@@ -108,7 +109,7 @@ async fn renewal(cx: &Context, pace: &mut Pace, began: Instant, health: &Health)
     tokio::time::sleep_until(due).await;
 }
 
-/// How soon after it was set up a controller may be set up again.
+/// The least time between two setups of a controller. It doubles with each panic.
 struct Pace {
     pause: Duration,
 }
@@ -142,7 +143,7 @@ mod tests {
         let mut pace = Pace::new();
         #[rustfmt::skip]
         let table = [
-            // ran for, then how long until it is set up again
+            // seconds from setup to panic, seconds from panic to the next setup
             (1000, 0),
             (0, 2), (0, 4), (1, 7), (0, 16), (20, 12), (100, 0), (0, 128), (0, 256), (0, 300), (299, 1), (599, 0), (0, 300),
             (600, 0),

@@ -1,7 +1,7 @@
-//! What a Service needs done, in the cloud and in the API. Pure.
+//! The calls to the cloud and the writes to the API server that a Service needs. Pure.
 //!
-//! The calls to the cloud depend on each other, and on writes in between. So [`plan`] returns the steps up to the next call;
-//! with the answers so far it is called again for the steps that follow.
+//! Each call to the cloud depends on the results of earlier calls and writes. So [`plan`] returns the steps up to and
+//! including the next call, and is called again with all answers so far to get the steps after it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct View<'a> {
     pub applied: Option<&'a Applied>,
     /// The nodes that the load balancer should point to, by name.
     pub nodes: &'a [Arc<Node>],
-    /// The same nodes, as they are compared.
+    /// The same nodes, in the form in which they are compared.
     pub backends: &'a Backends,
 }
 
@@ -51,7 +51,7 @@ pub enum Action {
     CleanUp,
 }
 
-/// One step. A call is always the last one, as its answer decides what follows.
+/// One step. A call is always the last step of a plan, because its answer determines the following steps.
 #[derive(Debug)]
 pub enum Step {
     Api(Effect<IfGone>),
@@ -61,11 +61,11 @@ pub enum Step {
     Requeue(Duration),
 }
 
-/// What follows if a write finds that the Service is deleted.
+/// What to do if a write fails because the Service does not exist any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfGone {
     Continue,
-    /// Nothing follows, and there is no load balancer to remember.
+    /// End the sync, and forget the Service: it has no load balancer.
     Stop,
 }
 
@@ -90,12 +90,12 @@ pub enum Answer {
     ManagedElsewhere,
     Failed {
         error: String,
-        /// When the cloud wants to be called again.
+        /// The delay that the cloud requires before the next call.
         retry_after: Option<Duration>,
     },
 }
 
-/// What the process remembers or counts.
+/// A change of the controller's records or metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
     /// The load balancer is about to change.
@@ -108,14 +108,13 @@ pub enum Note {
     UpdateFailed,
 }
 
-/// The action that a Service needs.
 pub fn action(view: &View<'_>) -> Action {
     let View { service, applied, backends, .. } = view;
     if !wants_balancer(service) || needs_cleanup(service) {
         return Action::CleanUp;
     }
     if service.metadata.is_deleting() {
-        // Without the finalizer it has no load balancer, and does not get one any more.
+        // Without the finalizer it has no load balancer, and none is created during its deletion.
         return Action::Leave;
     }
     let Some(Applied { service: Some(applied), backends: has }) = applied else { return Action::Ensure };
@@ -125,7 +124,7 @@ pub fn action(view: &View<'_>) -> Action {
     if has == *backends { Action::Leave } else { Action::UpdateNodes }
 }
 
-/// The steps that follow on these answers of the cloud.
+/// The next steps, given the answers of the cloud so far.
 pub fn plan(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
     match action(view) {
         Action::Leave => vec![],
@@ -160,7 +159,7 @@ fn ensure(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
     }
 }
 
-/// Updates the nodes. If that fails, the load balancer is ensured at once.
+/// Updates the nodes. If that fails, the Service is requeued at once, to ensure the whole load balancer.
 fn update_nodes(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
     match answers {
         [] => vec![Step::Note(Note::Begun), Step::Call(Call::UpdateNodes)],
@@ -209,7 +208,7 @@ pub fn plan_deleted(service: &Service, answers: &[Answer]) -> Vec<Step> {
         [] if !wants_balancer(service) => vec![Step::Note(Note::Deleted)],
         [] => vec![deleting(), Step::Call(Call::Delete)],
         [Answer::Failed { error, retry_after }] => deletion_failed(error, *retry_after),
-        // Nothing would ever delete it.
+        // The Service is gone. If this counted as success, the load balancer could be leaked.
         [Answer::ManagedElsewhere] => deletion_failed(&CloudError::ImplementedElsewhere.to_string(), None),
         _ => vec![deleted(), Step::Note(Note::Deleted)],
     }
@@ -261,7 +260,8 @@ enum Purpose {
 }
 
 impl Purpose {
-    /// What follows if the Service is deleted, the reason, and what goes before the error in the event.
+    /// What to do if the Service does not exist, the reason for the decision log, and the prefix of the error in the
+    /// event.
     fn words(self) -> (IfGone, &'static str, &'static str) {
         match self {
             Self::AddFinalizer => (
@@ -283,13 +283,13 @@ impl Purpose {
     }
 }
 
-/// The end after a failed call, with an event.
+/// The last steps after a failed call: an event, and the requeue or retry.
 fn failed(doing: &str, error: &str, retry_after: Option<Duration>) -> Vec<Step> {
     let event = Event::warning(FAILED, format!("{FAILED_MESSAGE}{doing}: {error}"));
     vec![event.into(), end(doing, error, retry_after)]
 }
 
-/// The end after a failed call: a requeue at the time that the cloud asks for, or else a retry with backoff.
+/// The last step after a failed call: a requeue after the delay that the cloud requires, or else a retry with backoff.
 fn end(doing: &str, error: &str, retry_after: Option<Duration>) -> Step {
     match retry_after {
         Some(after) => Step::Requeue(after),
@@ -303,7 +303,7 @@ impl From<Event> for Step {
     }
 }
 
-/// For tables.
+/// For tables in tests.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -326,7 +326,7 @@ pub fn needs_cleanup(service: &Service) -> bool {
         && (service.metadata.is_deleting() || service.spec.type_ != "LoadBalancer")
 }
 
-/// Whether a load balancer for one of two Services may have to change for the other.
+/// Whether the load balancer may have to change when a Service changes from `old` to `new`.
 pub fn differ(old: &Service, new: &Service) -> bool {
     if !wants_balancer(old) && !wants_balancer(new) {
         return false;
@@ -343,17 +343,17 @@ pub fn differ(old: &Service, new: &Service) -> bool {
         || a.external_ips != b.external_ips
         || a.external_traffic_policy != b.external_traffic_policy
         || a.health_check_node_port != b.health_check_node_port
-        // The first family never changes.
+        // The primary family is immutable, so only the number of families can change.
         || a.ip_families.len() != b.ip_families.len()
 }
 
-/// The patch of a Service's status that adds the finalizer; `None` if it has it.
+/// The patch of a Service's status that adds the finalizer; `None` if the Service has it.
 pub fn with_finalizer(service: &Service) -> Option<Value> {
     let patch = || json!({"metadata": {"uid": service.metadata.uid, "finalizers": [FINALIZER]}});
     (!service.metadata.has_finalizer(FINALIZER)).then(patch)
 }
 
-/// The patch that removes the finalizer; `None` if it does not have it.
+/// The patch that removes the finalizer; `None` if the Service does not have it.
 pub fn without_finalizer(service: &Service) -> Option<Value> {
     let patch = || json!({"metadata": {"uid": service.metadata.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
     service.metadata.has_finalizer(FINALIZER).then(patch)

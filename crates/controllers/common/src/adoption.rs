@@ -21,7 +21,7 @@ pub enum Decision {
     Leave,
 }
 
-/// Decides on one object. `matches`: whether the owner's selector matches it.
+/// Decides about one object. `matches` is whether the owner's selector matches it.
 pub fn decide(owner: &ObjectMeta, matches: bool, object: &ObjectMeta) -> Decision {
     match object.controller() {
         Some(controller) if controller.uid != owner.uid => Decision::Leave,
@@ -82,7 +82,8 @@ pub async fn adopt_and_release_where<O: Resource, T: Resource>(
             Decision::Release => Some(release(owner, &**object, finalizers).tag(n)),
             Decision::Keep | Decision::Leave => None,
         });
-    // All are tried. After a failure the number of objects is not known.
+    // All are tried, even if some fail. After a failure the sync ends, because the number of owned objects is not
+    // known.
     let outcome = cx.executor(&owner.meta().key()).perform([Effect::each(writes)]).await;
     let written: FxHashSet<usize> =
         outcome.done.iter().filter(|done| done.answer.written().is_some()).map(|done| done.tag).collect();
@@ -109,8 +110,8 @@ pub async fn recheck<O: Resource>(cx: &Context, owner: &O) -> Result<(), SyncErr
     Ok(())
 }
 
-/// The patch that makes `owner` the controller of an object. The server merges lists of finalizers, so only ours are
-/// named: others' finalizers, as a cache remembers them, may have been removed meanwhile and would come back.
+/// The patch that makes `owner` the controller of an object. The server merges lists of finalizers, so the patch
+/// contains only our own. With those of other components from the cache, it would restore any that were removed since.
 fn adoption<O: Resource, T: Resource>(owner: &O, object: &T, finalizers: &[&str]) -> Write {
     let meta = object.meta();
     let mut metadata = json!({"uid": meta.uid, "ownerReferences": [controller_reference(owner)]});

@@ -1,4 +1,5 @@
-//! Carries plans out, for all controllers: writes, events, the order of effects, and what came of them.
+//! Executes the plans of all controllers: makes writes and records events in the order of the plan, and returns the
+//! outcome.
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use futures::stream::{self, StreamExt};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
+use smol_str::SmolStr;
 
 use super::event::Event;
 use super::outcome::{Answer, Failure, Outcome};
@@ -20,26 +22,27 @@ use crate::events::{ObjectRef, Recorder};
 use crate::tasks::Next;
 use crate::writer::Writer;
 
-/// How many requests one key has under way. An API server works on 200 writes at once, for everybody together.
+/// How many requests one key has in flight. By default, an API server handles 200 writes at once, for all clients.
 const AT_ONCE: usize = 50;
-/// How often a patch is computed again after a conflict, and the pause once a fresh read was not fresh enough.
+/// How many times a write is computed again after a conflict, and the pause in between. `patch_latest` does not pause
+/// after the first conflict.
 const CONFLICTS: usize = 4;
 const AFTER_CONFLICT: Duration = Duration::from_millis(100);
-/// How often a live edit is tried when others write to the object at the same time, and the pause in between.
+/// How many times a live edit is tried while other clients write to the object, and the pause in between.
 const LIVE_EDIT_TRIES: u32 = 5;
 const LIVE_EDIT_PAUSE: Duration = Duration::from_millis(10);
 
-/// Carries out what is planned for one key, or in one round of a periodic controller.
+/// Executes what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
     cx: &'a Context,
-    /// The key that is reconciled. Without one, each write is made on behalf of the object that it writes.
+    /// The key that is reconciled. If `None`, each write is attributed to the object that it changes.
     owner: Option<&'a Key>,
     /// Whether writes raise the barrier of their owner.
     awaits: bool,
     events: &'a Recorder,
     about: Option<ObjectRef>,
-    /// The versions of objects that effects have updated.
-    versions: Mutex<FxHashMap<Key, ResourceVersion>>,
+    /// The versions of objects that effects have written, by kind and key.
+    versions: Mutex<FxHashMap<(SmolStr, Key), ResourceVersion>>,
 }
 
 impl<'a> Executor<'a> {
@@ -54,7 +57,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// For a controller without keys, which looks at everything in each round and so needs no barrier.
+    /// For a periodic controller. It examines all objects in each round, so it needs no barrier.
     pub(crate) fn for_round(cx: &'a Context) -> Self {
         Self { cx, owner: None, awaits: false, events: &cx.events, about: None, versions: Mutex::default() }
     }
@@ -64,17 +67,17 @@ impl<'a> Executor<'a> {
         Self { awaits: false, ..self }
     }
 
-    /// With events about this object.
+    /// Sets the object for events that do not name one.
     pub fn about(self, object: ObjectRef) -> Self {
         Self { about: Some(object), ..self }
     }
 
-    /// With events from this source.
+    /// Sets the recorder, which determines the source of events.
     pub fn events(self, events: &'a Recorder) -> Self {
         Self { events, ..self }
     }
 
-    /// Carries out a whole plan: its effects, then its status.
+    /// Executes a whole plan: its effects, then its status.
     pub async fn execute<T: Send>(&self, plan: Plan<T>) -> Result<Next, SyncError> {
         let next = plan.next();
         let Plan { effects, status, waiting, .. } = plan;
@@ -84,7 +87,7 @@ impl<'a> Executor<'a> {
         outcome.and(written).map(|()| next)
     }
 
-    /// Notes what the key waits for, instead of what it waited for before.
+    /// Records what the key is waiting for (`/debug/waiting`), and removes what it was waiting for before.
     pub fn wait_for(&self, waiting: Vec<Waiting>) {
         if let Some(owner) = self.owner {
             let kind = self.about.as_ref().map(|object| object.kind.clone()).unwrap_or_default();
@@ -92,7 +95,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Carries out effects in order; the first failure is the last.
+    /// Executes effects in order, up to the first failure.
     pub async fn perform<T: Send>(
         &self,
         effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
@@ -117,8 +120,9 @@ impl<'a> Executor<'a> {
     }
 
     fn fail<T>(&self, message: String, retry: Retry, is_expected: bool) -> Outcome<T> {
-        let doing =
-            self.owner.map_or_else(|| "a periodic round".to_owned(), |owner| format!("reconciling {owner}"));
+        let doing = self
+            .owner
+            .map_or_else(|| "running a periodic round".to_owned(), |owner| format!("reconciling {owner}"));
         Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None, retry, is_expected })
     }
 
@@ -137,7 +141,7 @@ impl<'a> Executor<'a> {
         outcome
     }
 
-    /// One after the other, up to a refusal that ends the group, or in a sequence to any failure.
+    /// Executes effects one after the other, up to a refusal in `ends_at`; a sequence also ends at any other failure.
     async fn in_order<T: Send>(
         &self,
         effects: Vec<Effect<T>>,
@@ -241,7 +245,7 @@ impl<'a> Executor<'a> {
         self.send(target, Operation::Delete(options), why).await.map(|_| Some(Box::new(found)))
     }
 
-    /// Sends a patch until it is taken, or refused for good, or there were so many attempts.
+    /// Sends a patch until it succeeds, or `is_final` holds for its error, or it was sent `attempts` times.
     async fn patch(
         &self,
         target: Target<'_>,
@@ -259,8 +263,8 @@ impl<'a> Executor<'a> {
         self.send(target, Operation::Patch(patch), why).await
     }
 
-    /// Sends a patch. After a conflict, reads the object and computes the patch again: an object that others write often
-    /// is always a little newer than the cache.
+    /// Sends a patch. After a conflict, reads the object and computes the patch again: for an object that other clients
+    /// change often, the cache is always slightly stale.
     async fn patch_latest(
         &self,
         target: Target<'_>,
@@ -286,7 +290,7 @@ impl<'a> Executor<'a> {
         self.send(target, Operation::Patch(patch), why).await
     }
 
-    /// Reads an object and replaces it; after a conflict again.
+    /// Reads an object and replaces it. After a conflict, both are repeated.
     async fn edit_latest(
         &self,
         target: Target<'_>,
@@ -313,7 +317,8 @@ impl<'a> Executor<'a> {
         let writer = if self.awaits { writer } else { writer.unawaited() };
         let body = match operation {
             Operation::Create(body) => {
-                return writer.create_body(resource, key, body.bytes()?, why).await.map(metadata);
+                let created = writer.create_body(resource, key, body.bytes()?, why).await?;
+                return Ok(self.note_version(target, created));
             }
             Operation::Delete(options) | Operation::DeleteLive { options, .. } => {
                 return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
@@ -326,7 +331,7 @@ impl<'a> Executor<'a> {
                 return self.patched(&writer, target, patch, why).await;
             }
             Operation::PatchAgain(mut patch) => {
-                self.set_last_version(key, &mut patch);
+                self.set_last_version(target, &mut patch);
                 return self.patched(&writer, target, Patch::Merge(patch), why).await;
             }
             Operation::EditLive { body, edit } => {
@@ -334,7 +339,7 @@ impl<'a> Executor<'a> {
             }
             Operation::Update(body) => body,
             Operation::UpdateAgain(mut body) => {
-                self.set_last_version(key, &mut body);
+                self.set_last_version(target, &mut body);
                 Body::new(&body)
             }
             Operation::EditLatest(edit) => match edit(&self.cx.client.get_dynamic(resource, key).await?) {
@@ -349,8 +354,7 @@ impl<'a> Executor<'a> {
             }
         };
         let written = writer.update_body(resource, key, subresource, body.bytes()?, why).await?;
-        self.versions.lock().insert(key.clone(), written.metadata.resource_version);
-        Ok(metadata(written))
+        Ok(self.note_version(target, written))
     }
 
     async fn edit_live(
@@ -393,13 +397,18 @@ impl<'a> Executor<'a> {
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
         let Target { resource, key, subresource } = target;
         let written: PartialObject = writer.patch_dynamic(resource, key, subresource, patch, why).await?;
-        self.versions.lock().insert(key.clone(), written.metadata.resource_version);
-        Ok(metadata(written))
+        Ok(self.note_version(target, written))
     }
 
-    /// Gives a body the version that the last write of the object has left behind.
-    fn set_last_version(&self, key: &Key, body: &mut Value) {
-        if let Some(version) = self.versions.lock().get(key) {
+    /// Remembers the version that a write has left behind, for later effects on the same object.
+    fn note_version(&self, target: Target<'_>, written: PartialObject) -> Option<Box<ObjectMeta>> {
+        self.versions.lock().insert(target.identity(), written.metadata.resource_version);
+        metadata(written)
+    }
+
+    /// Sets the resourceVersion in a body to the one that the last write of the object returned.
+    fn set_last_version(&self, target: Target<'_>, body: &mut Value) {
+        if let Some(version) = self.versions.lock().get(&target.identity()) {
             body["metadata"]["resourceVersion"] = version.to_string().into();
         }
     }
@@ -409,7 +418,7 @@ impl<'a> Executor<'a> {
         match about.as_deref().or(self.about.as_ref()) {
             Some(about) => self.events.record(about, type_, reason, message.fill(name, error), vec![]),
             None => {
-                tracing::error!(controller = self.cx.name, %reason, "a plan has an event about no object")
+                tracing::error!(controller = self.cx.name, %reason, "an event of a plan has no object and is dropped")
             }
         }
     }
@@ -427,6 +436,10 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
+    fn identity(self) -> (SmolStr, Key) {
+        (self.resource.kind.clone(), self.key.clone())
+    }
+
     /// What was attempted, for errors.
     fn doing(self, verb: Verb) -> String {
         let Self { resource: ResourceType { kind, .. }, key, subresource } = self;

@@ -180,6 +180,19 @@ async fn the_answer_to_one_write_is_its_metadata_a_refusal_or_an_error() {
     assert_eq!(outcome.answer().unwrap_err().to_string(), "creating Thing ns/a");
 }
 
+#[tokio::test]
+async fn an_update_follows_the_last_write_of_its_own_object() {
+    const OTHER: ResourceType = ResourceType::new("example.com", "v1", "others", "Other", true);
+    let body = || json!({"metadata": {"name": "a"}});
+    let again = |resource| Write::of(resource, Key::new("ns", "a"), Operation::UpdateAgain(body()));
+    // The server counts versions from 11. An object of another kind has the same name.
+    let effects =
+        [create("a"), Write::of(OTHER, Key::new("ns", "a"), Operation::Update(body().into())), again(THING)];
+    let (outcome, _, bodies) = perform(never, effects).await;
+    assert!(outcome.is_ok());
+    assert_eq!(bodies[2]["metadata"]["resourceVersion"], "11");
+}
+
 #[test]
 fn exact_bodies_keep_the_kind_and_the_raw_json() {
     let mut revision = flyball_api::ControllerRevision { revision: 2, ..Default::default() };

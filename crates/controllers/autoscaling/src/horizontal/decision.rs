@@ -1,8 +1,9 @@
-//! How many replicas a workload should have, and what keeps it from having more or fewer. Pure; [`super::plan`] turns this
+//! Decides how many replicas a workload should have, and which limits apply. Pure; [`super::plan`] turns the decision
 //! into writes.
 //!
-//! [`need`] says from the present number of replicas whether metrics have to be read; [`evaluate`] makes one recommendation
-//! of what the metrics propose; [`rescale`] limits the recommendation by the behavior and the bounds of the spec.
+//! [`need`] decides from the current number of replicas whether metrics have to be read; [`evaluate`] combines the
+//! proposals of all metrics into one recommendation; [`rescale`] limits the recommendation by the behavior and the
+//! bounds of the spec.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,26 +25,25 @@ use super::replicas::Tolerances;
 use super::scale_client::Scale;
 use super::status::{self, Report};
 
-/// What holds for all autoscalers, from flags and feature gates.
+/// The settings of all autoscalers, from flags and feature gates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// The time between two syncs of an autoscaler.
     pub period: Duration,
-    /// The tolerance of autoscalers that set none.
+    /// The tolerance of autoscalers that do not set one.
     pub tolerance: f64,
-    /// The stabilization window for scaling down of autoscalers that set none.
+    /// The stabilization window for scaling down, for autoscalers that do not set one.
     pub downscale_window: SignedDuration,
     pub warm_up: WarmUp,
     /// Whether autoscalers may set a tolerance.
     pub own_tolerance: bool,
     /// Whether autoscalers may scale to zero and back.
     pub scale_to_zero: bool,
-    /// Whether resource requests of whole pods count.
+    /// Whether pod-level resource requests are used.
     pub pod_level: bool,
 }
 
 impl Settings {
-    /// The tolerances of an autoscaler.
     pub fn tolerances(&self, hpa: &HorizontalPodAutoscaler) -> Tolerances {
         let behavior = hpa.spec.behavior.as_ref().filter(|_| self.own_tolerance);
         let own = |rules: Option<&ScalingRules>| {
@@ -61,7 +61,7 @@ impl Settings {
 pub struct View<'a> {
     pub hpa: &'a HorizontalPodAutoscaler,
     pub observed: &'a Observations,
-    /// What is remembered of earlier syncs.
+    /// What is remembered from earlier syncs.
     pub history: &'a History,
     pub settings: &'a Settings,
     pub now: Timestamp,
@@ -85,7 +85,7 @@ pub struct Observations {
 pub struct ScaleError {
     /// For the condition and the event.
     pub message: String,
-    /// The message with what was attempted in front.
+    /// The message, preceded by what was attempted.
     pub error: String,
     pub is_spec_error: bool,
 }
@@ -95,11 +95,11 @@ pub struct ScaleError {
 pub enum Metrics {
     /// They are not needed for the decision.
     NotRead,
-    /// The pods of the workload are not known.
+    /// The pods of the workload cannot be determined.
     NoPods(SelectorError),
     Read {
         pods: Vec<Arc<Pod>>,
-        /// One for each metric of the spec. Nothing is read for an invalid one.
+        /// One for each metric of the spec. Invalid metrics are not read.
         answers: Vec<Result<Measured, String>>,
     },
 }
@@ -113,7 +113,7 @@ pub enum SelectorError {
     Ambiguous(String),
 }
 
-/// An autoscaler and the number of replicas that its workload asks for.
+/// An autoscaler and the current `spec.replicas` of its workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Scaling<'a> {
     pub hpa: &'a HorizontalPodAutoscaler,
@@ -145,12 +145,12 @@ impl Scaling<'_> {
     }
 }
 
-/// What the present number of replicas calls for.
+/// What follows from the current number of replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// A user has scaled the workload to zero, which disables the autoscaler.
     Nothing,
-    /// The number is outside of the bounds: scale to this one, whatever the metrics are. With the reason.
+    /// The number of replicas is out of bounds: scale to this bound without reading metrics. With the reason.
     Bound(i32, &'static str),
     Metrics,
 }
@@ -176,12 +176,12 @@ pub fn need(scaling: &Scaling<'_>) -> Need {
 /// What is decided in one sync.
 #[derive(Debug, Clone)]
 pub struct Decision {
-    /// The present number of replicas, if the scale could be read.
+    /// The current number of replicas, if the scale could be read.
     pub current: Option<i32>,
     pub rescale: Option<Rescale>,
     /// The conditions and the events, as far as they do not depend on whether rescaling succeeds.
     pub report: Report,
-    /// What to remember, unless there is a rescale: that is remembered as well if it succeeds.
+    /// The history after this sync. A rescale is added to it only if its write succeeds.
     pub history: History,
     /// The metrics as the status shows them, blank where a metric is invalid; `None` if none were read.
     pub metrics: Option<Vec<MetricStatus>>,
@@ -203,7 +203,6 @@ pub struct Rescale {
     pub reason: String,
 }
 
-/// Decides about one autoscaler.
 pub fn decide(view: &View<'_>) -> Decision {
     let mut decision = Decision {
         current: None,
@@ -302,10 +301,10 @@ fn computed(hpa: &HorizontalPodAutoscaler, proposal: &Result<Proposal, InvalidMe
     }
 }
 
-/// What the metrics of an autoscaler come to.
+/// The combined result of all metrics of an autoscaler.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluated {
-    /// The highest proposal; `None` if metrics are invalid that might have called for more.
+    /// The highest proposal; `None` if there is none, or if it would scale down while other metrics are invalid.
     pub recommended: Option<Recommendation>,
     /// Each metric as the status shows it, blank where it is invalid; `None` if none were read.
     pub shown: Option<Vec<MetricStatus>>,
@@ -323,8 +322,7 @@ pub struct Recommendation {
     pub kept: Option<&'static str>,
 }
 
-/// Makes one recommendation of what the metrics propose. While any metric is invalid, the recommendation is never to scale
-/// down.
+/// Combines the proposals of all metrics into one recommendation. If any metric is invalid, it never scales down.
 pub fn evaluate(
     scaling: &Scaling<'_>,
     proposals: Vec<Result<Proposal, InvalidMetric>>,
@@ -338,7 +336,7 @@ pub fn evaluate(
         match proposal {
             Ok(Proposal { count, name, status }) => {
                 shown.push(status);
-                // Upstream: any later proposal replaces one of zero replicas, even a smaller one.
+                // As in upstream, any later proposal replaces one of zero replicas, even a negative one.
                 if best.as_ref().is_none_or(|best| best.replicas == 0 || count.replicas > best.replicas) {
                     let kept = count.kept.map(|kept| kept.words());
                     best = Some(Recommendation { replicas: count.replicas, metric: name, kept });
@@ -369,7 +367,7 @@ pub fn evaluate(
     Evaluated { recommended, shown: Some(shown), error }
 }
 
-/// The number of replicas to set, if it differs from the present one, and how the recommendation was limited.
+/// The number of replicas to set, if it differs from the current one, and how the recommendation was limited.
 pub fn rescale(
     scaling: &Scaling<'_>,
     recommendation: &Recommendation,
@@ -377,7 +375,7 @@ pub fn rescale(
     report: &mut Report,
 ) -> (Option<Rescale>, Normalized) {
     let Scaling { hpa, current, settings, now } = *scaling;
-    // Upstream: a recommendation of fewer than zero replicas is one of zero.
+    // As in upstream, a negative recommendation counts as zero.
     let recommended = recommendation.replicas.max(0);
     let metric = if recommended > 0 { recommendation.metric.as_str() } else { "" };
     let mut reason = match recommended.cmp(&current) {
@@ -404,7 +402,7 @@ pub fn rescale(
     ((replicas != current).then_some(Rescale { replicas, reason }), normalized)
 }
 
-/// Why the workload gets the number of replicas that it gets, and not the recommended one.
+/// What the autoscaler is waiting for: the end of limits that apply to the recommendation, and the next sync.
 fn waiting(view: &View<'_>, recommendation: &Recommendation, normalized: &Normalized) -> Vec<Waiting> {
     let Recommendation { replicas: recommended, metric, kept } = recommendation;
     let autoscaler = |until: String| Waiting::on::<HorizontalPodAutoscaler>(&view.hpa.key(), until);
@@ -447,12 +445,12 @@ fn disabled(hpa: &HorizontalPodAutoscaler) -> Waiting {
     }
 }
 
-/// The workload.
+/// The key of the workload that is scaled.
 pub(super) fn target_key(hpa: &HorizontalPodAutoscaler) -> Key {
     Key::new(hpa.metadata.namespace.as_str(), hpa.spec.scale_target_ref.name.as_str())
 }
 
-/// The workload, for error messages.
+/// The workload as `kind/namespace/name`, for error messages.
 pub(super) fn reference(hpa: &HorizontalPodAutoscaler) -> String {
     let target = &hpa.spec.scale_target_ref;
     format!("{}/{}/{}", target.kind, hpa.metadata.namespace, target.name)

@@ -1,4 +1,5 @@
-//! What happens to a token secret, and to the tokens of a deleted account. Pure, but for signatures, which may be random.
+//! What is written for a token secret, and for the token secrets of a deleted account. Pure, except that signatures may
+//! be random.
 
 use std::sync::Arc;
 
@@ -14,18 +15,17 @@ use crate::token_secret::AccountRef;
 /// What the decision about a token secret depends on.
 pub struct View<'a> {
     pub token: &'a SecretKey,
-    /// The secret in the cache, if it still is the one of the key.
+    /// The secret in the cache, if it has the uid of the key.
     pub cached: Option<&'a Secret>,
     /// The secret on the server. Only read if the cached one lacks something.
     pub live: Option<&'a Secret>,
-    /// The account that the secret names. If the cache does not have it, the server was asked.
+    /// The account that the secret names, from the cache, or else from the server.
     pub account: Option<&'a ServiceAccount>,
     /// The CA in PEM form; may be empty.
     pub authority: &'a [u8],
     pub signer: &'a Signer,
 }
 
-/// What to do about one token secret.
 pub fn plan(view: &View<'_>) -> Plan {
     match (view.cached, view.account) {
         (None, None) => Plan::default(),
@@ -35,8 +35,9 @@ pub fn plan(view: &View<'_>) -> Plan {
     }
 }
 
-/// Deletes the tokens of an account that was deleted, unless the server still has it. `current` is the account of that name
-/// on the server. A secret without the uid of its account is deleted only if there is no such account.
+/// Deletes the token secrets of an account that was deleted, unless the server still has the account. `current` is the
+/// account of that name on the server. A secret without the uid of its account is deleted only if there is no such
+/// account.
 pub fn plan_deleted(deleted: &AccountKey, current: Option<&ServiceAccount>, tokens: &[Arc<Secret>]) -> Plan {
     if current.is_some_and(|account| account.metadata.uid == deleted.uid) {
         return Plan::default();
@@ -50,11 +51,12 @@ pub fn plan_deleted(deleted: &AccountKey, current: Option<&ServiceAccount>, toke
 }
 
 fn delete(secret: &Secret) -> Write {
-    // A conflict is retried: if another secret has taken the name, the cache will show it.
+    // A conflict fails the sync: another secret has taken the name. By the retry, the cache will show it.
     Write::delete(secret).why("its service account is deleted").accept_only(Refusals::GONE)
 }
 
-/// Adds what the secret lacks. Nothing if the cache is behind: its next change brings the secret back.
+/// Adds what the secret lacks. Does nothing if the cache is stale: the watch event that updates it queues the secret
+/// again.
 fn fill(view: &View<'_>, cached: &Secret, account: &ServiceAccount) -> Option<Effect> {
     let live = view.live.filter(|live| live.metadata.resource_version == cached.metadata.resource_version)?;
     let lacking = lacks(live, view.authority);
@@ -85,8 +87,8 @@ fn remove_reference(token: &SecretKey) -> Write {
         .accept(Refusals::GONE)
 }
 
-/// The account without its references to a secret; `None` if it has none. The account is as served, so that no field is
-/// lost.
+/// The account without its references to a secret; `None` if it has none. The account is the complete JSON from the
+/// server, so that no field is lost.
 pub fn without_reference(account: &Value, secret: &str) -> Option<Value> {
     let references = account.get("secrets")?.as_array()?;
     let kept: Vec<Value> =

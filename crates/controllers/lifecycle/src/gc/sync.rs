@@ -1,4 +1,4 @@
-//! The shell: examines one object, plans over the live state of its owners (`owners.rs`), and executes the plan.
+//! The shell: examines one object, reads the state of its owners (`owners.rs`), plans, and executes the plan.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::plan::{self, Dependents, Finalizer, Style, Target, View, is_judged, p
 use super::server::{Problem, Server};
 use super::unserved::Unserved;
 
-/// How often a write is tried on an object that others change meanwhile, before the object is requeued.
+/// How many times a write is tried on an object that other clients change at the same time, before it is requeued.
 pub(super) const TRIES: u32 = 5;
 const AT_ONCE: usize = 50;
 
@@ -50,13 +50,13 @@ impl<S: Server> Reconcile<Item> for Orphan<S> {
 }
 
 impl<S: Server> Collector<S> {
-    /// An empty graph whose triggers go into these queues.
+    /// A collector with an empty graph, which adds objects to these queues.
     pub fn new(server: S, deletions: Queue<Item>, orphanings: Queue<Item>) -> Self {
         let (graph, absent, unserved) = (Mutex::default(), Mutex::default(), Mutex::default());
         Self { server, graph, absent, turns: Turns::default(), unserved, deletions, orphanings }
     }
 
-    /// Changes or reads the graph, and queues what follows.
+    /// Changes or reads the graph, and handles the triggers that result: adds objects to the queues, or records events.
     pub fn change(&self, priority: Priority, change: impl FnOnce(&mut Graph) -> Vec<Trigger>) {
         let triggers = change(&mut self.graph.lock());
         for trigger in triggers {
@@ -72,7 +72,7 @@ impl<S: Server> Collector<S> {
         }
     }
 
-    /// The owners that are known to be absent in the present era.
+    /// The owners that are known not to exist. Those from before a restore of etcd are removed.
     pub(super) fn absent(&self) -> MutexGuard<'_, Absent> {
         let mut absent = self.absent.lock();
         absent.enter(self.server.era());
@@ -88,7 +88,7 @@ impl<S: Server> Collector<S> {
         let find = |graph: &Graph| graph.get(&item.uid).filter(|node| !node.has_vanished()).map(Subject::of);
         let Some(node) = self.look(find) else { return Ok(Next::Settled) };
         if node.deleting && !node.waiting {
-            // Its deletion event will come.
+            // It is being deleted. Its deletion event will remove it from the graph.
             return Ok(Next::Settled);
         }
         let done = match node.waiting {
@@ -97,7 +97,8 @@ impl<S: Server> Collector<S> {
         };
         match done {
             Ok(()) if self.look(find).is_some_and(|node| !node.observed) => {
-                // It may have been created and deleted while its resource was not watched; then no event removes it.
+                // It may have been created and deleted while its resource was not watched. Then no watch event removes
+                // it from the graph, so it is requeued.
                 let error = SyncError::other(format!("waiting for a cache to show {item}"), "not seen yet");
                 Err(error.expected())
             }
@@ -109,14 +110,14 @@ impl<S: Server> Collector<S> {
         }
     }
 
-    /// Deletes an object that has no owner left.
+    /// Deletes an object if all its owners are gone. Otherwise, removes its references to owners that are gone.
     async fn collect(&self, object: &Identity) -> Result<(), Problem> {
         let resource = self.resource(&object.api_version, &object.kind)?;
         if resource.namespaced && object.namespace.is_empty() {
             return Err(Problem::NamespacedOwner);
         }
         let target = Target { resource: &resource, object };
-        // First as the cache has it: the deletion requires that version.
+        // First with the cached object. That is safe, because its resourceVersion is a precondition of the deletion.
         let mut cached = self.server.cached(&resource, object);
         let mut refused: Option<ObjectMeta> = None;
         for _ in 0..TRIES {
@@ -151,8 +152,9 @@ impl<S: Server> Collector<S> {
         Err(Problem::KeepsChanging)
     }
 
-    /// Leaves an object as it is. If it was judged by owners that no cache has shown, it is examined again: if it gets the
-    /// owners back that the graph knows before a cache shows the others, no change would cause that.
+    /// Leaves an object as it is. If its owner references differ from those in the graph, the cache is stale, and the
+    /// object is requeued: if the references change back before the cache has shown the change, no event would cause
+    /// another examination.
     fn keep(&self, seen: &ObjectMeta) -> Result<(), Problem> {
         let is_as_known =
             self.look(|graph| graph.get(&seen.uid).is_none_or(|node| *node.owners == *seen.owner_references));
@@ -162,7 +164,7 @@ impl<S: Server> Collector<S> {
         }
     }
 
-    /// Completes a foreground deletion once no dependent blocks it; examines those that do.
+    /// Completes a foreground deletion if no dependent blocks it. Otherwise, queues the blocking dependents.
     async fn complete(&self, owner: &Identity) -> Result<(), Problem> {
         let mut blocking: Vec<Identity> = vec![];
         self.change(Priority::Change, |graph| {
@@ -187,7 +189,8 @@ impl<S: Server> Collector<S> {
         });
         let Some((owner, dependents)) = found else { return Ok(Next::Settled) };
         if !self.server.is_followed() {
-            // A dependent of a resource that is not watched yet would later be deleted for want of an owner.
+            // A dependent whose resource is not watched yet would not be orphaned, and would be deleted later because
+            // its owner is gone.
             let error = SyncError::other(
                 format!("orphaning the dependents of {item}"),
                 "discovery is not up to date",
@@ -212,7 +215,7 @@ impl<S: Server> Collector<S> {
     }
 }
 
-/// What of a node decides how it is examined.
+/// The properties of a graph node that determine how its object is examined.
 struct Subject {
     identity: Identity,
     observed: bool,

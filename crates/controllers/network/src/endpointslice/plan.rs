@@ -1,4 +1,4 @@
-//! The writes that make a Service's slices publish its pods, and the events about them. Pure.
+//! The writes that bring the EndpointSlices of a Service up to date with its pods, and the events about them. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,15 +32,15 @@ pub struct View<'a> {
     pub slices: &'a [Arc<EndpointSlice>],
     /// The most endpoints in one slice.
     pub capacity: usize,
-    /// When the change happened that led to this sync.
+    /// The time of the change that led to this sync, for the trigger time annotation.
     pub trigger: Option<Timestamp>,
-    /// Each zone's part of the CPUs; `None` if nodes do not state enough. Only needed in [`HintMode::Auto`].
+    /// Each zone's share of the CPUs; `None` if a node lacks a zone or CPUs. Only needed in [`HintMode::Auto`].
     pub ratios: Option<&'a Ratios>,
     /// The hints after the last sync.
     pub hints: &'a HintState,
 }
 
-/// A plan, and what metrics and the next sync need of it.
+/// A plan, and the data that metrics and the next sync need.
 pub struct Planned<'a> {
     pub plan: Plan<SliceWrite>,
     /// The changes in each family of the Service.
@@ -49,8 +49,8 @@ pub struct Planned<'a> {
     pub hints: HintState,
 }
 
-/// Publishes the pods family by family. A failure in one family does not keep the others from being written; one event
-/// reports all failures, and the pods that are left out.
+/// Writes the slices of each address family. If one family fails, the others are still written. One event reports all
+/// failures and the pods that are left out.
 pub fn plan<'a>(view: &View<'a>) -> Planned<'a> {
     let Families { mut changes, outdated, left_out } = families(view);
     let mut hints = view.hints.clone();
@@ -78,7 +78,7 @@ pub fn plan<'a>(view: &View<'a>) -> Planned<'a> {
     Planned { plan: Plan::of(group).waiting_for(missing_nodes(&left_out)), changes, hints }
 }
 
-/// Sets the hints that the Service asks for. Returns the event about hints that are enabled or disabled by this.
+/// Sets the topology hints that the Service requests. Returns an event if they are enabled or disabled by this.
 fn set_hints(
     view: &View<'_>,
     family: Family,
@@ -123,7 +123,8 @@ fn set_trigger_time(slice: &mut EndpointSlice, trigger: Option<Timestamp>) {
 /// The writes of one family.
 fn writes(service: &Service, changes: &Changes<'_>) -> Vec<Write<SliceWrite>> {
     let key = service.key();
-    // The garbage collector deletes the slices of a Service that is being deleted. It could miss new ones.
+    // No slices are created for a Service that is being deleted: the garbage collector deletes its slices, and could
+    // miss new ones.
     let create = changes.create.iter().filter(|_| !service.is_deleting()).map(|slice| {
         slices::create(slice)
             .why(format_args!("{} endpoints that do not fit into other slices", slice.endpoints.len()))

@@ -1,4 +1,5 @@
-//! The shell of the health checks: reads what a step of [`super::round`] needs, and passes on what it decides.
+//! The shell of the health checks: reads the input of each step of [`super::round`], and applies its decisions to the
+//! tainter and to metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use super::round::{LiveNode, Memory, NodePods, Observations, Seen, Settings, Sta
 use super::tainter::Tainter;
 
 const LEASES: &str = "kube-node-lease";
-/// How many nodes are read at once.
+/// The number of concurrent requests that read nodes, or list their pods.
 const AT_ONCE: usize = 8;
 /// How long a round waits for the cache to show what it wrote. If it takes longer, the next round corrects the difference.
 const CACHE_WAIT: Duration = Duration::from_secs(2);
@@ -66,14 +67,14 @@ impl Periodic for Monitor {
             self.leases.refresh();
         }
         match report.is_suspended {
-            Some(true) => tracing::info!("node health checks suspended: informers are unhealthy"),
+            Some(true) => tracing::info!("node health checks suspended: lease renewals may not be visible"),
             Some(false) => tracing::info!("node health checks resumed"),
             None => {}
         }
         report.removed_nodes.iter().for_each(|name| self.tainter.remove(name));
         match report.no_node_ready {
-            Some(true) => tracing::warn!("no node is ready; no pods are evicted until one is"),
-            Some(false) => tracing::info!("some nodes are ready again; evictions resume"),
+            Some(true) => tracing::warn!("no node is ready; evictions are stopped until a node is ready"),
+            Some(false) => tracing::info!("a node is ready again; evictions resume"),
             None => {}
         }
         if let Some((tallies, rates)) = &report.zones {
@@ -129,7 +130,7 @@ impl Monitor {
         reads.buffered(AT_ONCE).collect().await
     }
 
-    /// The cached nodes, once the cache shows what the round has written so far.
+    /// The cached nodes, after the cache has caught up with the writes of this round (or after [`CACHE_WAIT`]).
     async fn settled_cache(&self, memory: &Memory) -> Seen {
         if let Some(version) = memory.written() {
             let _ = tokio::time::timeout(CACHE_WAIT, self.nodes.reached(version)).await;
@@ -152,7 +153,7 @@ impl Monitor {
         reads.buffered(AT_ONCE).collect().await
     }
 
-    /// The pods of a node, from the server; none if the cache shows no pod to be marked.
+    /// Lists the pods of a node on the server. Returns none, without a request, if no cached pod has to be marked.
     async fn pods_of(&self, node: &str) -> Result<Vec<Value>, flyball_client::Error> {
         if !self.pods.store().by(&by_node(), node).iter().any(|pod| claims_ready(pod)) {
             return Ok(vec![]);

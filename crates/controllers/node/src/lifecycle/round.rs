@@ -1,6 +1,7 @@
-//! One round of health checks over all nodes, in steps: check all nodes; read those that seem lost from the server and
-//! declare them lost; respond to the state of the zones; mark pods as not ready. Each step is pure: what was remembered
-//! and seen in, what to remember and a plan out. The monitor makes the steps one after the other.
+//! One round of health checks over all nodes, in four steps: check all nodes in the cache; read the nodes that seem
+//! lost from the server and declare them lost (set their conditions to `Unknown`); set or clear taints, depending on
+//! the state of the zones; mark pods as not ready. Each step is a pure function from `Memory` and `Observations` to the
+//! new memory and a plan. The monitor runs the steps one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +24,10 @@ use super::status::{Ready, readiness, unknown_conditions, with_conditions};
 use super::taints::{self, clear_no_execute, has_no_execute};
 use super::zone::{Policy, Tally, assess, is_counted, zone_of};
 
-/// How often a node is tried to be declared lost in one round.
+/// How many times one round tries to declare a node lost.
 const TRIES: usize = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
-/// The pods of how many nodes are marked in one step. Their pods are in memory as a whole.
+/// For how many nodes one step marks the pods. All pods of these nodes are in memory during the step.
 const NODES_PER_STEP: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +36,7 @@ pub struct Settings {
     pub policy: Policy,
 }
 
-/// What a step decides on.
+/// The input of a step.
 pub struct Observations {
     pub settings: Settings,
     /// When the step began, before anything was read.
@@ -45,18 +46,19 @@ pub struct Observations {
 }
 
 pub enum Seen {
-    /// For the check: all nodes, by name, with their leases.
+    /// For [`Stage::Check`]: all nodes, sorted by name, with their leases.
     Cluster {
         nodes: Vec<(Arc<Node>, Option<Arc<Lease>>)>,
-        /// How many messages the watch of leases has delivered.
+        /// The number of events, bookmarks and list pages that the informer of leases has received.
         lease_messages: u64,
         is_healthy: bool,
     },
-    /// The suspects, as the server has them.
+    /// For [`Stage::Confirm`]: the suspect nodes, read from the server.
     Live(Vec<LiveNode>),
-    /// For the response: nodes as cached after the writes so far, and those that wait for the taint that evicts.
+    /// For [`Stage::Respond`]: the cached nodes, after the writes of this round so far, and the nodes that are queued
+    /// for a NoExecute taint.
     Cache { nodes: FxHashMap<SmolStr, Arc<Node>>, queued: FxHashSet<SmolStr> },
-    /// The pods to mark.
+    /// For [`Stage::MarkPods`]: the pods to mark as not ready.
     Pods(Vec<NodePods>),
 }
 
@@ -77,10 +79,10 @@ pub struct NodePods {
 pub enum Tag {
     /// Removes taints at the first check of a node.
     FirstCheck,
-    /// Declares this node lost.
+    /// Sets the conditions of this node to `Unknown`.
     Declare(SmolStr),
     Taint,
-    /// Marks a pod of this node.
+    /// Marks a pod of this node as not ready.
     MarkPod(SmolStr),
 }
 
@@ -89,7 +91,7 @@ pub enum Tag {
 pub enum Stage {
     #[default]
     Check,
-    /// Read the suspects and declare them lost, for the n-th time.
+    /// Read the suspect nodes from the server and declare them lost. `attempt` counts from 1.
     Confirm {
         attempt: usize,
     },
@@ -106,25 +108,25 @@ pub struct Memory {
     /// Nodes with a `RegisteredNode` event.
     registered: BTreeMap<SmolStr, Uid>,
     health: FxHashMap<SmolStr, Health>,
-    /// Nodes whose pods have to be marked as not ready, and are not yet.
+    /// Nodes whose pods still have to be marked as not ready.
     unmarked: FxHashSet<SmolStr>,
     no_node_ready: bool,
     is_suspended: bool,
     lease_watch: LeaseWatch,
     last_check: Option<Instant>,
     stage: Stage,
-    /// By name.
+    /// Sorted by node name, for `position`.
     checks: Vec<Check>,
     /// Nodes whose pods are to be marked in this round.
     to_mark: Vec<SmolStr>,
-    /// The newest version of a node that this round has written.
+    /// The highest resourceVersion of a node that this round has written.
     written: Option<ResourceVersion>,
     round_started: Option<Instant>,
     step_started: Option<Instant>,
     report: Report,
 }
 
-/// What this round knows of a node.
+/// What this round knows about a node.
 struct Check {
     node: Arc<Node>,
     lease: Option<Arc<Lease>>,
@@ -133,7 +135,7 @@ struct Check {
     before: Ready,
     after: Option<Ready>,
     state: State,
-    /// Whether an earlier attempt of this round may have declared it lost, its answer being lost.
+    /// Whether an earlier attempt in this round to declare it lost got no response: that write may have been made.
     is_unsure: bool,
     /// Whether the current step makes requests for it.
     is_busy: bool,
@@ -143,9 +145,10 @@ struct Check {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Settled,
-    /// It was silent for too long by what is cached.
+    /// According to the cache, it has not reported for longer than its grace period.
     Suspect,
-    /// It could not be declared lost. Nothing follows in this round, neither for its pods nor for its zone.
+    /// It could not be declared lost. The rest of this round ignores it: it is not counted in its zone, and its taints
+    /// and pods are not changed.
     Unsettled,
 }
 
@@ -160,9 +163,9 @@ pub struct Report {
     pub no_node_ready: Option<bool>,
     /// How many nodes of each zone are ready, and how fast they may be tainted.
     pub zones: Option<(BTreeMap<SmolStr, Tally>, BTreeMap<SmolStr, f32>)>,
-    /// With the zones of the nodes.
+    /// For each node its zone, the input of the decision, and the response.
     pub responses: Vec<(SmolStr, View, Response)>,
-    /// At the end of a round.
+    /// Set at the end of a round.
     durations: Option<Durations>,
 }
 
@@ -195,7 +198,7 @@ impl Memory {
         self.report.durations.take()
     }
 
-    /// Makes the next step.
+    /// Runs the next step: returns the new memory and the plan.
     pub fn round(mut self, observations: &Observations) -> (Self, Plan<Tag>) {
         let Observations { settings, started, now, seen } = observations;
         self.step_started = Some(*started);
@@ -221,7 +224,7 @@ impl Memory {
         (self, plan)
     }
 
-    /// Forgets nodes that are gone; the events about nodes that have come and gone.
+    /// Removes deleted nodes from the memory. Returns the events for new and for deleted nodes.
     fn register(&mut self, nodes: &[(Arc<Node>, Option<Arc<Lease>>)]) -> Vec<Event> {
         let mut events = vec![];
         for (node, _) in nodes {
@@ -251,14 +254,17 @@ impl Memory {
         events
     }
 
-    /// Suspends the checks while renewals of leases may not be seen. That time does not count as silence of nodes.
+    /// Suspends the checks while the informer may be missing lease renewals. For nodes that have reported before, that
+    /// time does not count towards the grace period.
     ///
-    /// Upstream: declares every node lost after an outage of the API server that was longer than the grace period.
+    /// Unlike upstream, which declares every node lost after an outage of the API server that is longer than the grace
+    /// period.
     fn suspend(&mut self, messages: u64, is_healthy: bool, grace: Duration, now: Instant) {
         let since = self.last_check.replace(now).unwrap_or(now);
         self.lease_watch.record(messages, now);
         let trust = self.lease_watch.trust(is_healthy, grace, now);
-        // Where leases are hardly ever renewed, a relist shows whether the server is there.
+        // If leases are renewed rarely, a silent watch is no sign of a failure: a relist shows whether the server
+        // responds.
         self.report.refresh_leases = trust != Trust::Full && is_healthy;
         let is_suspended = trust == Trust::None;
         if std::mem::replace(&mut self.is_suspended, is_suspended) != is_suspended {
@@ -269,7 +275,7 @@ impl Memory {
         }
     }
 
-    /// Checks all nodes by what is cached.
+    /// Checks all nodes, using only the cache.
     fn check(
         &mut self,
         nodes: &[(Arc<Node>, Option<Arc<Lease>>)],
@@ -285,7 +291,8 @@ impl Memory {
             let health = observe(known, node, lease.as_deref(), now);
             let is_silent = !self.is_suspended && health.is_silent(node, grace, now);
             self.health.insert(name.clone(), health);
-            // How long an earlier process has known the node is not recorded: its pods get their full time again.
+            // This process does not know for how long the node has been silent. So it removes NoExecute taints that an
+            // earlier process has set, and the pods get their full toleration time again.
             let why = "first check of the node by this process";
             let clears = is_first && has_no_execute(node);
             let write = clears.then(|| taints::write(node, clear_no_execute, why, now.wall)).flatten();
@@ -308,7 +315,7 @@ impl Memory {
         writes
     }
 
-    /// Declares a suspect lost, unless the server knows better by now.
+    /// Declares a suspect node lost, unless the server shows that it has reported since.
     fn confirm(&mut self, live: &LiveNode, grace: GracePeriods) -> Option<Write<Tag>> {
         let LiveNode { name, node, now } = live;
         let at = self.position(name)?;
@@ -373,7 +380,7 @@ impl Memory {
         let (mut events, mut writes) = (vec![], vec![]);
         for check in self.checks.iter_mut().filter(|check| check.state == State::Settled) {
             let name = &check.node.metadata.name;
-            // Whether an earlier process has marked the pods of a node that it declared lost is not recorded.
+            // An earlier process declared the node lost. It is not recorded whether it also marked the pods.
             let is_inherited = check.is_first && check.before == Ready::Unknown;
             let view = View {
                 node: nodes.get(name).unwrap_or(&check.node).clone(),
@@ -399,7 +406,7 @@ impl Memory {
         plan_of(events, writes)
     }
 
-    /// The writes that mark the pods of a node.
+    /// Returns `None` if the pods could not be listed: then the next round tries again.
     fn mark_pods(&mut self, listed: &NodePods, now: Now) -> Option<Effect<Tag>> {
         let NodePods { node, pods } = listed;
         if let Some(at) = self.position(node) {
@@ -411,7 +418,8 @@ impl Memory {
         Some(Effect::each(writes).into())
     }
 
-    /// Takes in what came of the writes of a step. Returns the pause before the next step, `None` at the end of a round.
+    /// Updates the memory with the results of a step's writes. Returns the pause before the next step, or `None` at the
+    /// end of a round.
     pub fn settle(&mut self, outcome: &Outcome<Tag>, now: Instant) -> Option<Duration> {
         for done in outcome.written() {
             let version = done.answer.written().map(|meta| meta.resource_version);
@@ -430,7 +438,8 @@ impl Memory {
         for failure in &outcome.failures {
             match &failure.tag {
                 Some(Tag::Declare(name)) if failure.is_one_of(Refusals::OUTCOME_UNKNOWN) => {
-                    // If it is found to be lost, that was this round's write, and its pods have to be marked.
+                    // If the next read shows `Unknown` conditions, this write has set them, and the pods have to be
+                    // marked.
                     self.unmarked.insert(name.clone());
                     if let Some(at) = self.position(name) {
                         self.checks[at].is_unsure = true;
@@ -450,7 +459,7 @@ impl Memory {
         self.advance(now)
     }
 
-    /// Chooses the next step, and the pause before it.
+    /// Selects the next step, and the pause before it.
     fn advance(&mut self, now: Instant) -> Option<Duration> {
         self.stage = match std::mem::take(&mut self.stage) {
             Stage::Check => self.confirm_or_respond(0),
@@ -498,7 +507,7 @@ fn next_batch(mut nodes: Vec<SmolStr>) -> Stage {
     Stage::MarkPods { batch: nodes, rest }
 }
 
-/// Events, then writes side by side.
+/// A plan of the events, followed by the writes, which are made concurrently.
 fn plan_of(events: Vec<Event>, writes: Vec<Write<Tag>>) -> Plan<Tag> {
     let mut effects: Vec<Effect<Tag>> = events.into_iter().map(Effect::from).collect();
     if !writes.is_empty() {

@@ -1,4 +1,4 @@
-//! The steps for one disk as writes and events, and what came of them. Pure.
+//! Turns the steps for one disk into writes and events, and evaluates their outcome. Pure.
 
 use flyball_api::{Key, Node, VolumeAttachment};
 use flyball_client::Error;
@@ -14,14 +14,14 @@ use crate::disk::{Attacher, Source};
 
 const FAILED: &str = "FailedAttachVolume";
 
-/// One disk on every node that has it or wants it.
+/// One disk, and every node that has it attached or runs pods that need it.
 pub struct View<'a> {
     pub places: Vec<Place<'a>>,
     /// Whether disks may be detached by force from unhealthy nodes.
     pub forces: bool,
 }
 
-/// What a write is about.
+/// The operation and the node of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag<'a> {
     Attach(&'a str),
@@ -38,7 +38,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The writes and events of all steps. A failure does not keep the other steps from being tried.
+/// The writes and events of all steps. If one fails, the others are still tried.
 pub fn plan<'a>(view: &View<'a>) -> Plan<Tag<'a>> {
     let steps = view.steps();
     let requeue = steps.iter().filter_map(|step| match step {
@@ -113,7 +113,7 @@ fn warnings<T>(want: &Want, message: impl Fn(&flyball_api::pod::Pod) -> Message)
     events(want, message).map(Effect::from).collect()
 }
 
-/// What has to happen before the disk is attached exactly where it is wanted.
+/// What the key is waiting for until the disk is attached to exactly the nodes whose pods need it.
 fn waiting(view: &View<'_>) -> Vec<Waiting> {
     let wait = |place: &Place<'_>| {
         let node = Key::cluster(place.node);
@@ -137,8 +137,8 @@ fn waiting(view: &View<'_>) -> Vec<Waiting> {
     view.places.iter().filter_map(wait).collect()
 }
 
-/// The nodes that the server is to be asked about before their disk is detached: the cache may be behind, and data is at
-/// stake.
+/// The nodes that are read from the server before the disk is detached from them. If the cache is stale, the disk may
+/// still be mounted, and detaching it could corrupt data.
 pub fn to_confirm<'a>(view: &View<'a>) -> Vec<&'a str> {
     let unforced = |step: Step<'a>| match step {
         Step::Detach(node, None) => Some(node),
@@ -147,7 +147,7 @@ pub fn to_confirm<'a>(view: &View<'a>) -> Vec<&'a str> {
     view.steps().into_iter().filter_map(unforced).collect()
 }
 
-/// Why the server's answer about a node forbids to detach a disk from it.
+/// Why a disk must not be detached from a node, according to the node on the server; `None` if it may be detached.
 pub fn refusal(answer: &Result<Node, Error>, disk: &str) -> Option<String> {
     match answer {
         Ok(node) if NodeState::of(node, disk).is_mounted => {
@@ -161,7 +161,7 @@ pub fn refusal(answer: &Result<Node, Error>, disk: &str) -> Option<String> {
     }
 }
 
-/// An attempt to attach or detach that has come to an end.
+/// An attempt to attach or detach that has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Attempt<'a> {
     pub node: &'a str,
@@ -170,8 +170,8 @@ pub struct Attempt<'a> {
     pub error: Option<String>,
 }
 
-/// The attempts that have ended: those that drivers or nodes have failed, and those whose write failed. A created
-/// VolumeAttachment is only the beginning of one.
+/// The attempts that have ended: those that a driver or a node has failed, failed writes, and requested detaches. An
+/// attach whose VolumeAttachment was just created has not ended.
 pub fn attempts<'a>(view: &View<'a>, outcome: &Outcome<Tag<'a>>) -> Vec<Attempt<'a>> {
     let attempt = |node, is_detach, error| Attempt { node, is_detach, error };
     let known = view.steps().into_iter().filter_map(|step| match step {
@@ -186,7 +186,7 @@ pub fn attempts<'a>(view: &View<'a>, outcome: &Outcome<Tag<'a>>) -> Vec<Attempt<
     let detached = outcome.done.iter().filter_map(|done| match done.tag {
         Tag::Attach(_) => None,
         Tag::Detach(node, _) => {
-            // An attachment that was being deleted before still has its driver's error.
+            // If the VolumeAttachment was being deleted before, its status has the error of the driver's last attempt.
             let attachment = view.place(node)?.attachment.filter(|found| found.metadata.is_deleting());
             let error = attachment.and_then(|found| found.status.detach_error.as_ref());
             Some(attempt(node, true, error.map(|error| error.message.to_string())))

@@ -38,7 +38,7 @@ mod triggers;
 mod volume;
 mod writes;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
@@ -90,7 +90,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         recycler,
         claim_queue: claim_queue.clone(),
         volume_queue: volume_queue.clone(),
-        began: OnceLock::new(),
+        began: Default::default(),
         class_delays: Default::default(),
     });
     // One worker each, as a sync of a claim writes volumes and the other way round.

@@ -1,19 +1,20 @@
-//! The shells for claims and for volumes: observe, read what is needed, plan, execute.
+//! The shells for claims and for volumes: read caches, and the server or the file system where needed; plan; execute.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::pod::Pod;
 use flyball_api::{
     Key, Node, Object, PersistentVolume, PersistentVolumeClaim, Resource, ResourceVersion, StorageClass,
 };
-use flyball_cache::Informer;
+use flyball_cache::{Informer, Progress as _};
 use flyball_client::Verb;
 use flyball_common::informer_lag::{INFORMER_LAG, Misses};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::plan::{Answer, Done};
 use flyball_runtime::{Context, Next, Outcome, Reconcile, Refusals, SyncError};
+use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -44,8 +45,9 @@ pub(super) struct Binder {
     pub(super) recycler: Recycler,
     pub(super) claim_queue: Queue<Key>,
     pub(super) volume_queue: Queue<Key>,
-    /// The version of the claims when the first was synced.
-    pub(super) began: OnceLock<ResourceVersion>,
+    /// The resourceVersion that the informer of claims had reached at the first sync of a claim, and the era in which it
+    /// counts.
+    pub(super) began: Mutex<Option<(u64, ResourceVersion)>>,
     /// Claims that were requeued once because their class may not be in the cache yet.
     pub(super) class_delays: Misses<Key>,
 }
@@ -143,7 +145,14 @@ impl Binder {
     }
 
     fn began(&self) -> ResourceVersion {
-        *self.began.get_or_init(|| self.claims.informer.version_reached())
+        let informer = &self.claims.informer;
+        // Versions of before a restore of etcd cannot be compared with those after it.
+        let era = informer.era();
+        let mut began = self.began.lock();
+        match *began {
+            Some((of, version)) if of == era => version,
+            _ => began.insert((era, informer.version_reached())).1,
+        }
     }
 
     /// The delay after which a claim is synced again because its class may not be in the cache yet. Each claim gets one.
@@ -158,7 +167,7 @@ impl Binder {
         is_due.then_some(INFORMER_LAG)
     }
 
-    /// The volumes that are promised to a claim, and those of its class that are promised to no claim.
+    /// The volumes whose `claimRef` names this claim, and the volumes of its class that have no `claimRef`.
     fn candidates(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
         let store = self.volumes.informer.store();
         let mut found = store.by(&PROMISED, &format_smolstr!("{}", claim.key()));
@@ -216,7 +225,7 @@ impl Binder {
         Ok(())
     }
 
-    /// A volume that is to be reclaimed, as the server has it.
+    /// Reads a volume that is to be reclaimed from the server, and its claim and pods from the caches.
     async fn live(&self, key: &Key) -> Result<Live, SyncError> {
         let volume = self.get::<PersistentVolume>(key).await?;
         let claim = volume.as_ref().and_then(claim_of);
@@ -231,7 +240,7 @@ impl Binder {
         Ok(Live { volume, claim: claim.and_then(|claim| self.claims.get(&claim)), pods, recycler })
     }
 
-    /// An object as the server has it; `None` if there is none.
+    /// Reads an object from the server; `None` if it does not exist.
     async fn get<T: Resource>(&self, key: &Key) -> Result<Option<T>, SyncError> {
         match self.cx.client.get::<T>(key).await {
             Err(error) if error.is_not_found() => Ok(None),
@@ -239,7 +248,7 @@ impl Binder {
         }
     }
 
-    /// Does something on the file system for the host path plugin, and measures it.
+    /// Runs a file system operation of the host path plugin, and records its duration and result in metrics.
     async fn timed(
         &self,
         operation: &str,
@@ -251,7 +260,7 @@ impl Binder {
         done
     }
 
-    /// Records in operations and metrics what came of the step for a claim.
+    /// Records the result of a claim's step in operations and metrics.
     fn record_claim(&self, key: &Key, view: &claim::View<'_>, step: &Step<'_>, outcome: &Outcome<Tag>) {
         match step {
             Step::Bind(_) if outcome.is_ok() => self.operations.done(key),
@@ -268,11 +277,11 @@ impl Binder {
         }
     }
 
-    /// Records in operations and in the recycler what came of the step for a volume.
+    /// Records the result of a volume's step in operations and in the recycler.
     fn record_volume(&self, key: &Key, view: &volume::View, outcome: &Outcome<Tag>) {
         match &view.removed {
             Some(Err(_)) => self.operations.failed(key),
-            // If the finalizer could not be removed, the deletion was not requested.
+            // The finalizer is removed first. If that failed, the deletion was not requested.
             Some(Ok(())) if outcome.failure().is_none_or(|failure| failure.verb == Some(Verb::Delete)) => {
                 self.operations.deletion_requested(key);
             }
@@ -289,7 +298,7 @@ impl Binder {
         }
     }
 
-    /// Remembers what was written, for the other queue.
+    /// Remembers the written objects: a sync from the other queue must not use an older version from the cache.
     fn finish(&self, mut outcome: Outcome<Tag>) -> Result<(), SyncError> {
         for Done { tag, answer } in outcome.done.drain(..) {
             let Answer::Written(Some(metadata)) = answer else { continue };
@@ -305,7 +314,7 @@ impl Binder {
     }
 }
 
-/// Puts unsettled claims and volumes into their queues every `period`.
+/// Every `period`, queues the claims and volumes that are not settled (`resync.rs`).
 pub(super) async fn resync(binder: Arc<Binder>, period: Duration) {
     let mut every = interval(period);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
