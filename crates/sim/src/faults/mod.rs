@@ -232,7 +232,9 @@ impl Faults {
         let mut mix = Mix::random(&mut rng);
         let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
-        (mix.crash, mix.panic, mix.restore) = (chance(), chance(), chance());
+        // Not restores: what users wrote in between is undone, and a scenario may then rightly end otherwise (an autoscaler
+        // that sees an earlier state scales again). `--fault restore` plays them.
+        (mix.crash, mix.panic) = (chance(), chance());
         Self::new(mix.without(spared), rng, None)
     }
 
