@@ -75,7 +75,7 @@ fn parse(text: &str) -> Parsed<'_> {
         "Ti" => (40, "BinarySI"),
         "Pi" => (50, "BinarySI"),
         "Ei" => (60, "BinarySI"),
-        exponent => (exponent[1..].parse().unwrap_or_default(), "DecimalExponent"),
+        exponent => (exponent.get(1..).and_then(|n| n.parse().ok()).unwrap_or_default(), "DecimalExponent"),
     };
     Parsed { is_negative, digits, fraction, exponent, format }
 }
@@ -104,8 +104,10 @@ fn small(parsed: &Parsed<'_>) -> Option<(i64, i32, bool)> {
 /// The decimal of nano-units.
 fn large(parsed: &Parsed<'_>) -> String {
     let Parsed { is_negative, ref digits, fraction, exponent, format } = *parsed;
-    let mut words =
-        digits.bytes().fold(Words::default(), |words, digit| words.times_plus(10, u64::from(digit - b'0')));
+    let mut words = digits
+        .bytes()
+        .filter(u8::is_ascii_digit)
+        .fold(Words::default(), |words, digit| words.times_plus(10, u64::from(digit - b'0')));
     let mut scale = 9;
     if format == "BinarySI" {
         words = (0..exponent).fold(words, |words, _| words.times_plus(2, 0));

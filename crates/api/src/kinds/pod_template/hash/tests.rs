@@ -63,3 +63,10 @@ fn quantities_are_dumped_as_go_reads_them() {
         assert_eq!(dump, want, "{text}");
     }
 }
+
+#[test]
+fn texts_that_are_no_quantities_do_not_panic() {
+    for text in ["", "-", "1é", "é", "1.2.3.4.5.6.7.8.9.0.1.2.3", ".", "e", "12345678901234567890.1.2Gi"] {
+        quantity::dump(text, &mut |_| {});
+    }
+}
