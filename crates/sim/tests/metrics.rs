@@ -175,6 +175,7 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
     let _nodes = Nodes::start(cluster.door().clone(), api.clone(), NAMESPACE);
     let (pods, jobs) = (load::path("v1", "pods"), load::path("batch/v1", "jobs"));
     let autoscalers = load::path("autoscaling/v2", "horizontalpodautoscalers");
+    let resource_claims = load::path("resource.k8s.io/v1", "resourceclaims");
     load::send_all(
         &api,
         objects().into_iter().map(|(collection, object)| Request::create(collection, object)),
@@ -185,8 +186,11 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
         let unseen =
             load::count_if(&api, &autoscalers, |scaler| scaler["status"]["conditions"].is_null()).await?;
         let orphans = load::count_if(&api, &pods, |pod| pod["metadata"]["name"] == "orphan").await?;
-        let left = unfinished + unseen + orphans;
-        Ok((left > 0).then(|| format!("{unfinished} jobs, {unseen} autoscalers, {orphans} orphans")))
+        let claims = load::count_if(&api, &resource_claims, |_| true).await?;
+        let done = unfinished + unseen + orphans == 0 && claims == 2;
+        Ok((!done).then(|| {
+            format!("{unfinished} jobs, {unseen} autoscalers, {orphans} orphans, {claims} of 2 ResourceClaims")
+        }))
     })
     .await?;
     let web = format!("{}/web", load::path("apps/v1", "deployments"));
@@ -300,6 +304,12 @@ fn objects() -> Vec<(String, Value)> {
             json!({
                 "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "device"}, "spec": {"spec": device},
             }),
+        ),
+        // Without an owner: the one that is created for a pod goes with the pod, when its node is tainted.
+        at(
+            "resource.k8s.io/v1",
+            "resourceclaims",
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "device"}, "spec": device}),
         ),
         at(
             "v1",
