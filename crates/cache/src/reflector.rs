@@ -46,7 +46,7 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 const PAGES_FOR: Duration = Duration::from_secs(600);
 /// A watch that ends earlier than its timeout by more than this did not end because of the timeout.
 const EARLY: Duration = Duration::from_secs(2);
-/// The least time between a list and a requested relist.
+/// The least time between a list and a relist that is requested, or that follows a lost version without a delay.
 const BETWEEN_RELISTS: Duration = Duration::from_secs(10);
 
 /// Keeps a store up to date with its [`Source`].
@@ -149,7 +149,10 @@ impl Reflector {
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
         let error = failure.chain();
-        let first_loss = failure.class == Class::VersionUnusable && !listing && self.backoff.is_fresh();
+        let first_loss = failure.class == Class::VersionUnusable
+            && !listing
+            && self.backoff.is_fresh()
+            && self.listed.elapsed() >= BETWEEN_RELISTS;
         let delay = self.backoff.next(&mut self.rng);
         let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
         if first_loss {
@@ -369,12 +372,13 @@ impl Reflector {
 
     /// Applies an event. Returns `true` if it shows that etcd was restored: within a watch, versions only increase.
     fn follow(&mut self, event: &Event, connection: &mut Connection) -> bool {
-        if !connection.received {
-            connection.received = true;
-            self.backoff.reset();
-        }
         self.count(event);
         self.writer.watched(event);
+        if !connection.received {
+            connection.received = true;
+            // Not before the event was applied: if that panics each time, the delays must grow.
+            self.backoff.reset();
+        }
         if event.kind == EventKind::Bookmark
             && let Some(mark) = bookmark(&event.object)
         {
