@@ -1,4 +1,4 @@
-use super::world::{now, planned, pods, set};
+use super::world::{deleted, now, planned, pods, replication_controller, set};
 use crate::replicaset::plan::{View, plan};
 use serde_json::json;
 
@@ -53,6 +53,10 @@ fn pods_that_share_a_node_with_sibling_pods_are_deleted_first() {
         "terminating pods do not count"
     );
     assert_eq!(planned(1, own, ""), "delete a", "without siblings they are equal, and the uid decides");
+    let (own, family) = (pods(own), pods("b:ready,on=lonely a:ready,on=crowded c:ready,on=lonely"));
+    let controller = replication_controller(1);
+    let plan = plan(&View { set: &controller, pods: &own, family: &family, now: now() });
+    assert_eq!(deleted(&plan), "delete a", "a ReplicationController does not count siblings");
 }
 
 /// A whole plan, in words.

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ReplicaSet, ReplicationController};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::world::{now, pod, set};
+use super::world::{self, now, pod, set};
 use crate::replicaset::plan::{BURST, View, plan};
 use crate::replicaset::{Replicated, invariants};
 
@@ -48,10 +48,9 @@ fn replica_set(replicas: i32, is_deleting: bool) -> ReplicaSet {
 }
 
 fn replication_controller(replicas: i32, is_deleting: bool) -> ReplicationController {
-    let replica_set = replica_set(replicas, is_deleting);
-    let mut object: Value = serde_json::to_value(&replica_set).unwrap();
-    object["spec"]["selector"] = json!({"app": "web"});
-    serde_json::from_value(object).unwrap()
+    let mut controller = world::replication_controller(replicas);
+    controller.metadata.deletion_timestamp = is_deleting.then(now);
+    controller
 }
 
 /// Carries plans out until there is nothing to do; returns the number of pods then, and the number of plans.
