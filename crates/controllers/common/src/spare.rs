@@ -139,9 +139,9 @@ fn most_restarts(pod: &Pod) -> (i32, i32) {
 /// The cost from the annotation; zero if it is missing or is not a number.
 fn deletion_cost(pod: &Pod) -> i32 {
     let text = pod.metadata.annotations.get(DELETION_COST).unwrap_or("0");
-    // Upstream: pkg/apis/core/v1/helper, validFirstDigit: a leading plus sign or zero is refused.
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let canonical = text == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
+    // Upstream: pkg/apis/core/helper, validFirstDigit: a leading plus sign or zero is refused, but not after a minus sign.
+    let canonical =
+        text == "0" || text.starts_with(|first: char| ('1'..='9').contains(&first) || first == '-');
     if canonical { text.parse().unwrap_or(0) } else { 0 }
 }
 

@@ -39,6 +39,8 @@ fn pods_are_deleted_in_the_order_of_upstream() {
         ("and not the number of restarts",           "b:ready=3500,restarts=9 a:ready=3600"),
         ("nor the age",                              "b:ready=3500,age=9 a:ready=3600,age=9000"),
         ("unready pods count their restarts at once", "b:running,age=3500 a:running,age=3600,restarts=1"),
+        ("a negative cost may have zeros",           "b:ready,cost=-4 a:ready,cost=-05"),
+        ("other costs may not",                      "b:ready,cost=1 a:ready,cost=05"),
     ];
     for (case, pods) in table {
         assert_eq!(planned(1, pods, ""), "delete a", "{case}");
