@@ -1,4 +1,4 @@
-//! Scenarios under faults from the command line.
+//! `cargo xtask sim`: scenarios under faults.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use flyball_sim::trial::{Ordeal, Outcome, Performance, Trial};
 /// `cargo xtask sim`
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many seeds; they are dealt out to the scenarios in turn
+    /// Number of seeds; they are distributed over the scenarios in turn
     #[arg(long, default_value_t = 100, value_name = "N")]
     seeds: u64,
     /// The first seed
@@ -25,25 +25,25 @@ pub(crate) struct Options {
     /// Every scenario with every seed
     #[arg(long)]
     all: bool,
-    /// Only these kinds of faults, at their worst, instead of a mix by the seed
+    /// Only these kinds of faults, at their highest rate, instead of a mix chosen by the seed
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     fault: Vec<Kind>,
-    /// Without these kinds of faults
+    /// Exclude these kinds of faults
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     spare: Vec<Kind>,
-    /// Instead of seeds: one run for each write of a scenario, with a crash after it
+    /// Instead of seeds: for each write of a scenario one run that crashes after it
     #[arg(long)]
     crashes: bool,
-    /// Instead of seeds: one scenario of each family, each with a seed of its own
+    /// Instead of seeds: one scenario of each family, each with its own seed
     #[arg(long)]
     slice: bool,
-    /// No new run after so many minutes
+    /// Start no new run after this many minutes
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Only each n-th run, from the i-th on
+    /// Run only every n-th run, starting with the i-th
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<(usize, usize)>,
-    /// Runs side by side
+    /// Number of runs in parallel
     #[arg(short, long, default_value_t = 2, value_name = "N")]
     jobs: usize,
     /// Parts of scenario names
@@ -56,13 +56,13 @@ fn shard(text: &str) -> Result<(usize, usize), String> {
     parts.filter(|(i, n)| (1..=*n).contains(i)).ok_or_else(|| "a shard is like 1/4".to_owned())
 }
 
-/// A scenario and, once somebody needs it, how it ends without faults.
+/// A scenario and, once a run needs it, its end state without faults.
 struct Subject {
     trial: Trial,
     calm: Mutex<Option<Result<Outcome, String>>>,
 }
 
-/// A run to be made: which subject, and what happens to it.
+/// A run: which subject, with which faults.
 type Planned = (usize, Ordeal);
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if book.failed == 0 && book.runs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The faults' own panics are no news.
+/// Deliberate panics of the fault injection are not printed.
 fn keep_quiet_about_deliberate_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -127,7 +127,7 @@ fn name(subject: &Subject) -> &str {
     &subject.trial.scenario().name
 }
 
-/// The scenarios that ours can play.
+/// The scenarios for which ours has all controllers.
 fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
     let folder = crate::root().join("tests/golden/scenarios");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
@@ -151,7 +151,7 @@ fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
     Ok(subjects)
 }
 
-/// How a scenario ends without faults, which is found out once.
+/// The end state of a scenario without faults, computed once.
 fn calm<T>(subject: &Subject, read: impl FnOnce(&Result<Outcome, String>) -> T) -> T {
     let mut calm = subject.calm.lock().unwrap_or_else(PoisonError::into_inner);
     let calm = calm
@@ -179,8 +179,8 @@ fn seeds(options: &Options, subjects: usize) -> impl Iterator<Item = Planned> {
     })
 }
 
-/// One scenario of each family, which is the first word of its name, each with a seed of its own; others with another
-/// first seed.
+/// One scenario of each family (the first word of its name), each with its own seed; another first seed selects other
+/// scenarios.
 fn slice(options: &Options, subjects: &[Subject]) -> Vec<Planned> {
     let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (n, subject) in subjects.iter().enumerate() {
@@ -217,7 +217,7 @@ fn again(subject: &Subject, ordeal: &Ordeal) -> String {
     }
 }
 
-/// Runs, what was done and judged in them, and what was wrong.
+/// Counts of runs, writes, checks and failures.
 #[derive(Default, Clone)]
 struct Line {
     runs: u64,
@@ -237,16 +237,16 @@ impl Line {
 
 const COLUMNS: &str = "   runs    writes     rules  failed";
 
-/// What became of all runs.
+/// The results of all runs.
 struct Book {
     total: usize,
     runs: usize,
     failed: usize,
     began: Instant,
-    told: Instant,
+    reported: Instant,
     by_fault: BTreeMap<&'static str, Line>,
     by_controller: BTreeMap<&'static str, Line>,
-    /// How often a scenario was run, and the seconds that this took.
+    /// How often each scenario was run, and the seconds that this took.
     by_scenario: BTreeMap<String, (u64, f64)>,
 }
 
@@ -254,7 +254,7 @@ impl Book {
     fn new(total: usize) -> Self {
         let now = Instant::now();
         let (by_fault, by_controller, by_scenario) = Default::default();
-        Self { total, runs: 0, failed: 0, began: now, told: now, by_fault, by_controller, by_scenario }
+        Self { total, runs: 0, failed: 0, began: now, reported: now, by_fault, by_controller, by_scenario }
     }
 
     fn enter(
@@ -294,8 +294,8 @@ impl Book {
                 *line.violations.entry(kind.name()).or_default() += own;
             }
         }
-        if self.told.elapsed() > Duration::from_secs(30) {
-            self.told = Instant::now();
+        if self.reported.elapsed() > Duration::from_secs(30) {
+            self.reported = Instant::now();
             let seconds = self.began.elapsed().as_secs();
             println!("… {} of {} runs, {} failed, {seconds} s", self.runs, self.total, self.failed);
         }
@@ -323,10 +323,10 @@ impl Book {
         }
         let seconds = self.began.elapsed().as_secs_f64();
         let rules: u64 = self.by_controller.values().map(|line| line.judged).sum();
-        println!("\n{rules} rules looked at in {seconds:.0} s, {:.1} runs/s", self.runs as f64 / seconds);
+        println!("\n{rules} rules checked in {seconds:.0} s, {:.1} runs/s", self.runs as f64 / seconds);
         println!("{} passed, {} failed", self.runs - self.failed, self.failed);
     }
 }
 
-/// So many scenarios are named as the slowest.
+/// This many scenarios are listed as the slowest.
 const SLOWEST: usize = 10;

@@ -1,4 +1,4 @@
-//! The machines of the cluster: nodes that renew their leases, and a storage driver that attaches disks.
+//! The simulated machines: nodes that renew their leases, and a storage driver that attaches disks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub(super) async fn attacher(world: World) {
     };
     let sees = world.follow(ATTACHMENTS, |attachment, is_there| {
         if is_there && !attachment.is_null() {
-            // When so much waits that there is no room, the object's next state or the next list brings it back.
+            // If the channel is full, the object's next change or the next list brings it back.
             let _ = send.try_send(attachment.clone());
         }
     });

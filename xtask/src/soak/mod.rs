@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: a real control plane under load, whose controller manager is killed every few seconds, and its
-//! API server and etcd now and then. A ledger knows what should exist; at the end, and where a rule must hold at every
-//! moment all the time, the cluster must agree with it.
+//! `cargo xtask soak`: a real control plane under load. Its controller manager is killed every few seconds, its API server
+//! and etcd now and then. A ledger knows what should exist; the cluster must match it at the end, and some rules must hold
+//! all the time.
 
 mod ledger;
 mod machines;
@@ -27,11 +27,11 @@ use ledger::{Ledger, left_behind, torn_bindings};
 use trouble::{Plan, Trouble, schedule};
 use world::World;
 
-/// How long the cluster may take to come to rest once nothing goes wrong any more.
+/// How long the cluster may take to come to rest after the last fault.
 const REST_WITHIN: Duration = Duration::from_secs(300);
-/// Nothing is written for this long: at rest.
+/// At rest: no write for this long.
 const QUIET: Duration = Duration::from_secs(10);
-/// What may hold objects that somebody left behind.
+/// Resources in which objects may be left behind.
 const KINDS: [&str; 13] = [
     "deployments",
     "replicasets",
@@ -51,19 +51,19 @@ const KINDS: [&str; 13] = [
 /// `cargo xtask soak`
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long things go wrong
+    /// Duration of the faults in minutes
     #[arg(long, default_value_t = 10, value_name = "N")]
     minutes: u64,
     /// How often the controller manager is killed [default: 21 times a minute]
     #[arg(long, value_name = "N")]
     kills: Option<usize>,
-    /// How often the API server is restarted, killed every other time [default: once a minute]
+    /// How often the API server is restarted; every other time it is killed [default: once a minute]
     #[arg(long, value_name = "N")]
     apiserver_restarts: Option<usize>,
-    /// How often etcd is killed and started again
+    /// How often etcd is killed and restarted
     #[arg(long, default_value_t = 1, value_name = "N")]
     etcd_restarts: usize,
-    /// Decides who does what when
+    /// Seed of the schedule and of the users' choices
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     seed: u64,
     /// The controller manager [default: ours, built in release mode]
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns how much was found to be wrong.
+/// Returns the number of violations.
 async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     let cluster = Cluster::real(ClusterOptions::default()).await.map_err(|e| match e {
         Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
@@ -143,7 +143,7 @@ async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     Ok(violations)
 }
 
-/// The control plane and what is done to it.
+/// The control plane and its processes.
 struct Rig {
     cluster: Cluster,
     binary: PathBuf,
@@ -153,7 +153,7 @@ struct Rig {
 
 impl Rig {
     fn start_manager(&mut self) -> anyhow::Result<()> {
-        // Without an election: a lease that a dead process holds would only make the others wait.
+        // Without leader election: a dead process's lease would only make the next one wait.
         let manager = Manager { binary: &self.binary, controllers: &[], leader_elect: false, flags: &[] };
         self.manager = Some(self.cluster.start_manager("kube-controller-manager", &manager)?);
         Ok(())
@@ -189,8 +189,8 @@ impl Rig {
         }
     }
 
-    /// A manager whose server is away while it starts may give up, as upstream's does; it is started again, as a kubelet
-    /// would. A crash is another matter.
+    /// A manager that starts while its server is away may exit, as upstream's does; it is started again, as a kubelet would.
+    /// A crash is a violation.
     fn note_unexpected_end(&mut self, ledger: &Ledger) {
         let Some(status) = self.manager.as_mut().and_then(Process::ended) else { return };
         match status.code() {
@@ -208,9 +208,9 @@ impl Rig {
     }
 }
 
-/// Waits until the cluster is as the ledger says and nobody writes any more. Returns what is still wrong then.
+/// Waits until the cluster matches the ledger and there are no more writes. Returns the remaining differences.
 async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
-    println!("nothing goes wrong any more; waiting for the cluster to come to rest");
+    println!("no more faults; waiting for the cluster to come to rest");
     let began = Instant::now();
     let mut log = rig.cluster.audit_log();
     log.read()?;
@@ -241,7 +241,7 @@ async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// What is not as it should be.
+/// The differences between the cluster and the ledger.
 async fn wrong(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     for (path, wanted) in world.ledger.wanted() {

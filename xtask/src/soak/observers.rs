@@ -1,4 +1,4 @@
-//! Who looks on all the time: rules that must hold at every moment, not only at the end.
+//! Observers: rules that must hold all the time, not only at the end.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::world::World;
 
 /// Watches all pods: no ReplicaSet or StatefulSet ever has more live ones than its app may have, no Job ever makes more
-/// than it needs. Two ReplicaSets of a Deployment may have more together for a moment, here as upstream: the one grows
-/// as soon as the other has been told to shrink.
+/// than it needs. Two ReplicaSets of a Deployment may have more together for a short time, as upstream: one grows as soon as
+/// the scale-down of the other is accepted.
 pub(super) async fn pods(world: World) {
     let mut seen = Pods::default();
     world
@@ -28,7 +28,7 @@ pub(super) async fn pods(world: World) {
         .await;
 }
 
-/// Watches all attachments: an exclusive disk is asked for on one node only.
+/// Watches all attachments: an exclusive disk has an attachment to one node only.
 pub(super) async fn attachments(world: World) {
     let mut nodes: HashMap<String, HashMap<String, String>> = HashMap::new();
     world

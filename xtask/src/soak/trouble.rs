@@ -1,4 +1,4 @@
-//! When what goes wrong: a schedule that a seed decides.
+//! The schedule of faults, from a seed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 pub(super) enum Trouble {
     /// The controller manager is killed and started again.
     KillManager,
-    /// The API server is told to stop, and started again.
+    /// The API server is stopped (SIGTERM), and started again.
     RestartApiServer,
     /// The API server is killed, and started again.
     KillApiServer,
@@ -18,7 +18,7 @@ pub(super) enum Trouble {
     KillEtcd,
 }
 
-/// How often each of them happens.
+/// How often each fault happens.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) length: Duration,
@@ -27,13 +27,13 @@ pub(super) struct Plan {
     pub(super) etcd_restarts: usize,
 }
 
-/// The troubles of a run in the order of time, counted from its beginning.
+/// The faults of a run by time since its start.
 pub(super) fn schedule(plan: Plan, seed: u64) -> Vec<(Duration, Trouble)> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut troubles = Vec::new();
     let mut spread = |count: usize, trouble: &dyn Fn(usize) -> Trouble| {
         for n in 0..count {
-            // One in each of `count` equal slots, anywhere in it: neither a rhythm nor a pause without end.
+            // One at a random time in each of `count` equal slots: not periodic, and no long pauses.
             let at = (n as f64 + random.random::<f64>()) / count as f64;
             troubles.push((plan.length.mul_f64(at), trouble(n)));
         }

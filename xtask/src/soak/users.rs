@@ -1,5 +1,5 @@
-//! The users of the cluster: each keeps asking for something until the time is up, and notes in the ledger what the
-//! server has accepted. Most return the kubelets of their pods, which are needed until the cluster has come to rest.
+//! The users of the cluster: each sends requests until the time is up and records in the ledger what the server has
+//! accepted. Most return the kubelets of their pods, which must run until the cluster is at rest.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,10 +18,10 @@ const DEPLOYMENTS: &str = "soak-deployments";
 const STATEFUL: &str = "soak-stateful";
 const JOBS: &str = "soak-jobs";
 const STORAGE_CLASS: &str = "soak";
-/// Jobs that may be unfinished at a time: a manager that lives for seconds must still get through them.
+/// Jobs that may be unfinished at a time: a manager that lives for seconds must be able to complete them.
 const JOBS_AT_ONCE: usize = 12;
 
-/// A Deployment as its user knows it.
+/// A Deployment as its user requested it.
 struct App {
     name: String,
     replicas: u64,
@@ -76,7 +76,7 @@ pub(super) async fn deployments(world: World, mut random: StdRng) -> Option<Node
         } else {
             let chosen = random.random_range(0..apps.len());
             let app = &mut apps[chosen];
-            // Even ones keep their size, so that their bound stays tight.
+            // Those with even numbers keep their size, so that the bound on their pods is tight.
             if chosen % 2 == 1 && random.random_ratio(1, 3) {
                 app.replicas = random.random_range(1..=10);
                 world.ledger.bound(DEPLOYMENTS, &app.name, app.replicas as usize + SURGE);
@@ -176,7 +176,7 @@ pub(super) async fn stateful_sets(world: World, mut random: StdRng) -> Option<No
     Some(pods)
 }
 
-/// Makes namespaces with something of everything in them, and deletes them while that is still being made.
+/// Creates namespaces with objects of every kind, and deletes them while controllers still work on those.
 pub(super) async fn namespaces(world: World, mut random: StdRng) -> Option<Nodes> {
     let mut made = 0;
     while world.goes_on() {
@@ -198,7 +198,7 @@ pub(super) async fn namespaces(world: World, mut random: StdRng) -> Option<Nodes
         world.delete(&path).await;
         world.ledger.forget_namespace(&name);
         world.ledger.want(path.clone(), Wanted::Gone);
-        // Its kubelets are needed until its last pod is gone.
+        // Its kubelets must run until its last pod is gone.
         tokio::spawn({
             let world = world.clone();
             async move {
