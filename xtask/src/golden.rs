@@ -9,7 +9,7 @@ use flyball_sim::cluster::Assets;
 use flyball_sim::golden::compare::Counts;
 use flyball_sim::golden::run::Settings;
 use flyball_sim::golden::scenario::Scenario;
-use flyball_sim::golden::suite::{self, Corpus, Plan, Purpose, Verdict};
+use flyball_sim::golden::suite::{self, Corpus, Plan, Purpose, ScenarioResult};
 use flyball_sim::ours::{self, Profile};
 
 /// `cargo xtask golden`
@@ -128,12 +128,12 @@ fn purpose(options: &Options) -> Purpose {
 fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Result<ExitCode> {
     let total = scenarios.len();
     let (mut finished, mut passed) = (0, 0);
-    let report = |verdict: Verdict| {
+    let report = |result: ScenarioResult| {
         finished += 1;
-        passed += usize::from(verdict.passed);
-        let word = if verdict.passed { "PASS" } else { "FAIL" };
-        println!("[{finished}/{total}] {word} {} ({:.0}s)", verdict.name, verdict.took.as_secs_f64());
-        print!("{}", verdict.detail);
+        passed += usize::from(result.passed);
+        let word = if result.passed { "PASS" } else { "FAIL" };
+        println!("[{finished}/{total}] {word} {} ({:.0}s)", result.name, result.took.as_secs_f64());
+        print!("{}", result.detail);
     };
     let done = match backend {
         Backend::Real => suite::run_real(plan, scenarios, report),

@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
 
     /// Simulated nodes for the load's namespace, until dropped.
     pub(crate) fn nodes(&self) -> Nodes {
-        Nodes::start(Arc::clone(self.cluster.door()), Arc::clone(&self.api), load::NAMESPACE)
+        Nodes::start(Arc::clone(self.cluster.client()), Arc::clone(&self.api), load::NAMESPACE)
     }
 
     fn check_alive(&mut self) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum Fault {
     /// The controller manager is killed and started again.
     KillManager,
     /// The API server is stopped (SIGTERM), and started again.
@@ -28,24 +28,24 @@ pub(super) struct Plan {
 }
 
 /// The faults of a run by time since its start.
-pub(super) fn schedule(plan: Plan, seed: u64) -> Vec<(Duration, Trouble)> {
+pub(super) fn schedule(plan: Plan, seed: u64) -> Vec<(Duration, Fault)> {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut troubles = Vec::new();
-    let mut spread = |count: usize, trouble: &dyn Fn(usize) -> Trouble| {
+    let mut faults = Vec::new();
+    let mut spread = |count: usize, fault: &dyn Fn(usize) -> Fault| {
         for n in 0..count {
             // One at a random time in each of `count` equal slots: not periodic, and no long pauses.
             let at = (n as f64 + random.random::<f64>()) / count as f64;
-            troubles.push((plan.length.mul_f64(at), trouble(n)));
+            faults.push((plan.length.mul_f64(at), fault(n)));
         }
     };
-    spread(plan.kills, &|_| Trouble::KillManager);
+    spread(plan.kills, &|_| Fault::KillManager);
     spread(plan.apiserver_restarts, &|n| match n % 2 {
-        0 => Trouble::KillApiServer,
-        _ => Trouble::RestartApiServer,
+        0 => Fault::KillApiServer,
+        _ => Fault::RestartApiServer,
     });
-    spread(plan.etcd_restarts, &|_| Trouble::KillEtcd);
-    troubles.sort_by_key(|(at, _)| *at);
-    troubles
+    spread(plan.etcd_restarts, &|_| Fault::KillEtcd);
+    faults.sort_by_key(|(at, _)| *at);
+    faults
 }
 
 #[cfg(test)]
@@ -57,14 +57,14 @@ mod tests {
 
     #[test]
     fn everything_happens_as_often_as_planned_and_within_the_run() {
-        let troubles = schedule(PLAN, 7);
-        let count = |wanted: &[Trouble]| troubles.iter().filter(|(_, t)| wanted.contains(t)).count();
-        assert_eq!(count(&[Trouble::KillManager]), 200);
-        assert_eq!(count(&[Trouble::KillApiServer]), 5);
-        assert_eq!(count(&[Trouble::RestartApiServer]), 5);
-        assert_eq!(count(&[Trouble::KillEtcd]), 1);
-        assert!(troubles.is_sorted_by_key(|(at, _)| *at));
-        assert!(troubles.iter().all(|(at, _)| *at <= PLAN.length));
+        let faults = schedule(PLAN, 7);
+        let count = |wanted: &[Fault]| faults.iter().filter(|(_, t)| wanted.contains(t)).count();
+        assert_eq!(count(&[Fault::KillManager]), 200);
+        assert_eq!(count(&[Fault::KillApiServer]), 5);
+        assert_eq!(count(&[Fault::RestartApiServer]), 5);
+        assert_eq!(count(&[Fault::KillEtcd]), 1);
+        assert!(faults.is_sorted_by_key(|(at, _)| *at));
+        assert!(faults.iter().all(|(at, _)| *at <= PLAN.length));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sim::api::{Api, Call, Content};
-use flyball_sim::door::Door;
+use flyball_sim::client::ApiClient;
 use futures::StreamExt as _;
 use http::Method;
 use serde_json::{Value, json};
@@ -17,15 +17,15 @@ const AGAIN: Duration = Duration::from_millis(300);
 
 /// The cluster as its users see it. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct Shared {
     pub(super) api: Arc<Api>,
-    pub(super) door: Arc<dyn Door>,
+    pub(super) client: Arc<dyn ApiClient>,
     pub(super) ledger: Arc<Ledger>,
     /// When users stop asking for anything new.
     pub(super) until: Instant,
 }
 
-impl World {
+impl Shared {
     /// Whether there is time for another round.
     pub(super) fn goes_on(&self) -> bool {
         Instant::now() < self.until
@@ -100,7 +100,7 @@ impl World {
                     items.iter().for_each(|item| see(item, true));
                 }
                 let path = format!("{collection}?watch=1&resourceVersion={version}");
-                if let Ok(mut events) = self.door.watch(&path).await {
+                if let Ok(mut events) = self.client.watch(&path).await {
                     while let Some(event) = events.next().await {
                         match event["type"].as_str() {
                             Some("ADDED" | "MODIFIED") => see(&event["object"], true),
