@@ -81,7 +81,7 @@ impl Controller {
             || -> Executor<'_> { self.cx.executor(key).about(ObjectRef::of(view.hpa)).events(&self.events) };
         let planned = plan(view, decision);
         // The scale is read from the server each time, so no cache has to show what was written.
-        let outcome = executor().unawaited().perform(planned.effects).await;
+        let outcome = executor().without_barrier().perform(planned.effects).await;
         let failure = outcome.failures.iter().find_map(|failure| failure.tag.and(failure.error.as_ref()));
         let failure = failure.zip(view.observed.scale.as_ref().ok()).map(|(error, scale)| scale.quote(error));
         let After { plan, history, desired } = after(view, decision, failure.as_deref());
