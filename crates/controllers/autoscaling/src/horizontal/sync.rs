@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::after::{After, after};
 use super::decision::{
-    Decision, Metrics, Need, Observations, ScaleError, Scaling, SelectorError, Settings, View, decide, need,
-    reference, target_key,
+    Decision, Metrics, NextStep, Observations, ScaleError, Scaling, SelectorError, Settings, View, decide,
+    next_step, reference, target_key,
 };
 use super::history::History;
 use super::invariants;
@@ -104,7 +104,8 @@ impl Controller {
     ) -> (Observations, Vec<Duration>) {
         let scale = self.read_scale(hpa).await;
         let is_needed = |scale: &Scale| {
-            need(&Scaling { hpa, current: scale.replicas, settings: &self.settings, now }) == Need::Metrics
+            next_step(&Scaling { hpa, current: scale.replicas, settings: &self.settings, now })
+                == NextStep::ReadMetrics
         };
         let Some(found) = scale.as_ref().ok().filter(|scale| is_needed(scale)) else {
             return (Observations { scale, metrics: Metrics::NotRead }, vec![]);
