@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
+use flyball_api::topology::ZONE;
 use flyball_api::{EndpointSlice, Key, Node, Service};
 use flyball_cache::Informer;
 use flyball_common::labelled::pods_with;
@@ -19,7 +20,6 @@ use super::invariants;
 use super::metrics::Numbers;
 use super::plan::{Planned, View, Zones, plan};
 use crate::members::selector;
-use crate::names::ZONE;
 use crate::own_writes::OwnWrites;
 use crate::slices::slices_of;
 use crate::trigger_time::TriggerTimes;
@@ -85,7 +85,7 @@ impl Controller {
             hints: &self.hint_states.get(key),
         };
         let planned = plan(&view);
-        self.cx.judge(|| invariants::broken(&planned.changes, self.capacity));
+        self.cx.judge(|| invariants::check(&planned.changes, self.capacity));
         self.execute(&service, key, planned).await
     }
 
