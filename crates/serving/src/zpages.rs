@@ -40,12 +40,12 @@ struct Flags<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct Status<'a> {
     start_time: String,
     uptime_seconds: i64,
     go_version: String,
     binary_version: &'static str,
-    emulation_version: &'static str,
+    emulation_version: &'a str,
     paths: [&'static str; 4],
 }
 
@@ -60,7 +60,8 @@ pub(super) fn flagz(headers: &HeaderMap, flags: &BTreeMap<String, String>) -> An
     write(headers, "Flagz", text, || Flags { flags })
 }
 
-pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
+/// With the version that this process emulates.
+pub(super) fn statusz(headers: &HeaderMap, pages: &Pages, emulated: &str) -> Answer {
     let started = pages.metrics.start_time();
     let up = (pages.now)().as_second().saturating_sub(started.as_second()).max(0);
     // Not a Go program; clients may expect the field.
@@ -74,7 +75,7 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
             up / 60 % 60,
             up % 60,
             version::BINARY,
-            version::MINOR_VERSION,
+            emulated,
             PATHS.join(" "),
         )
     };
@@ -83,7 +84,7 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
         uptime_seconds: up,
         go_version: go_version.clone(),
         binary_version: version::BINARY,
-        emulation_version: version::MINOR_VERSION,
+        emulation_version: emulated,
         paths: PATHS,
     })
 }

@@ -9,6 +9,7 @@ use flyball_cache::Informer;
 use flyball_common::labelled::pods_with;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
 
@@ -64,8 +65,8 @@ impl Reconcile for Controller {
         let Some(selector) = selector(&service) else { return Ok(Next::Settled) };
         let pods = pods_with(self.pods.store(), &key.namespace, selector);
         let slices = slices_of(self.slices.store(), key, MANAGER);
-        let is_by_topology = HintMode::of(&service) == HintMode::Auto;
-        let ratios = is_by_topology.then(|| self.hint_states.ratios(self.nodes.store())).flatten();
+        let mode = HintMode::of(&service, self.cx.gates.enabled(Gate::PreferSameTrafficDistribution));
+        let ratios = (mode == HintMode::Auto).then(|| self.hint_states.ratios(self.nodes.store())).flatten();
         let view = View {
             service: &service,
             pods: &pods,
@@ -75,10 +76,11 @@ impl Reconcile for Controller {
             trigger: self.trigger_times.observe(&service, &pods),
             ratios: ratios.as_deref(),
             hints: &self.hint_states.get(key),
+            mode,
         };
         let planned = plan(&view);
         self.cx.judge(|| invariants::broken(&planned.changes, self.capacity));
-        self.execute(&service, key, planned).await.map(|()| Next::Settled)
+        self.execute((&service, mode), key, planned).await.map(|()| Next::Settled)
     }
 }
 
@@ -104,7 +106,12 @@ impl Controller {
         zones
     }
 
-    async fn execute(&self, service: &Service, key: &Key, planned: Planned<'_>) -> Result<(), SyncError> {
+    async fn execute(
+        &self,
+        (service, mode): (&Service, HintMode),
+        key: &Key,
+        planned: Planned<'_>,
+    ) -> Result<(), SyncError> {
         let Planned { plan, changes, hints } = planned;
         self.hint_states.set(key, hints);
         if !plan.waiting.is_empty() {
@@ -115,7 +122,7 @@ impl Controller {
         executor.wait_for(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.own_writes.record(&outcome, expected);
-        self.numbers.synced(service, &changes, self.capacity, &outcome);
+        self.numbers.synced((service, mode), &changes, self.capacity, &outcome);
         outcome.result()
     }
 }
