@@ -46,7 +46,7 @@ struct Status<'a> {
     go_version: String,
     binary_version: &'static str,
     emulation_version: &'a str,
-    paths: [&'static str; 4],
+    paths: Vec<&'static str>,
 }
 
 pub(super) fn flagz(headers: &HeaderMap, flags: &BTreeMap<String, String>) -> Answer {
@@ -66,6 +66,8 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages, emulated: &str) -> Ans
     let up = (pages.now)().as_second().saturating_sub(started.as_second()).max(0);
     // Not a Go program; clients may expect the field.
     let go_version = format!("none: Flyball {}", version::FLYBALL);
+    let is_served = |path: &&str| *path != "/flagz" || pages.flagz.is_some();
+    let paths: Vec<&str> = PATHS.into_iter().filter(is_served).collect();
     let text = || {
         format!(
             "\n{COMPONENT} statusz\n{WARNING}\n\nStarted: {}\nUp: {} hr {:02} min {:02} sec\n\
@@ -76,7 +78,7 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages, emulated: &str) -> Ans
             up % 60,
             version::BINARY,
             emulated,
-            PATHS.join(" "),
+            paths.join(" "),
         )
     };
     write(headers, "Statusz", text, || Status {
@@ -85,7 +87,7 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages, emulated: &str) -> Ans
         go_version: go_version.clone(),
         binary_version: version::BINARY,
         emulation_version: emulated,
-        paths: PATHS,
+        paths: paths.clone(),
     })
 }
 
