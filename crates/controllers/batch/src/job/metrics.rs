@@ -110,10 +110,6 @@ pub(super) fn created(
     tally: &Tally<'_>,
     outcome: &Outcome<PodWrite<'_>>,
 ) {
-    let is_creation = |tag: &PodWrite<'_>| matches!(tag, PodWrite::Create(_));
-    let made = outcome.done.iter().filter(|done| is_creation(&done.tag)).count();
-    // Several failures in one sync count as one failed attempt.
-    let refused = outcome.failures.iter().any(|failure| failure.tag.as_ref().is_none_or(is_creation));
     let only_failed = view.job.spec.pod_replacement_policy.as_deref() == Some("Failed");
     let reason = match (tally.failed > 0, tally.terminating > 0) {
         _ if !view.features.replacement_policy => "new",
@@ -121,11 +117,21 @@ pub(super) fn created(
         (false, false) => "new",
         _ => "recreate_terminating_or_failed",
     };
-    for (status, count) in [("succeeded", made), ("failed", usize::from(refused))] {
+    let (made, failed) = creations(outcome);
+    for (status, count) in [("succeeded", made), ("failed", failed)] {
         if count > 0 {
             metrics.counter(&PODS_MADE, &[reason, status]).add(count as u64);
         }
     }
+}
+
+/// How many pods were created, and how many creations failed. Those that are refused because the namespace is being deleted
+/// are neither.
+pub(super) fn creations(outcome: &Outcome<PodWrite<'_>>) -> (usize, usize) {
+    let is_creation = |tag: &PodWrite<'_>| matches!(tag, PodWrite::Create(_));
+    let made = outcome.written().filter(|done| is_creation(&done.tag)).count();
+    let failed = outcome.failures.iter().filter(|failure| failure.tag.as_ref().is_none_or(is_creation));
+    (made, failed.count())
 }
 
 /// Counts the changes in a status that was written.

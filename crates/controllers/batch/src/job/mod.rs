@@ -7,7 +7,7 @@
 //!   `status` of its Jobs, nothing else. A Job whose `managedBy` names another controller is left alone.
 //! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
 //! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of
-//!   finalizers. Left out: `WorkloadWithJob` (alpha, off by default).
+//!   finalizers; the metric of created pods does not count those whose creation failed. Left out: `WorkloadWithJob` (alpha, off by default).
 
 pub mod backoff;
 pub mod conclusion;

@@ -2,13 +2,15 @@ use flyball_api::Timestamp;
 use flyball_api::condition;
 use flyball_api::job::{JobStatus, UncountedTerminatedPods};
 use flyball_api::pod::Pod;
-use flyball_runtime::plan::Failure;
+use flyball_client::{ApiStatus, Error};
+use flyball_runtime::plan::{Answer, Done, Failure};
 use flyball_runtime::{Outcome, Plan, Retry, Write};
 use serde_json::json;
 
 use super::world::{ALL, ago, all_done, indexed, job, now, pods, reported, view};
 use crate::job::conclusion::{conclude, finish, settle};
-use crate::job::plan::PodWrite;
+use crate::job::metrics::creations;
+use crate::job::plan::{NewPod, PodWrite};
 use crate::job::status::{MOST_UNCOUNTED, report};
 use crate::job::tally::Tally;
 use crate::job::verdict::verdict;
@@ -282,4 +284,27 @@ fn without_its_gate_a_job_has_no_other_manager() {
     let job = job(json!({"managedBy": "example.com/other"}));
     let elsewhere = |managed_by| Features { managed_by, ..ALL }.managed_elsewhere(&job).map(str::to_owned);
     assert_eq!([elsewhere(true), elsewhere(false)], [Some("example.com/other".to_owned()), None]);
+}
+
+#[test]
+fn creations_are_counted_one_by_one() {
+    let own = pods("a");
+    let (create, delete) = (PodWrite::Create(NewPod::default()), PodWrite::Delete(&own[0]));
+    let done = |tag, answer| Done { tag, answer };
+    let failure = |tag| Failure {
+        tag: Some(tag),
+        verb: None,
+        doing: String::new(),
+        message: String::new(),
+        error: None,
+        retry: Retry::Backoff,
+        is_expected: false,
+    };
+    let terminating = || Answer::Refused(Error::Status(Box::new(ApiStatus::default())));
+    let written = || Answer::Written(None);
+    let outcome = Outcome {
+        done: vec![done(create, written()), done(create, terminating()), done(delete, written())],
+        failures: vec![failure(create), failure(create), failure(delete)],
+    };
+    assert_eq!(creations(&outcome), (1, 2));
 }
