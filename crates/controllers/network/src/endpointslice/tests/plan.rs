@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::hint_states::HintState;
+use super::super::hints::HintMode;
 use super::super::invariants::check;
 use super::super::plan::{Planned, View, Zones, plan};
 use super::super::topology::{Allocated, Ratios};
@@ -37,7 +38,8 @@ fn planned_with<'a>(
     hints: &'a HintState,
 ) -> Planned<'a> {
     let ratios = Some(&*EQUAL_ZONES);
-    plan(&View { service, pods, zones, slices, capacity: 3, trigger: None, ratios, hints })
+    let mode = HintMode::of(service, true);
+    plan(&View { service, pods, zones, slices, capacity: 3, trigger: None, ratios, hints, mode })
 }
 
 fn pods(text: &str) -> Vec<Arc<Pod>> {
@@ -143,6 +145,7 @@ fn written_slices_get_the_time_of_the_change() {
         trigger,
         ratios: None,
         hints: &hints,
+        mode: HintMode::None,
     };
     let body = plan(&view).plan.writes()[0].body().unwrap();
     let annotations = json!({"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"});
