@@ -1,5 +1,4 @@
-//! A connection that leads nowhere: what is sent on it gets no answer, what was watched falls silent, and nobody is
-//! told of a failure.
+//! A blackholed connection: requests get no response, watches no events, and there is no error.
 
 use std::sync::Arc;
 
@@ -10,14 +9,14 @@ use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::watch;
 
-/// Swallows lists and watches of some resources while it is open; what it held back arrives when it closes.
+/// Holds lists and watches of some resources back while it is open; what was held back arrives when it closes.
 pub struct Blackhole {
     plurals: &'static [&'static str],
     open: watch::Sender<bool>,
 }
 
 impl Blackhole {
-    /// A closed blackhole in the way of these resources.
+    /// A closed blackhole for these resources.
     pub fn new(plurals: &'static [&'static str]) -> Arc<Self> {
         Arc::new(Self { plurals, open: watch::Sender::new(false) })
     }
@@ -30,7 +29,7 @@ impl Blackhole {
         self.open.send_replace(false);
     }
 
-    /// The same transport with the blackhole in it.
+    /// The transport with the blackhole.
     pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         Arc::new(Blackholed { blackhole: self.clone(), inner })
     }

@@ -62,7 +62,7 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
     let attached: Vec<&str> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Attach(node) | Step::Admit(node) => Some(*node),
+            Step::Attach(node) | Step::AllowNodeAttach(node) => Some(*node),
             _ => None,
         })
         .collect();

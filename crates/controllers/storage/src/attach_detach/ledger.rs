@@ -93,9 +93,9 @@ impl Ledger {
                 Step::Attach(node) => {
                     self.record(disk, node).attaching_since.get_or_insert(now);
                 }
-                Step::Admit(node) => self.record(disk, node).is_admitted = true,
+                Step::AllowNodeAttach(node) => self.record(disk, node).is_admitted = true,
                 Step::Detach(node, _) => self.record(disk, node).is_detaching = true,
-                Step::Held(node) => self.record(disk, node).is_announced = true,
+                Step::WarnHeldElsewhere(node) => self.record(disk, node).is_announced = true,
                 _ => {}
             }
         }
@@ -235,7 +235,11 @@ mod tests {
         let wanted = Sighting { is_wanted: true, is_attaching: true, ..Sighting::default() };
         let unwanted = Sighting::default();
         ledger.observe("disk", [("n1", wanted), ("n2", unwanted)].into_iter(), start);
-        ledger.begin("disk", &[Step::Admit("n1"), Step::Detach("n2", None), Step::Held("n1")], start);
+        ledger.begin(
+            "disk",
+            &[Step::AllowNodeAttach("n1"), Step::Detach("n2", None), Step::WarnHeldElsewhere("n1")],
+            start,
+        );
         let n1 = ledger.place("disk", "n1", later);
         assert!(n1.is_admitted && n1.is_announced && n1.unwanted_for.is_zero());
         assert_eq!(n1.attaching_for, Duration::from_secs(10));

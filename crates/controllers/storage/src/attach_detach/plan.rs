@@ -63,14 +63,14 @@ fn effects<'a>(view: &View<'a>, step: &Step<'a>) -> Vec<Effect<Tag<'a>>> {
             let event = |want: &Want| messages::attach_failed(&want.disk, why);
             want(node).map(|want| warnings(want, |_| event(want).into())).unwrap_or_default()
         }
-        Step::Held(node) => {
+        Step::WarnHeldElsewhere(node) => {
             let others = view.places.iter().filter(|place| place.node != *node && place.may_have_it());
             let holders: Vec<_> =
                 others.filter_map(|place| place.want).flat_map(|want| want.pods.iter().cloned()).collect();
             let held = |want: &Want| warnings(want, |pod| messages::held(&want.disk, pod, &holders).into());
             want(node).map(held).unwrap_or_default()
         }
-        Step::Admit(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
+        Step::AllowNodeAttach(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
     }
 }
 
@@ -94,12 +94,12 @@ fn attach<'a>(node: &'a str, want: &Want) -> Option<Effect<Tag<'a>>> {
 
 fn detach<'a>(node: &'a str, attachment: &VolumeAttachment, force: Option<Force>) -> Effect<Tag<'a>> {
     let why = match force {
-        None => format!("no pod on node {node} wants the disk"),
+        None => format!("no pod on node {node} uses the disk"),
         Some(Force::Timeout) => {
-            format!("no pod on node {node} wants the disk; the node did not unmount it in time")
+            format!("no pod on node {node} uses the disk; the node did not unmount it in time")
         }
         Some(Force::OutOfService) => {
-            format!("no pod on node {node} wants the disk; the node is out of service")
+            format!("no pod on node {node} uses the disk; the node is out of service")
         }
     };
     let delete = Write::delete(attachment).why(why).accept_only(Refusals::GONE);

@@ -84,7 +84,7 @@ impl Reconcile for Disks {
         cx.judge(|| invariants::check(&view));
         for step in view.steps() {
             match step {
-                Step::Admit(node) | Step::Report(node) => {
+                Step::AllowNodeAttach(node) | Step::Report(node) => {
                     self.0.nodes.add(Key::cluster(node), Priority::Change)
                 }
                 _ => {}

@@ -22,8 +22,8 @@ const FAILED_BINDING: &str = "FailedBinding";
 pub(crate) struct View<'a> {
     pub(crate) claim: &'a PersistentVolumeClaim,
     /// The volume that it names.
-    pub(crate) named: Option<&'a Arc<PersistentVolume>>,
-    /// The volumes that are promised to it, and those of its class that are promised to no claim.
+    pub(crate) named_volume: Option<&'a Arc<PersistentVolume>>,
+    /// The volumes whose claimRef names it, and those of its class without a claimRef.
     pub(crate) volumes: &'a [Arc<PersistentVolume>],
     /// Its class, if it exists.
     pub(crate) class: Option<&'a StorageClass>,
@@ -122,7 +122,7 @@ fn was_bound<'a>(view: &View<'a>) -> Step<'a> {
             "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!",
         );
     }
-    let Some(volume) = view.named else {
+    let Some(volume) = view.named_volume else {
         return lost("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
     };
     match &volume.spec.claim_ref {
@@ -137,7 +137,7 @@ fn was_bound<'a>(view: &View<'a>) -> Step<'a> {
 /// A claim whose user has chosen the volume.
 fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
     let claim = view.claim;
-    let Some(volume) = view.named else { return Step::Pend(None) };
+    let Some(volume) = view.named_volume else { return Step::Pend(None) };
     let name = &volume.metadata.name;
     if volume.spec.claim_ref.is_none() {
         return match objection(volume, claim, view.attributes) {
@@ -218,8 +218,11 @@ fn waiting(view: &View<'_>) -> Vec<Waiting> {
     match step(view) {
         Step::Pend(_) if !claim.spec.volume_name.is_empty() => {
             let name = Key::cluster(claim.spec.volume_name.as_str());
-            let until =
-                if view.named.is_some() { "to be free and to suit the claim" } else { "to be created" };
+            let until = if view.named_volume.is_some() {
+                "to be free and to suit the claim"
+            } else {
+                "to be created"
+            };
             vec![Waiting::on::<PersistentVolume>(&name, until)]
         }
         Step::Pend(_) if view.class.is_some() && view.pods.is_empty() => {

@@ -61,8 +61,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (claims, volumes) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<PersistentVolume>());
     let (classes, pods, nodes) = (cx.informer::<StorageClass>(), cx.informer::<Pod>(), cx.informer::<Node>());
     pods.index(&BY_CLAIM);
-    volumes.index(&triggers::PROMISED);
-    volumes.index(&triggers::FREE);
+    volumes.index(&triggers::BY_CLAIM_REF);
+    volumes.index(&triggers::UNCLAIMED_BY_CLASS);
     let recycler =
         Recycler::new(&cx.config.persistent_volume_binder_controller.volume_configuration.recycler)?;
 
@@ -91,7 +91,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         recycler,
         claim_queue: claim_queue.clone(),
         volume_queue: volume_queue.clone(),
-        began: Default::default(),
+        start_version: Default::default(),
         class_delays: Default::default(),
     });
     // One worker each, as a sync of a claim writes volumes and the other way round.

@@ -83,14 +83,14 @@ impl Scene {
 fn words(step: &Step<'_>) -> String {
     match step {
         Step::Attach(node) => format!("attach {node}"),
-        Step::Admit(node) => format!("admit {node}"),
+        Step::AllowNodeAttach(node) => format!("admit {node}"),
         Step::Report(node) => format!("report {node}"),
         Step::Detach(node, None) => format!("detach {node}"),
         Step::Detach(node, Some(Force::Timeout)) => format!("force {node} late"),
         Step::Detach(node, Some(Force::OutOfService)) => format!("force {node} out"),
         Step::AttachFailed(node, why) => format!("failed {node}: {why}"),
         Step::DetachFailed(node, why) => format!("stuck {node}: {why}"),
-        Step::Held(node) => format!("held {node}"),
+        Step::WarnHeldElsewhere(node) => format!("held {node}"),
         Step::Wait(delay) => format!("wait {}", delay.as_secs()),
     }
 }
@@ -184,10 +184,10 @@ fn steps_become_writes_and_events_for_pods() {
         ("n1:wanted,attached,reported n2:wanted",      format!("each\n  {}", event(&format!("Waiting for detach for volume \"pv\" {held}")))),
         ("n1:wanted,attached,reported n2:wanted,announced", String::new()),
         ("n1:attached,reported,mounted n2:wanted n3:wanted,announced", format!("each\n  {}\nwaiting for Node/n1 to unmount the disk", event("Waiting for detach for volume \"pv\" Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node"))),
-        ("n1:attached",                                "each\n  delete VolumeAttachment csi-x: no pod on node n1 wants the disk".to_owned()),
+        ("n1:attached",                                "each\n  delete VolumeAttachment csi-x: no pod on node n1 uses the disk".to_owned()),
         ("n1:attached,refused",                        String::new()),
-        ("n1:attached,mounted,unhealthy,out",          "each\n  delete VolumeAttachment csi-x: no pod on node n1 wants the disk; the node is out of service".to_owned()),
-        ("n1:attached,mounted,unhealthy,long",         "each\n  delete VolumeAttachment csi-x: no pod on node n1 wants the disk; the node did not unmount it in time".to_owned()),
+        ("n1:attached,mounted,unhealthy,out",          "each\n  delete VolumeAttachment csi-x: no pod on node n1 uses the disk; the node is out of service".to_owned()),
+        ("n1:attached,mounted,unhealthy,long",         "each\n  delete VolumeAttachment csi-x: no pod on node n1 uses the disk; the node did not unmount it in time".to_owned()),
         ("n1:attached,reported,mounted",               "waiting for Node/n1 to unmount the disk".to_owned()),
         ("n1:deleting",                                "waiting for VolumeAttachment/csi-x to be detached by its driver".to_owned()),
     ];

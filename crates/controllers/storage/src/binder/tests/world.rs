@@ -126,7 +126,7 @@ impl World {
         let named = all.iter().find(|volume| volume.metadata.name == claim.spec.volume_name);
         let view = View {
             claim: &claim,
-            named,
+            named_volume: named,
             volumes: &all,
             class: None,
             class_delay: None,
