@@ -1,5 +1,5 @@
-//! "What you will never find" of ARCHITECTURE.md, as far as neither the compiler, clippy nor Cargo sees to it: a look at the
-//! sources.
+//! Checks the sources for what ARCHITECTURE.md lists under "What you will never find" and neither the compiler, clippy
+//! nor Cargo checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &args::Node) -> anyhow::Result<()> {
         args::NodeAction::List => list(&client).await,
         args::NodeAction::Stop { name } => {
             switch(&client, name, Power::Off).await?;
-            println!("{name} is off: no heartbeats from now on. Soon it counts as lost, and its pods move.");
+            println!("{name} is off: it sends no heartbeats. Soon it is NotReady, and its pods are evicted.");
             Ok(())
         }
         args::NodeAction::Start { name } => {

@@ -51,7 +51,7 @@ pub(crate) struct Present {
 
 /// Whether the server has gone back behind what a cache has seen. If it has since written more than it lost, its version is
 /// no evidence; but it has the newest object of the cache in a version that the cache has never seen.
-pub(crate) fn went_back(reached: ResourceVersion, newest: Option<&Header>, present: &Present) -> bool {
+pub(crate) fn is_restored(reached: ResourceVersion, newest: Option<&Header>, present: &Present) -> bool {
     if present.version.is_unknown() {
         return false;
     }
@@ -90,7 +90,7 @@ mod tests {
         ];
         for (case, version, newest, want) in table {
             let present = Present { version: ResourceVersion(version), newest };
-            assert_eq!(went_back(ResourceVersion(20), Some(&object("a", 15)), &present), want, "{case}");
+            assert_eq!(is_restored(ResourceVersion(20), Some(&object("a", 15)), &present), want, "{case}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What every new pod is given: a priority, tolerations for nodes in trouble, its runtime's overhead.
+//! What every new pod gets: a priority, tolerations for unhealthy nodes, the overhead of its runtime class.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub(super) fn tolerate(ops: &Ops<'_>, pod: &mut Value) {
     }
 }
 
-/// Priority: the class becomes a number.
+/// Priority: resolves the class to a number.
 pub(super) fn set_priority(ops: &Ops<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let wanted = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
     let class = match wanted.as_str() {
@@ -70,7 +70,7 @@ pub(super) fn set_priority(ops: &Ops<'_>, pod: &mut Value) -> Result<(), ApiErro
     Ok(())
 }
 
-/// The class of pods that name none: of several defaults, the one with the lowest value.
+/// The class of pods without one: of several defaults, the one with the lowest value.
 fn default_class(ops: &Ops<'_>, except: Option<&str>) -> Option<Value> {
     let all = ops.server.store.all(&ShelfId::new(CLASSES, "priorityclasses"), None);
     let classes =
@@ -140,7 +140,7 @@ pub(super) fn set_overhead(ops: &Ops<'_>, pod: &mut Value) -> Result<(), ApiErro
     Ok(())
 }
 
-/// PodTopologyLabels: a pod that is made on a node says where that is.
+/// PodTopologyLabels: copies topology labels of the node to a pod that is created with a node name.
 pub(super) fn copy_topology(ops: &Ops<'_>, pod: &mut Value) {
     let Some(node) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) else { return };
     let Some(node) = ops.server.store.get(&ShelfId::new("", "nodes"), &Key::new("", node)) else { return };

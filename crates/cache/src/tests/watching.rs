@@ -201,6 +201,28 @@ async fn lists_that_succeed_followed_by_watches_that_expire_do_not_make_a_hot_lo
 }
 
 #[tokio::test(start_paused = true)]
+async fn watches_that_expire_after_one_event_do_not_make_a_hot_loop() {
+    let server = Server::with(&["a/x"]);
+    let _informer = synced(&server).await;
+    let spoiler = tokio::spawn({
+        let server = server.clone();
+        async move {
+            loop {
+                server.bookmark();
+                settle().await;
+                server.end_watches(Class::VersionUnusable, "expired");
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+    });
+    server.take_requests();
+    sleep(60 * SECOND).await;
+    spoiler.abort();
+    let lists = server.take_requests().len();
+    assert!(lists <= 60_000 / 800, "{lists} lists in a minute");
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_retried_with_growing_pauses_that_success_resets() {
     let server = Server::with(&["a/x"]);
     server.fail_next(5, None);
@@ -381,6 +403,7 @@ async fn a_first_loss_of_place_is_no_failure_and_costs_no_pause() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
     informer.reached(server.bookmark()).await;
+    sleep(10 * SECOND).await;
     let before = Instant::now();
     server.end_watches(Class::VersionUnusable, "too old resource version");
     informer.reached(server.put("a/y", json!({}))).await;

@@ -63,7 +63,7 @@ impl Periodic for Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let observed = self.observe(&()).await?;
-        let executor = self.cx.executor(key).unawaited().events(&self.events);
+        let executor = self.cx.executor(key).without_barrier().events(&self.events);
         executor.execute(report(&observed)).await
     }
 }

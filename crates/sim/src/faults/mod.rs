@@ -4,7 +4,7 @@
 //! A seed first picks a *mix* (how likely each kind of fault is; some never), then every single fault. So each seed
 //! is a world of its own, and a run can be repeated. Faults can be switched off: then what was broken must heal.
 
-mod hole;
+mod blackhole;
 mod requests;
 mod watches;
 
@@ -21,7 +21,7 @@ use rand::{Rng, RngCore as _, SeedableRng};
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-pub use hole::Hole;
+pub use blackhole::Blackhole;
 
 /// How likely each kind of fault is, between 0 and 1.
 #[derive(Debug, Clone, PartialEq)]

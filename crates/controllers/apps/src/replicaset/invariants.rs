@@ -23,7 +23,7 @@ pub fn check<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Re
     let (going, staying): (Vec<_>, Vec<_>) =
         view.pods.iter().partition(|pod| distinct.contains(&pod.metadata.uid.to_smol_str()));
     let mut crowds = BTreeMap::<&str, usize>::new();
-    for pod in view.family.iter().filter(|pod| pod.is_active()) {
+    for pod in view.spread().iter().filter(|pod| pod.is_active()) {
         *crowds.entry(&pod.spec.node_name).or_default() += 1;
     }
     let worth = |pod: &Pod| {

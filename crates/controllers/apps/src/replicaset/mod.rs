@@ -37,6 +37,8 @@ pub trait Replicated: Resource {
     const EVENT_SOURCE: &'static str;
     /// Whether its status has a field for the number of terminating pods.
     const COUNTS_TERMINATING: bool;
+    /// Whether pods that share a node with pods of the same owner's other sets are deleted first.
+    const SPREADS_OVER_NODES: bool;
 
     fn selector(&self) -> Result<Selector, InvalidSelector>;
     fn replicas(&self) -> usize;
@@ -50,6 +52,7 @@ pub trait Replicated: Resource {
 impl Replicated for ReplicaSet {
     const EVENT_SOURCE: &'static str = NAME;
     const COUNTS_TERMINATING: bool = true;
+    const SPREADS_OVER_NODES: bool = true;
 
     fn selector(&self) -> Result<Selector, InvalidSelector> {
         Selector::from_object(self.spec.selector.as_ref())

@@ -9,7 +9,10 @@
 //! - **Beyond upstream**: with the annotation [`plan::REPLACE_STUCK_PODS`] an unready pod of an outdated revision
 //!   does not block a rollout forever; the deletion of a claim triggers the set that waits for it.
 //! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier replaces expectations, and a pod is
-//!   read live before it is repaired, as the cache holds only parts of it.
+//!   read live before it is repaired, as the cache holds only parts of it. A parallel set gets at most [`plan::BURST`] new
+//!   pods in one sync, and its status is written after each; upstream holds all of them in memory, however many. If both
+//!   a pod and the owners of its claims are refused, there is an event about each; upstream has one about the owners.
+//!   A conflict while a pod is repaired causes no event.
 
 pub mod claims;
 pub mod defaults;

@@ -8,7 +8,8 @@
 //!   and the `scale` of workloads, nothing else.
 //! - Upstream: `pkg/controller/podautoscaler`. What differs: events name autoscalers that select the same pods in
 //!   alphabetical order, a kind that the server begins to serve is found within seconds, and a huge metric value calls for
-//!   many replicas instead of a negative number.
+//!   many replicas instead of a negative number. Series of an external metric may be negative: their sum counts, where
+//!   upstream takes a negative sum for an overflow if the target is an average value, and scales up to the maximum.
 //! - Besides `sync.rs`, the clients of the scale subresource and of the metrics APIs are async: both are live reads.
 
 pub mod after;

@@ -39,7 +39,7 @@ impl Reconcile for Controller {
 impl Controller {
     async fn delete(&self, key: &Key) -> Result<Next, SyncError> {
         let namespace = self.read(key).await?;
-        let executor = self.cx.executor(key).unawaited();
+        let executor = self.cx.executor(key).without_barrier();
         executor.perform::<()>(plan::mark_terminating(&namespace)).await.result()?;
         let Some(deleted_at) = namespace.metadata.deletion_timestamp else { return Ok(Next::Settled) };
         if !plan::is_to_be_emptied(&namespace) {
@@ -71,7 +71,7 @@ impl Controller {
         discovery: &Discovery,
     ) -> Vec<(Collection, Remains)> {
         let emptying =
-            Emptying { executor: self.cx.executor(key).unawaited(), cx: &self.cx, key, deleted_at };
+            Emptying { executor: self.cx.executor(key).without_barrier(), cx: &self.cx, key, deleted_at };
         let has_order = self.cx.gates.enabled(Gate::OrderedNamespaceDeletion);
         let (pods, others): (Vec<_>, Vec<_>) =
             collections(discovery).into_iter().partition(|collection| has_order && collection.is_pods());
@@ -108,7 +108,7 @@ impl Controller {
                 // Another namespace of that name, which has to be emptied first.
                 return Ok(Next::Settled);
             }
-            let executor = self.cx.executor(&key).unawaited();
+            let executor = self.cx.executor(&key).without_barrier();
             let outcome = executor.perform([plan::finalize(&namespace)]).await;
             if !outcome.failure().is_some_and(|failure| failure.is_one_of(Refusals::CONFLICT)) {
                 return outcome.result().map(|()| Next::Settled);

@@ -58,11 +58,19 @@ impl Reconcile for NodesChanged {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
+        let result = self.sync_service(key).await;
+        self.numbers.count(result.is_ok());
+        result.map(|()| Next::Settled)
+    }
+}
+
+impl Controller {
+    async fn sync_service(&self, key: &Key) -> Result<(), SyncError> {
         let Some(service) = self.services.store().get(key) else {
             self.forget(key);
-            return Ok(Next::Settled);
+            return Ok(());
         };
-        let Some(selector) = selector(&service) else { return Ok(Next::Settled) };
+        let Some(selector) = selector(&service) else { return Ok(()) };
         let pods = pods_with(self.pods.store(), &key.namespace, selector);
         let slices = slices_of(self.slices.store(), key, MANAGER);
         let mode = HintMode::of(&service, self.cx.gates.enabled(Gate::PreferSameTrafficDistribution));
@@ -80,11 +88,9 @@ impl Reconcile for Controller {
         };
         let planned = plan(&view);
         self.cx.judge(|| invariants::broken(&planned.changes, self.capacity));
-        self.execute((&service, mode), key, planned).await.map(|()| Next::Settled)
+        self.execute((&service, mode), key, planned).await
     }
-}
 
-impl Controller {
     fn forget(&self, key: &Key) {
         self.trigger_times.forget(key);
         self.hint_states.set(key, HintState::default());

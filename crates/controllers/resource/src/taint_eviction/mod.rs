@@ -6,7 +6,8 @@
 //!   as well, and the status of the rules shows the progress.
 //! - **Watches** Pods, ResourceClaims and ResourceSlices, and DeviceTaintRules if the gate is on. **Writes** that condition,
 //!   deletes pods, and writes the `status` of rules.
-//! - Upstream: `pkg/controller/devicetainteviction`.
+//! - Upstream: `pkg/controller/devicetainteviction`. What differs: a pod that a user has already deleted is not counted as
+//!   evicted, in the status of rules or in metrics (upstream counts it if its eviction becomes due).
 
 mod devices;
 pub mod plan;

@@ -38,7 +38,7 @@ pub fn steps<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
         steps.extend(detach(place, forces));
     }
     let mut is_promised = false;
-    for place in places {
+    for place in places.iter().filter(|place| !place.is_deleted) {
         let Some(want) = place.want else { continue };
         let others = || places.iter().filter(|other| other.node != place.node);
         if place.is_held() {

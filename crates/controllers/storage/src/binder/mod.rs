@@ -14,7 +14,8 @@
 //!   that may exist already are read from the server; host path directories are created and removed here. `need` says
 //!   which of these comes next, and its result becomes part of the view.
 //! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the directory of a host path volume follows from its
-//!   claim, so that a second attempt creates no second one; a recycler pod is followed through the cache; settled claims
+//!   claim, so that a second attempt creates no second one; only directories below `/tmp` are deleted, where upstream also
+//!   deletes those that have `/tmp/` elsewhere in their path; a recycler pod is followed through the cache; settled claims
 //!   and volumes are not synced again without a change.
 
 mod claim;

@@ -115,6 +115,7 @@ impl Reconcile for Volumes {
             live: None,
             removed: None,
             is_deletion_requested: binder.operations.is_deletion_requested(key),
+            is_backing_off: binder.operations.is_backing_off(key),
             volume,
         };
         loop {
@@ -282,7 +283,10 @@ impl Binder {
     /// Records the result of a volume's step in operations and in the recycler.
     fn record_volume(&self, key: &Key, view: &volume::View, outcome: &Outcome<Tag>) {
         match &view.removed {
-            Some(Err(_)) => self.operations.failed(key),
+            Some(Err(_)) => {
+                self.operations.failed(key);
+                self.operations.back_off(key);
+            }
             // The finalizer is removed first. If that failed, the deletion was not requested.
             Some(Ok(())) if outcome.failure().is_none_or(|failure| failure.verb == Some(Verb::Delete)) => {
                 self.operations.deletion_requested(key);

@@ -152,6 +152,7 @@ impl World {
             live: None,
             removed: None,
             is_deletion_requested: false,
+            is_backing_off: false,
         };
         self.carry_out(&volumes::plan(&view));
     }

@@ -1,4 +1,4 @@
-//! The server's true state as rules look at it, and a write of a controller.
+//! The server's state as rules see it, and a write of a controller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ impl Write {
         self.verb == "delete" && self.is_on(group, resource)
     }
 
-    /// Whether it changes one of this resource.
+    /// Whether it updates or patches one of this resource.
     pub fn changes(&self, group: &str, resource: &str) -> bool {
         matches!(self.verb, "update" | "patch") && self.is_on(group, resource)
     }
 
-    /// Whether it takes a finalizer away.
+    /// Whether it removes a finalizer.
     pub fn drops(&self, finalizer: &str) -> bool {
         matches!(self.verb, "update" | "patch")
             && super::values::has_finalizer(&self.before, finalizer)
@@ -63,31 +63,30 @@ impl Write {
     }
 }
 
-/// The server's state now and before.
-pub struct World {
+/// The server's state, now and in the past.
+pub struct ServerState {
     server: ApiServer,
     memory: Mutex<Memory>,
 }
 
 #[derive(Default)]
 struct Memory {
-    /// Objects that were read already, by where they live and their version.
+    /// Parsed objects, by resource and version.
     read: HashMap<(ShelfId, Key), (u64, Arc<Value>)>,
-    /// What became of the objects of a resource.
-    told: HashMap<ShelfId, Told>,
-    /// Which account made an object, by uid.
+    /// The past states of each resource's objects.
+    histories: HashMap<ShelfId, History>,
+    /// The account that created an object, by uid.
     makers: HashMap<String, String>,
-    /// Which account made a state, by its version.
+    /// The account that made a state, by version.
     writers: HashMap<String, String>,
 }
 
-struct Told {
+struct History {
     follower: Follower,
     versions: HashMap<String, Vec<Arc<Value>>>,
 }
 
-impl World {
-    /// The state of a server.
+impl ServerState {
     pub fn of(server: ApiServer) -> Self {
         Self { server, memory: Mutex::default() }
     }
@@ -118,10 +117,10 @@ impl World {
 
     /// Every state that an object has had, the oldest first; the last one of a deleted object included.
     pub fn versions(&self, group: &str, resource: &str, uid: &str) -> Vec<Arc<Value>> {
-        self.told(group, resource, |told| told.versions.get(uid).cloned().unwrap_or_default())
+        self.history(group, resource, |history| history.versions.get(uid).cloned().unwrap_or_default())
     }
 
-    /// Every state of every object of this name, of those that came later, too.
+    /// Every state of every object with this name.
     pub fn versions_named(
         &self,
         group: &str,
@@ -132,22 +131,23 @@ impl World {
         let is_meant = |object: &Value| {
             text(&object["metadata"]["name"]) == name && text(&object["metadata"]["namespace"]) == namespace
         };
-        self.told(group, resource, |told| {
-            let lives = told.versions.values().filter(|life| life.first().is_some_and(|one| is_meant(one)));
+        self.history(group, resource, |history| {
+            let lives =
+                history.versions.values().filter(|life| life.first().is_some_and(|one| is_meant(one)));
             lives.flatten().cloned().collect()
         })
     }
 
-    fn told<T: Default>(&self, group: &str, resource: &str, read: impl FnOnce(&Told) -> T) -> T {
+    fn history<T: Default>(&self, group: &str, resource: &str, read: impl FnOnce(&History) -> T) -> T {
         let shelf = ShelfId::new(group, resource);
         let mut memory = self.memory.lock();
         if !memory.catch_up(&self.server, &shelf) {
             memory.follow_anew(&self.server, &shelf);
         }
-        memory.told.get(&shelf).map(read).unwrap_or_default()
+        memory.histories.get(&shelf).map(read).unwrap_or_default()
     }
 
-    /// Whether anybody but this account has changed the size of a set of pods.
+    /// Whether an account other than this one has changed the size of a set of pods.
     pub fn was_scaled_by_others(&self, account: &str, group: &str, resource: &str, set: &Value) -> bool {
         let versions = self.versions(group, resource, uid(set));
         let memory = self.memory.lock();
@@ -158,13 +158,12 @@ impl World {
         })
     }
 
-    /// Whether this account has made the object.
+    /// Whether this account has created the object.
     pub fn was_made_by(&self, account: &str, object: &Value) -> bool {
         self.memory.lock().makers.get(uid(object)).is_some_and(|maker| maker == account)
     }
 
-    /// The pods that an account has made for an object, and that run or will. Pods that were adopted are not among
-    /// them: they come when they like.
+    /// The active pods that an account has created for an object. Adopted pods are not among them: they may come at any time.
     pub fn live_pods(&self, account: &str, namespace: &str, owner: &str) -> Vec<Arc<Value>> {
         let mut pods = self.list("", "pods", Some(namespace));
         pods.retain(|pod| {
@@ -175,13 +174,13 @@ impl World {
         pods
     }
 
-    /// Takes note that the server was restored to an older version. States that are lost by that stay known: what was on
-    /// its way when it happened may still be about them.
+    /// Records that the server was restored to an older version. States that are lost by that stay known: requests that were in
+    /// flight may still be about them.
     pub fn restored(&self, version: u64) {
         let mut memory = self.memory.lock();
         memory.read.clear();
         memory.writers.retain(|written, _| written.parse().is_ok_and(|written: u64| written <= version));
-        let shelves: Vec<ShelfId> = memory.told.keys().cloned().collect();
+        let shelves: Vec<ShelfId> = memory.histories.keys().cloned().collect();
         for shelf in shelves {
             memory.follow_anew(&self.server, &shelf);
         }
@@ -210,42 +209,42 @@ impl Memory {
         value
     }
 
-    /// Follows a resource from where it is now, and keeps what is known of it.
+    /// Follows a resource from its current version on, keeping what is known of it.
     fn follow_anew(&mut self, server: &ApiServer, shelf: &ShelfId) {
-        let known = self.told.remove(shelf).map(|told| told.versions).unwrap_or_default();
+        let known = self.histories.remove(shelf).map(|history| history.versions).unwrap_or_default();
         self.catch_up(server, shelf);
-        let Some(told) = self.told.get_mut(shelf) else { return };
+        let Some(history) = self.histories.get_mut(shelf) else { return };
         for (uid, mut states) in known {
-            let newer = told.versions.remove(&uid).unwrap_or_default();
+            let newer = history.versions.remove(&uid).unwrap_or_default();
             let is_known = |state: &Arc<Value>| states.last() == Some(state);
             let newer: Vec<_> = newer.into_iter().filter(|state| !is_known(state)).collect();
             states.extend(newer);
-            told.versions.insert(uid, states);
+            history.versions.insert(uid, states);
         }
     }
 
-    /// Reads on in the history of a resource; false if it no longer reaches back to where we were.
+    /// Reads on in the history of a resource; false if the history does not reach back far enough.
     fn catch_up(&mut self, server: &ApiServer, shelf: &ShelfId) -> bool {
         let store = server.store();
-        if !self.told.contains_key(shelf) {
+        if !self.histories.contains_key(shelf) {
             let from_start = store.follow(shelf, 0).map(|follower| (follower, Vec::new()));
             let begun = from_start.or_else(|_| {
-                // No lock is held between the two, but nobody else runs: this is one step of one thread.
+                // No lock is held between the two, but this is one step of one thread.
                 store.follow(shelf, store.version()).map(|follower| (follower, store.all(shelf, None)))
             });
             let Ok((follower, present)) = begun else { return false };
-            let mut told = Told { follower, versions: HashMap::new() };
+            let mut history = History { follower, versions: HashMap::new() };
             for entry in present {
-                told.add(self.read(shelf, &entry));
+                history.add(self.read(shelf, &entry));
             }
-            self.told.insert(shelf.clone(), told);
+            self.histories.insert(shelf.clone(), history);
         }
-        let Some(told) = self.told.get_mut(shelf) else { return false };
+        let Some(history) = self.histories.get_mut(shelf) else { return false };
         loop {
-            let Ok(events) = store.next(&mut told.follower, 1000) else { return false };
+            let Ok(events) = store.next(&mut history.follower, 1000) else { return false };
             for event in &events {
                 if event.happened != Happened::Deleted || event.previous.is_some() {
-                    told.add(Arc::new(event.entry.value()));
+                    history.add(Arc::new(event.entry.value()));
                 }
             }
             if events.len() < 1000 {
@@ -255,7 +254,7 @@ impl Memory {
     }
 }
 
-impl Told {
+impl History {
     fn add(&mut self, object: Arc<Value>) {
         self.versions.entry(uid(&object).to_owned()).or_default().push(object);
     }

@@ -11,13 +11,13 @@ use http_body_util::{BodyExt, StreamBody};
 use tokio::sync::watch;
 
 /// Swallows lists and watches of some resources while it is open; what it held back arrives when it closes.
-pub struct Hole {
+pub struct Blackhole {
     plurals: &'static [&'static str],
     open: watch::Sender<bool>,
 }
 
-impl Hole {
-    /// A closed hole in the way of these resources.
+impl Blackhole {
+    /// A closed blackhole in the way of these resources.
     pub fn new(plurals: &'static [&'static str]) -> Arc<Self> {
         Arc::new(Self { plurals, open: watch::Sender::new(false) })
     }
@@ -30,9 +30,9 @@ impl Hole {
         self.open.send_replace(false);
     }
 
-    /// The same transport with the hole in it.
+    /// The same transport with the blackhole in it.
     pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Leaky { hole: self.clone(), inner })
+        Arc::new(Blackholed { blackhole: self.clone(), inner })
     }
 
     async fn closed(&self) {
@@ -46,27 +46,27 @@ impl Hole {
     }
 }
 
-struct Leaky {
-    hole: Arc<Hole>,
+struct Blackholed {
+    blackhole: Arc<Blackhole>,
     inner: Arc<dyn Transport>,
 }
 
-impl Transport for Leaky {
+impl Transport for Blackholed {
     fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
-        let (hole, inner) = (self.hole.clone(), self.inner.clone());
-        if !hole.swallows(&request) {
+        let (blackhole, inner) = (self.blackhole.clone(), self.inner.clone());
+        if !blackhole.swallows(&request) {
             return inner.send(request);
         }
         Box::pin(async move {
-            hole.closed().await;
+            blackhole.closed().await;
             let (head, body) = inner.send(request).await?.into_parts();
-            let frames = stream::unfold((body, hole), |(mut body, hole)| async move {
+            let frames = stream::unfold((body, blackhole), |(mut body, blackhole)| async move {
                 let frame = body.frame().await?;
-                hole.closed().await;
-                Some((frame, (body, hole)))
+                blackhole.closed().await;
+                Some((frame, (body, blackhole)))
             });
             Ok(http::Response::from_parts(head, StreamBody::new(frames).boxed_unsync()))
         })

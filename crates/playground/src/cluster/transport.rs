@@ -1,4 +1,4 @@
-//! The way into a server in this process: no socket, no certificate; the door says who comes in.
+//! A transport to the server in this process, without a socket or certificates.
 
 use bytes::Bytes;
 use flyball_apiserver::ApiServer;
@@ -6,26 +6,26 @@ use flyball_apiserver::registry::User;
 use flyball_client::{Body, ServiceTransport, Transport, TransportError};
 use futures::future::BoxFuture;
 
-/// A transport on which every request comes from one user, unless it brings a token.
-pub(super) struct Door {
+/// Sends every request as one user, unless it has a token.
+pub(super) struct UserTransport {
     inner: ServiceTransport<ApiServer>,
     user: Option<User>,
 }
 
-impl Door {
+impl UserTransport {
     pub(super) fn new(server: ApiServer, user: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|group| (*group).to_owned()).collect();
         let user = User { name: user.to_owned(), groups, ..User::default() };
         Self { inner: ServiceTransport::new(server), user: Some(user) }
     }
 
-    /// For requests that bring their own token.
-    pub(super) fn open(server: ApiServer) -> Self {
+    /// For requests that have a token.
+    pub(super) fn by_token(server: ApiServer) -> Self {
         Self { inner: ServiceTransport::new(server), user: None }
     }
 }
 
-impl Transport for Door {
+impl Transport for UserTransport {
     fn send(
         &self,
         mut request: http::Request<Bytes>,

@@ -1,4 +1,4 @@
-//! Sees every write on its way to the server, and judges it right after the server has made it.
+//! Sees every write on its way to the server, and checks the rules right after the server has made it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,73 +14,74 @@ use http::Method;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{Rule, Violation, World, Write, everyone, rest, rules};
+use super::{Rule, ServerState, Violation, Write, everyone, rest, rules};
 
-/// More violations than anybody reads.
-const TOLD: usize = 20;
+/// Violations beyond this number are dropped.
+const MOST_VIOLATIONS: usize = 20;
 
-/// What every controller with invariants of its own must keep.
-const DECIDES: &str = "what it decides keeps its own invariants";
+/// The rule of every controller that has invariants.
+const DECIDES: &str = "its plans keep its invariants";
 
-/// Judges writes by the rules.
-pub struct Witness {
-    world: World,
-    tally: Mutex<Tally>,
-    /// Of each controller manager that was started.
+pub struct RuleChecker {
+    state: ServerState,
+    findings: Mutex<Findings>,
+    /// One per controller manager that was started.
     decisions: Mutex<Vec<Arc<Judge>>>,
 }
 
-/// What a witness has seen.
 #[derive(Debug, Clone, Default)]
-pub struct Tally {
+pub struct Findings {
     pub violations: Vec<Violation>,
     /// How many writes each controller has made. Controllers that share an account count together.
     pub writes: BTreeMap<&'static str, u64>,
-    /// How often a rule of each controller was looked at.
+    /// How often a rule of each controller was checked.
     pub judged: BTreeMap<&'static str, u64>,
 }
 
-impl Witness {
-    /// A witness at a server.
-    pub fn at(server: ApiServer) -> Arc<Self> {
-        Arc::new(Self { world: World::of(server), tally: Mutex::default(), decisions: Mutex::default() })
+impl RuleChecker {
+    pub fn new(server: ApiServer) -> Arc<Self> {
+        Arc::new(Self {
+            state: ServerState::of(server),
+            findings: Mutex::default(),
+            decisions: Mutex::default(),
+        })
     }
 
     /// The state that rules look at.
-    pub fn world(&self) -> &World {
-        &self.world
+    pub fn state(&self) -> &ServerState {
+        &self.state
     }
 
-    /// Hears what becomes of the decisions of another controller manager.
-    pub fn hear(&self, decisions: Option<Arc<Judge>>) {
+    /// Adds the judge of another controller manager.
+    pub fn add_judge(&self, decisions: Option<Arc<Judge>>) {
         self.decisions.lock().extend(decisions);
     }
 
-    /// Judges the cluster once it is at rest, for these controllers.
+    /// Checks the rules for a cluster at rest, for these controllers.
     pub fn judge_rest(&self, controllers: &[String]) {
-        self.tally.lock().violations.extend(rest::broken(&self.world, controllers));
+        self.findings.lock().violations.extend(rest::broken(&self.state, controllers));
     }
 
-    /// What it has seen so far.
-    pub fn tally(&self) -> Tally {
-        let mut tally = self.tally.lock().clone();
+    /// The writes and violations so far.
+    pub fn findings(&self) -> Findings {
+        let mut findings = self.findings.lock().clone();
         let broken =
             self.decisions.lock().iter().flat_map(|judge| judge.broken()).collect::<Vec<_>>().into_iter();
-        tally.violations.extend(broken.map(|(controller, what)| Violation {
+        findings.violations.extend(broken.map(|(controller, what)| Violation {
             controller,
             rule: DECIDES,
             what,
         }));
-        tally
+        findings
     }
 
     pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(Watched { witness: Arc::clone(self), inner })
+        Arc::new(Checked { checker: Arc::clone(self), inner })
     }
 
-    /// Judges a write that has just been made.
+    /// Checks the rules for a write that has just been made.
     pub fn judge(&self, write: &Write) {
-        self.world.note(write);
+        self.state.note(write);
         let mut found = Vec::new();
         let mut judged = BTreeMap::<&'static str, u64>::new();
         let writer = first_of(&write.account);
@@ -89,69 +90,73 @@ impl Witness {
         for Rule { controller, says, check } in own.chain(common) {
             let controller = if controller.is_empty() { writer } else { controller };
             *judged.entry(controller).or_default() += 1;
-            if let Err(wrong) = check(&self.world, write) {
-                found.push(Violation { controller, rule: says, what: format!("{}: {wrong}", told(write)) });
+            if let Err(wrong) = check(&self.state, write) {
+                found.push(Violation {
+                    controller,
+                    rule: says,
+                    what: format!("{}: {wrong}", describe(write)),
+                });
             }
         }
-        let mut tally = self.tally.lock();
+        let mut findings = self.findings.lock();
         for (controller, times) in judged {
-            *tally.judged.entry(controller).or_default() += times;
+            *findings.judged.entry(controller).or_default() += times;
         }
-        *tally.writes.entry(writer).or_default() += 1;
-        let room = TOLD.saturating_sub(tally.violations.len());
-        tally.violations.extend(found.into_iter().take(room));
+        *findings.writes.entry(writer).or_default() += 1;
+        let room = MOST_VIOLATIONS.saturating_sub(findings.violations.len());
+        findings.violations.extend(found.into_iter().take(room));
     }
 }
 
-/// The account that a controller writes as.
+/// The account of a controller.
 pub(super) fn account(controller: &str) -> &'static str {
     let found = CONTROLLERS.iter().find(|known| known.name == controller);
     found.and_then(|known| known.identity).unwrap_or("kcm")
 }
 
-/// The first controller that writes as an account.
+/// The first controller with this account.
 fn first_of(account: &str) -> &'static str {
     let writes_as = |known: &&Controller| known.identity.unwrap_or("kcm") == account;
     CONTROLLERS.iter().find(writes_as).map_or("others", |known| known.name)
 }
 
-fn told(write: &Write) -> String {
+fn describe(write: &Write) -> String {
     let Write { verb, resource, subresource, namespace, name, .. } = write;
     let slash = if subresource.is_empty() { "" } else { "/" };
     format!("{verb} {resource}{slash}{subresource} {namespace}/{name}")
 }
 
-struct Watched {
-    witness: Arc<Witness>,
+struct Checked {
+    checker: Arc<RuleChecker>,
     inner: Arc<dyn Transport>,
 }
 
-impl Transport for Watched {
+impl Transport for Checked {
     fn send(
         &self,
         request: http::Request<Bytes>,
     ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
         let Some(mut write) = read(&request) else { return self.inner.send(request) };
-        let (witness, inner) = (Arc::clone(&self.witness), Arc::clone(&self.inner));
+        let (checker, inner) = (Arc::clone(&self.checker), Arc::clone(&self.inner));
         Box::pin(async move {
-            let world = &witness.world;
-            let version = world.server().store().version();
-            write.before = world.get(&write.group, &write.resource, &write.namespace, &write.name);
-            // In one go, so that what is found right after it is what it has done.
+            let state = &checker.state;
+            let version = state.server().store().version();
+            write.before = state.get(&write.group, &write.resource, &write.namespace, &write.name);
+            // Without yielding in between, so that the state right after it is the state that it has made.
             let answer = tokio::task::unconstrained(inner.send(request)).await?;
-            if answer.status().is_success() && world.server().store().version() > version {
+            if answer.status().is_success() && state.server().store().version() > version {
                 if write.verb == "create" && write.name.is_empty() {
-                    write.name = newest(world.server(), &write, version);
+                    write.name = newest(state.server(), &write, version);
                 }
-                write.after = world.get(&write.group, &write.resource, &write.namespace, &write.name);
-                witness.judge(&write);
+                write.after = state.get(&write.group, &write.resource, &write.namespace, &write.name);
+                checker.judge(&write);
             }
             Ok(answer)
         })
     }
 }
 
-/// The name of what was created after `version`.
+/// The name of the object that was created after `version`.
 fn newest(server: &ApiServer, write: &Write, version: u64) -> String {
     let shelf = ShelfId::new(write.group.as_str(), write.resource.as_str());
     let namespace = Some(write.namespace.as_str()).filter(|namespace| !namespace.is_empty());
@@ -163,7 +168,7 @@ fn newest(server: &ApiServer, write: &Write, version: u64) -> String {
     })
 }
 
-/// Reads a write from a request; events, tokens, leases and reviews are none that rules are about.
+/// Reads a write from a request; `None` for events, tokens, leases and reviews, which have no rules.
 fn read(request: &http::Request<Bytes>) -> Option<Write> {
     let agent = request.headers().get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
     let account = agent.and_then(|agent| agent.rsplit_once("/system:serviceaccount:kube-system:"));

@@ -1,4 +1,4 @@
-//! The way into a server in this process.
+//! Transports to the server in this process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::door::{Door, NoAnswer};
+use crate::client::{ApiClient, NoAnswer};
 
 /// Adds a bearer token to every request.
 pub(super) struct WithToken<T> {
@@ -43,23 +43,23 @@ impl<T: Transport> Transport for WithToken<T> {
     }
 }
 
-/// A way on which writes take time, so that a controller can see the first of two before the second is made. What is
-/// under way when the server is restored gets no answer.
-pub(super) struct Distant {
+/// Delays writes, so that a controller can see the first of two before the second is sent. Requests in flight when the
+/// server is restored get no response.
+pub(super) struct DelayedWrites {
     inner: Arc<dyn Transport>,
     answers: Arc<Answers>,
 }
 
-/// How long a controller's write is under way.
+/// The delay of a controller's write.
 const WRITE: Duration = Duration::from_millis(2);
 
-impl Distant {
+impl DelayedWrites {
     pub(super) fn new(inner: Arc<dyn Transport>, answers: Arc<Answers>) -> Self {
         Self { inner, answers }
     }
 }
 
-impl Transport for Distant {
+impl Transport for DelayedWrites {
     fn send(
         &self,
         request: http::Request<Bytes>,
@@ -81,37 +81,37 @@ impl Transport for Distant {
     }
 }
 
-/// A request takes time in virtual time, too. Else all that the simulated kubelets do in one pass would happen in one
+/// Requests take virtual time. Otherwise everything that the simulated kubelets do in one pass would happen at the same
 /// instant, and controllers could not react to one pod before the next.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
-/// A transport as a door. What is read again while nothing was written is answered from memory: scenarios look at the
-/// cluster ten times in a second, and most of that time is quiet.
+/// A client over a transport. Repeated reads between two writes are answered from memory: scenarios read the cluster ten
+/// times in a second, and mostly nothing has changed.
 pub(super) struct InProcess {
     transport: Arc<dyn Transport>,
     server: ApiServer,
     answers: Arc<Answers>,
 }
 
-/// Answers to reads by their path, as of one state of the server.
+/// Responses to reads by path, as of one state of the server; and what is known of restores.
 #[derive(Default)]
 pub(super) struct Answers {
     restores: AtomicU64,
     /// When the server was restored last, and how long it was down.
     restored: Mutex<Option<(Instant, Duration)>>,
-    /// The newest version that anybody has seen through this door.
+    /// The newest version that any test client has read.
     seen: AtomicU64,
     known: Mutex<(u64, HashMap<String, http::Response<Bytes>>)>,
 }
 
-/// How long users and kubelets write nothing after a restore. How far a server went back can only be seen before as much
-/// is written again; real ones go back by more than is written until the watches are back. Controllers are not kept back.
+/// How long users and kubelets write nothing after a restore. A client can detect how far a server went back only before as
+/// much is written again; real servers go back by more than is written until the watches are back. Controllers may write.
 const QUIET: Duration = Duration::from_secs(10);
-/// Versions of a simulation stay far below this.
+/// All versions of a simulation are below this.
 const VERSIONS: u64 = 1 << 40;
 
 impl Answers {
-    /// Takes note of a restore, after which the server is down for a while.
+    /// Records a restore, after which the server is down for a while.
     pub(super) fn restored(&self, down: Duration) {
         self.restores.fetch_add(1, Ordering::Relaxed);
         self.restored.lock().replace((Instant::now(), down));
@@ -125,7 +125,7 @@ impl Answers {
         self.restored.lock().is_some_and(|(at, down)| Instant::now() < at + down)
     }
 
-    /// Waits until others than controllers may read, or write.
+    /// Waits until clients other than controllers may read, or write.
     async fn until_open(&self, is_read: bool) {
         let restored = *self.restored.lock();
         if let Some((at, down)) = restored {
@@ -133,7 +133,7 @@ impl Answers {
         }
     }
 
-    /// The newest version that anybody has seen.
+    /// The newest version that any test client has read.
     pub(super) fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
@@ -164,7 +164,7 @@ impl InProcess {
     }
 }
 
-impl Door for InProcess {
+impl ApiClient for InProcess {
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>> {
         Box::pin(async move {
             tokio::time::sleep(ROUND_TRIP).await;
@@ -202,7 +202,7 @@ impl Door for InProcess {
     }
 }
 
-/// The lines of a body as JSON, as they come.
+/// The lines of a body as JSON.
 fn events(body: Body) -> impl futures::Stream<Item = Value> {
     stream::unfold((body, BytesMut::new()), |(mut body, mut unread)| async move {
         loop {

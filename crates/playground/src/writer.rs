@@ -1,4 +1,4 @@
-//! The hand with which the scheduler and the nodes write: one identity, and a line in the decision log for each write.
+//! The writer of the scheduler, the nodes and the disks: one identity, and an entry in the decision log for each write.
 
 use std::sync::Arc;
 
@@ -9,9 +9,8 @@ use flyball_runtime::decisions::{Decision, DecisionLog, Outcome, Subject};
 use flyball_runtime::events::Recorder;
 use smol_str::{SmolStr, format_smolstr};
 
-/// Who writes, and where it is noted.
 #[derive(Clone)]
-pub struct Hand {
+pub struct Writer {
     inner: Arc<Inner>,
 }
 
@@ -23,7 +22,7 @@ struct Inner {
     clock: Clock,
 }
 
-/// One write: what is done to what, and why.
+/// One write and its reason.
 pub(crate) struct Write<'a> {
     pub(crate) action: &'static str,
     pub(crate) key: &'a Key,
@@ -31,8 +30,8 @@ pub(crate) struct Write<'a> {
     pub(crate) why: String,
 }
 
-impl Hand {
-    /// A hand called `name` that writes with `client`. Events are told through `events`.
+impl Writer {
+    /// `name` is the component in the decision log.
     pub fn new(
         name: &'static str,
         client: Client,
@@ -43,12 +42,10 @@ impl Hand {
         Self { inner: Arc::new(Inner { name, client, events, decisions, clock }) }
     }
 
-    /// The way to the API server.
     pub(crate) fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// The way to tell users.
     pub(crate) fn events(&self) -> &Recorder {
         &self.inner.events
     }
@@ -57,7 +54,7 @@ impl Hand {
         self.inner.clock.now()
     }
 
-    /// Makes a write to an object of type `T` and notes what became of it.
+    /// Sends a write to an object of type `T` and records its outcome.
     pub(crate) async fn write<T: Resource, O>(
         &self,
         write: Write<'_>,

@@ -1,10 +1,10 @@
-//! What users, machines and observers share: the server, which may be away at any moment, and the ledger.
+//! What users, machines and observers share: the client, whose server may be away at any time, and the ledger.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sim::api::{Api, Call, Content};
-use flyball_sim::door::Door;
+use flyball_sim::client::ApiClient;
 use futures::StreamExt as _;
 use http::Method;
 use serde_json::{Value, json};
@@ -12,26 +12,26 @@ use tokio::time::Instant;
 
 use super::ledger::Ledger;
 
-/// How long a user waits before asking again a server that is away.
+/// Delay before a request to an unavailable server is repeated.
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// The cluster as its users see it. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct Shared {
     pub(super) api: Arc<Api>,
-    pub(super) door: Arc<dyn Door>,
+    pub(super) client: Arc<dyn ApiClient>,
     pub(super) ledger: Arc<Ledger>,
     /// When users stop asking for anything new.
     pub(super) until: Instant,
 }
 
-impl World {
+impl Shared {
     /// Whether there is time for another round.
     pub(super) fn goes_on(&self) -> bool {
         Instant::now() < self.until
     }
 
-    /// Creates an object, however long it takes; that it exists means that an answer was lost.
+    /// Creates an object, retrying as long as needed; "already exists" means that an answer was lost.
     pub(super) async fn create(&self, collection: &str, object: &Value) {
         self.insist(Method::POST, collection, object, Content::Json, &[409]).await;
     }
@@ -41,7 +41,7 @@ impl World {
         self.insist(Method::PATCH, path, change, Content::MergePatch, &[404]).await.0 < 300
     }
 
-    /// Deletes the object at `path`, and what it owns in the background.
+    /// Deletes the object at `path` with background propagation.
     pub(super) async fn delete(&self, path: &str) {
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"});
         self.insist(Method::DELETE, path, &options, Content::Json, &[404, 409]).await;
@@ -78,7 +78,7 @@ impl World {
             match self.api.send(call).await {
                 Ok(answer) => return answer,
                 Err(error) => {
-                    // A server that restarts refuses or breaks off; anything else is a mistake of this program.
+                    // A restarting server refuses or closes connections; any other error is a bug in this program.
                     if matches!(error.code(), Some(400 | 405 | 422)) {
                         self.ledger.violation(format!("{method} {path} was refused: {error}"));
                         return (error.code().unwrap_or_default(), Value::Null);
@@ -89,8 +89,8 @@ impl World {
         }
     }
 
-    /// Shows every state of the objects of a collection to `see`, with whether they are still there, until this is
-    /// dropped. A null says that all objects are listed anew. What happens while the server is away may be missed.
+    /// Passes every state of the objects of a collection to `see`, with whether they still exist, until this is dropped.
+    /// A null means that all objects are listed again. Changes while the server is away may be missed.
     pub(super) async fn follow(&self, collection: &str, mut see: impl FnMut(&Value, bool)) {
         loop {
             if let Some(mut list) = self.get(collection).await {
@@ -100,7 +100,7 @@ impl World {
                     items.iter().for_each(|item| see(item, true));
                 }
                 let path = format!("{collection}?watch=1&resourceVersion={version}");
-                if let Ok(mut events) = self.door.watch(&path).await {
+                if let Ok(mut events) = self.client.watch(&path).await {
                     while let Some(event) = events.next().await {
                         match event["type"].as_str() {
                             Some("ADDED" | "MODIFIED") => see(&event["object"], true),

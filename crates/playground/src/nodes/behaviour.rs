@@ -1,4 +1,4 @@
-//! What a pod is told to do by its `flyball.dev/…` annotations, and what it does of its own accord.
+//! How a simulated pod behaves, by its `flyball.dev/…` annotations or by default.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::objects::{Container, Pod};
 pub const DELAY: &str = "flyball.dev/delay";
 /// How long containers run before they end: `flyball.dev/run-for: 1m`.
 pub const RUN_FOR: &str = "flyball.dev/run-for";
-/// With which code they end: `flyball.dev/exit-code: "3"`.
+/// The exit code of containers: `flyball.dev/exit-code: "3"`.
 pub const EXIT_CODE: &str = "flyball.dev/exit-code";
 /// `flyball.dev/fail: "true"`: containers end with code 1. `image`: the image cannot be pulled.
 pub const FAIL: &str = "flyball.dev/fail";
@@ -26,31 +26,31 @@ pub const NEVER_READY: &str = "flyball.dev/never-ready";
 
 const DEFAULT_DELAY: Duration = Duration::from_millis(500);
 const DEFAULT_RUN: Duration = Duration::from_secs(2);
-/// The longest time that an annotation may ask for; beyond it, nothing in a playground is waited for.
+/// The longest duration in an annotation.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A pod's part in the play.
+/// The simulated behaviour of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Steering {
+pub struct Behaviour {
     /// How long each container takes to start.
     pub delay: Duration,
-    /// After which time containers end, if the pod says so.
+    /// How long containers run, if the annotations say so.
     pub run_for: Option<Duration>,
-    /// The code with which they end, if the pod says so.
+    /// The exit code of containers, if the annotations say so.
     pub exit_code: Option<i32>,
     /// Whether the image cannot be pulled.
     pub no_image: bool,
     /// Whether containers never become ready.
     pub never_ready: bool,
-    /// How much CPU the pod uses, if it says so.
+    /// CPU usage, if the annotations say so.
     pub cpu: Option<Quantity>,
-    /// How much memory it uses, if it says so.
+    /// Memory usage, if the annotations say so.
     pub memory: Option<Quantity>,
-    /// What could not be read, for the user.
+    /// Invalid annotations, as messages for the user.
     pub complaints: Vec<String>,
 }
 
-impl Steering {
+impl Behaviour {
     pub fn read(annotations: &Labels) -> Self {
         let mut complaints = Vec::new();
         let mut duration = |key: &str| {
@@ -101,13 +101,13 @@ impl Steering {
         Self { delay, run_for, exit_code, no_image, never_ready, cpu, memory, complaints }
     }
 
-    /// How a container of the pod ends: after which time, and with which code. `None` if it runs on.
+    /// After which time a container of the pod ends, and with which exit code. `None` if it does not end.
     pub fn end_of(&self, pod: &Pod, container: &Container) -> Option<(Duration, i32)> {
         let to_completion = pod.spec.restart_policy != RestartPolicy::Always;
         let script = script::read(container);
-        let told = self.run_for.is_some() || self.exit_code.is_some();
+        let given = self.run_for.is_some() || self.exit_code.is_some();
         match script {
-            _ if told => {
+            _ if given => {
                 Some((self.run_for.unwrap_or(DEFAULT_RUN), self.exit_code.unwrap_or(script.exit_code())))
             }
             Script::Forever => None,
@@ -121,18 +121,18 @@ impl Steering {
 mod tests {
     use super::*;
 
-    fn steering(pairs: &[(&str, &str)]) -> Steering {
-        Steering::read(&pairs.iter().map(|(key, value)| (*key, *value)).collect())
+    fn behaviour(pairs: &[(&str, &str)]) -> Behaviour {
+        Behaviour::read(&pairs.iter().map(|(key, value)| (*key, *value)).collect())
     }
 
     #[test]
     fn annotations_decide_and_nonsense_is_named() {
-        let quiet = steering(&[]);
+        let quiet = behaviour(&[]);
         assert_eq!((quiet.delay, quiet.run_for, quiet.exit_code), (DEFAULT_DELAY, None, None));
-        let told = steering(&[(DELAY, "1m30s"), (EXIT_CODE, "3"), (NEVER_READY, "true")]);
-        assert_eq!((told.delay, told.exit_code, told.never_ready), (Duration::from_secs(90), Some(3), true));
-        assert_eq!(steering(&[(FAIL, "true")]).exit_code, Some(1));
-        assert!(steering(&[(FAIL, "image")]).no_image);
+        let read = behaviour(&[(DELAY, "1m30s"), (EXIT_CODE, "3"), (NEVER_READY, "true")]);
+        assert_eq!((read.delay, read.exit_code, read.never_ready), (Duration::from_secs(90), Some(3), true));
+        assert_eq!(behaviour(&[(FAIL, "true")]).exit_code, Some(1));
+        assert!(behaviour(&[(FAIL, "image")]).no_image);
         #[rustfmt::skip]
         let nonsense = [
             (DELAY,       "soon",  "flyball.dev/delay: \"soon\" is no duration between 0s and a year; try \"5s\""),
@@ -145,7 +145,7 @@ mod tests {
             (NEVER_READY, "1",     "flyball.dev/never-ready: \"1\" is neither \"true\" nor \"false\""),
         ];
         for (key, value, want) in nonsense {
-            assert_eq!(steering(&[(key, value)]).complaints, [want]);
+            assert_eq!(behaviour(&[(key, value)]).complaints, [want]);
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
             (vec![(FAIL, "true")],                    &always,  vec![],             Some((DEFAULT_RUN, 1))),
         ];
         for (annotations, policy, command, want) in table {
-            let got = steering(&annotations).end_of(&pod(policy), &container(&command));
+            let got = behaviour(&annotations).end_of(&pod(policy), &container(&command));
             assert_eq!(got, want, "{annotations:?} {command:?}");
         }
     }

@@ -1,5 +1,5 @@
-//! The way into an API server, whichever it is: a request goes in, the whole answer comes out. The bench keeps to
-//! its own small client, so that it shares no code with what it measures.
+//! Clients of a test's API server, real or embedded. The benchmarks use these small clients and not ours, so that they share
+//! no code with what they measure.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use serde_json::Value;
 pub struct NoAnswer(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 /// Sends requests as one user. Paths are absolute (`/api/v1/…`).
-pub trait Door: Send + Sync + 'static {
-    /// Sends one request and waits for its whole answer, whatever its status.
+pub trait ApiClient: Send + Sync + 'static {
+    /// Sends one request and waits for the whole response, whatever its status.
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>>;
 
-    /// A number that changes with every write, where that is known without asking: who finds the same number again need
-    /// not look again.
+    /// A number that changes with every write, if that is known without a request: a caller that gets the same number again
+    /// need not read again.
     fn state(&self) -> Option<u64> {
         None
     }
 
-    /// Opens a watch (a GET with `watch=1`); its events come as they happen, until the server ends it.
+    /// Opens a watch (a GET with `watch=1`); its events arrive as they happen, until the server ends it.
     fn watch(&self, path: &str) -> BoxFuture<'_, Result<BoxStream<'static, Value>, NoAnswer>>;
 }
 
-pub async fn get(door: &dyn Door, path: &str) -> Result<http::Response<Bytes>, NoAnswer> {
+pub async fn get(client: &dyn ApiClient, path: &str) -> Result<http::Response<Bytes>, NoAnswer> {
     let request = http::Request::get(path).body(Bytes::new()).map_err(|e| NoAnswer(Box::new(e)))?;
-    door.send(request).await
+    client.send(request).await
 }
 
 /// A server behind HTTPS, with a bearer token.
@@ -50,13 +50,13 @@ impl Tls {
         config.read_timeout = Some(Duration::from_secs(60));
         config.auth_info.token = Some(token.to_owned().into());
         config.disable_compression = true;
-        config.default_retry = false; // who refuses for now is heard, as a budget that allows no eviction
+        config.default_retry = false; // a 429 is an answer: a budget allows no eviction
         let client = kube::Client::try_from(config).with_context(|| format!("make a client for {server}"))?;
         Ok(Self { client })
     }
 }
 
-impl Door for Tls {
+impl ApiClient for Tls {
     fn send(&self, request: http::Request<Bytes>) -> BoxFuture<'_, Result<http::Response<Bytes>, NoAnswer>> {
         Box::pin(async move {
             let response =
@@ -72,7 +72,7 @@ impl Door for Tls {
         Box::pin(async move {
             let request = request.map_err(|e| NoAnswer(Box::new(e)))?;
             let lines = self.client.request_stream(request).await.map_err(|e| NoAnswer(Box::new(e)))?.lines();
-            // A broken connection ends the watch as the server would.
+            // A broken connection ends the watch, as the server does.
             let events =
                 lines.map_err(drop).and_then(|line| async move { serde_json::from_str(&line).map_err(drop) });
             Ok(events
