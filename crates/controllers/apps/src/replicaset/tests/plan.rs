@@ -60,7 +60,7 @@ fn pods_that_share_a_node_with_sibling_pods_are_deleted_first() {
     assert_eq!(planned(1, own, ""), "delete a", "without siblings they are equal, and the uid decides");
     let (own, family) = (pods(own), pods("b:ready,on=lonely a:ready,on=crowded c:ready,on=lonely"));
     let controller = replication_controller(1);
-    let plan = plan(&View { set: &controller, pods: &own, family: &family, now: now() });
+    let plan = plan(&View { set: &controller, pods: &own, family: &family, has_costs: true, now: now() });
     assert_eq!(deleted(&plan), "delete a", "a ReplicationController does not count siblings");
 }
 
