@@ -15,6 +15,7 @@ use crate::select::{self, Choice};
 pub(crate) fn problems(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
     let config = &options.config;
     let mut found = shared(component, options, gates);
+    found.extend(allocator(config));
     found.extend(cloud_provider(config));
     found.extend(workers(config));
     found.extend(signing(config));
@@ -38,6 +39,13 @@ pub fn shared(component: &Component, options: &Options, gates: &Gates) -> Vec<St
     found
 }
 
+/// Nodes get their ranges from here; those of a cloud are not read.
+pub fn allocator(config: &Config) -> Option<String> {
+    let name = config.kube_cloud_shared.cidr_allocator_type.as_str();
+    (!matches!(name, "" | "RangeAllocator"))
+        .then(|| format!("--cidr-allocator-type must be \"RangeAllocator\", not {name:?}"))
+}
+
 fn cloud_provider(config: &Config) -> Option<String> {
     let name = config.kube_cloud_shared.cloud_provider.name.as_str();
     (!matches!(name, "" | "external")).then(|| {
@@ -49,13 +57,6 @@ fn cloud_provider(config: &Config) -> Option<String> {
 
 fn general(options: &Options) -> Vec<String> {
     let mut found = vec![];
-    let cloud = &options.config.kube_cloud_shared;
-    if !matches!(cloud.cidr_allocator_type.as_str(), "" | "RangeAllocator") {
-        found.push(format!(
-            "--cidr-allocator-type must be \"RangeAllocator\", not {:?}",
-            cloud.cidr_allocator_type
-        ));
-    }
     let connection = &options.config.generic.client_connection;
     if connection.burst < 0 {
         found.push("--kube-api-burst must not be negative".to_owned());

@@ -88,6 +88,9 @@ fn mistakes_are_named() {
         (&["--cloud-provider=simulated", "--webhooks=*,-a"],             "--webhooks: there is no webhook \"a\"; this program has none"),
         (&["--cloud-provider=simulated", "--webhook-secure-port=10258"], "--webhook-secure-port and --secure-port must differ; both are 10258"),
         (&["--cloud-provider=simulated", "--concurrent-service-syncs=0"], "--concurrent-service-syncs must be at least 1, not 0"),
+        (&["--cloud-provider=simulated", "--cidr-allocator-type=CloudAllocator"], ""),
+        (&["--cloud-provider=simulated", "--cidr-allocator-type=CloudAllocator", "--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/8"],
+            "--cidr-allocator-type must be \"RangeAllocator\", not \"CloudAllocator\""),
         (&["--emulated-version=1.36"],                                   "unknown flag --emulated-version"),
         (&["fast"],                                                      "cloud-controller-manager takes no arguments, only flags; got \"fast\""),
     ];

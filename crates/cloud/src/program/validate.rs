@@ -2,7 +2,7 @@
 
 use flyball_manager::Component;
 use flyball_manager::options::Options;
-use flyball_manager::validate::shared;
+use flyball_manager::validate::{allocator, shared};
 use flyball_runtime::gates::{Gate, Gates};
 
 const WEBHOOKS: Gate = Gate::CloudControllerManagerWebhook;
@@ -11,6 +11,10 @@ const WEBHOOKS: Gate = Gate::CloudControllerManagerWebhook;
 pub(super) fn problems(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
     let config = &options.config;
     let mut found = shared(component, options, gates);
+    // Upstream does not look at the type before the node-ipam-controller starts.
+    if config.kube_cloud_shared.allocate_node_cidrs {
+        found.extend(allocator(config));
+    }
     if config.kube_cloud_shared.cloud_provider.name.is_empty() {
         found.push("--cloud-provider must name a cloud provider".to_owned());
     }

@@ -15,6 +15,7 @@ use crate::backoff::Backoff;
 struct Record {
     unwanted_since: Option<Instant>,
     attaching_since: Option<Instant>,
+    detaching_since: Option<Instant>,
     backoff: Backoff,
     is_announced: bool,
     is_admitted: bool,
@@ -55,13 +56,18 @@ impl Ledger {
     }
 
     /// Updates the records of a disk with what the caches show now, which includes the writes of its last sync. Nodes that
-    /// are not mentioned are forgotten.
+    /// are not mentioned are forgotten. Returns the nodes from which the disk is detached now, and how long that took.
     pub(super) fn observe<'a>(
         &mut self,
         disk: &str,
         sightings: impl Iterator<Item = (&'a str, Sighting)>,
         now: Instant,
-    ) {
+    ) -> Vec<(SmolStr, Duration)> {
+        let mut detached = vec![];
+        let mut end_detach = |node: &SmolStr, record: &mut Record| {
+            let since = record.detaching_since.take();
+            detached.extend(since.map(|since| (node.clone(), now.duration_since(since))));
+        };
         let mut before = self.records.remove(disk).unwrap_or_default();
         let observe = |(node, sighting): (&'a str, Sighting)| {
             let Sighting { is_wanted, is_reported, is_attaching, is_attached } = sighting;
@@ -78,12 +84,17 @@ impl Ledger {
                 record.attaching_since.get_or_insert(now);
             }
             record.was_reported = is_reported || record.was_reported && (is_attached || record.is_admitted);
+            if !is_attaching && !is_attached {
+                end_detach(&node, &mut record);
+            }
             (node, record)
         };
         let after: FxHashMap<_, _> = sightings.map(observe).collect();
+        before.iter_mut().for_each(|(node, record)| end_detach(node, record));
         if !after.is_empty() {
             self.records.insert(disk.into(), after);
         }
+        detached
     }
 
     /// Records what is about to be done about a disk.
@@ -94,7 +105,11 @@ impl Ledger {
                     self.record(disk, node).attaching_since.get_or_insert(now);
                 }
                 Step::AllowNodeAttach(node) => self.record(disk, node).is_admitted = true,
-                Step::Detach(node, _) => self.record(disk, node).is_detaching = true,
+                Step::Detach(node, _) => {
+                    let record = self.record(disk, node);
+                    record.is_detaching = true;
+                    record.detaching_since.get_or_insert(now);
+                }
                 Step::WarnHeldElsewhere(node) => self.record(disk, node).is_announced = true,
                 _ => {}
             }
@@ -119,14 +134,15 @@ impl Ledger {
         }
     }
 
-    /// Records that an attempt to attach or detach has failed. Returns how long the disk was being attached.
+    /// Records that an attempt to attach or detach has failed. Returns how long it took.
     pub(super) fn failed(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
         let record = self.record(disk, node);
         record.backoff.failed(now);
-        record.attaching_since.take().map_or(Duration::ZERO, |since| now.duration_since(since))
+        let since = record.detaching_since.take().or(record.attaching_since.take());
+        since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
 
-    /// Records that a disk was attached or detached. Returns how long it was being attached.
+    /// Records that a disk was attached, or is being detached. Returns how long it was being attached.
     pub(super) fn succeeded(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
         let record = self.record(disk, node);
         record.backoff = Backoff::default();
@@ -234,7 +250,8 @@ mod tests {
         let later = start + Duration::from_secs(10);
         let wanted = Sighting { is_wanted: true, is_attaching: true, ..Sighting::default() };
         let unwanted = Sighting::default();
-        ledger.observe("disk", [("n1", wanted), ("n2", unwanted)].into_iter(), start);
+        let both = [("n1", wanted), ("n2", Sighting { is_attached: true, ..unwanted })];
+        assert!(ledger.observe("disk", both.into_iter(), start).is_empty());
         ledger.begin(
             "disk",
             &[Step::AllowNodeAttach("n1"), Step::Detach("n2", None), Step::WarnHeldElsewhere("n1")],
@@ -248,7 +265,8 @@ mod tests {
         assert_eq!(n2.unwanted_for, Duration::from_secs(10));
         assert_eq!(ledger.failed("disk", "n1", later), Duration::from_secs(10));
         assert_eq!(ledger.next_attempt("disk", later), Some(Duration::from_millis(500)));
-        ledger.observe("disk", [("n1", unwanted)].into_iter(), later);
+        let detached = ledger.observe("disk", [("n1", unwanted)].into_iter(), later);
+        assert_eq!(detached, [("n2".into(), Duration::from_secs(10))], "its VolumeAttachment is gone");
         let n1 = ledger.place("disk", "n1", later);
         assert!(!n1.is_admitted && n1.is_announced && n1.is_backing_off && n1.unwanted_for.is_zero());
         assert!(!ledger.place("disk", "n2", later).is_detaching);

@@ -64,9 +64,9 @@ impl DiskMetrics {
         self.took(&plugin(&disk.name), "volume_attach", took, is_ok, is_migrated);
     }
 
-    /// A VolumeAttachment was deleted, or could not be.
-    pub(super) fn detached(&self, disk: &str, took: Duration, is_ok: bool) {
-        self.took(&plugin(disk), "volume_detach", took, is_ok, false);
+    /// A disk was detached, or could not be.
+    pub(super) fn detached(&self, disk: &str, took: Duration, is_ok: bool, is_migrated: bool) {
+        self.took(&plugin(disk), "volume_detach", took, is_ok, is_migrated);
     }
 
     fn took(&self, plugin: &str, what: &str, took: Duration, is_ok: bool, is_migrated: bool) {

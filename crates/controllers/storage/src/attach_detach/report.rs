@@ -6,6 +6,7 @@ use flyball_client::Patch;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Event, Plan, Refusals, Write};
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 use super::messages;
 use super::place::Place;
@@ -35,6 +36,8 @@ pub struct Report<'a> {
     pub new: Vec<&'a str>,
     /// Those of the new ones that have just been attached. The others were on the list of a node that was registered anew.
     pub attached: Vec<&'a str>,
+    /// Disks that nodes attach by themselves and that are no longer on the list: they count as detached.
+    pub detached: Vec<SmolStr>,
 }
 
 /// The patch of the node's status, if it is due, and the events for the pods whose disks have just been attached.
@@ -67,7 +70,9 @@ pub fn report<'a>(view: &View<'a>) -> Option<Report<'a>> {
     let attached = added().filter(|entry| !entry.place.was_reported).map(|entry| entry.disk).collect();
     volumes
         .extend(new.iter().map(|disk| AttachedVolume { name: (*disk).into(), ..AttachedVolume::default() }));
-    (*volumes != **reported).then_some(Report { volumes, new, attached })
+    let left = reported.iter().filter(|volume| !volumes.contains(volume)).map(|volume| volume.name.clone());
+    let detached = left.filter(|disk| DriverVolume::named(disk).is_none()).collect();
+    (*volumes != **reported).then_some(Report { volumes, new, attached, detached })
 }
 
 /// Whether a disk that is on the list stays there: while it is attached, and wanted or still in use.

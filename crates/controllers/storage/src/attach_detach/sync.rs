@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use flyball_api::{Key, Node, VolumeAttachment};
 use flyball_cache::Change;
@@ -70,12 +71,13 @@ impl Reconcile for Disks {
             let users = caches.users(disk, |node| ledger.was_managed(node));
             caches.remember(disk, &users);
             observed = caches.observe(disk, &users);
-            ledger.observe(disk, observed.sightings(disk), now);
+            for (_, took) in ledger.observe(disk, observed.sightings(disk), now) {
+                self.0.metrics.detached(disk, took, true, caches.is_migrated(disk));
+            }
             let view = View { places: observed.places(&ledger, disk, now), forces: self.0.forces() };
             ledger.begin(disk, &view.steps(), now);
             view
         };
-        let begun = Instant::now();
         for node in plan::to_confirm(&view) {
             let answer = cx.client.get::<Node>(&Key::cluster(node)).await;
             let place = view.places.iter_mut().find(|place| place.node == node);
@@ -96,7 +98,7 @@ impl Reconcile for Disks {
         let executor = cx.executor(key).events(&self.0.events);
         executor.wait_for(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
-        self.record(disk, &view, &plan::attempts(&view, &outcome), begun);
+        self.record(disk, &view, &plan::attempts(&view, &outcome));
         let next_attempt = self.0.ledger.lock().next_attempt(disk, Instant::now());
         Ok(next_attempt.map_or(next, |delay| next.within(delay)))
     }
@@ -113,7 +115,7 @@ impl Disks {
     }
 
     /// Records the attempts that have ended in the ledger and in metrics.
-    fn record(&self, disk: &str, view: &View<'_>, attempts: &[Attempt<'_>], begun: Instant) {
+    fn record(&self, disk: &str, view: &View<'_>, attempts: &[Attempt<'_>]) {
         let (mut ledger, now, metrics) = (self.0.ledger.lock(), Instant::now(), &self.0.metrics);
         for Attempt { node, is_detach, error } in attempts {
             if let Some(error) = error {
@@ -125,9 +127,11 @@ impl Disks {
                 None => ledger.succeeded(disk, node, now),
             };
             let want = view.places.iter().find(|place| place.node == *node).and_then(|place| place.want);
-            match want.filter(|_| !is_detach) {
-                Some(want) => metrics.attached(&want.disk, took, error.is_none()),
-                None => metrics.detached(disk, begun.elapsed(), error.is_none()),
+            match (want, error) {
+                (Some(want), _) if !is_detach => metrics.attached(&want.disk, took, error.is_none()),
+                (_, Some(_)) => metrics.detached(disk, took, false, self.0.caches.is_migrated(disk)),
+                // It counts when the VolumeAttachment is gone.
+                (_, None) => {}
             }
         }
     }
@@ -137,7 +141,7 @@ impl Reconcile for Nodes {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, ledger, metrics, events, .. } = &*self.0;
         let (node, wants, found);
-        let (view, attached) = {
+        let (view, attached, detached) = {
             // One lock from the first look to the last record, or a step for a disk in between would be missed.
             let mut ledger = ledger.lock();
             for disk in ledger.end_report(&key.name) {
@@ -153,11 +157,14 @@ impl Reconcile for Nodes {
             let view = report::View { node: &node, entries, forces: self.0.forces() };
             let report = report(&view).unwrap_or_default();
             ledger.begin_report(&key.name, &report.new);
-            (view, report.attached)
+            (view, report.attached, report.detached)
         };
         let outcome = cx.executor(key).events(events).perform(report::plan(&view).effects).await;
         if outcome.written().next().is_some() {
             let (mut ledger, now) = (ledger.lock(), Instant::now());
+            for disk in detached {
+                metrics.detached(&disk, Duration::ZERO, true, false);
+            }
             for disk in attached {
                 ledger.reported(disk, &key.name);
                 metrics.attached(&wants[disk].disk, ledger.succeeded(disk, &key.name, now), true);

@@ -15,7 +15,7 @@ use smol_str::{SmolStr, format_smolstr};
 use super::memory::Memory;
 use super::metrics::{Counts, plugin};
 use super::place::Observed;
-use crate::disk::{Disk, DriverVolume, Lookup};
+use crate::disk::{Attacher, Disk, DriverVolume, Lookup};
 use crate::usage::pods_of;
 
 /// On a node: its disks are attached and detached by this controller.
@@ -226,6 +226,13 @@ impl Caches {
         disks.filter(is_its).map(|disk| disk.name).collect()
     }
 
+    /// Whether a disk is that of a volume of an in-tree plugin which a driver has replaced.
+    pub(super) fn is_migrated(&self, disk: &str) -> bool {
+        let volumes = self.lookup.volumes.store().by(&BY_DISK, disk);
+        let mut disks = volumes.iter().filter_map(|volume| Disk::of_volume(volume));
+        disks.any(|disk| matches!(disk.by, Attacher::Driver { is_migrated: true, .. }))
+    }
+
     /// How many disks there are: by plugin, wanted and actual; and by node and plugin.
     pub(super) fn count(&self) -> [Counts; 2] {
         let (mut total, mut used) = (Counts::new(), Counts::new());
@@ -233,11 +240,13 @@ impl Caches {
         for pod in self.pods.store().list().iter().filter(|pod| !pod.spec.node_name.is_empty()) {
             let node = &pod.spec.node_name;
             for volume in &pod.spec.volumes {
-                let plugin = match (&volume.source, self.disk_of(pod, volume)) {
+                // Volumes that need no attaching are in use as well.
+                let plugin = match (&volume.source, self.lookup.disk_of(&pod.metadata, volume)) {
                     (VolumeSource::Csi { driver }, _) => format_smolstr!("kubernetes.io/csi:{driver}"),
                     (_, Some(disk)) => {
                         let plugin = plugin(&disk.name);
-                        if wants_disks(pod) && self.node(node).is_some_and(|node| is_managed(&node)) {
+                        let is_wanted = wants_disks(pod) && self.needs_attaching(&disk);
+                        if is_wanted && self.node(node).is_some_and(|node| is_managed(&node)) {
                             wanted.insert((disk.name, node.clone()));
                         }
                         plugin
