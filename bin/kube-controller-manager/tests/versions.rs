@@ -100,7 +100,9 @@ fn help_lists_upstreams_gates_with_their_stage_and_default() {
     let ours = help(&ours());
     let (_, gates) = ours.split_once("Feature gates that may be changed").expect("a list of gates");
     let gates = gates.lines().filter_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
-        [name, stage @ ("ALPHA" | "BETA"), default] => Some(format!("{name}=true|false ({stage} - default={default})")),
+        [name, stage @ ("ALPHA" | "BETA"), default] => {
+            Some(format!("{name}=true|false ({stage} - default={default})"))
+        }
         _ => None,
     });
     let gates: BTreeSet<String> = gates.collect();
