@@ -194,7 +194,9 @@ impl Elector {
         loop {
             let seen = self.seen();
             let vacancy = seen.as_ref().map(|seen| seen.since + self.settings.validity());
-            let end = seen.as_ref().and_then(Observation::end).map(|end| end + taking);
+            // An expired lease is not for this process to take, if the server assigns it.
+            let end = seen.as_ref().filter(|_| !self.settings.coordinated).and_then(Observation::end);
+            let end = end.map(|end| end + taking);
             tokio::select! {
                 event = next(&mut events) => match event {
                     Some(Ok(event)) => self.watched(&event),
@@ -209,7 +211,8 @@ impl Elector {
                 () = until(vacancy), if self.vacant.is_none() => self.fall_vacant(),
                 () = until(end) => return,
             }
-            if events.is_some() && !self.holder_seen() {
+            let is_ours = self.seen().is_some_and(|seen| seen.record.holder == self.settings.identity);
+            if events.is_some() && (is_ours || !self.holder_seen()) {
                 return;
             }
         }
@@ -318,6 +321,7 @@ impl Elector {
             acquired: Some(now),
             renewed: Some(now),
             transitions: Record::of_lease(&lease).transitions,
+            ..Record::default()
         };
         self.lease = lease;
         self.write(&free).await?;
@@ -366,6 +370,13 @@ impl Elector {
         let action = step(&self.settings, self.seen().as_ref(), Instant::now(), (self.time)());
         let written = match &action {
             Action::Wait => return Attempt::HeldByAnother,
+            Action::EndTerm => {
+                tracing::info!(
+                    lease = self.describe(),
+                    "another process is to hold the lease; not renewing it"
+                );
+                return Attempt::Failed;
+            }
             Action::Create(record) => self.create(record).await,
             Action::Renew(record) => {
                 self.metrics.counter(&LEADER_SLOWPATH, &[&self.settings.name]).inc();

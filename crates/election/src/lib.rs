@@ -4,6 +4,7 @@
 //! [`step`](step::step) decides, purely; [`Elector`] reads, writes, watches and waits, and extends the
 //! [`Fence`](flyball_client::Fence) that all writes of the leader have to pass.
 
+mod candidate;
 mod elector;
 mod record;
 mod step;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use flyball_runtime::config::LeaderElection;
 
+pub use candidate::Candidate;
 pub use elector::{Elector, LeaseHealth, LeaseRef, Lost};
 pub use record::Record;
 pub use step::{Action, Observation, step};
@@ -32,6 +34,8 @@ pub struct Settings {
     /// How long the leader tries to renew.
     pub renew_deadline: Duration,
     pub retry_period: Duration,
+    /// Whether the API server chooses the holder.
+    pub coordinated: bool,
 }
 
 impl Settings {
@@ -43,6 +47,7 @@ impl Settings {
             lease_duration: config.lease_duration,
             renew_deadline: config.renew_deadline,
             retry_period: config.retry_period,
+            coordinated: false,
         }
     }
 

@@ -16,31 +16,44 @@ pub struct Record {
     pub renewed: Option<Timestamp>,
     /// How often the holder has changed.
     pub transitions: i64,
+    /// How the API server chooses the holder; empty without coordinated leader election.
+    pub strategy: String,
+    /// Who is to hold it next, if the API server has chosen another holder.
+    pub preferred_holder: String,
 }
 
 impl Record {
     /// Fields that are absent or of a wrong type count as never set.
     pub fn of_lease(lease: &Value) -> Self {
         let spec = &lease["spec"];
+        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
         let time = |field: &str| spec[field].as_str().and_then(|text| text.parse().ok());
         Self {
-            holder: spec["holderIdentity"].as_str().unwrap_or_default().to_owned(),
+            holder: text("holderIdentity"),
             duration_seconds: spec["leaseDurationSeconds"].as_i64().unwrap_or_default(),
             acquired: time("acquireTime"),
             renewed: time("renewTime"),
             transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
+            strategy: text("strategy"),
+            preferred_holder: text("preferredHolder"),
         }
     }
 
-    /// The spec to write, always with all five fields.
+    /// The spec to write, always with the five fields that every lease has.
     pub fn to_spec(&self) -> Value {
-        json!({
+        let mut spec = json!({
             "holderIdentity": self.holder,
             "leaseDurationSeconds": self.duration_seconds,
             "acquireTime": self.acquired.map(time::format_micros),
             "renewTime": self.renewed.map(time::format_micros),
             "leaseTransitions": self.transitions,
-        })
+        });
+        for (field, text) in [("strategy", &self.strategy), ("preferredHolder", &self.preferred_holder)] {
+            if !text.is_empty() {
+                spec[field] = text.as_str().into();
+            }
+        }
+        spec
     }
 
     /// The lease as read, with this record in it. managedFields are left to the server.

@@ -47,6 +47,8 @@ pub enum Action {
     /// It has expired or was released.
     Take(Record),
     Wait,
+    /// The API server has chosen another holder: this process goes on until its lease would have to be renewed.
+    EndTerm,
 }
 
 /// `seen` is the lease as last seen; `None` if there is no lease. `time` is the wall clock.
@@ -57,8 +59,11 @@ pub fn step(settings: &Settings, seen: Option<&Observation>, now: Instant, time:
         duration_seconds: i64::try_from(settings.lease_duration.as_secs()).unwrap_or(i64::MAX),
         acquired: Some(time),
         renewed: Some(time),
-        transitions: 0,
+        ..Record::default()
     };
+    if settings.coordinated {
+        return assigned(settings, seen, now, fresh);
+    }
     let Some(seen) = seen else { return Action::Create(fresh) };
     let Record { holder, acquired, transitions, .. } = &seen.record;
     if *holder == settings.identity {
@@ -68,4 +73,15 @@ pub fn step(settings: &Settings, seen: Option<&Observation>, now: Instant, time:
         return Action::Wait;
     }
     Action::Take(Record { transitions: transitions.saturating_add(1), ..fresh })
+}
+
+/// With coordinated leader election, only the API server creates leases and assigns them.
+fn assigned(settings: &Settings, seen: Option<&Observation>, now: Instant, fresh: Record) -> Action {
+    let ours = |seen: &&Observation| seen.record.holder == settings.identity && seen.is_valid(now);
+    let Some(Observation { record, .. }) = seen.filter(ours) else { return Action::Wait };
+    if !record.preferred_holder.is_empty() {
+        return Action::EndTerm;
+    }
+    let Record { acquired, transitions, strategy, .. } = record.clone();
+    Action::Renew(Record { acquired, transitions, strategy, ..fresh })
 }

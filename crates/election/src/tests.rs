@@ -30,7 +30,14 @@ fn time() -> Timestamp {
 
 fn record(holder: &str, transitions: i64) -> Record {
     let acquired = "2026-01-01T00:00:00.5Z".parse().ok();
-    Record { holder: holder.to_owned(), duration_seconds: 15, acquired, renewed: acquired, transitions }
+    Record {
+        holder: holder.to_owned(),
+        duration_seconds: 15,
+        acquired,
+        renewed: acquired,
+        transitions,
+        ..Record::default()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,6 +62,7 @@ async fn a_step_respects_other_holders_and_renews_an_own_lease() {
             Action::Renew(record) => ("renew", Some(record)),
             Action::Take(record) => ("take", Some(record)),
             Action::Wait => ("wait", None),
+            Action::EndTerm => ("end term", None),
         };
         assert_eq!(name, want, "{case}");
         let Some(written) = written else { continue };
@@ -62,6 +70,35 @@ async fn a_step_respects_other_holders_and_renews_an_own_lease() {
         assert_eq!(written.transitions, transitions, "{case}");
         assert_eq!(written.acquired == written.renewed, acquired, "{case}");
         assert_eq!(written.to_spec()["renewTime"], "2026-01-02T03:04:05.123456Z", "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinated_step_only_renews_what_the_server_assigned() {
+    let settings = Settings { coordinated: true, ..settings("me") };
+    let strategy = || "OldestEmulationVersion".to_owned();
+    let (start, ours) = (Instant::now(), Record { strategy: strategy(), ..record("me", 3) });
+    let leaving = Record { preferred_holder: "you".to_owned(), ..ours.clone() };
+    #[rustfmt::skip]
+    let table = [
+        // case                    lease                     seen for  renews
+        ("it does not exist",      None,                            0, Err(Action::Wait)),
+        ("ours",                   Some(ours.clone()),              1, Ok(3)),
+        ("ours, run out",          Some(ours),                     15, Err(Action::Wait)),
+        ("ours, to be another's",  Some(leaving),                   1, Err(Action::EndTerm)),
+        ("another's, run out",     Some(record("you", 3)),         60, Err(Action::Wait)),
+        ("given back",             Some(record("", 3)),             0, Err(Action::Wait)),
+    ];
+    for (case, lease, age, want) in table {
+        let seen = lease.map(|record| Observation { record, since: start });
+        let renewed = match step(&settings, seen.as_ref(), start + Duration::from_secs(age), time()) {
+            Action::Renew(record) => {
+                assert_eq!(record.to_spec()["strategy"], strategy(), "{case}");
+                Ok(record.transitions)
+            }
+            other => Err(other),
+        };
+        assert_eq!(renewed, want, "{case}");
     }
 }
 

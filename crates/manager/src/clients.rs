@@ -6,12 +6,12 @@ use flyball_client::{
     Client, ClientOptions, ConnectOptions, Connection, Fence, Identities, connect, connect_to_lead,
     user_agent_of,
 };
-use flyball_election::{Elector, Settings};
+use flyball_election::{Candidate, Elector, Settings};
 use flyball_runtime::{
     Chain, Clock, Metrics,
     events::{ObjectRef, Recorder},
     metrics::ClientMetrics,
-    version,
+    version::{self, Versions},
 };
 use tokio::time::{Instant, sleep};
 
@@ -80,6 +80,26 @@ impl Clients {
         }
     }
 
+    /// The candidate for the lease of this component, under the same identity as the elector.
+    pub(crate) fn candidate(&self, identity: &str, versions: Versions, clock: Clock) -> Candidate {
+        let versions = (version::BINARY.to_owned(), format!("{}.0", versions.emulated));
+        let time = move || clock.now();
+        Candidate::new(self.for_leases(), identity.to_owned(), self.component, versions, time)
+    }
+
+    /// A client with its own connections, which works without the lease.
+    fn for_leases(&self) -> Client {
+        let options = ClientOptions {
+            user_agent: agent(self.component, "leader-election"),
+            timeout: self.lease_timeout,
+            qps: 0.0,
+            fence: None,
+            ..self.options.clone()
+        };
+        let transport = self.connection.lease_transport().unwrap_or_else(|| self.connection.transport());
+        Client::new(transport, options)
+    }
+
     /// An elector with its own connections, which extends `fence` while it leads.
     pub(crate) fn elector(
         &self,
@@ -88,17 +108,7 @@ impl Clients {
         metrics: &Metrics,
         fence: Fence,
     ) -> Elector {
-        let options = ClientOptions {
-            user_agent: agent(self.component, "leader-election"),
-            timeout: self.lease_timeout,
-            qps: 0.0,
-            fence: None,
-            ..self.options.clone()
-        };
-        let client = Client::new(
-            self.connection.lease_transport().unwrap_or_else(|| self.connection.transport()),
-            options,
-        );
+        let client = self.for_leases();
         let (recorder, events) = Recorder::new(self.component, clock, self.named(self.component));
         tokio::spawn(events);
         Elector::new(settings, client, metrics.clone(), move || clock.now()).with_fence(fence).on_event(

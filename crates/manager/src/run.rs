@@ -156,10 +156,15 @@ pub async fn run(
     };
     let informers = shared.informers.clone();
     let engine = Engine::new(shared, identities);
+    let coordinated = is_coordinated(&prepared);
     let elector = fence.map(|fence| {
         let settings = Settings::new(&config.generic.leader_election, flyball_election::identity());
-        clients.elector(settings, clock, &metrics, fence)
+        clients.elector(Settings { coordinated, ..settings }, clock, &metrics, fence)
     });
+    if let Some(elector) = elector.as_ref().filter(|_| coordinated) {
+        let candidate = clients.candidate(elector.identity(), prepared.gates.versions(), clock);
+        tokio::spawn(candidate.run());
+    }
     let set_verbosity = logging.map(|logging| logging.set_verbosity);
     let pages =
         pages(&prepared, elector.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
@@ -173,7 +178,9 @@ pub async fn run(
         supervision.shutdown.wait().await;
         return Ok(());
     };
-    let second = migration_elector(&config.generic, elector.identity(), &clients, clock, &metrics);
+    let settings = Settings::new(&config.generic.leader_election, elector.identity().to_owned());
+    let settings = Settings { coordinated, ..settings };
+    let second = migration_elector(&config.generic, settings, &clients, clock, &metrics);
     lead(&prepared, &engine, supervision, (elector, second), informers, begin).await
 }
 
@@ -242,14 +249,14 @@ async fn get_ready(informers: Informers, mut vacant: watch::Receiver<Option<Inst
 /// During a leader migration, some controllers run under a second lease, which the cloud-controller-manager uses, too.
 fn migration_elector(
     generic: &Generic,
-    identity: &str,
+    settings: Settings,
     clients: &Clients,
     clock: Clock,
     metrics: &Metrics,
 ) -> Option<(Elector, Fence)> {
     let name = generic.leader_migration.leader_name.clone();
     generic.leader_migration_enabled.then(|| {
-        let settings = Settings { name, ..Settings::new(&generic.leader_election, identity.to_owned()) };
+        let settings = Settings { name, ..settings };
         let fence = Fence::new(FenceClock::Boot);
         (clients.elector(settings, clock, metrics, fence.clone()), fence)
     })
@@ -277,6 +284,12 @@ fn by_lease(prepared: &Prepared) -> (Vec<&'static Controller>, Vec<&'static Cont
         }
     }
     (mine, migrated)
+}
+
+/// Whether the API server chooses the leader.
+fn is_coordinated(prepared: &Prepared) -> bool {
+    let gate = Gate::CoordinatedLeaderElection;
+    (prepared.component.reads)(gate) && prepared.gates.enabled(gate)
 }
 
 /// Not a flag, since the command line is upstream's.

@@ -27,6 +27,7 @@ gates! {
     ComponentFlagz,
     ComponentStatusz,
     ControllerManagerReleaseLeaderElectionLockOnExit,
+    CoordinatedLeaderElection,
     DRAAdminAccess,
     DRADeviceTaintRules,
     DRADeviceTaints,
@@ -83,7 +84,6 @@ const NO_CBOR: &str = "requests are JSON or protobuf";
 #[rustfmt::skip]
 pub(super) const UNREAD: &[(&str, &[&str])] = &[
     ("Jobs get no Workload objects", &["WorkloadWithJob"]),
-    ("leases are taken by expiry only", &["CoordinatedLeaderElection"]),
     (WRITES_SHOWN, &["StaleControllerConsistencyDaemonSet", "StaleControllerConsistencyJob",
         "StaleControllerConsistencyReplicaSet", "StaleControllerConsistencyStatefulSet"]),
     (EVENTS_IN_ORDER, &["AtomicFIFO", "InOrderInformersBatchProcess", "UnlockWhileProcessingFIFO"]),

@@ -1,0 +1,159 @@
+//! The LeaseCandidate of a process: with coordinated leader election, the API server chooses the holder of a lease among the
+//! processes that have one.
+
+use std::fmt;
+use std::time::Duration;
+
+use flyball_api::{Key, ResourceType, Timestamp, time};
+use flyball_client::{Client, Error, EventKind, WatchParams};
+use futures::StreamExt;
+use serde_json::{Value, json};
+use smol_str::format_smolstr;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+const CANDIDATES: ResourceType =
+    ResourceType::new("coordination.k8s.io", "v1beta1", "leasecandidates", "LeaseCandidate", true);
+const NAMESPACE: &str = "kube-system";
+/// The holder is a process with the oldest emulated version.
+const STRATEGY: &str = "OldestEmulationVersion";
+/// How often it is renewed without being asked.
+const RENEWAL: Duration = Duration::from_secs(300);
+/// The shortest time between two renewals.
+const PAUSE: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_secs(5);
+
+pub struct Candidate {
+    client: Client,
+    /// The identity of the process.
+    name: String,
+    /// The lease that it could hold.
+    lease: &'static str,
+    /// Of the binary, and the emulated one, each with a patch.
+    versions: (String, String),
+    time: Box<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Candidate({} for {})", self.name, self.lease)
+    }
+}
+
+impl Candidate {
+    pub fn new(
+        client: Client,
+        name: String,
+        lease: &'static str,
+        versions: (String, String),
+        time: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Self {
+        Self { client, name, lease, versions, time: Box::new(time) }
+    }
+
+    /// Creates the object, and renews it every five minutes and when the server asks for it, until the process ends.
+    pub async fn run(self) {
+        loop {
+            let began = Instant::now();
+            if let Err(error) = self.stand().await {
+                tracing::warn!(
+                    candidate = self.name,
+                    error = &error as &dyn std::error::Error,
+                    "cannot keep the LeaseCandidate"
+                );
+                sleep(RETRY).await;
+            }
+            sleep_until(began + PAUSE).await;
+        }
+    }
+
+    /// Creates or renews the object, and returns when it has to be renewed.
+    async fn stand(&self) -> Result<(), Error> {
+        let key = Key::new(NAMESPACE, self.name.as_str());
+        let candidate = match self.client.get_dynamic(&CANDIDATES, &key).await {
+            Ok(candidate) => {
+                let renewed = renewed(candidate, (self.time)());
+                self.client.update_dynamic(&CANDIDATES, &key, None, &renewed).await?
+            }
+            Err(error) if error.is_not_found() => {
+                self.client.create_dynamic(&CANDIDATES, NAMESPACE, &self.object()).await?
+            }
+            Err(error) => return Err(error),
+        };
+        timeout(RENEWAL, self.asked(&candidate)).await.unwrap_or(Ok(()))
+    }
+
+    /// Waits until the server asks for a renewal, the object is gone, or the watch ends.
+    async fn asked(&self, candidate: &Value) -> Result<(), Error> {
+        let params = WatchParams {
+            namespace: Some(NAMESPACE.into()),
+            field_selector: Some(format_smolstr!("metadata.name={}", self.name)),
+            resource_version: candidate["metadata"]["resourceVersion"].as_str().map(Into::into),
+            timeout_seconds: u32::try_from(RENEWAL.as_secs()).ok(),
+            ..WatchParams::default()
+        };
+        let mut events = self.client.watch(&CANDIDATES, &params).await?;
+        while let Some(event) = events.next().await {
+            let event = event?;
+            let is_due = match event.kind {
+                EventKind::Added | EventKind::Modified => {
+                    serde_json::from_slice(&event.object).is_ok_and(|candidate| is_asked(&candidate))
+                }
+                EventKind::Deleted => true,
+                EventKind::Bookmark => false,
+            };
+            if is_due {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "apiVersion": CANDIDATES.api_version(),
+            "kind": CANDIDATES.kind,
+            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "spec": {
+                "leaseName": self.lease,
+                "binaryVersion": self.versions.0,
+                "emulationVersion": self.versions.1,
+                "strategy": STRATEGY,
+                "renewTime": time::format_micros((self.time)()),
+            },
+        })
+    }
+}
+
+fn renewed(mut candidate: Value, now: Timestamp) -> Value {
+    if let Some(metadata) = candidate["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    candidate["spec"]["renewTime"] = time::format_micros(now).into();
+    candidate
+}
+
+/// Whether the server has asked since the last renewal.
+fn is_asked(candidate: &Value) -> bool {
+    let time =
+        |field: &str| candidate["spec"][field].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    time("pingTime").is_some_and(|asked| time("renewTime").is_none_or(|renewed| asked > renewed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_candidate_answers_a_ping_once() {
+        let candidate = |ping: Option<&str>| {
+            json!({"metadata": {"name": "me", "managedFields": []},
+                "spec": {"pingTime": ping, "renewTime": "2026-01-01T00:00:05.000000Z"}})
+        };
+        assert!(!is_asked(&candidate(None)));
+        assert!(!is_asked(&candidate(Some("2026-01-01T00:00:04.000000Z"))));
+        let asked = candidate(Some("2026-01-01T00:00:06.000000Z"));
+        assert!(is_asked(&asked));
+        let answered = renewed(asked, "2026-01-01T00:00:07Z".parse().unwrap());
+        assert!(!is_asked(&answered) && answered["metadata"].get("managedFields").is_none());
+    }
+}
