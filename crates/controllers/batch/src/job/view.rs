@@ -25,6 +25,8 @@ pub struct View<'a> {
     pub pods: &'a [Arc<Pod>],
     /// Its failures in a row.
     pub backoff: Backoff,
+    /// The PodGroup of new pods, if they are to be scheduled together.
+    pub group: Option<&'a str>,
     /// Whether suspending clears the start time, so that the scheduling directives can be changed
     /// (`MutableSchedulingDirectivesForSuspendedJobs`).
     pub suspension_clears_start: bool,

@@ -123,7 +123,7 @@ pub(super) fn indexed(spec: Value) -> Job {
 }
 
 pub(super) fn view<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> View<'a> {
-    View { job, pods, backoff: Backoff::default(), suspension_clears_start: true, now: now() }
+    View { job, pods, backoff: Backoff::default(), group: None, suspension_clears_start: true, now: now() }
 }
 
 /// The reason of the end and the plan, as text: `stop` for pods that are deleted and count, `discard` for pods whose
