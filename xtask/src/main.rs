@@ -2,6 +2,7 @@
 
 mod assets;
 mod bench;
+mod gates;
 mod golden;
 mod hashes;
 #[cfg(test)]
@@ -27,6 +28,8 @@ enum Task {
     Sim(sim::Options),
     /// Compare our hashes of random pod templates with upstream's
     Hashes(hashes::Options),
+    /// Compare our feature gates, at random versions and settings, with upstream's
+    Gates(gates::Options),
     /// Measure our controller manager and upstream's under the same load
     Bench(bench::Options),
     /// Kill our controller manager, the API server and etcd repeatedly under load: no object may be lost or left behind
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Task::Golden(options) => golden::run(&options),
         Task::Sim(options) => sim::run(&options),
         Task::Hashes(options) => hashes::run(&options),
+        Task::Gates(options) => gates::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Soak(options) => soak::run(&options),
     };

@@ -17,6 +17,7 @@ use crate::backoff::Backoff;
 use crate::decode::{bookmark, header};
 use crate::era::{Present, is_restored};
 use crate::health::Record;
+use crate::informers::InformerOptions;
 use crate::metrics::Counters;
 use crate::source::{Class, Event, EventKind, Events, Failure, Source, WatchFrom};
 use crate::state::InformerState;
@@ -60,6 +61,8 @@ pub(crate) struct Reflector {
     resync: Option<Resync>,
     /// Lists are paged until this time.
     pages_until: Option<Instant>,
+    /// Whether lists are streamed where the server can do so.
+    streams: bool,
     /// Whether etcd may have been restored since the last watch ended.
     may_be_restored: bool,
     /// The era in which the latest list began.
@@ -97,10 +100,11 @@ impl Reflector {
         writer: Arc<dyn AnyStoreWriter>,
         state: Arc<InformerState>,
         record: Arc<Record>,
-        resync: Option<Duration>,
+        options: &InformerOptions,
         mut rng: StdRng,
     ) -> Self {
-        let resync = resync.filter(|period| !period.is_zero()).map(|period| Resync::begin(period, &mut rng));
+        let resync =
+            options.resync.filter(|period| !period.is_zero()).map(|period| Resync::begin(period, &mut rng));
         Self {
             source,
             writer,
@@ -109,6 +113,7 @@ impl Reflector {
             rng,
             backoff: Backoff::default(),
             resync,
+            streams: options.streams,
             pages_until: None,
             may_be_restored: false,
             era: 0,
@@ -179,7 +184,7 @@ impl Reflector {
         // This list also serves the requests for a relist or a bookmark that were made before it.
         let _answered = self.state.relist_requests.notified().now_or_never();
         let _answered = self.state.bookmark_requests.notified().now_or_never();
-        let streams = self.pages_until.is_none_or(|until| until <= Instant::now());
+        let streams = self.streams && self.pages_until.is_none_or(|until| until <= Instant::now());
         if streams && self.broken_streams < BROKEN_STREAMS {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),

@@ -1,5 +1,6 @@
 //! What every new pod gets: a priority, tolerations for unhealthy nodes, the overhead of its runtime class.
 
+use flyball_api::topology;
 use serde_json::{Value, json};
 
 use super::{Request, forbid};
@@ -11,7 +12,7 @@ use crate::store::{Key, ShelfId};
 
 const CLASSES: &str = "scheduling.k8s.io";
 const TOLERATED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+const TOPOLOGY: [&str; 2] = [topology::ZONE, topology::REGION];
 
 pub(super) fn tolerate(ops: &Ops<'_>, pod: &mut Value) {
     let seconds = ops.server.options.toleration.as_secs();

@@ -146,11 +146,12 @@ fn deletion_cost(pod: &Pod) -> i32 {
 }
 
 /// The `count` pods of `pods` to delete first. `family` are the related pods, these included; of several on one node some
-/// are deleted before others. Empty if that does not matter.
+/// are deleted before others. Empty if that does not matter. `has_costs`: whether the annotation counts.
 pub fn least_useful<'a>(
     pods: &'a [Arc<Pod>],
     family: &[Arc<Pod>],
     count: usize,
+    has_costs: bool,
     now: Timestamp,
 ) -> Vec<(&'a Pod, Usefulness<'a>)> {
     let mut on_node = FxHashMap::<&str, usize>::default();
@@ -158,7 +159,12 @@ pub fn least_useful<'a>(
         *on_node.entry(&pod.spec.node_name).or_default() += 1;
     }
     let neighbours = |pod: &Pod| on_node.get(pod.spec.node_name.as_str()).copied().unwrap_or(0);
-    let mut ranked: Vec<_> = pods.iter().map(|pod| (&**pod, Usefulness::of(pod, neighbours(pod)))).collect();
+    let rank = |pod: &'a Arc<Pod>| {
+        let usefulness = Usefulness::of(pod, neighbours(pod));
+        let deletion_cost = if has_costs { usefulness.deletion_cost } else { 0 };
+        (&**pod, Usefulness { deletion_cost, ..usefulness })
+    };
+    let mut ranked: Vec<_> = pods.iter().map(rank).collect();
     if count < ranked.len() {
         sort(&mut ranked, now);
         ranked.truncate(count);

@@ -14,6 +14,7 @@ use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
 use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
 use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{
     DebugPages, Extensions, Health, Judge, Leadership, Metrics, Shared, Signal, SignalSender, Supervision,
     version,
@@ -142,6 +143,7 @@ fn prepare(
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock_of_manager();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
+    let streams = gates.enabled(Gate::WatchListClient);
     Ok(move |life: &Life| {
         let agent = agent();
         let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
@@ -149,7 +151,7 @@ fn prepare(
         let unlimited =
             ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
         let watches = Client::with_watches(Arc::clone(&main), Arc::clone(&main), unlimited);
-        let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
+        let informers = Informers::new(watches, InformerOptions { resync, streams, seed: SEED });
         let metrics = Metrics::default();
         metrics.watch_informers(component.name, &informers);
         *life.lock() = Some((informers.clone(), metrics.clone()));

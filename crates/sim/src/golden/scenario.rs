@@ -115,7 +115,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// How many of its steps start the controller manager.
+    /// How often the controller manager is started in it.
     pub fn manager_starts(&self) -> usize {
         let by_step = |step: &&Step| matches!(step, Step::Manager(ManagerStep::Start | ManagerStep::Restart));
         let at_once = self.kcm != Some(ManagerStart::Manual);

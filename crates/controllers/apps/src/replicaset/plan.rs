@@ -25,6 +25,8 @@ pub struct View<'a, T> {
     pub pods: &'a [Arc<Pod>],
     /// The pods of all sets with the same controller, such as a Deployment. Empty without a controller.
     pub family: &'a [Arc<Pod>],
+    /// Whether the annotation with the cost of a deletion counts (`PodDeletionCost`).
+    pub has_costs: bool,
     pub now: Timestamp,
 }
 
@@ -68,7 +70,7 @@ fn delete<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<
         let why = format_smolstr!("{have} pods, {want} wanted; this one ranks first for deletion: {why}");
         pods::deletion(pod, why).tag(Some(pod))
     };
-    let spare = least_useful(view.pods, view.spread(), count, view.now);
+    let spare = least_useful(view.pods, view.spread(), count, view.has_costs, view.now);
     Effect::concurrent(spare.into_iter().map(delete)).into()
 }
 

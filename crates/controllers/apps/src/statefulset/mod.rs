@@ -37,6 +37,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet};
 use flyball_common::index::by_controller;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name of the controller, and the source of its events.
@@ -59,8 +60,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| triggers::claim_gone(change, sets.store())
     });
     let workers = cx.config.stateful_set_controller.concurrent_stateful_set_syncs;
-    let obeys_max_unavailable = cx.gates.enabled("MaxUnavailableStatefulSet");
-    let by_meaning = cx.gates.enabled("StatefulSetSemanticRevisionComparison");
+    let obeys_max_unavailable = cx.gates.enabled(Gate::MaxUnavailableStatefulSet);
+    let by_meaning = cx.gates.enabled(Gate::StatefulSetSemanticRevisionComparison);
     let events = cx.events.with_source(NAME);
     let controller =
         sync::Controller { events, cx, sets, pods, claims, revisions, obeys_max_unavailable, by_meaning };

@@ -40,6 +40,7 @@ use std::time::Duration;
 use flyball_api::horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 use flyball_api::pod::Pod;
 use flyball_common::labelled::PODS_BY_LABEL;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 use jiff::SignedDuration;
 use parking_lot::Mutex;
@@ -97,8 +98,8 @@ fn settings(cx: &Context) -> Settings {
             initialization: signed(config.cpu_initialization_period),
             readiness: signed(config.initial_readiness_delay),
         },
-        own_tolerance: cx.gates.enabled("HPAConfigurableTolerance"),
-        scale_to_zero: cx.gates.enabled("HPAScaleToZero"),
-        pod_level: cx.gates.enabled("PodLevelResources"),
+        own_tolerance: cx.gates.enabled(Gate::HPAConfigurableTolerance),
+        scale_to_zero: cx.gates.enabled(Gate::HPAScaleToZero),
+        pod_level: cx.gates.enabled(Gate::PodLevelResources),
     }
 }

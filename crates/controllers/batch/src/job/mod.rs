@@ -41,9 +41,11 @@ use flyball_api::{Job, PodGroup, Workload};
 use flyball_cache::Origin;
 use flyball_common::index::by_controller;
 use flyball_queue::{Backoff, Queue};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use triggers::{Orphans, Urgency};
+use view::Features;
 
 /// The name of the controller, and the source of its events.
 pub const NAME: &str = "job-controller";
@@ -58,12 +60,8 @@ const BATCH_PERIOD: Duration = Duration::from_secs(1);
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60), rate: 0.0, burst: 0.0 };
 
-/// The other controller that manages the Job, if one does.
-fn managed_elsewhere(job: &Job) -> Option<&str> {
-    job.spec.managed_by.as_deref().filter(|name| *name != OURS)
-}
-
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    let features = Features::of(&cx.gates);
     let queue = tasks.queue_with("job", RETRIES);
     let orphans: Queue<Orphans> = tasks.queue_with("job_orphan_pod", RETRIES);
     let (jobs, pods) = (cx.informer::<Job>(), cx.informer::<Pod>());
@@ -80,7 +78,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             if triggers::may_leave_orphans(change) {
                 orphans.add(Orphans::OfJob(change.key(), job.metadata.uid.clone()), urgent);
             }
-            if let (None, Some(controller)) = (change.old, managed_elsewhere(job)) {
+            if let (None, Some(controller)) = (change.old, features.managed_elsewhere(job)) {
                 metrics::external(&numbers, controller);
             }
         }
@@ -104,7 +102,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    let gangs = cx.gates.enabled("WorkloadWithJob").then(|| {
+    let gangs = cx.gates.enabled(Gate::WorkloadWithJob).then(|| {
         let (workloads, groups) = (cx.informer::<Workload>(), cx.informer::<PodGroup>());
         workloads.index(&gang::BY_JOB);
         groups.index(&gang::BY_WORKLOAD);
@@ -113,9 +111,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         sync::Gangs { workloads, groups }
     });
     let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
-    let releaser = orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone() };
+    let releaser =
+        orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone(), features };
     tasks.workers(&orphans, workers, Arc::new(releaser));
-    let controller = sync::Controller { cx, jobs, pods, gangs, backoffs: Default::default() };
+    let controller = sync::Controller { cx, jobs, pods, gangs, features, backoffs: Default::default() };
     tasks.workers(&queue, workers, Arc::new(controller));
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flyball_api::{Key, Namespace, Timestamp};
 use flyball_cache::Informer;
 use flyball_client::{Discovery, Error};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Context, Next, Reconcile, Refusals, SyncError};
 use futures::{StreamExt, stream};
 
@@ -61,7 +62,8 @@ impl Controller {
         }
     }
 
-    /// Deletes all content. Pods come first, and alone: they may need other objects of the namespace to terminate.
+    /// Deletes all content. Pods come first, and alone: they may need other objects of the namespace to terminate. Without
+    /// the gate `OrderedNamespaceDeletion`, there is no order.
     async fn empty(
         &self,
         key: &Key,
@@ -70,8 +72,9 @@ impl Controller {
     ) -> Vec<(Collection, Remains)> {
         let emptying =
             Emptying { executor: self.cx.executor(key).without_barrier(), cx: &self.cx, key, deleted_at };
+        let has_order = self.cx.gates.enabled(Gate::OrderedNamespaceDeletion);
         let (pods, others): (Vec<_>, Vec<_>) =
-            collections(discovery).into_iter().partition(Collection::is_pods);
+            collections(discovery).into_iter().partition(|collection| has_order && collection.is_pods());
         let mut all = vec![];
         for collection in pods {
             let remains = emptying.empty(&collection).await;

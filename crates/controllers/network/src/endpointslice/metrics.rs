@@ -110,12 +110,11 @@ impl Numbers {
     /// Records what a sync did.
     pub(super) fn synced(
         &self,
-        service: &Service,
+        (service, mode): (&Service, HintMode),
         changes: &FamilyChanges<'_>,
         capacity: usize,
         outcome: &Outcome<SliceWrite>,
     ) {
-        let mode = HintMode::of(service);
         let topology = if mode == HintMode::Auto { "Auto" } else { "Disabled" };
         let distribution = mode.distribution(service);
         for done in outcome.written() {

@@ -13,6 +13,7 @@ use flyball_client::Error;
 use flyball_common::informer_lag::Misses;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
 
 use super::demand::{Demand, owners_of};
@@ -129,7 +130,13 @@ impl Reconcile for PodController {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(pod) = self.pods.store().get(key) else { return Ok(Next::Settled) };
         let budgets = budgets_selecting(self.budgets.store(), &key.namespace, &pod.metadata.labels);
-        let mut view = stale::View { pod: &pod, budgets: &budgets, whole: None, now: self.cx.clock.now() };
+        let mut view = stale::View {
+            pod: &pod,
+            budgets: &budgets,
+            whole: None,
+            tracks_generation: self.cx.gates.enabled(Gate::PodObservedGenerationTracking),
+            now: self.cx.clock.now(),
+        };
         let whole = match stale::is_stale(&pod, view.now) {
             true => {
                 let read = self.cx.whole::<Pod>(key).await;

@@ -9,7 +9,7 @@ use flyball_runtime::{Effect, Event, Plan, Waiting};
 use smol_str::SmolStr;
 
 use super::edit;
-use super::matching::{best, is_coming, is_promised, objection};
+use super::matching::{attributes_class, best, is_coming, is_promised, objection};
 use super::plugins::{self, Provisioner};
 use super::provision::{self, Provisioning};
 use super::writes::{self, Tag, Turn};
@@ -36,6 +36,8 @@ pub(crate) struct View<'a> {
     /// Whether the claim was created or changed since this process began to bind. Claims of before are taken as they are.
     pub(crate) is_recent: bool,
     pub(crate) provisioning: Provisioning,
+    /// Whether there are attributes classes (`VolumeAttributesClass`).
+    pub(crate) attributes: bool,
 }
 
 /// What to do next for a claim.
@@ -59,7 +61,7 @@ pub(crate) enum Step<'a> {
     NotYet,
     /// Half of a binding was undone: its volume has another claim. It is tried again.
     Contest(String),
-    /// Its selector is invalid.
+    /// Its selector is invalid, or it asks for what there is not.
     Invalid(String),
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn plan(view: &View<'_>) -> Plan<Tag> {
             Plan::of(event.map(Effect::from).into_iter().chain(pending(PENDING).map(Effect::from)))
         }
         Step::Lose(event) => Plan::of(pending(LOST).map(Effect::from).into_iter().chain([event.into()])),
-        Step::Bind(volume) => writes::planned(writes::bind(claim, volume)),
+        Step::Bind(volume) => writes::planned(writes::bind(claim, volume, view.attributes)),
         Step::SetClass(class) => writes::planned(
             edit::classed(claim, &class).map(|claim| vec![writes::claim(claim, "it gets the default class")]),
         ),
@@ -138,7 +140,7 @@ fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
     let Some(volume) = view.named else { return Step::Pend(None) };
     let name = &volume.metadata.name;
     if volume.spec.claim_ref.is_none() {
-        return match objection(volume, claim) {
+        return match objection(volume, claim, view.attributes) {
             None => Step::Bind(volume),
             Some(why) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {why}");
@@ -159,8 +161,12 @@ fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
 /// A claim that takes any volume that suits it.
 fn names_no_volume<'a>(view: &View<'a>) -> Result<Step<'a>, flyball_api::selector::InvalidSelector> {
     let claim = view.claim;
+    if !view.attributes && !attributes_class(claim).is_empty() {
+        let why = format!("claim {} has an attributes class, and VolumeAttributesClass is off", claim.key());
+        return Ok(Step::Invalid(why));
+    }
     let waits = view.class.is_some_and(class::waits_for_consumer);
-    if let Some(volume) = best(claim, view.volumes, waits)? {
+    if let Some(volume) = best(claim, view.volumes, waits, view.attributes)? {
         return Ok(Step::Bind(volume));
     }
     if let Some(class) = view.default_class.filter(|_| class::is_unset(claim)) {
@@ -174,7 +180,7 @@ fn names_no_volume<'a>(view: &View<'a>) -> Result<Step<'a>, flyball_api::selecto
         return Ok(Step::Pend(Some(Event::normal(FAILED_BINDING, message))));
     }
     // A volume that was created before the claim may not have its phase yet.
-    if !waits && view.is_recent && is_coming(claim, view.volumes)? {
+    if !waits && view.is_recent && is_coming(claim, view.volumes, view.attributes)? {
         return Ok(Step::NotYet);
     }
     Ok(provision(view))

@@ -12,6 +12,7 @@ use flyball_client::Verb;
 use flyball_common::informer_lag::{INFORMER_LAG, Misses};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::plan::{Answer, Done};
 use flyball_runtime::{Context, Next, Outcome, Reconcile, Refusals, SyncError};
 use parking_lot::Mutex;
@@ -79,6 +80,7 @@ impl Reconcile for Claims {
             pods: &if is_open { binder.unscheduled_pods(key) } else { vec![] },
             is_recent: claim.metadata.resource_version > binder.began(),
             provisioning: binder.provisioning(&claim),
+            attributes: binder.cx.gates.enabled(Gate::VolumeAttributesClass),
         };
         let step = claim::step(&view);
         if let Step::Provision(provisioner) = &step {

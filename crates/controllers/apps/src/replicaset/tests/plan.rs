@@ -76,10 +76,20 @@ fn of_three_pods_whose_rules_contradict_each_other_one_is_deleted_all_the_same()
     }
 }
 
+#[test]
+fn without_its_gate_the_cost_of_a_deletion_does_not_count() {
+    let (set, own) = (set(json!({"replicas": 1}), json!({})), pods("a:ready,cost=10 b:ready,cost=5"));
+    let first = |has_costs| {
+        let plan = plan(&View { set: &set, pods: &own, family: &[], has_costs, now: now() });
+        plan.writes()[0].key.name.to_string()
+    };
+    assert_eq!([first(true), first(false)], ["b", "a"]);
+}
+
 /// A whole plan, in words.
 fn described(spec: serde_json::Value, own: &str) -> String {
     let (set, own) = (set(spec, json!({})), pods(own));
-    plan(&View { set: &set, pods: &own, family: &[], now: now() }).to_string()
+    plan(&View { set: &set, pods: &own, family: &[], has_costs: true, now: now() }).to_string()
 }
 
 #[test]

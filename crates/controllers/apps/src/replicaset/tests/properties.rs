@@ -56,7 +56,7 @@ fn replication_controller(replicas: i32, is_deleting: bool) -> ReplicationContro
 /// Carries plans out until there is nothing to do; returns the number of pods then, and the number of plans.
 fn obey<T: Replicated>(set: &T, mut pods: Vec<Arc<Pod>>, family: &[Arc<Pod>]) -> (usize, usize) {
     for plans in 0..100 {
-        let view = View { set, pods: &pods, family, now: now() };
+        let view = View { set, pods: &pods, family, has_costs: true, now: now() };
         let planned = plan(&view);
         invariants::check(&view, &planned).unwrap();
         assert_eq!(planned.to_string(), plan(&view).to_string(), "the same snapshot gives the same plan");

@@ -92,7 +92,7 @@ pub(super) fn planned(replicas: usize, own: &str, family: &str) -> String {
     if !family.is_empty() {
         family.extend(own.clone());
     }
-    let view = View { set: &set, pods: &own, family: &family, now: now() };
+    let view = View { set: &set, pods: &own, family: &family, has_costs: true, now: now() };
     let plan = plan(&view);
     invariants::check(&view, &plan).unwrap();
     match plan.writes().iter().all(|write| write.tag.is_some()) {

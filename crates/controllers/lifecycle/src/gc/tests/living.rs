@@ -34,16 +34,16 @@ impl Run {
 
     /// Shows the caches one more change of a kind.
     fn show(&self, kind: usize) -> bool {
-        self.tell(|state, tell| state.show(kind, tell))
+        self.deliver(|state, deliver| state.show(kind, deliver))
     }
 
     /// The server goes back to an earlier state.
     fn restore(&self, earlier: Objects) {
-        self.tell(|state, tell| state.restore(earlier, tell));
+        self.deliver(|state, deliver| state.restore(earlier, deliver));
     }
 
     /// Shows the collector what the caches are shown.
-    fn tell<R>(
+    fn deliver<R>(
         &self,
         show: impl FnOnce(&mut State, &mut dyn FnMut(&Kind, &flyball_cache::MetaChange<'_>)) -> R,
     ) -> R {

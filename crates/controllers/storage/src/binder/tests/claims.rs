@@ -63,6 +63,7 @@ impl Case {
                 is_host_path_enabled: true,
                 ..Provisioning::default()
             },
+            attributes: true,
         }
     }
 }

@@ -134,6 +134,7 @@ impl World {
             pods: &[],
             is_recent: true,
             provisioning: Default::default(),
+            attributes: true,
         };
         assert_eq!(check(&view), Ok(()));
         self.carry_out(&claim::plan(&view));
