@@ -152,7 +152,8 @@ pub struct Options {
     pub toleration: Duration,
     /// Keep `managedFields`.
     pub managed_fields: bool,
-    /// Feature gates that are on though upstream's default is off: `MaxUnavailableStatefulSet`, and those of kinds.
+    /// Feature gates that are on though upstream's default is off: `MaxUnavailableStatefulSet`,
+    /// `WorkloadWithJob`, and those of kinds.
     pub feature_gates: BTreeSet<String>,
     /// Versions of the API, as in `resource.k8s.io/v1beta2`, that are served though upstream's default is not to. Their
     /// kinds need their gates as well.

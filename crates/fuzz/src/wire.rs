@@ -57,6 +57,7 @@ const KINDS: &[Decode] = &[
     decode::<ValidatingAdmissionPolicy>,
     decode::<VolumeAttachment>,
     decode::<VolumeAttributesClass>,
+    decode::<Workload>,
 ];
 
 /// Every kind gets the same bytes: whatever the server sends for one kind may come for another.

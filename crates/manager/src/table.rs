@@ -141,7 +141,6 @@ pub const CONTROLLERS: &[Controller] = &[
             rule("jobs/finalizers.batch", &["update"]), rule("pods", &["create", "delete", "patch"]), EVENTS,
             rule("workloads.scheduling.k8s.io", &["create"]).behind("WorkloadWithJob"),
             rule("podgroups.scheduling.k8s.io", &["create"]).behind("WorkloadWithJob")],
-        // Complete for every gate that is enabled by default; with WorkloadWithJob (alpha) it only logs a warning.
         start: Some(flyball_batch::job::start),
         ..DEFAULT
     },

@@ -43,6 +43,7 @@ pub mod storage_version_migration;
 pub mod taint;
 pub mod validating_admission_policy;
 pub mod volume_attachment;
+pub mod workload;
 
 pub use certificate_signing_request::CertificateSigningRequest;
 pub use cluster_role::ClusterRole;
@@ -88,3 +89,4 @@ pub use storage_version::StorageVersion;
 pub use storage_version_migration::StorageVersionMigration;
 pub use validating_admission_policy::ValidatingAdmissionPolicy;
 pub use volume_attachment::VolumeAttachment;
+pub use workload::Workload;

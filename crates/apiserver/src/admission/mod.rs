@@ -7,6 +7,7 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod quota;
+mod scheduling;
 mod security;
 mod service_account;
 mod storage;
@@ -122,6 +123,12 @@ pub(crate) fn validate(
     }
     if enabled(ops, "PersistentVolumeClaimResize") {
         storage::check_resize(ops, &request, new, old)?;
+    }
+    if enabled(ops, "PodGroupWorkloadExists") {
+        scheduling::check_template(ops, &request, new)?;
+    }
+    if enabled(ops, "JobValidation") {
+        scheduling::check_parallelism(ops, &request, new, old)?;
     }
     if enabled(ops, "PodSecurity") {
         security::check(ops, &request, new, old)?;

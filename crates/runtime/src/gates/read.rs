@@ -69,6 +69,7 @@ gates! {
     UnauthenticatedHTTP2DOSMitigation,
     VolumeAttributesClass,
     WatchListClient,
+    WorkloadWithJob,
 }
 
 /// Stand for all gates of a stage.
@@ -83,7 +84,6 @@ const NO_CBOR: &str = "requests are JSON or protobuf";
 /// groups, are not listed.
 #[rustfmt::skip]
 pub(super) const UNREAD: &[(&str, &[&str])] = &[
-    ("Jobs get no Workload objects", &["WorkloadWithJob"]),
     (WRITES_SHOWN, &["StaleControllerConsistencyDaemonSet", "StaleControllerConsistencyJob",
         "StaleControllerConsistencyReplicaSet", "StaleControllerConsistencyStatefulSet"]),
     (EVENTS_IN_ORDER, &["AtomicFIFO", "InOrderInformersBatchProcess", "UnlockWhileProcessingFIFO"]),

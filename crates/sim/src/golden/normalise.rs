@@ -12,7 +12,7 @@ use super::text::{canonical, natural};
 use super::tokens::Tokens;
 
 /// Owners before dependents, so that names of dependents can refer to the placeholders of their owners.
-const KIND_ORDER: [&str; 17] = [
+const KIND_ORDER: [&str; 19] = [
     "Namespace",
     "Node",
     "Deployment",
@@ -23,6 +23,8 @@ const KIND_ORDER: [&str; 17] = [
     "Job",
     "ReplicaSet",
     "ControllerRevision",
+    "Workload",
+    "PodGroup",
     "Pod",
     "ResourceClaim",
     "PersistentVolumeClaim",
@@ -137,13 +139,17 @@ impl Normaliser {
         let (kind, name) = (text(&object["kind"]), text(&meta["name"]));
         let owner = items(&meta["ownerReferences"]).iter().find(|owner| owner["controller"] == true);
         let owner_kind = owner.map_or("", |owner| text(&owner["kind"]));
+        let last = name.rsplit('-').next().unwrap_or_default();
         match kind {
             "ReplicaSet" => self.register_hash(text(&meta["labels"]["pod-template-hash"])),
             "ControllerRevision" => self.register_hash(revision_hash(meta)),
+            // The hash is that of the Job's uid.
+            "Workload" if owner_kind == "Job" && is_hash(name, last) => self.register_hash(last),
+            // The hash is that of the Workload's name.
+            "PodGroup" if owner_kind == "Job" && self.has_random_workload(object) => self.register_hash(last),
             _ => {}
         }
         let stem = text(&meta["generateName"]);
-        let last = name.rsplit('-').next().unwrap_or_default();
         if !stem.is_empty()
             && name.starts_with(stem)
             && name.len() > stem.len()
@@ -167,6 +173,12 @@ impl Normaliser {
                 self.tokens.add(ip, format!("<clusterIP{family}:{shown}>"));
             }
         }
+    }
+
+    /// Whether the name of the Workload of a PodGroup has a placeholder.
+    fn has_random_workload(&self, group: &Value) -> bool {
+        let workload = text(&group["spec"]["podGroupTemplateRef"]["workload"]["workloadName"]);
+        self.text(workload) != workload
     }
 
     fn register_hash(&mut self, hash: &str) {
@@ -236,6 +248,11 @@ fn revision_hash(meta: &Value) -> &str {
 
 fn is_minute(name: &str, last: &str) -> bool {
     name.len() > last.len() && last.len() >= 7 && last.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether the last part of a name is a number in the safe alphabet.
+fn is_hash(name: &str, last: &str) -> bool {
+    name.len() > last.len() && last.len() > 5 && last.bytes().all(|byte| b"456789bcdf".contains(&byte))
 }
 
 fn has_suffix(name: &str, last: &str) -> bool {

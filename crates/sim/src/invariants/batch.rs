@@ -14,6 +14,8 @@ pub(super) const RULES: &[Rule] = &[
     rule("job-controller",                "one active pod per index",                          indexes),
     rule("job-controller",                "counts never decrease",                             counted),
     rule("job-controller",                "a pod loses its finalizer only once it is counted", freed),
+    rule("job-controller",                "one Workload and one PodGroup for a gang",          gang),
+    rule("job-controller",                "a pod names the PodGroup of its Job",               grouped),
     rule("cronjob-controller",            "with Forbid, no Job beside an active one",          forbidden),
     rule("cronjob-controller",            "times never move back",                             times),
     rule("cronjob-controller",            "no Job before its scheduled time",                  in_time),
@@ -22,6 +24,8 @@ pub(super) const RULES: &[Rule] = &[
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+const SCHEDULING: &str = "scheduling.k8s.io";
 
 fn ended(job: &Value) -> bool {
     has_condition(job, "Complete") || has_condition(job, "Failed")
@@ -87,6 +91,48 @@ fn freed(state: &ServerState, write: &Write) -> Result<(), String> {
     };
     let holds = is_gone || jobs.iter().any(|job| is_noted(job) || is_over(job));
     ensure(holds, || format!("its Job {owner} never noted it"))
+}
+
+/// Only a Job whose pods all run at once has a Workload, and never a second one; the same for the PodGroup of a Workload. One
+/// that a user has made at the same time is not counted.
+fn gang(state: &ServerState, write: &Write) -> Result<(), String> {
+    let (is_workload, is_group) =
+        (write.creates(SCHEDULING, "workloads"), write.creates(SCHEDULING, "podgroups"));
+    if !is_workload && !is_group {
+        return Ok(());
+    }
+    let owner = manager(&write.after);
+    let fits = |job: &Arc<Value>| {
+        let (spec, parallelism) = (&job["spec"], job["spec"]["parallelism"].as_i64().unwrap_or(1));
+        let is_fixed = parallelism > 1 && spec["completions"] == spec["parallelism"];
+        spec["completionMode"] == "Indexed" && is_fixed
+    };
+    ensure(state.versions("batch", "jobs", owner).iter().any(fits), || "its Job is no gang".to_owned())?;
+    let made_from = |group: &Value| group["spec"]["podGroupTemplateRef"]["workload"]["workloadName"].clone();
+    let is_second = |other: &&Arc<Value>| {
+        manager(other) == owner
+            && uid(other) != uid(&write.after)
+            && state.was_made_by(&write.account, other)
+            && (is_workload || made_from(other) == made_from(&write.after))
+    };
+    let others = state.list(SCHEDULING, &write.resource, Some(&write.namespace));
+    let second = others.iter().find(is_second);
+    ensure(second.is_none(), || format!("beside {}", second.map_or("", |other| super::values::name(other))))
+}
+
+/// A pod names the group that its template names, or a PodGroup that its Job controls.
+fn grouped(state: &ServerState, write: &Write) -> Result<(), String> {
+    let named = &write.after["spec"]["schedulingGroup"]["podGroupName"];
+    if !write.creates("", "pods") || named.is_null() {
+        return Ok(());
+    }
+    let owner = manager(&write.after);
+    let template =
+        |job: &Arc<Value>| job["spec"]["template"]["spec"]["schedulingGroup"]["podGroupName"].clone();
+    let groups = state.versions_named(SCHEDULING, "podgroups", &write.namespace, text(named));
+    let holds = groups.iter().any(|group| manager(group) == owner)
+        || state.versions("batch", "jobs", owner).iter().any(|job| template(job) == *named);
+    ensure(holds, || format!("{named} is not a PodGroup of its Job"))
 }
 
 fn forbidden(state: &ServerState, write: &Write) -> Result<(), String> {

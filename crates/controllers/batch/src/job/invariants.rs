@@ -1,10 +1,11 @@
 //! What must hold for every plan and every report, whatever the snapshot; for tables, properties and the simulator.
 
-use flyball_api::Uid;
-use flyball_runtime::Plan;
+use flyball_api::{Resource, Uid, Workload};
+use flyball_runtime::{Plan, Write};
 use rustc_hash::FxHashSet;
 
 use super::conclusion::still_tracked;
+use super::gang::{self, Scheduling};
 use super::plan::{BURST, PodWrite};
 use super::status::Report;
 use super::tally::Tally;
@@ -78,6 +79,30 @@ pub fn check_report(view: &View<'_>, report: &Report<'_>) -> Result<(), String> 
         ("only tracked pods are released", report.release.iter().all(|pod| view.is_tracked(pod))),
     ];
     broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: reported {after:?}")))
+}
+
+/// Checks how the pods of a gang are to be scheduled.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check_gang(view: &gang::View<'_>, scheduling: &Scheduling) -> Result<(), String> {
+    let own = |owner: &Uid| *owner == view.job.metadata.uid;
+    let controls = |name: &str| {
+        let group = view.groups.iter().find(|group| group.metadata.name == name);
+        group.and_then(|group| group.metadata.controller()).is_some_and(|owner| own(&owner.uid))
+    };
+    let is_workload = |write: &Write| write.resource == Workload::TYPE;
+    let rules = match scheduling {
+        Scheduling::Separately(_) => return Ok(()),
+        Scheduling::Together(group) => vec![("only a group that the Job controls", controls(group))],
+        Scheduling::After(write) => vec![
+            ("a Workload only for a Job that has none", !is_workload(write) || view.workloads.is_empty()),
+            ("a Workload only for a new Job", !is_workload(write) || gang::is_new(view)),
+            ("a PodGroup only for a Workload that has none", is_workload(write) || view.groups.is_empty()),
+            ("a name that the server accepts", write.key.name.len() <= 253),
+        ],
+    };
+    broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: planned {scheduling:?}")))
 }
 
 fn broken<'a>(rules: &[(&'a str, bool)]) -> Option<&'a str> {

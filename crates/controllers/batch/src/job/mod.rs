@@ -3,15 +3,20 @@
 //! - **Promise**: a Job has as many active pods as its parallelism and its remaining completions require, at most one for
 //!   each index; each pod that ends is counted exactly once, also after a crash ([`status`], [`conclusion`]); and the status
 //!   of a Job that has succeeded or failed ([`verdict`]) shows it once all of its pods have ended.
-//! - **Watches** Jobs and Pods. **Writes** pods (create, delete, owner reference, tracking finalizer) and the whole
-//!   `status` of its Jobs, nothing else. A Job whose `managedBy` names another controller is left alone.
+//! - With `WorkloadWithJob`, a Job whose pods all run at once gets a Workload and a PodGroup, and its pods name the group
+//!   ([`gang`]).
+//! - **Watches** Jobs and Pods; Workloads and PodGroups if the gate is on. **Writes** pods (create, delete, owner reference,
+//!   tracking finalizer) and the whole `status` of its Jobs, and creates Workloads and PodGroups; nothing else. A Job whose
+//!   `managedBy` names another controller is left alone.
 //! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
-//! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of
-//!   finalizers; the metric of created pods does not count those whose creation failed. Left out: `WorkloadWithJob` (alpha, off by default).
+//! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of finalizers. The
+//!   metric of created pods does not count those whose creation failed. The Workload, the PodGroup and the pods of a Job are
+//!   created in a sync each, and a Job that is being deleted gets no Workload or PodGroup any more.
 
 pub mod backoff;
 pub mod conclusion;
 pub mod failure_policy;
+pub mod gang;
 pub mod indexes;
 pub mod invariants;
 mod metrics;
@@ -31,11 +36,12 @@ pub mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::Job;
 use flyball_api::pod::Pod;
+use flyball_api::{Job, PodGroup, Workload};
 use flyball_cache::Origin;
 use flyball_common::index::by_controller;
 use flyball_queue::{Backoff, Queue};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use triggers::{Orphans, Urgency};
@@ -96,11 +102,19 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
+    let gangs = cx.gates.enabled(Gate::WorkloadWithJob).then(|| {
+        let (workloads, groups) = (cx.informer::<Workload>(), cx.informer::<PodGroup>());
+        workloads.index(&gang::BY_JOB);
+        groups.index(&gang::BY_WORKLOAD);
+        tasks.feed(&workloads, &queue, triggers::made_for_job);
+        tasks.feed(&groups, &queue, triggers::made_for_job);
+        sync::Gangs { workloads, groups }
+    });
     let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
     let releaser =
         orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone(), features };
     tasks.workers(&orphans, workers, Arc::new(releaser));
-    let controller = sync::Controller { cx, jobs, pods, features, backoffs: Default::default() };
+    let controller = sync::Controller { cx, jobs, pods, gangs, features, backoffs: Default::default() };
     tasks.workers(&queue, workers, Arc::new(controller));
     Ok(())
 }

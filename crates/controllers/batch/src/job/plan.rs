@@ -127,7 +127,7 @@ fn create<'a>(view: &View<'a>, tally: &Tally<'a>, new: &[NewPod]) -> Effect<PodW
     if job.spec.template.metadata.labels.is_empty() && !view.is_indexed() {
         return Effect::Fail(pods::NO_LABELS.into());
     }
-    let common = template::common(job, &controller_reference(job));
+    let common = template::common(job, &controller_reference(job), view.group);
     let shared = Body::new(&common);
     let create = |new: &NewPod| {
         let write = match new.index {

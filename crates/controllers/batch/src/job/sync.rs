@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flyball_api::job::JobStatus;
 use flyball_api::pod::Pod;
-use flyball_api::{Job, Key, Selector};
+use flyball_api::{Job, Key, Object, PodGroup, Selector, Workload};
 use flyball_cache::Informer;
 use flyball_common::adoption::adopt_and_release;
 use flyball_common::index::owned_or_orphaned;
@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::backoff::Backoff;
 use super::conclusion::conclude;
+use super::gang::{self, Scheduling};
 use super::plan::{plan, unknown_mode};
 use super::status::{Report, report};
 use super::tally::Tally;
@@ -28,9 +29,17 @@ pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) jobs: Arc<Informer<Job>>,
     pub(super) pods: Arc<Informer<Pod>>,
+    /// If `WorkloadWithJob` is on.
+    pub(super) gangs: Option<Gangs>,
     pub(super) features: Features,
     /// Consecutive failures by Job, until it has ended.
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
+}
+
+/// What is scheduled together.
+pub(super) struct Gangs {
+    pub(super) workloads: Arc<Informer<Workload>>,
+    pub(super) groups: Arc<Informer<PodGroup>>,
 }
 
 impl Reconcile for Controller {
@@ -63,10 +72,22 @@ impl Controller {
         action: &mut &'static str,
     ) -> Result<Next, SyncError> {
         let pods = self.claimed(job).await?;
+        let group = match self.scheduling(job, !pods.is_empty()) {
+            Some(Scheduling::After(write)) => {
+                return executor.perform([*write]).await.result().map(|()| Next::Settled);
+            }
+            Some(Scheduling::Together(group)) => Some(group),
+            Some(Scheduling::Separately(reason)) => {
+                tracing::debug!(job = %job.key(), reason, "the pods are scheduled one by one");
+                None
+            }
+            None => None,
+        };
         let view = View {
             job,
             pods: &pods,
             backoff: self.backoffs.lock().get(&job.metadata.key()).copied().unwrap_or_default(),
+            group: group.as_deref(),
             features: self.features,
             now: self.cx.clock.now(),
         };
@@ -84,6 +105,19 @@ impl Controller {
         self.publish(executor, &view, tally.backoff, &report).await?;
         // A Job that has ended has no deadline.
         outcome.result().map(|()| if report.end.is_some() { Next::Settled } else { next })
+    }
+
+    /// How the pods of a gang are scheduled; `None` for other Jobs.
+    fn scheduling(&self, job: &Job, has_pods: bool) -> Option<Scheduling> {
+        let Gangs { workloads, groups } = self.gangs.as_ref().filter(|_| gang::is_gang(job))?;
+        let workloads = workloads.store().by(&gang::BY_JOB, &job.key().to_string());
+        let made =
+            |workload: &Arc<Workload>| groups.store().by(&gang::BY_WORKLOAD, &workload.key().to_string());
+        let groups: Vec<_> = workloads.iter().flat_map(made).collect();
+        let view = gang::View { job, has_pods, workloads: &workloads, groups: &groups };
+        let scheduling = gang::plan(&view);
+        self.cx.judge(|| invariants::check_gang(&view, &scheduling));
+        Some(scheduling)
     }
 
     async fn claimed(&self, job: &Job) -> Result<Vec<Arc<Pod>>, SyncError> {

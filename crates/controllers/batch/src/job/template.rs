@@ -13,8 +13,11 @@ const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
 const LONGEST_PREFIX: usize = 58;
 
 /// The common part of all pods of a Job.
-pub fn common(job: &Job, owner: &OwnerReference) -> Value {
+pub fn common(job: &Job, owner: &OwnerReference, group: Option<&str>) -> Value {
     let mut pod = pods::from_template(&job.spec.template, &job.metadata.name, owner);
+    if let Some(group) = group {
+        pod["spec"]["schedulingGroup"] = json!({"podGroupName": group});
+    }
     let finalizers = &mut pod["metadata"]["finalizers"];
     match finalizers.as_array_mut() {
         None => *finalizers = json!([TRACKING_FINALIZER]),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Job, Key, OwnerReference, Selector, Uid};
+use flyball_api::{Job, Key, Object, OwnerReference, Selector, Uid};
 use flyball_cache::{Change, Origin, Store};
 use flyball_runtime::WorkKey;
 
@@ -98,6 +98,15 @@ pub fn job_changed(change: &Change<'_, Job>) -> Urgency {
 /// its pods are removed, so the initial list leaves none.
 pub fn may_leave_orphans(change: &Change<'_, Job>) -> bool {
     change.old.is_some() && change.new.is_none_or(|job| job.is_finished())
+}
+
+/// The Job to sync when its Workload or PodGroup appears in the cache. The first sync of a Job needs no trigger.
+pub fn made_for_job<T: Object>(change: &Change<'_, T>) -> Option<Key> {
+    let (None, Some(new), true) = (change.old, change.new, change.origin != Origin::Initial) else {
+        return None;
+    };
+    let owner = new.meta().controller().filter(|owner| owner.kind == "Job")?;
+    Some(Key::new(new.meta().namespace.as_str(), owner.name.as_str()))
 }
 
 /// The Job of a reference, unless another one has its name.

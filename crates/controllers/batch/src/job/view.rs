@@ -27,6 +27,8 @@ pub struct View<'a> {
     pub pods: &'a [Arc<Pod>],
     /// Its failures in a row.
     pub backoff: Backoff,
+    /// The PodGroup of new pods, if they are to be scheduled together.
+    pub group: Option<&'a str>,
     pub features: Features,
     pub now: Timestamp,
 }

@@ -1,6 +1,7 @@
 //! Tables for the pure parts, over a small notation for pods: `name:word,word` with the words of [`world::pod`].
 
 mod backoff;
+mod gang;
 mod indexes;
 mod plan;
 mod policies;

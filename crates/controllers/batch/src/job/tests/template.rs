@@ -8,7 +8,7 @@ use crate::job::template::{common, pod};
 #[test]
 fn a_pod_has_the_template_and_a_finalizer() {
     let job = job(json!({}));
-    let common = common(&job, &controller_reference(&job));
+    let common = common(&job, &controller_reference(&job), None);
     let made = pod(&job, &common, &NewPod::default());
     assert_eq!(made["metadata"]["finalizers"], json!(["batch.kubernetes.io/job-tracking"]));
     assert_eq!(made["metadata"]["generateName"], "j-");
@@ -19,7 +19,7 @@ fn a_pod_has_the_template_and_a_finalizer() {
 #[test]
 fn an_index_is_set_in_labels_annotations_host_name_and_environment() {
     let job = indexed(json!({}));
-    let common = common(&job, &controller_reference(&job));
+    let common = common(&job, &controller_reference(&job), None);
     let made = pod(&job, &common, &NewPod { index: Some(3), failures: Some((2, 1)) });
     let meta = &made["metadata"];
     assert_eq!(meta["generateName"], "j-3-");
@@ -40,10 +40,18 @@ fn an_index_is_set_in_labels_annotations_host_name_and_environment() {
 }
 
 #[test]
+fn a_pod_of_a_gang_names_its_group() {
+    let job = indexed(json!({}));
+    let made = common(&job, &controller_reference(&job), Some("g"));
+    assert_eq!(made["spec"]["schedulingGroup"], json!({"podGroupName": "g"}));
+    assert_eq!(made["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn a_long_job_name_is_cut_before_the_index() {
     let mut job = indexed(json!({}));
     job.metadata.name = "x".repeat(63).into();
-    let common = common(&job, &controller_reference(&job));
+    let common = common(&job, &controller_reference(&job), None);
     let made = pod(&job, &common, &NewPod { index: Some(10), failures: None });
     assert_eq!(made["metadata"]["generateName"], format!("{}-10-", "x".repeat(54)));
 }

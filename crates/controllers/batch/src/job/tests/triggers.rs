@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
+use flyball_api::Workload;
 use flyball_cache::{Change, Origin, Store};
 use serde_json::json;
 
 use super::world::{job, pod};
-use crate::job::triggers::{Orphans, Urgency, job_changed, may_leave_orphans, pod_changed};
+use crate::job::triggers::{Orphans, Urgency, job_changed, made_for_job, may_leave_orphans, pod_changed};
 
 /// The Jobs to sync after a change of a pod, and `!` if its finalizer is to be removed. `j` is active, `done` has ended.
 fn synced(old: &str, new: &str) -> String {
@@ -75,4 +78,20 @@ fn only_an_ended_or_deleted_job_may_leave_orphans() {
     assert!(leaves(Some(&plain), Some(&ended)));
     assert!(leaves(Some(&ended), Some(&ended)), "a user may have added one");
     assert!(leaves(Some(&plain), None));
+}
+
+#[test]
+fn a_new_workload_syncs_the_job_that_controls_it() {
+    let workload = |kind: &str| {
+        let owner = json!({"apiVersion": "v", "kind": kind, "name": "j", "uid": "uid-j", "controller": true});
+        let metadata = json!({"name": "w", "namespace": "ns", "ownerReferences": [owner]});
+        Arc::new(serde_json::from_value::<Workload>(json!({"metadata": metadata})).unwrap())
+    };
+    let (of_job, of_other) = (workload("Job"), workload("Other"));
+    let synced = |old, new, origin| made_for_job(&Change { old, new, origin }).map(|key| key.to_string());
+    assert_eq!(synced(None, Some(&of_job), Origin::Watch).as_deref(), Some("ns/j"));
+    assert_eq!(synced(None, Some(&of_other), Origin::Watch), None);
+    assert_eq!(synced(None, Some(&of_job), Origin::Initial), None);
+    assert_eq!(synced(Some(&of_job), Some(&of_job), Origin::Watch), None);
+    assert_eq!(synced(Some(&of_job), None, Origin::Watch), None);
 }

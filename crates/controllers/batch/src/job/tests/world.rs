@@ -127,7 +127,7 @@ pub(super) const ALL: Features =
     Features { managed_by: true, replacement_policy: true, suspension_clears_start: true };
 
 pub(super) fn view<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> View<'a> {
-    View { job, pods, backoff: Backoff::default(), features: ALL, now: now() }
+    View { job, pods, backoff: Backoff::default(), group: None, features: ALL, now: now() }
 }
 
 /// The reason of the end and the plan, as text: `stop` for pods that are deleted and count, `discard` for pods whose
