@@ -2,7 +2,7 @@ use flyball_api::Timestamp;
 use flyball_api::condition;
 use flyball_api::job::{JobStatus, UncountedTerminatedPods};
 use flyball_api::pod::Pod;
-use flyball_client::{ApiStatus, Error};
+use flyball_client::Error;
 use flyball_runtime::plan::{Answer, Done, Failure};
 use flyball_runtime::{Outcome, Plan, Retry, Write};
 use serde_json::json;
