@@ -189,7 +189,9 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
         let claims = load::count_if(&api, &resource_claims, |_| true).await?;
         let done = unfinished + unseen + orphans == 0 && claims == 2;
         Ok((!done).then(|| {
-            format!("{unfinished} jobs, {unseen} autoscalers, {orphans} orphans, {claims} of 2 ResourceClaims")
+            format!(
+                "{unfinished} jobs, {unseen} autoscalers, {orphans} orphans, {claims} of 2 ResourceClaims"
+            )
         }))
     })
     .await?;
