@@ -7,12 +7,13 @@ use flyball_api::{Key, Node, Object, Uid};
 use flyball_cache::Informer;
 use flyball_common::index::by_node;
 use flyball_queue::{Priority, Queue};
-use flyball_runtime::events::ObjectRef;
+use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
 use flyball_runtime::metrics::{Counter, Family, Histogram, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use tokio::time::Instant;
 
+use super::NAME;
 use super::plan::{View, has_no_execute, plan};
 use super::schedule::Schedule;
 
@@ -54,6 +55,8 @@ impl Reconcile for Nodes {
 
 pub(super) struct Pods {
     cx: Arc<Context>,
+    /// Under the name of this controller, also where it is part of another one.
+    events: Recorder,
     nodes: Arc<Informer<Node>>,
     pods: Arc<Informer<Pod>>,
     schedule: Arc<Schedule>,
@@ -73,7 +76,8 @@ impl Pods {
         let compares_numbers = cx.gates.enabled(Gate::TaintTolerationComparisonOperators);
         let tracks_generation = cx.gates.enabled(Gate::PodObservedGenerationTracking);
         let (deletions, latency) = (cx.metrics.counter(&DELETIONS, &[]), cx.metrics.histogram(&LATENCY, &[]));
-        Self { cx, nodes, pods, schedule, compares_numbers, tracks_generation, deletions, latency }
+        let events = cx.events.with_source(NAME);
+        Self { events, cx, nodes, pods, schedule, compares_numbers, tracks_generation, deletions, latency }
     }
 }
 
@@ -96,7 +100,7 @@ impl Reconcile for Pods {
         self.schedule.set(key, eviction);
         // Upstream's events name the pod without its uid.
         let about = ObjectRef::named::<Pod>(&key.namespace, &key.name, &Uid::default());
-        let executor = self.cx.executor(key).about(about);
+        let executor = self.cx.executor(key).about(about).events(&self.events);
         let next = plan.next();
         executor.wait_for(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
