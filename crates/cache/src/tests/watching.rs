@@ -107,7 +107,7 @@ async fn a_server_that_repeats_its_continue_token_fails_the_list_by_name() {
     let error = informer.health().failing.unwrap().last_error;
     assert_eq!(
         &*error,
-        "listing by pages: the server gave the continue token \"again\" of widgets.test a second time"
+        "listing by pages: the server returned the continue token \"again\" of widgets.test a second time"
     );
     assert_eq!(server.take_requests()[..3], ["stream", "page", "page again"]);
     server.repeat_token(None);
