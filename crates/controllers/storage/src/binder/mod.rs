@@ -14,8 +14,9 @@
 //!   that may exist already are read from the server; host path directories are created and removed here. `need` says
 //!   which of these comes next, and its result becomes part of the view.
 //! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the directory of a host path volume follows from its
-//!   claim, so that a second attempt creates no second one; a recycler pod is followed through the cache; settled claims
-//!   and volumes are not synced again without a change.
+//!   claim, so that a second attempt creates no second one; a recycler pod is followed through the cache; a volume
+//!   that was emptied and could not be freed is not emptied again; settled claims and volumes are not synced again without a
+//!   change.
 
 mod claim;
 mod edit;
