@@ -10,13 +10,13 @@ use flyball_sim::cluster::{Assets, BINARIES, KUBERNETES_VERSION};
 /// `cargo xtask assets`
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Build again what is there
+    /// Rebuild binaries that exist
     #[arg(long)]
     force: bool,
 }
 
 const ETCD_PACKAGE: &str = "go.etcd.io/etcd/server/v3";
-/// The commit of the release, which the binaries would otherwise not know.
+/// The commit of the release, for `--version`; a module build does not know it.
 const KUBERNETES_COMMIT: &str = "bb826b1d48562f110659e64e8ec444327433db95";
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -26,9 +26,9 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let missing: Vec<&str> =
         BINARIES.into_iter().filter(|name| options.force || !is_built(&folder, name, &stamp)).collect();
     if missing.is_empty() {
-        println!("The control plane {KUBERNETES_VERSION} is there.");
+        println!("The control plane {KUBERNETES_VERSION} exists already.");
     } else if is_foreign(&folder) && !options.force {
-        // Somebody's own binaries (envtest's, a distribution's) are used as they are.
+        // The user's own binaries (envtest's, a distribution's) are used as they are.
         println!("Using the binaries in {} as they are.", folder.display());
         report_foreign(&folder);
     } else {
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the binaries are built from: changes when a pinned version does.
+/// Identifies what the binaries are built from: changes when a pinned version does.
 fn stamp(module: &Path) -> anyhow::Result<String> {
     let path = module.join("go.mod");
     let pins = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
@@ -69,7 +69,7 @@ fn is_built(folder: &Path, name: &str, stamp: &str) -> bool {
         && std::fs::read_to_string(stamp_file(folder, name)).is_ok_and(|built| built.trim() == stamp)
 }
 
-/// A folder that the user named, with binaries of which none was built here.
+/// A folder that the user named, with binaries that were not built here.
 fn is_foreign(folder: &Path) -> bool {
     std::env::var_os("KUBEBUILDER_ASSETS").is_some_and(|named| Path::new(&named) == folder)
         && BINARIES.iter().any(|name| folder.join(name).is_file())
@@ -79,7 +79,7 @@ fn is_foreign(folder: &Path) -> bool {
 fn report_foreign(folder: &Path) {
     for name in BINARIES {
         if !folder.join(name).is_file() {
-            println!("  {name}: not there; what needs it will be skipped");
+            println!("  {name}: missing; tests that need it will be skipped");
         }
     }
     println!("  (`--force` builds {KUBERNETES_VERSION} over them.)");

@@ -9,7 +9,7 @@ use flyball_sim::cluster::Assets;
 use flyball_sim::golden::compare::Counts;
 use flyball_sim::golden::run::Settings;
 use flyball_sim::golden::scenario::Scenario;
-use flyball_sim::golden::suite::{self, Corpus, Plan, Purpose, Verdict};
+use flyball_sim::golden::suite::{self, Corpus, Plan, Purpose, ScenarioResult};
 use flyball_sim::ours::{self, Profile};
 
 /// `cargo xtask golden`
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// Multiplies waiting times, for slow machines and debug builds
     #[arg(long, env = "GOLDEN_PATIENCE", default_value_t = 1.0, value_name = "FACTOR")]
     patience: f64,
-    /// Tell each step
+    /// Print each step
     #[arg(short, long)]
     verbose: bool,
     /// The folder with scenarios/ and expected/ [default: tests/golden]
@@ -99,7 +99,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     judge(options.backend, &plan, scenarios)
 }
 
-/// Ours cannot pass a scenario whose controllers it does not have; says so for each.
+/// Drops scenarios for which ours lacks a controller, and prints each.
 fn leave_out_missing(scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let total = scenarios.len();
     let mut kept = Vec::new();
@@ -127,17 +127,17 @@ fn purpose(options: &Options) -> Purpose {
 
 fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Result<ExitCode> {
     let total = scenarios.len();
-    let (mut told, mut passed) = (0, 0);
-    let tell = |verdict: Verdict| {
-        told += 1;
-        passed += usize::from(verdict.passed);
-        let word = if verdict.passed { "PASS" } else { "FAIL" };
-        println!("[{told}/{total}] {word} {} ({:.0}s)", verdict.name, verdict.took.as_secs_f64());
-        print!("{}", verdict.detail);
+    let (mut finished, mut passed) = (0, 0);
+    let report = |result: ScenarioResult| {
+        finished += 1;
+        passed += usize::from(result.passed);
+        let word = if result.passed { "PASS" } else { "FAIL" };
+        println!("[{finished}/{total}] {word} {} ({:.0}s)", result.name, result.took.as_secs_f64());
+        print!("{}", result.detail);
     };
     let done = match backend {
-        Backend::Real => suite::run_real(plan, scenarios, tell),
-        Backend::Embedded => suite::run_embedded(plan, scenarios, tell),
+        Backend::Real => suite::run_real(plan, scenarios, report),
+        Backend::Embedded => suite::run_embedded(plan, scenarios, report),
     };
     println!("{passed} passed, {} failed", total - passed);
     done?;

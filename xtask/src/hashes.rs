@@ -12,7 +12,7 @@ pub(crate) struct Options {
     /// How many templates
     #[arg(long, default_value_t = 10_000)]
     count: usize,
-    /// Where the random templates begin
+    /// Seed of the random templates
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
     }
     ensure!(oracle.wait()?.success(), "the oracle failed");
-    println!("{compared} templates compared, {different} with another hash");
+    println!("{compared} templates compared, {different} with a different hash");
     Ok(if compared == *count && different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -2,6 +2,7 @@
 
 mod assets;
 mod bench;
+mod gates;
 mod golden;
 mod hashes;
 #[cfg(test)]
@@ -19,17 +20,19 @@ use tracing_subscriber::filter::LevelFilter;
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the Flyball repository")]
 enum Task {
-    /// Build the real control plane (etcd, kube-apiserver, …) into a cache folder; nothing when it is there
+    /// Build the real control plane (etcd, kube-apiserver, …) into a cache folder, unless it exists
     Assets(assets::Options),
-    /// Run golden scenarios: what upstream's controller manager did must happen again
+    /// Run golden scenarios: ours must do what upstream's controller manager did
     Golden(golden::Options),
-    /// Run golden scenarios under faults, in virtual time: they must end as they do without
+    /// Run golden scenarios under faults, in virtual time: they must end as they do without faults
     Sim(sim::Options),
     /// Compare our hashes of random pod templates with upstream's
     Hashes(hashes::Options),
-    /// Measure our controller manager beside upstream's under the same load
+    /// Compare our feature gates, at random versions and settings, with upstream's
+    Gates(gates::Options),
+    /// Measure our controller manager and upstream's under the same load
     Bench(bench::Options),
-    /// Kill our controller manager, the API server and etcd again and again under load: nothing may be lost or left
+    /// Kill our controller manager, the API server and etcd repeatedly under load: no object may be lost or left behind
     Soak(soak::Options),
 }
 
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Task::Golden(options) => golden::run(&options),
         Task::Sim(options) => sim::run(&options),
         Task::Hashes(options) => hashes::run(&options),
+        Task::Gates(options) => gates::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Soak(options) => soak::run(&options),
     };
@@ -77,7 +81,7 @@ mod tests {
         line.unwrap_or_else(|| panic!("{file}: no {key}")).trim_end_matches('"').to_owned()
     }
 
-    // So every build of CI shows that the code compiles with the oldest compiler that we promise.
+    // Every build of CI shows that the code compiles with the oldest compiler that we support.
     #[test]
     fn the_pinned_toolchain_is_the_minimum_supported_one() {
         assert_eq!(value("rust-toolchain.toml", "channel"), value("Cargo.toml", "rust-version") + ".0");

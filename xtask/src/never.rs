@@ -1,8 +1,10 @@
-//! "What you will never find" of ARCHITECTURE.md, as far as neither the compiler, clippy nor Cargo sees to it: a look at the
-//! sources.
+//! Checks the sources for what ARCHITECTURE.md lists under "What you will never find" and neither the compiler, clippy
+//! nor Cargo checks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use flyball_runtime::gates::Gate;
 
 use crate::root;
 
@@ -120,6 +122,20 @@ fn no_network_crate_under_a_controller_and_no_family_under_another() {
             assert!(!is_bad, "{} depends on {name}", manifest.display());
         }
     }
+}
+
+/// A gate that is accepted but read nowhere would be a promise that is not kept: it belongs to those without effect.
+#[test]
+fn no_gate_that_is_listed_as_read_and_is_not() {
+    let lists = ["gates/read.rs", "cloud/src/program/mod.rs"];
+    let sources: Vec<String> = PRODUCT
+        .iter()
+        .flat_map(|folder| sources(folder))
+        .filter(|(path, _)| !lists.iter().any(|list| path.ends_with(list)))
+        .flat_map(|(_, text)| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let is_read = |gate: &&Gate| sources.iter().any(|line| has_word(line, &format!("Gate::{}", gate.name())));
+    none(Gate::ALL.iter().filter(|gate| !is_read(gate)).map(|gate| gate.name().to_owned()).collect());
 }
 
 /// The names in `[dependencies]`.

@@ -1,4 +1,4 @@
-//! Scenarios under faults from the command line.
+//! `cargo xtask sim`: scenarios under faults.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use anyhow::Context as _;
 use flyball_sim::embedded::Keys;
 use flyball_sim::faults::{Deliberate, Kind};
 use flyball_sim::ours;
-use flyball_sim::trial::{Ordeal, Outcome, Performance, Trial};
+use flyball_sim::trial::{FaultPlan, Outcome, Trial, TrialReport};
 
 /// `cargo xtask sim`
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many seeds; they are dealt out to the scenarios in turn
+    /// Number of seeds; they are distributed over the scenarios in turn
     #[arg(long, default_value_t = 100, value_name = "N")]
     seeds: u64,
     /// The first seed
@@ -25,25 +25,25 @@ pub(crate) struct Options {
     /// Every scenario with every seed
     #[arg(long)]
     all: bool,
-    /// Only these kinds of faults, at their worst, instead of a mix by the seed
+    /// Only these kinds of faults, at their highest rate, instead of a mix chosen by the seed
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     fault: Vec<Kind>,
-    /// Without these kinds of faults
+    /// Exclude these kinds of faults
     #[arg(long, value_delimiter = ',', value_name = "KIND,…")]
     spare: Vec<Kind>,
-    /// Instead of seeds: one run for each write of a scenario, with a crash after it
+    /// Instead of seeds: for each write of a scenario one run that crashes after it
     #[arg(long)]
     crashes: bool,
-    /// Instead of seeds: one scenario of each family, each with a seed of its own
+    /// Instead of seeds: one scenario of each family, each with its own seed
     #[arg(long)]
     slice: bool,
-    /// No new run after so many minutes
+    /// Start no new run after this many minutes
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Only each n-th run, from the i-th on
+    /// Run only every n-th run, starting with the i-th
     #[arg(long, value_name = "I/N", value_parser = shard)]
     shard: Option<(usize, usize)>,
-    /// Runs side by side
+    /// Number of runs in parallel
     #[arg(short, long, default_value_t = 2, value_name = "N")]
     jobs: usize,
     /// Parts of scenario names
@@ -56,17 +56,17 @@ fn shard(text: &str) -> Result<(usize, usize), String> {
     parts.filter(|(i, n)| (1..=*n).contains(i)).ok_or_else(|| "a shard is like 1/4".to_owned())
 }
 
-/// A scenario and, once somebody needs it, how it ends without faults.
+/// A scenario and, once a run needs it, its end state without faults.
 struct Subject {
     trial: Trial,
-    calm: Mutex<Option<Result<Outcome, String>>>,
+    baseline: Mutex<Option<Result<Outcome, String>>>,
 }
 
-/// A run to be made: which subject, and what happens to it.
-type Planned = (usize, Ordeal);
+/// A run: which subject, with which faults.
+type Planned = (usize, FaultPlan);
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    keep_quiet_about_deliberate_panics();
+    hide_deliberate_panics();
     let subjects = subjects(options)?;
     let _keys = Keys::shared()?;
     let mut runs: Vec<Planned> = match (options.crashes, options.slice) {
@@ -80,34 +80,37 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let total = runs.len();
     println!("{} scenarios, {total} runs", subjects.len());
     let queue = Mutex::new(VecDeque::from(runs));
-    let book = Mutex::new(Book::new(total));
+    let totals = Mutex::new(Totals::new(total));
     let end = options.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     std::thread::scope(|scope| {
         for _ in 0..options.jobs.max(1) {
             scope.spawn(|| {
-                while let Some((n, ordeal)) = next(&queue, end) {
+                while let Some((n, fault_plan)) = next(&queue, end) {
                     let started = Instant::now();
-                    let (why, performance) = attempt(&subjects[n], &ordeal);
+                    let (why, report) = attempt(&subjects[n], &fault_plan);
                     let took = started.elapsed();
-                    let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
-                    book.enter(&subjects[n].trial, took, &ordeal, &performance, why.is_some());
+                    let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+                    totals.add(&subjects[n].trial, took, &fault_plan, &report, why.is_some());
                     if let Some(why) = why {
-                        let (name, again) = (name(&subjects[n]), again(&subjects[n], &ordeal));
+                        let (name, repeat) = (name(&subjects[n]), repeat_command(&subjects[n], &fault_plan));
                         let kinds: Vec<&str> =
-                            subjects[n].trial.kinds(&ordeal).iter().map(|kind| kind.name()).collect();
-                        println!("FAIL {name} {ordeal:?} ({})\n{why}\n  again: {again}", kinds.join(", "));
+                            subjects[n].trial.kinds(&fault_plan).iter().map(|kind| kind.name()).collect();
+                        println!(
+                            "FAIL {name} {fault_plan:?} ({})\n{why}\n  repeat with: {repeat}",
+                            kinds.join(", ")
+                        );
                     }
                 }
             });
         }
     });
-    let book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
-    book.print();
-    Ok(if book.failed == 0 && book.runs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    totals.print();
+    Ok(if totals.failed == 0 && totals.runs > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The faults' own panics are no news.
-fn keep_quiet_about_deliberate_panics() {
+/// Deliberate panics of the fault injection are not printed.
+fn hide_deliberate_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if !panic.payload().is::<Deliberate>() {
@@ -127,7 +130,7 @@ fn name(subject: &Subject) -> &str {
     &subject.trial.scenario().name
 }
 
-/// The scenarios that ours can play.
+/// The scenarios for which ours has all controllers.
 fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
     let folder = crate::root().join("tests/golden/scenarios");
     let entries = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
@@ -146,28 +149,28 @@ fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
             println!("SKIP {stem}: {missing}");
             continue;
         }
-        subjects.push(Subject { trial, calm: Mutex::default() });
+        subjects.push(Subject { trial, baseline: Mutex::default() });
     }
     Ok(subjects)
 }
 
-/// How a scenario ends without faults, which is found out once.
-fn calm<T>(subject: &Subject, read: impl FnOnce(&Result<Outcome, String>) -> T) -> T {
-    let mut calm = subject.calm.lock().unwrap_or_else(PoisonError::into_inner);
-    let calm = calm
-        .get_or_insert_with(|| subject.trial.perform(&Ordeal::Calm).map_err(|error| format!("{error:#}")));
-    read(calm)
+/// The end state of a scenario without faults, computed once.
+fn baseline<T>(subject: &Subject, read: impl FnOnce(&Result<Outcome, String>) -> T) -> T {
+    let mut baseline = subject.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+    let baseline = baseline
+        .get_or_insert_with(|| subject.trial.outcome(&FaultPlan::None).map_err(|error| format!("{error:#}")));
+    read(baseline)
 }
 
 fn crashes(n: usize, subject: &Subject) -> impl Iterator<Item = Planned> + use<> {
-    let writes = calm(subject, |calm| calm.as_ref().map_or(1, |calm| calm.writes));
-    (1..=writes).map(move |write| (n, Ordeal::CrashAfter(write)))
+    let writes = baseline(subject, |baseline| baseline.as_ref().map_or(1, |baseline| baseline.writes));
+    (1..=writes).map(move |write| (n, FaultPlan::CrashAfter(write)))
 }
 
-fn ordeal(options: &Options, seed: u64) -> Ordeal {
+fn fault_plan(options: &Options, seed: u64) -> FaultPlan {
     match options.fault.is_empty() {
-        true => Ordeal::Seed(seed),
-        false => Ordeal::Only(options.fault.clone(), seed),
+        true => FaultPlan::Seed(seed),
+        false => FaultPlan::Only(options.fault.clone(), seed),
     }
 }
 
@@ -175,12 +178,12 @@ fn seeds(options: &Options, subjects: usize) -> impl Iterator<Item = Planned> {
     let seeds = options.first..options.first + options.seeds;
     seeds.flat_map(move |seed| {
         let dealt = usize::try_from(seed).unwrap_or(0) % subjects.max(1);
-        (0..subjects).filter(move |n| options.all || *n == dealt).map(move |n| (n, ordeal(options, seed)))
+        (0..subjects).filter(move |n| options.all || *n == dealt).map(move |n| (n, fault_plan(options, seed)))
     })
 }
 
-/// One scenario of each family, which is the first word of its name, each with a seed of its own; others with another
-/// first seed.
+/// One scenario of each family (the first word of its name), each with its own seed; another first seed selects other
+/// scenarios.
 fn slice(options: &Options, subjects: &[Subject]) -> Vec<Planned> {
     let mut families: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (n, subject) in subjects.iter().enumerate() {
@@ -190,34 +193,34 @@ fn slice(options: &Options, subjects: &[Subject]) -> Vec<Planned> {
     let numbered = families.values().zip(options.first..);
     let chosen = |(all, seed): (&Vec<usize>, u64)| {
         let n = all[usize::try_from(seed).unwrap_or(0) % all.len()];
-        (n, ordeal(options, seed))
+        (n, fault_plan(options, seed))
     };
     numbered.map(chosen).collect()
 }
 
-fn attempt(subject: &Subject, ordeal: &Ordeal) -> (Option<String>, Performance) {
-    let performance = subject.trial.watch(ordeal);
-    let why = calm(subject, |calm| match (calm, &performance.outcome) {
+fn attempt(subject: &Subject, fault_plan: &FaultPlan) -> (Option<String>, TrialReport) {
+    let report = subject.trial.run(fault_plan);
+    let why = baseline(subject, |baseline| match (baseline, &report.outcome) {
         (Err(why), _) => Some(format!("  even without faults, {why}")),
         (_, Err(error)) => Some(format!("  {error:#}")),
-        (Ok(calm), Ok(outcome)) => Trial::compare(calm, outcome).err(),
+        (Ok(baseline), Ok(outcome)) => Trial::compare(baseline, outcome).err(),
     });
-    (why, performance)
+    (why, report)
 }
 
-fn again(subject: &Subject, ordeal: &Ordeal) -> String {
+fn repeat_command(subject: &Subject, fault_plan: &FaultPlan) -> String {
     let name = name(subject);
-    match ordeal {
-        Ordeal::Only(kinds, seed) => {
+    match fault_plan {
+        FaultPlan::Only(kinds, seed) => {
             let kinds: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             format!("cargo xtask sim --all --fault {} --first {seed} --seeds 1 {name}", kinds.join(","))
         }
-        Ordeal::Seed(seed) => format!("cargo xtask sim --all --first {seed} --seeds 1 {name}"),
-        Ordeal::Calm | Ordeal::CrashAfter(_) => format!("cargo xtask sim --crashes {name}"),
+        FaultPlan::Seed(seed) => format!("cargo xtask sim --all --first {seed} --seeds 1 {name}"),
+        FaultPlan::None | FaultPlan::CrashAfter(_) => format!("cargo xtask sim --crashes {name}"),
     }
 }
 
-/// Runs, what was done and judged in them, and what was wrong.
+/// Counts of runs, writes, checks and failures.
 #[derive(Default, Clone)]
 struct Line {
     runs: u64,
@@ -237,36 +240,36 @@ impl Line {
 
 const COLUMNS: &str = "   runs    writes     rules  failed";
 
-/// What became of all runs.
-struct Book {
+/// The results of all runs.
+struct Totals {
     total: usize,
     runs: usize,
     failed: usize,
     began: Instant,
-    told: Instant,
+    reported: Instant,
     by_fault: BTreeMap<&'static str, Line>,
     by_controller: BTreeMap<&'static str, Line>,
-    /// How often a scenario was run, and the seconds that this took.
+    /// How often each scenario was run, and the seconds that this took.
     by_scenario: BTreeMap<String, (u64, f64)>,
 }
 
-impl Book {
+impl Totals {
     fn new(total: usize) -> Self {
         let now = Instant::now();
         let (by_fault, by_controller, by_scenario) = Default::default();
-        Self { total, runs: 0, failed: 0, began: now, told: now, by_fault, by_controller, by_scenario }
+        Self { total, runs: 0, failed: 0, began: now, reported: now, by_fault, by_controller, by_scenario }
     }
 
-    fn enter(
+    fn add(
         &mut self,
         trial: &Trial,
         took: Duration,
-        ordeal: &Ordeal,
-        performance: &Performance,
+        fault_plan: &FaultPlan,
+        report: &TrialReport,
         failed: bool,
     ) {
-        let tally = &performance.tally;
-        let kinds = trial.kinds(ordeal);
+        let findings = &report.findings;
+        let kinds = trial.kinds(fault_plan);
         self.runs += 1;
         self.failed += usize::from(failed);
         let (runs, seconds) = self.by_scenario.entry(trial.scenario().name.clone()).or_default();
@@ -275,27 +278,28 @@ impl Book {
         for kind in &kinds {
             let line = self.by_fault.entry(kind.name()).or_default();
             line.runs += 1;
-            line.writes += tally.writes.values().sum::<u64>();
-            line.judged += tally.judged.values().sum::<u64>();
+            line.writes += findings.writes.values().sum::<u64>();
+            line.judged += findings.judged.values().sum::<u64>();
             line.failed += u64::from(failed);
-            *line.violations.entry("all").or_default() += tally.violations.len() as u64;
+            *line.violations.entry("all").or_default() += findings.violations.len() as u64;
         }
-        let broken = tally.violations.iter().map(|broken| broken.controller);
+        let broken = findings.violations.iter().map(|broken| broken.controller);
         let controllers: BTreeSet<&str> =
-            tally.writes.keys().chain(tally.judged.keys()).copied().chain(broken).collect();
+            findings.writes.keys().chain(findings.judged.keys()).copied().chain(broken).collect();
         for controller in controllers {
             let line = self.by_controller.entry(controller).or_default();
             line.runs += 1;
-            line.writes += tally.writes.get(controller).copied().unwrap_or(0);
-            line.judged += tally.judged.get(controller).copied().unwrap_or(0);
+            line.writes += findings.writes.get(controller).copied().unwrap_or(0);
+            line.judged += findings.judged.get(controller).copied().unwrap_or(0);
             line.failed += u64::from(failed);
-            let own = tally.violations.iter().filter(|broken| broken.controller == controller).count() as u64;
+            let own =
+                findings.violations.iter().filter(|broken| broken.controller == controller).count() as u64;
             for kind in &kinds {
                 *line.violations.entry(kind.name()).or_default() += own;
             }
         }
-        if self.told.elapsed() > Duration::from_secs(30) {
-            self.told = Instant::now();
+        if self.reported.elapsed() > Duration::from_secs(30) {
+            self.reported = Instant::now();
             let seconds = self.began.elapsed().as_secs();
             println!("… {} of {} runs, {} failed, {seconds} s", self.runs, self.total, self.failed);
         }
@@ -323,10 +327,10 @@ impl Book {
         }
         let seconds = self.began.elapsed().as_secs_f64();
         let rules: u64 = self.by_controller.values().map(|line| line.judged).sum();
-        println!("\n{rules} rules looked at in {seconds:.0} s, {:.1} runs/s", self.runs as f64 / seconds);
+        println!("\n{rules} rules checked in {seconds:.0} s, {:.1} runs/s", self.runs as f64 / seconds);
         println!("{} passed, {} failed", self.runs - self.failed, self.failed);
     }
 }
 
-/// So many scenarios are named as the slowest.
+/// This many scenarios are listed as the slowest.
 const SLOWEST: usize = 10;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
 
-/// A whole Kubernetes cluster in one process, and what to ask it.
+/// A Kubernetes cluster in one process, and commands to inspect it.
 #[derive(Debug, Parser)]
 #[command(name = "flyball", version, about, propagate_version = true)]
 pub(crate) struct Args {
@@ -16,54 +16,54 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Start a cluster: API server, controllers, scheduler, simulated nodes. Ctrl-C ends it.
     Up(Up),
-    /// Say why an object is as it is: the decisions for it and about it, and what is being waited for.
+    /// Explain the state of an object: the controllers' decisions about it, and what they are waiting for.
     Why(Why),
     /// List the simulated nodes, or switch one off and on.
     Node(Node),
-    /// Watch a cluster heal itself: a walk-through that ends with an error if anything it shows does not happen.
+    /// Show how a cluster recovers from failures, step by step; fails if a step does not have the expected effect.
     Demo(Demo),
 }
 
 #[derive(Debug, Group)]
 pub(crate) struct Up {
-    /// How many simulated nodes there are at least.
+    /// Minimum number of simulated nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) nodes: u16,
-    /// The port to serve on; 0 for any that is free. Without it: 6443, or another one if that is taken.
+    /// The port to serve on; 0 for any free port [default: 6443, or any free port if that is in use].
     #[arg(long)]
     pub(crate) port: Option<u16>,
-    /// Keep the cluster in this directory and go on from what is there. Without it, it is gone at the end.
+    /// Keep the cluster's data in this directory and continue from what it holds. Without it the data is lost at the end.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Which controllers run, as kube-controller-manager's flag says it: `*`, `-name`, `name`.
+    /// Which controllers run, in the syntax of kube-controller-manager's --controllers: `*`, `-name`, `name`.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     pub(crate) controllers: Vec<String>,
-    /// How long pods stay on a node that is lost, in seconds, unless they say so themselves. A real cluster waits 300.
+    /// Seconds that pods stay on an unreachable node, unless they have tolerations for it. The default of Kubernetes is 300.
     #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub(crate) pods_move_after: u32,
     /// Where the kubeconfig is written [default: ~/.flyball/kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Do not tell what is decided.
+    /// Do not print decisions.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// How decisions are told.
+    /// Format of the printed decisions.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
-    /// Further flags of kube-controller-manager, after `--`: `-- --node-monitor-grace-period=50s`.
+    /// More flags for kube-controller-manager, after `--`: `-- --node-monitor-grace-period=50s`.
     #[arg(last = true, value_name = "CONTROLLER MANAGER FLAGS")]
     pub(crate) manager_flags: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// A line for people.
+    /// One line of text per decision.
     Text,
-    /// A JSON object per line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Where the running cluster is found.
+/// How to reach the running cluster.
 #[derive(Debug, Group)]
 pub(crate) struct Target {
     /// The kubeconfig that `flyball up` wrote [default: ~/.flyball/kubeconfig].
@@ -79,10 +79,10 @@ pub(crate) struct Why {
     /// Its namespace.
     #[arg(long, short, default_value = "default")]
     pub(crate) namespace: String,
-    /// How many decisions are shown at most, the latest.
+    /// Maximum number of decisions to show; older ones are left out.
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,
-    /// How decisions are told.
+    /// Format of the output.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
     #[command(flatten)]
@@ -101,7 +101,7 @@ pub(crate) struct Node {
 pub(crate) enum NodeAction {
     /// List the simulated nodes.
     List,
-    /// Switch a node off: no heartbeats, until it counts as lost and its pods move.
+    /// Switch a node off: its heartbeats stop, it becomes NotReady and its pods are evicted.
     Stop {
         /// Its name.
         name: String,

@@ -1,4 +1,4 @@
-//! The way to a running cluster, through the kubeconfig that `flyball up` wrote.
+//! The client for a running cluster, from the kubeconfig that `flyball up` wrote.
 
 use anyhow::{Context as _, bail};
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};

@@ -119,7 +119,7 @@ impl Line {
     /// `12:00:01.234  replicaset-controller  creates pod default/web-abc: 2 of 3 replicas are there`
     pub(crate) fn text(&self, colour: bool) -> String {
         let paint = |code: &str, text: &str| paint(colour, code, text);
-        // Without the date, which hardly changes within a session.
+        // Without the date, which is the same for nearly all lines of a session.
         let time = self.time.get(11..23).unwrap_or(&self.time);
         let (verb, verb_colour) = self.verb();
         let mut line = format!(

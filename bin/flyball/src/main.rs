@@ -1,4 +1,4 @@
-//! `flyball`: a whole little cluster in one command, and what to ask it.
+//! `flyball`: a small cluster in one command, and commands to inspect it.
 
 mod args;
 mod ask;
@@ -15,7 +15,7 @@ use clap::Parser as _;
 
 use crate::args::{Args, Command};
 
-/// Gives memory back after a wave of objects, which the system's allocator keeps (see `.cargo/config.toml`).
+/// Returns memory to the system after many objects are gone, which the default allocator does not (see `.cargo/config.toml`).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

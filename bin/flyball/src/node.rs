@@ -1,8 +1,8 @@
 //! `flyball node`: lists the simulated nodes, switches them off and on.
 
 use anyhow::{Context as _, bail};
-use flyball_api::Key;
 use flyball_api::node::Node;
+use flyball_api::{Key, topology};
 use flyball_client::{Client, ListParams, Patch};
 use flyball_playground::nodes::node::{STOPPED, is_simulated, is_stopped};
 use serde_json::json;
@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &args::Node) -> anyhow::Result<()> {
         args::NodeAction::List => list(&client).await,
         args::NodeAction::Stop { name } => {
             switch(&client, name, Power::Off).await?;
-            println!("{name} is off: no heartbeats from now on. Soon it counts as lost, and its pods move.");
+            println!("{name} is off: it sends no heartbeats. Soon it is NotReady, and its pods are evicted.");
             Ok(())
         }
         args::NodeAction::Start { name } => {
@@ -40,7 +40,7 @@ async fn list(client: &Client) -> anyhow::Result<()> {
     for node in nodes.iter().filter(|node| is_simulated(node)) {
         let power = if is_stopped(node) { "off" } else { "on" };
         let ready = node.condition("Ready").map_or("Unknown", |condition| condition.status.as_str());
-        let zone = node.metadata.labels.get("topology.kubernetes.io/zone").unwrap_or_default();
+        let zone = node.metadata.labels.get(topology::ZONE).unwrap_or_default();
         println!("{:<20} {power:<6} {ready:<10} {zone}", node.metadata.name);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Where the kubeconfig is.
+//! The path and the file of the kubeconfig.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// The file that was asked for, or `~/.flyball/kubeconfig`.
+/// The given file, or `~/.flyball/kubeconfig`.
 pub(crate) fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(path) = asked {
         return std::path::absolute(path).with_context(|| format!("--kubeconfig {}", path.display()));
@@ -17,8 +17,8 @@ pub(crate) fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A file that only its owner may read, to be written all at once. Opened before there is anything to write, so that
-/// a place that cannot be written is known at once; dropped unwritten, it leaves no trace.
+/// A file that only its owner may read, written in one step. It is opened before there is anything to write, so that an
+/// unwritable path fails early; if it is dropped unwritten, nothing is left behind.
 pub(crate) struct Draft {
     path: PathBuf,
     beside: PathBuf,
@@ -62,7 +62,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Gone already where it was written.
+        // Does not exist any more if it was written (renamed).
         let _ = std::fs::remove_file(&self.beside);
     }
 }

@@ -1,4 +1,4 @@
-//! `flyball up`: starts the cluster, says how to use it, tells what happens, and ends it in order.
+//! `flyball up`: starts the cluster, prints how to use it and what is decided, and stops it in order.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::args::{LogFormat, Up};
 use crate::lines::{Style, line};
 use crate::place;
 
-/// How often nodes renew their lease, unless failures are to be noticed sooner than that allows.
+/// How often nodes renew their lease, unless the node monitor's grace period is too short for that.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Who plays does not want to wait for the minute after which a real cluster gives a node up.
+/// Shorter than upstream's default, so that a user sees a lost node within seconds.
 const NODE_GRACE: &str = "--node-monitor-grace-period=";
 const SHORT_GRACE: &str = "10s";
 
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
         LogFormat::Text => greet(&args, &cluster, &kubeconfig, begun.elapsed()),
         LogFormat::Json => greet_json(&args, &cluster, &kubeconfig, begun.elapsed()),
     }
-    let telling = (!args.quiet).then(|| tokio::spawn(tell(cluster.decisions().listen(), style)));
+    let printer = (!args.quiet).then(|| tokio::spawn(print_decisions(cluster.decisions().listen(), style)));
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -55,27 +55,27 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
         println!("\nStopping…");
     }
     cluster.stop().await;
-    if let Some(telling) = telling {
-        telling.abort();
+    if let Some(printer) = printer {
+        printer.abort();
     }
     Ok(())
 }
 
-/// Problems go to stderr; `RUST_LOG` shows more.
+/// Logs errors to stderr; `RUST_LOG` shows more.
 pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
-/// The flags, with a grace period for nodes that suits a playground unless one is given.
+/// The flags, with a short `--node-monitor-grace-period` unless one is given.
 fn with_short_grace(manager_flags: &[String]) -> Vec<String> {
     let given = manager_flags.iter().any(|flag| flag.starts_with(NODE_GRACE));
     let short = (!given).then(|| format!("{NODE_GRACE}{SHORT_GRACE}"));
     short.into_iter().chain(manager_flags.iter().cloned()).collect()
 }
 
-/// Nodes whose failure is to be noticed within seconds must beat more often.
+/// The interval of heartbeats: a quarter of the grace period at most.
 fn heartbeat(manager_flags: &[String]) -> Duration {
     let grace = manager_flags.iter().rev().find_map(|flag| {
         let text = flag.strip_prefix(NODE_GRACE)?;
@@ -89,7 +89,7 @@ fn greet(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
     let running = cluster.controllers().running.len();
     let nodes = if args.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", args.nodes) };
     let shown = kubeconfig.display();
-    // Other commands look at the usual place by themselves.
+    // Other commands find the default kubeconfig by themselves.
     let there = args.kubeconfig.as_ref().map(|_| format!(" --kubeconfig {shown}")).unwrap_or_default();
     let mut out = format!(
         "A cluster is up after {:.1} s: {nodes} (simulated), {running} controllers, https://{address}\n",
@@ -123,17 +123,17 @@ fn greet_json(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
     let _ = std::io::stdout().flush();
 }
 
-/// Tells every decision as it is made.
-pub(crate) async fn tell(mut decisions: Receiver<std::sync::Arc<Decision>>, style: Style) {
+/// Prints every decision as it is made.
+pub(crate) async fn print_decisions(mut decisions: Receiver<std::sync::Arc<Decision>>, style: Style) {
     loop {
         match decisions.recv().await {
             Ok(decision) => {
                 let mut out = std::io::stdout().lock();
-                // A reader that went away is no reason to end the cluster.
+                // A closed stdout does not end the cluster.
                 let _ = writeln!(out, "{}", line(&decision, style));
                 let _ = out.flush();
             }
-            Err(RecvError::Lagged(missed)) => eprintln!("({missed} decisions went by unseen)"),
+            Err(RecvError::Lagged(missed)) => eprintln!("({missed} decisions not shown)"),
             Err(RecvError::Closed) => return,
         }
     }

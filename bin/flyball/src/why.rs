@@ -1,10 +1,10 @@
-//! `flyball why KIND/NAME`: the decisions that concern an object, and what is being waited for, from the running process.
+//! `flyball why KIND/NAME`: the decisions about an object, and what controllers wait for, from the running process.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, bail};
 use flyball_client::Client;
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::args::{LogFormat, Why};
@@ -19,18 +19,19 @@ pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
     };
     let kind = kind_of(&client, asked).await?;
     let namespace = if kind.namespaced { args.namespace.as_str() } else { "" };
-    let found = decisions(&client, &kind.name, namespace, name, args.limit).await?;
-    let waits = waiting(&client, &kind.name, namespace, name, args.limit).await?;
-    if found.is_empty() && waits.is_empty() {
+    let query = query(&kind.name, namespace, name, args.limit);
+    let decisions = entries(&client, "decisions", &query).await?;
+    let waits = entries(&client, "waiting", &query).await?;
+    if decisions.is_empty() && waits.is_empty() {
         println!(
-            "No decision about {} {name}{} is remembered: no controller has written it since `flyball up`.",
+            "No decision about {} {name}{} is known: no controller has written it since `flyball up`.",
             kind.name,
             if kind.namespaced { format!(" in {namespace}") } else { String::new() }
         );
         return Ok(());
     }
     let colour = std::io::stdout().is_terminal();
-    for decision in found {
+    for decision in decisions {
         match args.log_format {
             LogFormat::Json => println!("{decision}"),
             LogFormat::Text => {
@@ -51,40 +52,13 @@ pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The decisions for and about an object, oldest first.
-pub(crate) async fn decisions(
-    client: &Client,
-    kind: &str,
-    namespace: &str,
-    name: &str,
-    limit: usize,
-) -> anyhow::Result<Vec<Value>> {
-    #[derive(Deserialize)]
-    struct Page {
-        decisions: Vec<Value>,
-    }
-    let path = format!("/debug/decisions?{}", query(kind, namespace, name, limit));
-    let reply = client.get_raw(&path).await.context("get the decisions of the cluster")?;
-    let page: Page = serde_json::from_slice(&reply.body).context("read the decisions")?;
-    Ok(page.decisions)
-}
-
-/// What an object is waiting for, and what is waiting for it.
-async fn waiting(
-    client: &Client,
-    kind: &str,
-    namespace: &str,
-    name: &str,
-    limit: usize,
-) -> anyhow::Result<Vec<Value>> {
-    #[derive(Deserialize)]
-    struct Page {
-        waiting: Vec<Value>,
-    }
-    let path = format!("/debug/waiting?{}", query(kind, namespace, name, limit));
-    let reply = client.get_raw(&path).await.context("get what the cluster is waiting for")?;
-    let page: Page = serde_json::from_slice(&reply.body).context("read what is being waited for")?;
-    Ok(page.waiting)
+/// The entries of the debug page `page`, which is an object with one list of the same name.
+async fn entries(client: &Client, page: &str, query: &str) -> anyhow::Result<Vec<Value>> {
+    let reply = client.get_raw(&format!("/debug/{page}?{query}")).await;
+    let reply = reply.with_context(|| format!("get /debug/{page}"))?;
+    let mut body: BTreeMap<String, Vec<Value>> =
+        serde_json::from_slice(&reply.body).with_context(|| format!("read /debug/{page}"))?;
+    body.remove(page).with_context(|| format!("/debug/{page} has no list of that name"))
 }
 
 fn query(kind: &str, namespace: &str, name: &str, limit: usize) -> String {
@@ -99,9 +73,9 @@ struct Kind {
     namespaced: bool,
 }
 
-/// The kind that is meant by `pod`, `pods`, `po` or `Pod`, as the cluster knows it.
+/// The kind for `pod`, `pods`, `po` or `Pod`, from discovery.
 async fn kind_of(client: &Client, asked: &str) -> anyhow::Result<Kind> {
-    let discovery = client.discover().await.context("ask the cluster for its kinds")?;
+    let discovery = client.discover().await.context("discover the kinds of the cluster")?;
     let wanted = asked.to_lowercase();
     let (wanted, group) = match wanted.split_once('.') {
         Some((name, group)) => (name, Some(group)),

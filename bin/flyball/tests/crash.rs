@@ -1,5 +1,5 @@
-//! kill -9 at any moment: what was acknowledged is there when the cluster comes back, and what was not is there
-//! wholly or not at all.
+//! kill -9 at any time: acknowledged writes are there after a restart, and an unacknowledged one is there completely or
+//! not at all.
 
 mod common;
 
@@ -19,23 +19,24 @@ use common::Up;
 const MAPS: ResourceType = ResourceType::new("", "v1", "configmaps", "ConfigMap", true);
 const WRITERS: usize = 8;
 const ROUNDS: u64 = 4;
-/// Deaths that come before this many acknowledged writes would show nothing.
+/// A round with fewer acknowledged writes proves nothing.
 const AT_LEAST: u64 = 50;
-/// A value worth tearing: larger than a page of the database.
+/// Larger than a page of the database, so that a torn write would be seen.
 const PADDING: usize = 6000;
 
-/// What one writer knows of its objects: their acknowledged states, and the write whose outcome it never heard.
+/// What one writer knows of its objects: their acknowledged states, and the write without an answer.
 #[derive(Default)]
 struct Known {
     acknowledged: BTreeMap<String, Option<u64>>,
-    unheard: Option<(String, Option<u64>)>,
+    unanswered: Option<(String, Option<u64>)>,
     version: ResourceVersion,
 }
 
 impl Known {
     fn allows(&self, name: &str, found: Option<u64>) -> bool {
-        let told = self.acknowledged.get(name).copied().flatten();
-        found == told || self.unheard.as_ref().is_some_and(|(other, state)| other == name && found == *state)
+        let acknowledged = self.acknowledged.get(name).copied().flatten();
+        found == acknowledged
+            || self.unanswered.as_ref().is_some_and(|(other, state)| other == name && found == *state)
     }
 }
 
@@ -51,7 +52,7 @@ fn version_of(object: &Value) -> ResourceVersion {
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Creates, changes and deletes until nobody answers any more.
+/// Creates, changes and deletes until the server does not answer any more.
 async fn write(client: Client, writer: String, acknowledged: Arc<AtomicU64>) -> Known {
     let mut known = Known::default();
     for number in 0.. {
@@ -59,18 +60,18 @@ async fn write(client: Client, writer: String, acknowledged: Arc<AtomicU64>) -> 
         let key = Key::new("default", name.as_str());
         let (state, answer) = match number % 3 {
             0 => {
-                known.unheard = Some((name.clone(), Some(number)));
+                known.unanswered = Some((name.clone(), Some(number)));
                 (Some(number), client.create_dynamic(&MAPS, Some("default"), &map(&name, number)).await)
             }
             1 => {
                 let patch = Patch::Merge(json!({"data": {"number": number.to_string()}}));
-                known.unheard = Some((name.clone(), Some(number)));
+                known.unanswered = Some((name.clone(), Some(number)));
                 (Some(number), client.patch_dynamic(&MAPS, &key, None, &patch).await)
             }
             // Every other one stays.
             _ if number % 2 == 0 => continue,
             _ => {
-                known.unheard = Some((name.clone(), None));
+                known.unanswered = Some((name.clone(), None));
                 let deleted = client.delete_dynamic(&MAPS, &key, &DeleteOptions::default()).await;
                 (None, deleted.map(|_| Value::Null))
             }
@@ -78,13 +79,13 @@ async fn write(client: Client, writer: String, acknowledged: Arc<AtomicU64>) -> 
         let Ok(answer) = answer else { break };
         known.version = known.version.max(version_of(&answer));
         known.acknowledged.insert(name, state);
-        known.unheard = None;
+        known.unanswered = None;
         acknowledged.fetch_add(1, Ordering::Relaxed);
     }
     known
 }
 
-/// The numbers in all objects that are there; an object that is torn is an error.
+/// The numbers in all objects; an incomplete object is an error.
 async fn read(client: &Client) -> anyhow::Result<(BTreeMap<String, u64>, ResourceVersion)> {
     let list = client.list_dynamic(&MAPS, Some("default"), &ListParams::default()).await?;
     let mut found = BTreeMap::new();
@@ -112,24 +113,24 @@ async fn a_killed_cluster_has_lost_no_acknowledged_write() -> anyhow::Result<()>
         let (found, version) = read(&client).await?;
         for known in &kept {
             ensure!(version > known.version, "version {version} was given out again after {}", known.version);
-            let names = known.acknowledged.keys().chain(known.unheard.as_ref().map(|(name, _)| name));
+            let names = known.acknowledged.keys().chain(known.unanswered.as_ref().map(|(name, _)| name));
             for name in names {
                 let number = found.get(name).copied();
-                let told = known.acknowledged.get(name).copied().flatten();
+                let acknowledged = known.acknowledged.get(name).copied().flatten();
                 ensure!(
                     known.allows(name, number),
-                    "round {round}: {name} is {number:?}, acknowledged was {told:?}"
+                    "round {round}: {name} is {number:?}, acknowledged was {acknowledged:?}"
                 );
             }
         }
-        // Names that nobody has written cannot be there.
+        // There must be no object that this test has not written.
         let written = |name: &String| {
             kept.iter().any(|known| {
                 known.acknowledged.contains_key(name)
-                    || known.unheard.as_ref().is_some_and(|(unheard, _)| unheard == name)
+                    || known.unanswered.as_ref().is_some_and(|(unanswered, _)| unanswered == name)
             })
         };
-        ensure!(found.keys().all(written), "something is there that nobody wrote");
+        ensure!(found.keys().all(written), "there are objects that the test did not write");
         if round == ROUNDS {
             return up.stop();
         }
@@ -140,7 +141,7 @@ async fn a_killed_cluster_has_lost_no_acknowledged_write() -> anyhow::Result<()>
             let name = format!("w{round}-{writer}");
             writers.spawn(write(client.clone(), name, Arc::clone(&acknowledged)));
         }
-        // Dies at another moment of its work in each round.
+        // The kill hits another stage of the writers' work in each round.
         while acknowledged.load(Ordering::Relaxed) < AT_LEAST + round * 37 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

@@ -1,5 +1,5 @@
-//! `flyball up` as a new user meets it: a Deployment is made, heals, scales, rolls out and back, and goes. Once with
-//! our own client, once with a stock kubectl, which is found through `KUBEBUILDER_ASSETS`.
+//! `flyball up` as a new user meets it: a Deployment is created, replaces pods, scales, rolls out and back, and is deleted.
+//! Once with our own client, once with a stock kubectl from `KUBEBUILDER_ASSETS`.
 
 mod common;
 
@@ -303,8 +303,9 @@ async fn the_pods_of_a_node_that_dies_move() -> anyhow::Result<()> {
 fn the_demo_shows_what_it_says() -> anyhow::Result<()> {
     let output =
         std::process::Command::new(env!("CARGO_BIN_EXE_flyball")).args(["demo", "--pause", "0"]).output()?;
-    let (told, problems) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{}: {told}{problems}", output.status);
-    ensure!(told.contains("All 8 steps happened as they should."), "{told}");
+    let (printed, problems) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{}: {printed}{problems}", output.status);
+    ensure!(printed.contains("All 8 steps happened as they should."), "{printed}");
     Ok(())
 }

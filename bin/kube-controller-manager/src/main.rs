@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Gives memory back after a wave of objects, which the system's allocator keeps (see `.cargo/config.toml`).
+/// Returns memory to the system after many objects are gone, which the default allocator does not (see `.cargo/config.toml`).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -34,6 +34,7 @@ pub mod room;
 pub mod selector;
 mod text_enum;
 pub mod time;
+pub mod topology;
 mod uid;
 mod version;
 

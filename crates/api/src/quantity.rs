@@ -41,9 +41,9 @@ pub struct InvalidQuantity {
 const NANOS: i128 = 1_000_000_000;
 /// The largest binary amount that is parsed.
 const BINARY_CAP: i128 = i64::MAX as i128 * NANOS;
-const DECIMAL_SUFFIXES: [(&str, i32); 10] =
+pub(crate) const DECIMAL_SUFFIXES: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-const BINARY_SUFFIXES: [(&str, u32); 6] =
+pub(crate) const BINARY_SUFFIXES: [(&str, u32); 6] =
     [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
 impl Quantity {

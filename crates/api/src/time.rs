@@ -30,7 +30,7 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
         b'd' => byte.is_ascii_digit(),
         other => byte == other,
     };
-    let (moment, rest) = bytes.split_at_checked(shape.len())?;
+    let (date_time, rest) = bytes.split_at_checked(shape.len())?;
     let fraction = rest.iter().position(|byte| !matches!(byte, b'.' | b'0'..=b'9'))?;
     let (fraction, zone) = rest.split_at(fraction);
     let is_fraction = fraction.is_empty()
@@ -38,7 +38,7 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
             && fraction.strip_prefix(b".").is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
     let is_offset =
         || zone.len() == 6 && zone.iter().skip(1).zip(b"dd:dd").all(fits) && matches!(zone[0], b'+' | b'-');
-    if !moment.iter().zip(shape).all(fits) || !is_fraction || !(zone == b"Z" || is_offset()) {
+    if !date_time.iter().zip(shape).all(fits) || !is_fraction || !(zone == b"Z" || is_offset()) {
         return None;
     }
     text.parse().ok().or_else(|| is_last_of_all(text).then_some(Timestamp::MAX))

@@ -1,5 +1,5 @@
-//! Addresses and node ports of services. An address is taken when an IPAddress object of its name exists, so that
-//! the object is the record; node ports are read from the services.
+//! Addresses and node ports of services. An address is taken when an IPAddress object of its name exists; node ports are
+//! read from the services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ impl Addresses {
         Self { ranges: options.service_cidrs.clone(), node_ports: options.node_ports.clone(), ports }
     }
 
-    /// Reads from the stored services which node ports are held.
+    /// Reads the allocated node ports from the stored services.
     pub fn load(&self, server: &Inner) {
         let mut ports = self.ports.lock();
         ports.clear();
@@ -47,7 +47,7 @@ impl Addresses {
         }
     }
 
-    /// Gives back addresses whose service was never stored, because the process died between the two writes.
+    /// Releases addresses whose service was never stored, because the process died between the two writes.
     pub(crate) fn repair(server: &Inner) {
         let lost = server.store.all(&ShelfId::new(GROUP, "ipaddresses"), None).into_iter().filter(|entry| {
             let address = entry.value();
@@ -93,13 +93,13 @@ impl Addresses {
     }
 }
 
-/// What was taken for a service that is about to be stored; given back unless kept.
+/// The allocations of a service that is about to be stored; released unless kept.
 #[must_use]
 pub struct Claim<'a> {
     server: Option<&'a Inner>,
     ips: Vec<String>,
     ports: Vec<u16>,
-    /// What the service no longer needs, given back when the claim is kept.
+    /// What the service no longer needs; released when the claim is kept.
     freed_ips: Vec<String>,
     freed_ports: Vec<u16>,
     dry_run: bool,
@@ -140,7 +140,7 @@ fn give_back(server: &Inner, ips: &[String], ports: &[u16]) {
         let user = crate::bootstrap::system_user();
         let mut ops = Ops::internal(server, &resource, &user);
         for ip in ips {
-            // Whoever took it away first has done the same.
+            // Another request has removed it.
             let _ = ops.delete(&Key::new("", ip.as_str()), &DeleteOptions::default());
         }
     }
@@ -156,7 +156,7 @@ fn give_back(server: &Inner, ips: &[String], ports: &[u16]) {
 }
 
 impl Inner {
-    /// Takes the addresses and ports that a service needs and writes them into it.
+    /// Allocates the addresses and ports that a service needs and writes them into it.
     pub fn claim_addresses<'a>(
         &'a self,
         ops: &Ops<'_>,
@@ -182,7 +182,7 @@ impl Inner {
         Ok(claim)
     }
 
-    /// Gives back what a deleted service held, and takes its endpoints away.
+    /// Releases what a deleted service held, and deletes its endpoints.
     pub fn release_addresses(&self, resource: &Resource, service: &Value) {
         if !resource.is("", "services") {
             return;

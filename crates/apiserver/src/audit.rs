@@ -120,7 +120,7 @@ impl Audit {
         if let Some(file) = &mut log.file {
             let line = format!("{}\n", record.event());
             if let Err(error) = file.write_all(line.as_bytes()) {
-                tracing::error!(%error, "the audit log cannot be written; it goes on in memory only");
+                tracing::error!(%error, "cannot write the audit log; it continues in memory only");
                 log.file = None;
             }
         }
@@ -131,8 +131,7 @@ impl Audit {
         }
     }
 
-    /// The records from number `from` on, and the number of the next one. Records that are no longer kept are
-    /// left out.
+    /// The records from number `from` on, and the number of the next one. Older records are dropped.
     pub fn since(&self, from: u64) -> (Vec<Arc<Record>>, u64) {
         let log = self.log.lock();
         let skip = usize::try_from(from.saturating_sub(log.first)).unwrap_or(usize::MAX);

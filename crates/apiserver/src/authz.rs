@@ -1,4 +1,4 @@
-//! Who may do what: RBAC over the stored roles and bindings, compiled when they change.
+//! RBAC over the stored roles and bindings, compiled when they change.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::store::ShelfId;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// One thing somebody wants to do.
+/// One action to be authorized.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes<'a> {
     pub verb: &'a str,
@@ -83,10 +83,10 @@ impl Rule {
     }
 }
 
-/// Rules by whom they are granted to: `u:name`, `g:name`, `s:namespace:name`; per namespace, empty for everywhere.
+/// Rules by subject: `u:name`, `g:name`, `s:namespace:name`; per namespace, empty for everywhere.
 type Grants = FxHashMap<String, Vec<(SmolStr, Arc<Vec<Rule>>)>>;
 
-/// Decides who may do what.
+/// Decides which user may do what.
 pub struct Authorizer {
     mode: Authorization,
     grants: Mutex<Option<Arc<Grants>>>,
@@ -104,12 +104,12 @@ impl Authorizer {
     }
 
     fn grants(&self, server: &Inner) -> Arc<Grants> {
-        // Held while compiling: a change that comes meanwhile must not be forgotten by what was read before it.
+        // Held while compiling: a concurrent change must not be lost.
         let mut grants = self.grants.lock();
         Arc::clone(grants.get_or_insert_with(|| Arc::new(compile(server))))
     }
 
-    /// Whether a user may do something.
+    /// Whether a user may perform an action.
     pub fn allows(&self, server: &Inner, user: &User, wanted: &Attributes<'_>) -> bool {
         if self.mode == Authorization::AlwaysAllow
             || user.groups.iter().any(|group| group == "system:masters")
@@ -145,7 +145,7 @@ impl Authorizer {
     }
 }
 
-/// What a request wants to do.
+/// The action of a request.
 pub(crate) fn attributes(info: &RequestInfo) -> Attributes<'_> {
     Attributes {
         verb: info.verb,

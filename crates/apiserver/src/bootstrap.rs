@@ -1,5 +1,5 @@
-//! The objects that every cluster has from the start: namespaces, roles, priority classes, the `kubernetes`
-//! service and the service address ranges. What is there already stays as it is.
+//! The objects that every cluster has from the start: namespaces, roles, priority classes, the `kubernetes` service and the
+//! service address ranges. Existing ones are not changed.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(crate) fn run(server: &Inner) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Creates an object unless it is there.
+/// Creates an object unless it exists.
 fn ensure(server: &Inner, object: Value) -> Result<(), ApiError> {
     let version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();

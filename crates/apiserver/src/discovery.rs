@@ -1,4 +1,4 @@
-//! What is no resource: discovery, version, health.
+//! Requests that are not for resources: discovery, version, health.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -134,8 +134,8 @@ fn by_group(server: &Inner) -> Vec<(String, Versions)> {
     out
 }
 
-/// Versions of groups that an APIService leaves to another server. None is ever asked, so they are known to be there
-/// and nothing is known of them.
+/// Versions of groups that an APIService delegates to another server. That server is never asked, so only their names are
+/// known.
 fn delegated(server: &Inner) -> Vec<(String, String)> {
     let services = server.store.all(&ShelfId::new("apiregistration.k8s.io", "apiservices"), None);
     let named = |entry: &Arc<Entry>| {
@@ -146,7 +146,7 @@ fn delegated(server: &Inner) -> Vec<(String, String)> {
     services.iter().filter_map(named).collect()
 }
 
-/// Whether an APIService leaves this version of a group to another server.
+/// Whether an APIService delegates this version of a group to another server.
 pub(crate) fn is_delegated(server: &Inner, group: &str, version: &str) -> bool {
     delegated(server).iter().any(|(g, v)| g == group && v == version)
 }

@@ -1,5 +1,5 @@
-//! Every refusal the server can give, as the `Status` object that clients parse. Texts are the real server's,
-//! since people and programs match on them.
+//! Every error response of the server, as the `Status` object that clients parse. Texts are the real server's, since users and
+//! programs match on them.
 
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,7 @@ impl ApiError {
         error
     }
 
-    /// 409: the name is taken.
+    /// 409: the name exists.
     pub fn already_exists(named: Named<'_>) -> Self {
         let message = format!("{} {:?} already exists", named.qualified(), named.name);
         Self::new(409, "AlreadyExists", message).about(named)
@@ -77,7 +77,7 @@ impl ApiError {
         Self::new(409, "Conflict", message).about(named)
     }
 
-    /// 409: somebody else was faster.
+    /// 409: the object was changed meanwhile.
     pub fn modified(named: Named<'_>) -> Self {
         Self::conflict(
             named,
@@ -129,7 +129,7 @@ impl ApiError {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// 410: the version asked for is no longer known.
+    /// 410: the requested version is compacted.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
@@ -168,7 +168,7 @@ impl ApiError {
         error
     }
 
-    /// 504: the version asked for lies in the future.
+    /// 504: the requested version is in the future.
     pub fn version_too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
@@ -188,7 +188,7 @@ impl ApiError {
         Self { details: Some(cause), ..Self::new(500, "InternalError", text) }
     }
 
-    /// 503: who would have to answer is not there.
+    /// 503: the server in charge is unavailable.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(503, "ServiceUnavailable", message)
     }

@@ -1,4 +1,4 @@
-//! Events do not stay: each is removed once its time is up, when the next event is written.
+//! Events expire: each is removed after its TTL, when the next event is written.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use crate::server::Inner;
 use crate::store::{Key, ShelfId, Write};
 
-/// Removed at once, at most; a flood of expiries is spread over the writes that follow.
+/// Maximum number of events that one write removes; many expiries are spread over the following writes.
 const BATCH: usize = 64;
 
-/// When which state of which event ends.
+/// When which version of which event expires.
 #[derive(Default)]
 pub(crate) struct Expiry {
     queue: Mutex<VecDeque<(Timestamp, Key, u64)>>,
@@ -23,14 +23,14 @@ fn shelf() -> ShelfId {
 }
 
 impl Expiry {
-    /// Notes the events that are in the store.
+    /// Adds the events that are in the store.
     pub(crate) fn load(&self, server: &Inner) {
         for entry in server.store.all(&shelf(), None) {
             self.note(server, &entry.key);
         }
     }
 
-    /// An event has been written: it lives on from now. Those whose time is up go.
+    /// An event has been written: its TTL begins again. Expired ones are removed.
     pub(crate) fn note(&self, server: &Inner, key: &Key) {
         let now = server.now();
         let ttl: Duration = server.options.event_ttl;

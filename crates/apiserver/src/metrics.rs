@@ -1,4 +1,4 @@
-//! What `/metrics` shows: requests by what they asked for and how they were answered, and objects by resource.
+//! The server's `/metrics`: requests by verb, resource and status, and objects by resource.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,8 +25,8 @@ struct Alike {
 pub(crate) struct Requests(Mutex<BTreeMap<Alike, u64>>);
 
 impl Requests {
-    /// Counts a request that has been answered. What is not served goes under one name, so that nobody can make
-    /// this grow by asking for things that do not exist.
+    /// Counts a request that has been answered. Unknown resources are counted under one name, so that requests for what does
+    /// not exist cannot make this grow.
     pub(crate) fn count(&self, info: &RequestInfo, served: bool, code: u16) {
         let known = |text: &SmolStr| if served { text.clone() } else { SmolStr::default() };
         let alike = Alike {

@@ -1,4 +1,4 @@
-//! What can be chosen about a server.
+//! The options of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 use crate::registry::User;
 use crate::store::Limits;
 
-/// Gives the time. Under virtual time it follows tokio's clock.
+/// The clock. Under virtual time it follows tokio's clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Authorization {
     Rbac,
 }
 
-/// A bearer token and whom it stands for.
+/// A bearer token and its user.
 #[derive(Debug, Clone)]
 pub struct StaticToken {
     pub token: String,
@@ -39,7 +39,7 @@ impl StaticToken {
     }
 }
 
-/// A page beside the API: from the query to JSON, or to what is wrong with the query.
+/// A page beside the API: from the query to JSON, or to an error about the query.
 pub type Page = Arc<dyn Fn(&str) -> Result<serde_json::Value, String> + Send + Sync>;
 
 /// A container of a pod; the only one, if none is named.
@@ -51,7 +51,7 @@ pub struct InPod<'a> {
     pub container: Option<&'a str>,
 }
 
-/// What a command has said, and how it ended.
+/// The output and exit code of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ran {
     pub stdout: String,
@@ -59,11 +59,11 @@ pub struct Ran {
     pub code: i32,
 }
 
-/// What a container has written.
+/// The log of a container.
 pub struct Log {
     /// Its lines, with the times at which they were written.
     pub lines: Vec<(Timestamp, String)>,
-    /// Resolves when nothing more can come.
+    /// Resolves when the log is complete.
     pub end: BoxFuture<'static, ()>,
 }
 
@@ -84,25 +84,25 @@ pub struct Amounts {
     pub memory_bytes: u64,
 }
 
-/// What stands in for the kubelets: answers what only a node could.
+/// Stands in for the kubelets.
 pub trait Kubelet: Send + Sync {
     /// The log of a container (of the only one, if none is named), or of the one that ran before it was restarted;
     /// or why there is none.
     fn logs(&self, pod: &InPod<'_>, previous: bool) -> Result<Log, String>;
 
-    /// Runs a command in a container, or attaches to it if there is none; `Err` says why that cannot be.
+    /// Runs a command in a container, or attaches to it if there is none; `Err` says why that is not possible.
     fn exec(&self, pod: &InPod<'_>, _command: &[&str]) -> Result<Ran, String> {
-        Err(format!("nobody here can run anything in pod {:?}", pod.pod))
+        Err(format!("commands cannot be run in pod {:?}", pod.pod))
     }
 
-    /// What pods use at the moment. Where that is told at the start, `metrics.k8s.io` is served.
+    /// What pods use now. If this is `Some` at the start, `metrics.k8s.io` is served.
     fn usage(&self) -> Option<Vec<PodUsage>> {
         None
     }
 
-    /// Why `portforward` and `proxy` are refused, and `exec` and `attach` to clients that know no WebSockets.
+    /// Why `portforward` and `proxy` are refused, and `exec` and `attach` for clients without WebSockets.
     fn refusal(&self, what: &str) -> String {
-        format!("{what} is not available: nobody here can connect to a pod")
+        format!("{what} is not available: pods do not accept connections")
     }
 }
 
@@ -110,8 +110,8 @@ pub trait Kubelet: Send + Sync {
 pub enum Uids {
     #[default]
     Random,
-    /// Each sorts before all that were drawn earlier. Where a uid breaks the tie between things of about the same age,
-    /// as when a ReplicaSet has a pod too many, the youngest goes, as it does when ages tell.
+    /// Each sorts before all that were drawn earlier. Where the uid breaks a tie between objects of about the same age, as when
+    /// a ReplicaSet has too many pods, the youngest is deleted, as it is when ages differ.
     Falling,
 }
 
@@ -157,9 +157,9 @@ pub struct Options {
     /// Versions of the API, as in `resource.k8s.io/v1beta2`, that are served though upstream's default is not to. Their
     /// kinds need their gates as well.
     pub runtime_config: BTreeSet<String>,
-    /// Who answers for nodes; without one, logs are not available.
+    /// Stands in for the kubelets; without one, logs are not available.
     pub kubelet: Option<Arc<dyn Kubelet>>,
-    /// The address that clients are told to use, `127.0.0.1:6443`.
+    /// The address that is advertised to clients, `127.0.0.1:6443`.
     pub advertise: String,
     /// Further pages by path, such as `/debug/decisions`. Roles guard them as they guard other paths.
     pub pages: BTreeMap<String, Page>,

@@ -1,5 +1,6 @@
 //! What can be done to pods besides writing them: binding to a node, eviction under disruption budgets.
 
+use flyball_api::topology;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Named};
@@ -12,7 +13,7 @@ use crate::verbs::{Answer, Call};
 
 const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const MAX_DISRUPTED: usize = 2000;
-const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+const TOPOLOGY: [&str; 2] = [topology::ZONE, topology::REGION];
 
 pub(crate) fn bind(call: &Call<'_>) -> Result<Answer, ApiError> {
     let binding = call.json_body("Binding")?;

@@ -303,8 +303,8 @@ pub trait Strategy: Send + Sync {
         new.get("spec") != old.get("spec")
     }
 
-    /// Before an update of `/status` (and `/approval`, `/resize`, … told by `sub`). For `Status` the machinery has
-    /// restored everything but `status` and `metadata` from `old`.
+    /// Before an update of `/status` (or `/approval`, `/resize`, …: `sub`). For `Status` the machinery has restored everything
+    /// but `status` and `metadata` from `old`.
     fn prepare_subresource_update(&self, cx: &Cx<'_>, sub: Subresource, new: &mut Value, old: &Value) {
         let _ = (cx, sub, new, old);
     }
@@ -337,7 +337,7 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
-    /// A `Warning` for every request, for kinds that are on their way out.
+    /// A `Warning` for every request, for deprecated kinds.
     fn deprecated(&self) -> Option<&'static str> {
         None
     }

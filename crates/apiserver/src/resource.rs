@@ -1,4 +1,4 @@
-//! The resources that are served at the moment: the built-in ones and those that definitions added.
+//! The resources that are served: built-in ones and custom ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

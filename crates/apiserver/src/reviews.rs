@@ -1,4 +1,4 @@
-//! Questions that are posed as objects and answered at once: who is this token, may this user do that.
+//! Reviews, which are answered at once and not stored: who is this token, may this user do that.
 
 use serde_json::{Value, json};
 

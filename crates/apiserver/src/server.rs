@@ -37,7 +37,7 @@ use crate::verbs::{self, Answer, Call};
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Something is to be served that nobody here knows.
+    /// An unknown feature gate or API version.
     #[error("{0}")]
     Features(String),
     /// The data directory is unusable.
@@ -77,7 +77,7 @@ impl Inner {
         (self.options.clock)()
     }
 
-    /// What follows from a write: definitions change what is served, roles change who may do what.
+    /// The consequences of a write: definitions change the served resources, roles change permissions.
     pub fn after_write(&self, resource: &Resource, key: &Key) {
         match (resource.group.as_str(), resource.plural.as_str()) {
             ("rbac.authorization.k8s.io", _) => self.authz.forget(),
@@ -141,7 +141,7 @@ impl ApiServer {
         Ok(Self { inner })
     }
 
-    /// What all requests share, for embedding code and tests.
+    /// The state that all requests share, for embedding code and tests.
     pub fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
@@ -154,8 +154,8 @@ impl ApiServer {
         &self.inner.store
     }
 
-    /// Becomes what it was at an earlier version, as a cluster does whose etcd is restored from a snapshot and whose API
-    /// server is started anew: all watches end, and versions are given out a second time.
+    /// Returns to an earlier version, as a cluster does whose etcd is restored from a snapshot and whose API server is
+    /// restarted: all watches end, and versions are given out a second time.
     pub fn restore(&self, version: u64) -> Result<(), Compacted> {
         let server = &self.inner;
         server.store.restore(version)?;
@@ -168,7 +168,7 @@ impl ApiServer {
     }
 
     pub async fn handle(&self, parts: request::Parts, body: Bytes) -> Response<Body> {
-        // Nothing below waits for anything when the store is in memory: who calls in a loop must not starve others.
+        // Nothing below yields when the store is in memory: a client that loops must not starve others.
         tokio::task::consume_budget().await;
         let server = &self.inner;
         let query = Query::parse(parts.uri.query().unwrap_or(""));
@@ -228,7 +228,7 @@ impl Incoming<'_> {
         let Some(resource) = self.server.catalog.get(&info.group, &info.version, &info.resource) else {
             let is_known =
                 |r: &Arc<Resource>| r.custom.is_none() && r.group == info.group && r.version == info.version;
-            // Whoever looks for custom resources has no words for those that are not there.
+            // For a group with custom resources only, an unknown resource is a 404 without a Status.
             return match self.server.catalog.all().iter().any(is_known) {
                 true => Err(ApiError::no_such_resource()),
                 false if crate::discovery::is_delegated(self.server, &info.group, &info.version) => {

@@ -1,4 +1,4 @@
-//! `metrics.k8s.io`: what pods and nodes use, worked out whenever somebody asks. Served only where somebody measures.
+//! `metrics.k8s.io`: what pods and nodes use, computed for each request. Served only if the kubelets measure.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::verbs::{Answer, Call};
 
 const GROUP: &str = "metrics.k8s.io";
 const VERSION: &str = "v1beta1";
-/// The time that a measure stands for.
+/// The window of a measurement.
 const WINDOW: &str = "10s";
 
 /// The resources, for the catalog.
@@ -27,7 +27,7 @@ pub(crate) fn resources() -> [Builtin; 2] {
     [pods, nodes].map(|info| Builtin { info: info.singular(""), strategy: kinds::plain() })
 }
 
-/// Answers a request for what is used; nothing if it is for something else.
+/// Answers a request for usage; `None` if it is for something else.
 pub(crate) fn answer(call: &Call<'_>) -> Result<Option<Answer>, ApiError> {
     let is_measured = call.resource.group == GROUP && call.resource.custom.is_none();
     let Some(kubelet) = call.server.options.kubelet.as_ref().filter(|_| is_measured) else { return Ok(None) };

@@ -57,7 +57,7 @@ async fn watches_live_in_virtual_time() {
     let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
     let started = tokio::time::Instant::now();
     let response = server.clone().oneshot(request).await.unwrap();
-    // Without a write anywhere there would be nothing to tell.
+    // Without a write there would be no event.
     let made = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "made"}});
     send(&server, "POST", "/api/v1/namespaces", made).await;
     let body = response.into_body().collect().await.unwrap().to_bytes();

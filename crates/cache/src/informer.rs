@@ -1,6 +1,7 @@
 //! One resource, listed and watched once for the whole process.
 
 use std::sync::Arc;
+#[cfg(test)]
 use std::time::Duration;
 
 use flyball_api::{Object, ResourceType, ResourceVersion};
@@ -14,6 +15,7 @@ use crate::era::Era;
 use crate::fanout::{Handler, Subscription};
 use crate::health::{Health, Record};
 use crate::index::Index;
+use crate::informers::InformerOptions;
 use crate::metrics::Counts;
 use crate::reflector::Reflector;
 use crate::source::Source;
@@ -37,7 +39,8 @@ impl<T: Object> Informer<T> {
         resync: Option<Duration>,
         rng: StdRng,
     ) -> Self {
-        Self::start_in(Arc::default(), resource, source, resync, rng)
+        let options = InformerOptions { resync, ..InformerOptions::default() };
+        Self::start_in(Arc::default(), resource, source, &options, rng)
     }
 
     /// Starts a task on the current tokio runtime. `era` is shared with the other informers of the server.
@@ -45,13 +48,13 @@ impl<T: Object> Informer<T> {
         era: Arc<Era>,
         resource: ResourceType,
         source: Arc<dyn Source>,
-        resync: Option<Duration>,
+        options: &InformerOptions,
         rng: StdRng,
     ) -> Self {
         let writer = Arc::new(StoreWriter::new(resource, era));
         let record = Arc::new(Record::default());
         let state = writer.state.clone();
-        let reflector = Reflector::new(source.clone(), writer.clone(), state, record.clone(), resync, rng);
+        let reflector = Reflector::new(source.clone(), writer.clone(), state, record.clone(), options, rng);
         let task = tokio::spawn(reflector.run()).abort_handle();
         Self { writer, record, source, stopped: watch::Sender::new(false), task }
     }

@@ -25,12 +25,14 @@ use crate::source::{Form, Source};
 pub struct InformerOptions {
     /// Every object is resynced after one to two such periods, repeatedly; `None`: never.
     pub resync: Option<Duration>,
+    /// Whether initial lists are streamed where the server can do so, instead of paged.
+    pub streams: bool,
     pub seed: u64,
 }
 
 impl Default for InformerOptions {
     fn default() -> Self {
-        Self { resync: None, seed: rand::random() }
+        Self { resync: None, streams: true, seed: rand::random() }
     }
 }
 
@@ -215,8 +217,8 @@ impl Informers {
         // With the same seed, all informers would have the same jitter.
         let seed = self.shared.options.seed ^ FxBuildHasher.hash_one(&resource);
         let rng = StdRng::seed_from_u64(seed);
-        let (era, resync) = (self.shared.era.clone(), self.shared.options.resync);
-        let informer = Arc::new(Informer::<T>::start_in(era, resource, source, resync, rng));
+        let (era, options) = (self.shared.era.clone(), &self.shared.options);
+        let informer = Arc::new(Informer::<T>::start_in(era, resource, source, options, rng));
         running.insert(id, Running { typed: informer.clone(), erased: informer.clone() });
         informer
     }

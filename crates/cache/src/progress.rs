@@ -38,7 +38,7 @@ pub trait Progress: Send + Sync {
 
     /// Reports that the response to a write had a version that the cache had passed before: the server has gone back since
     /// `era`. All caches are listed again.
-    fn went_back(&self, era: u64);
+    fn report_restore(&self, era: u64);
 
     /// Requests a relist, if the watch seems to have missed something.
     fn refresh(&self);
@@ -118,7 +118,7 @@ impl<T: Object> Progress for Informer<T> {
         self.writer.state.era.now()
     }
 
-    fn went_back(&self, era: u64) {
+    fn report_restore(&self, era: u64) {
         if self.writer.state.era.end(era) {
             tracing::warn!(resource = %self.writer.state.resource, "a write returned a version from the past; listing all resources again");
         }

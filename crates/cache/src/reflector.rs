@@ -18,6 +18,7 @@ use crate::backoff::Backoff;
 use crate::decode::{bookmark, header};
 use crate::era::{Evidence, Newest, Present, evidence};
 use crate::health::Record;
+use crate::informers::InformerOptions;
 use crate::metrics::Counters;
 use crate::source::{Class, Event, EventKind, Events, Failure, Source, WatchFrom};
 use crate::state::InformerState;
@@ -31,7 +32,7 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 /// otherwise once a minute.
 const BOOKMARK_WATCH: Duration = Duration::from_secs(3);
 /// Up to this many objects, a list is faster than waiting for a bookmark.
-const LISTED_FASTER: usize = 1000;
+const LIST_FOR_VERSION_UP_TO: usize = 1000;
 /// How long after its timeout a watch that has not ended is considered dead.
 const SLACK: Duration = Duration::from_secs(30);
 /// A server that sends nothing for this long during a streaming list does not support the bookmark that ends the list.
@@ -46,8 +47,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How long lists are paged after a streaming list was refused, before streaming is tried again.
 const PAGES_FOR: Duration = Duration::from_secs(600);
 /// A watch that ends earlier than its timeout by more than this did not end because of the timeout.
-const EARLY: Duration = Duration::from_secs(2);
-/// The least time between a list and a requested relist.
+const EARLY_END_TOLERANCE: Duration = Duration::from_secs(2);
+/// The least time between a list and a relist that is requested, or that follows a lost version without a delay.
 const BETWEEN_RELISTS: Duration = Duration::from_secs(10);
 
 /// Keeps a store up to date with its [`Source`].
@@ -61,6 +62,8 @@ pub(crate) struct Reflector {
     resync: Option<Resync>,
     /// Lists are paged until this time.
     pages_until: Option<Instant>,
+    /// Whether lists are streamed where the server can do so.
+    streams: bool,
     /// Whether etcd may have been restored since the last watch ended.
     may_be_restored: bool,
     /// The newest object of the store, which the server did not have at this version.
@@ -100,10 +103,11 @@ impl Reflector {
         writer: Arc<dyn AnyStoreWriter>,
         state: Arc<InformerState>,
         record: Arc<Record>,
-        resync: Option<Duration>,
+        options: &InformerOptions,
         mut rng: StdRng,
     ) -> Self {
-        let resync = resync.filter(|period| !period.is_zero()).map(|period| Resync::begin(period, &mut rng));
+        let resync =
+            options.resync.filter(|period| !period.is_zero()).map(|period| Resync::begin(period, &mut rng));
         Self {
             source,
             writer,
@@ -112,6 +116,7 @@ impl Reflector {
             rng,
             backoff: Backoff::default(),
             resync,
+            streams: options.streams,
             pages_until: None,
             may_be_restored: false,
             missing: None,
@@ -153,7 +158,10 @@ impl Reflector {
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
         let error = failure.chain();
-        let first_loss = failure.class == Class::VersionUnusable && !listing && self.backoff.is_fresh();
+        let first_loss = failure.class == Class::VersionUnusable
+            && !listing
+            && self.backoff.is_fresh()
+            && self.listed.elapsed() >= BETWEEN_RELISTS;
         let delay = self.backoff.next(&mut self.rng);
         let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
         if first_loss {
@@ -181,7 +189,7 @@ impl Reflector {
         // This list also serves the requests for a relist or a bookmark that were made before it.
         let _answered = self.state.relist_requests.notified().now_or_never();
         let _answered = self.state.bookmark_requests.notified().now_or_never();
-        let streams = self.pages_until.is_none_or(|until| until <= Instant::now());
+        let streams = self.streams && self.pages_until.is_none_or(|until| until <= Instant::now());
         if streams && self.broken_streams < BROKEN_STREAMS {
             match self.stream_list().await {
                 Ok(Some(connection)) => return Ok(Some(connection)),
@@ -283,7 +291,7 @@ impl Reflector {
     async fn watch(&mut self, connection: Option<Connection>) -> Result<State, Failure> {
         let mut connection = match connection {
             Some(connection) => connection,
-            None if self.may_be_restored && self.went_back().await? => return Ok(State::Listing),
+            None if self.may_be_restored && self.is_server_restored().await? => return Ok(State::Listing),
             None => {
                 let lifetime = self.lifetime();
                 self.open(WatchFrom::Version(self.writer.version_reached()), lifetime).await?
@@ -315,7 +323,8 @@ impl Reflector {
                 }
                 Ok(None) => {
                     // A server that shuts down also ends its watches without an error.
-                    self.may_be_restored |= !connection.received || Instant::now() + EARLY < connection.end;
+                    self.may_be_restored |=
+                        !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end;
                     return Ok(self.after_watch());
                 }
                 Ok(Some(event)) => {
@@ -336,7 +345,7 @@ impl Reflector {
     /// Gets the server's current version: from a list of few objects, or else from the bookmark at the end of a short
     /// watch.
     async fn resume_for_bookmark(&mut self) -> Result<State, Failure> {
-        if self.writer.version_reached().is_unknown() || self.writer.len() <= LISTED_FASTER {
+        if self.writer.version_reached().is_unknown() || self.writer.len() <= LIST_FOR_VERSION_UP_TO {
             return Ok(State::Listing);
         }
         debug!(resource = %self.state.resource, "resuming the watch to get a bookmark");
@@ -345,7 +354,7 @@ impl Reflector {
     }
 
     /// Whether the server has an older state than the store, because etcd was restored. A watch does not show that.
-    async fn went_back(&mut self) -> Result<bool, Failure> {
+    async fn is_server_restored(&mut self) -> Result<bool, Failure> {
         let reached = self.writer.version_reached();
         if reached.is_unknown() {
             return Ok(false);
@@ -394,12 +403,13 @@ impl Reflector {
 
     /// Applies an event. Returns `true` if it shows that etcd was restored: within a watch, versions only increase.
     fn follow(&mut self, event: &Event, connection: &mut Connection) -> bool {
-        if !connection.received {
-            connection.received = true;
-            self.backoff.reset();
-        }
         self.count(event);
         self.writer.watched(event);
+        if !connection.received {
+            connection.received = true;
+            // Not before the event was applied: if that panics each time, the delays must grow.
+            self.backoff.reset();
+        }
         if event.kind == EventKind::Bookmark
             && let Some(mark) = bookmark(&event.object)
         {
@@ -467,7 +477,8 @@ fn broken_off(doing: &'static str) -> Failure {
 
 /// The server returned a continue token that it had returned before: such a list would never end.
 fn repeated(resource: &impl Display, token: &str) -> Failure {
-    let cause = format!("the server gave the continue token {token:?} of {resource} a second time").into();
+    let cause =
+        format!("the server returned the continue token {token:?} of {resource} a second time").into();
     Failure { class: Class::Passing, doing: "listing by pages", retry_after: None, cause }
 }
 

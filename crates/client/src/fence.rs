@@ -50,9 +50,9 @@ pub enum FenceClock {
 
 /// A time on a fence's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u64);
+pub struct FenceTime(u64);
 
-impl Add<Duration> for Moment {
+impl Add<Duration> for FenceTime {
     type Output = Self;
 
     fn add(self, later: Duration) -> Self {
@@ -71,8 +71,8 @@ impl Fence {
         Self { inner: Arc::new(Inner { clock, until, refused, breached: watch::Sender::new(false) }) }
     }
 
-    pub fn now(&self) -> Moment {
-        Moment(match self.inner.clock {
+    pub fn now(&self) -> FenceTime {
+        FenceTime(match self.inner.clock {
             FenceClock::Boot => {
                 let time = clock_gettime(ClockId::Boottime);
                 let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -82,9 +82,9 @@ impl Fence {
         })
     }
 
-    /// Allows writes until `moment`.
-    pub fn hold_until(&self, moment: Moment) {
-        self.inner.until.store(moment.0, Ordering::Release);
+    /// Allows writes until `time`.
+    pub fn hold_until(&self, time: FenceTime) {
+        self.inner.until.store(time.0, Ordering::Release);
     }
 
     /// Refuses all writes from now on.
@@ -96,7 +96,7 @@ impl Fence {
     pub fn is_open(&self) -> bool {
         match self.inner.until.load(Ordering::Acquire) {
             ALWAYS => true,
-            until => self.now() < Moment(until),
+            until => self.now() < FenceTime(until),
         }
     }
 

@@ -38,7 +38,7 @@ pub use client::{Attempt, Client, ClientOptions, DEFAULT_TIMEOUT, Observer, Repl
 pub use connect::{Connection, connect, connect_to_lead};
 pub use discovery::{DiscoveredResource, Discovery, DiscoveryFailure};
 pub use error::{ApiStatus, Error, StatusCause, StatusDetails};
-pub use fence::{Fence, FenceClock, Fenced, Moment};
+pub use fence::{Fence, FenceClock, FenceTime, Fenced};
 pub use frames::{EventKind, WatchEvent};
 pub use identities::{ACCOUNT_NAMESPACE, Identities};
 pub use kubeconfig::{ConfigError, ConnectOptions};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use flyball_api::Node;
+use flyball_cache::Informer;
 use flyball_runtime::{Context, StartError};
 use futures::{StreamExt, stream};
 
@@ -16,6 +18,13 @@ pub(crate) fn cloud(cx: &Context) -> Result<Arc<Cloud>, StartError> {
 /// The reason not to start a controller that needs what the cloud does not support.
 pub(crate) fn lacking(what: &str) -> StartError {
     StartError::NotNeeded(format!("the cloud provider does not support {what}"))
+}
+
+/// All Nodes in the cache, by name.
+pub(crate) fn nodes_by_name(nodes: &Informer<Node>) -> Vec<Arc<Node>> {
+    let mut nodes = nodes.store().list();
+    nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    nodes
 }
 
 /// Runs all futures, at most `at_once` at a time, and returns the results in order.

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use flyball_runtime::{config::Config, gates::Gates};
+use flyball_runtime::{
+    config::Config,
+    gates::{Gate, Gates},
+};
 
 use crate::{
     flags::{Flag, FlagError, Invocation, KUBE_FLAGS, Section, help, parse, print_all},
@@ -29,8 +32,10 @@ pub struct Component {
     pub configz: fn(&Config) -> String,
     /// Whether it has the pages `/flagz` and `/statusz`.
     pub has_zpages: bool,
+    /// Whether its behaviour depends on a gate.
+    pub reads: fn(Gate) -> bool,
     /// The gate with which it releases its lease at the end, if it ever does.
-    pub release_gate: Option<&'static str>,
+    pub release_gate: Option<Gate>,
 }
 
 /// The manager that this crate is named after.
@@ -47,7 +52,13 @@ for: it creates pods for ReplicaSets, collects garbage, signs certificates, and 
     problems: validate::problems,
     configz: Config::configz,
     has_zpages: true,
-    release_gate: Some("ControllerManagerReleaseLeaderElectionLockOnExit"),
+    reads: |gate| {
+        !matches!(
+            gate,
+            Gate::CloudControllerManagerWatchBasedRoutesReconciliation | Gate::CloudControllerManagerWebhook
+        )
+    },
+    release_gate: Some(Gate::ControllerManagerReleaseLeaderElectionLockOnExit),
 };
 
 impl Component {

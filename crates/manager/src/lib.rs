@@ -21,6 +21,7 @@ pub mod select;
 mod serve;
 pub mod table;
 pub mod validate;
+mod versions;
 
 pub use component::{Component, KUBE_CONTROLLER_MANAGER};
 pub use prepare::{Prepared, prepare};

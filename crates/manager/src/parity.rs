@@ -40,7 +40,7 @@ pub fn table(controllers: &[Controller]) -> String {
             c.name,
             c.aliases.join(", "),
             if c.on_by_default { "yes" } else { "no" },
-            c.gates.join(", "),
+            c.gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", "),
             c.identity.unwrap_or(if c.start.is_some() { "the manager itself" } else { "" }),
             list(c.watches),
             list(c.writes),

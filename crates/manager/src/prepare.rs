@@ -7,8 +7,9 @@ use std::{
 
 use flyball_runtime::{
     config::{Config, ControllerLeader, LeaderMigration},
-    gates::Gates,
+    gates::{Gate, Gates, Stage, without_effect},
     metrics::Policy,
+    version::CURRENT,
 };
 use serde::Deserialize;
 
@@ -18,6 +19,7 @@ use crate::{
     options::Options,
     select::{Choice, choose},
     table::Controller,
+    versions::versions,
 };
 
 /// A valid command line.
@@ -40,8 +42,8 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     let Parsed { component, mut options, given } = parsed;
     let flagz = component.flagz(&options);
     let mut problems = vec![];
-    let gates = Gates::parse(&options.feature_gates).unwrap_or_else(|error| {
-        problems.push(format!("--feature-gates: {error}"));
+    let gates = gates(&options).unwrap_or_else(|found| {
+        problems.extend(found);
         Gates::default()
     });
     match component.canonical(&options.controllers) {
@@ -71,6 +73,7 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
     };
     let controllers = chosen(Choice::Run);
     let mut notices = notices(component, &given);
+    notices.extend(gate_notices(component, &gates));
     let elsewhere = chosen(Choice::Cloud).into_iter().map(|controller| controller.name);
     let elsewhere: Vec<&str> = elsewhere.filter(|name| names.iter().any(|listed| listed == name)).collect();
     if !elsewhere.is_empty() {
@@ -80,6 +83,51 @@ pub fn prepare(parsed: Parsed) -> Result<Prepared, Vec<String>> {
         ));
     }
     Ok(Prepared { component, controllers, flagz, metrics, notices, gates, options })
+}
+
+/// The gates, as the emulated version has them.
+fn gates(options: &Options) -> Result<Gates, Vec<String>> {
+    let versions = versions(options)?;
+    Gates::emulating(versions, &options.feature_gates)
+        .map_err(|errors| errors.iter().map(|error| format!("--feature-gates: {error}")).collect())
+}
+
+/// About gates that were set: those without effect, those that will be removed, and alpha gates of an older version.
+fn gate_notices(component: &Component, gates: &Gates) -> Vec<String> {
+    let mut idle: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut leaving = vec![];
+    for (name, spec, _) in gates.given() {
+        let unread = || {
+            let read = Gate::ALL.iter().find(|gate| gate.name() == name)?;
+            (!(component.reads)(*read)).then_some("another controller manager reads it")
+        };
+        if let Some(why) = without_effect(name).or_else(unread) {
+            idle.entry(why).or_default().push(name);
+        }
+        if matches!(spec.stage, Stage::Ga | Stage::Deprecated) {
+            leaving.push(name);
+        }
+    }
+    let mut notices: Vec<String> = idle
+        .into_iter()
+        .map(|(why, names)| format!("--feature-gates has no effect here on {}: {why}", names.join(", ")))
+        .collect();
+    if !leaving.is_empty() {
+        notices.push(format!(
+            "--feature-gates names gates that a later release will not have: {}",
+            leaving.join(", ")
+        ));
+    }
+    let alpha = gates.all().filter(|(_, spec, on)| *on && spec.stage == Stage::Alpha);
+    let alpha: Vec<&str> = alpha.map(|(name, ..)| name).collect();
+    let emulated = gates.versions().emulated;
+    if emulated < CURRENT && !alpha.is_empty() {
+        notices.push(format!(
+            "--feature-gates enables alpha features of {emulated}, which are not what that version had: {}",
+            alpha.join(", ")
+        ));
+    }
+    notices
 }
 
 fn notices(component: &Component, given: &BTreeSet<&'static str>) -> Vec<String> {

@@ -92,6 +92,21 @@ fn mistakes_are_named_one_line_each() {
         (&["--log-json-split-stream", "--feature-gates=LoggingAlphaOptions=true"], &[]),
         (&["--emulated-version=1.20"], &["--emulated-version must be [kube=]major.minor between 1.33 and 1.36, not \"1.20\""]),
         (&["--emulated-version=kube=1.35"], &[]),
+        (&["--emulated-version=1.34", "--feature-gates=JobManagedBy=false"], &[]),
+        (&["--feature-gates=JobManagedBy=false,WorkloadWithJob=true"],
+            &["--feature-gates: feature gate JobManagedBy is locked to true in version 1.36"]),
+        (&["--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=false,WorkloadWithJob=true"], &[
+            "--feature-gates: feature gate DRADeviceTaintRules is on, but needs DRADeviceTaints, off",
+            "--feature-gates: feature gate WorkloadWithJob is on, but needs GenericWorkload, off"]),
+        (&["--emulated-version=1.34", "--feature-gates=WorkloadWithJob=true"],
+            &["--feature-gates: version 1.34 has no feature gate WorkloadWithJob; it came with 1.36"]),
+        (&["--emulated-version=1.35", "--feature-gates=StorageVersionMigrator=true,InOrderInformers=false"],
+            &["storage-version-migrator-controller needs the feature gate InOrderInformers"]),
+        (&["--emulated-version=1.34", "--feature-gates=StorageVersionMigrator=true,InOrderInformers=false"], &[]),
+        (&["--feature-gates=StorageVersionMigrator=true", "--enable-garbage-collector=false"],
+            &["storage-version-migrator-controller needs --enable-garbage-collector"]),
+        (&["--logging-format=json", "--feature-gates=LoggingBetaOptions=false"],
+            &["--logging-format=json needs the feature gate LoggingBetaOptions"]),
         (&["--kube-api-burst=-1"], &["--kube-api-burst must not be negative"]),
         (&["--kube-api-burst=0"], &["--kube-api-burst must not be 0 with --kube-api-qps=20"]),
         (&["--enable-leader-migration", "--leader-migration-config=none.yaml"],
@@ -171,5 +186,48 @@ fn naming_a_cloud_controller_gives_a_hint_where_it_is() {
     ];
     for (argument, want) in table {
         assert_eq!(prepare(parsed(&[argument])).unwrap().notices, *want, "{argument}");
+    }
+}
+
+#[test]
+fn gates_that_change_nothing_are_named() {
+    #[rustfmt::skip]
+    let table: &[(&[&str], &[&str])] = &[
+        (&["--feature-gates=PodDeletionCost=false"], &[]),
+        (&["--feature-gates=GangScheduling=true,GenericWorkload=true,NativeHistograms=true"], &[
+            "--feature-gates has no effect here on NativeHistograms: histograms have the classic format",
+            "--feature-gates has no effect here on GangScheduling: only other components read it"]),
+        (&["--feature-gates=kube:CloudControllerManagerWebhook=true"],
+            &["--feature-gates has no effect here on CloudControllerManagerWebhook: another controller manager reads it"]),
+        (&["--feature-gates=JobSuccessPolicy=true"], &[
+            "--feature-gates has no effect here on JobSuccessPolicy: its value is locked in every version",
+            "--feature-gates names gates that a later release will not have: JobSuccessPolicy"]),
+        (&["--emulated-version=1.34", "--feature-gates=HPAConfigurableTolerance=true"],
+            &["--feature-gates enables alpha features of 1.34, which are not what that version had: HPAConfigurableTolerance"]),
+        (&["--feature-gates=HPAScaleToZero=true"], &[]),
+    ];
+    for (arguments, want) in table {
+        assert_eq!(prepare(parsed(arguments)).unwrap().notices, *want, "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_emulated_version_decides_which_controllers_run() {
+    #[rustfmt::skip]
+    let table: &[(&[&str], &str, bool)] = &[
+        (&[],                                                                               "taint-eviction-controller",           true),
+        (&["--emulated-version=1.33", "--feature-gates=SeparateTaintEvictionController=false"], "taint-eviction-controller",       false),
+        (&["--emulated-version=1.33"],                                                      "resourceclaim-controller",            false),
+        (&["--emulated-version=1.34"],                                                      "resourceclaim-controller",            true),
+        (&["--emulated-version=1.33"],                                                      "volumeattributesclass-protection-controller", false),
+        (&["--emulated-version=1.35"],                                                      "device-taint-eviction-controller",    false),
+        (&["--feature-gates=StorageVersionMigrator=true"],                                  "storage-version-migrator-controller", true),
+        (&["--emulated-version=1.34", "--feature-gates=StorageVersionMigrator=true"],       "storage-version-migrator-controller", false),
+        (&["--emulated-version=1.34", "--feature-gates=StorageVersionMigrator=true,InformerResourceVersion=true"],
+            "storage-version-migrator-controller", true),
+    ];
+    for (arguments, name, want) in table {
+        let prepared = prepare(parsed(arguments)).unwrap();
+        assert_eq!(prepared.controllers.iter().any(|c| c.name == *name), *want, "{arguments:?} {name}");
     }
 }

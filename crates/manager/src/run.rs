@@ -7,7 +7,7 @@ use flyball_client::{ConfigError, Fence, FenceClock, Identities};
 use flyball_election::{Elector, Lost, Settings};
 use flyball_runtime::{
     Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision, config::Generic,
-    decisions::DecisionLog, metrics::LOG_DROPPED, version,
+    decisions::DecisionLog, gates::Gate, metrics::LOG_DROPPED, version,
 };
 use flyball_serving::{LookupError, ServingError};
 use futures::future::{BoxFuture, join_all};
@@ -102,7 +102,7 @@ pub async fn run(
     }
     let clock = Clock::system();
     let metrics = Metrics::new(prepared.metrics.clone());
-    metrics.build_info();
+    metrics.build_info(prepared.gates.versions());
     metrics.feature_gates(&prepared.gates);
     if let Some(logging) = logging.clone() {
         let dropped = move |m: &Metrics| m.counter(&LOG_DROPPED, &[]).at_least(logging.dropped() as f64);
@@ -124,7 +124,8 @@ pub async fn run(
     wait_for_server(&connection, &clients.named("")).await?;
 
     let resync = Some(config.generic.min_resync_period).filter(|period| !period.is_zero());
-    let options = InformerOptions { resync, ..InformerOptions::default() };
+    let streams = prepared.gates.enabled(Gate::WatchListClient);
+    let options = InformerOptions { resync, streams, ..InformerOptions::default() };
     let informers = Informers::new(clients.unlimited("shared-informers"), options);
     metrics.watch_informers(prepared.component.name, &informers);
     let (decisions, debug) = (DecisionLog::default(), DebugPages::default());

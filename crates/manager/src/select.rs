@@ -1,6 +1,9 @@
 //! Which controllers run: `--controllers` and the feature gates, applied to the table.
 
-use flyball_runtime::{gates::Gates, nearest};
+use flyball_runtime::{
+    gates::{Gate, Gates},
+    nearest,
+};
 
 use crate::{component::Component, table::Controller};
 
@@ -45,7 +48,7 @@ pub enum Choice {
     Run,
     /// The list leaves it out.
     NotListed,
-    GateOff(&'static str),
+    GateOff(Gate),
     /// It belongs to the cloud-controller-manager.
     Cloud,
 }
@@ -55,8 +58,8 @@ pub fn choose(controller: &Controller, list: &[String], gates: &Gates) -> Choice
     if controller.name != ALWAYS && !is_listed(controller, list) {
         return Choice::NotListed;
     }
-    if let Some(gate) = controller.gates.iter().find(|gate| !gates.enabled(gate)) {
-        return Choice::GateOff(gate);
+    if let Some(gate) = controller.gates.iter().find(|gate| !gates.enabled(**gate)) {
+        return Choice::GateOff(*gate);
     }
     if controller.start.is_some() { Choice::Run } else { Choice::Cloud }
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
 use flyball_election::{Elector, LeaseHealth};
-use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog};
+use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog, gates::Gate};
 use flyball_serving::{
     AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
     ServingError,
@@ -32,11 +32,12 @@ pub(crate) fn pages(
         lease.chain(controllers).chain(heart.check()).collect()
     };
     let Component { configz, has_zpages, .. } = *prepared.component;
-    let has_flagz = has_zpages && prepared.gates.enabled("ComponentFlagz");
+    let has_flagz = has_zpages && prepared.gates.enabled(Gate::ComponentFlagz);
+    let has_statusz = has_zpages && prepared.gates.enabled(Gate::ComponentStatusz);
     Pages {
         configz: configz(&prepared.options.config),
         flagz: has_flagz.then(|| prepared.flagz.clone()),
-        statusz: has_zpages && prepared.gates.enabled("ComponentStatusz"),
+        statusz: has_statusz.then(|| prepared.gates.versions().emulated.to_string()),
         debug: prepared.options.config.generic.debugging.enable_profiling,
         metrics: metrics.clone(),
         checks: Arc::new(checks),
@@ -64,13 +65,13 @@ pub(crate) async fn serve(
     let authn_client = review_client(component, &authn.kubeconfig, "--authentication-kubeconfig").await?;
     let authz_client = review_client(component, &authz.kubeconfig, "--authorization-kubeconfig").await?;
     let cluster = cluster_ca(authn, authn_client.as_ref()).await?;
-    let uid_from_certificate = gates.enabled("AllowParsingUserUIDFromCertAuth");
+    let uid_from_certificate = gates.enabled(Gate::AllowParsingUserUIDFromCertAuth);
     let authn = AuthenticationOptions { uid_from_certificate, ..authn.clone() };
     let authenticator =
         Authenticator::new(&authn, authn_client, cluster, metrics.clone()).map_err(ServingError::Options)?;
     let authorizer = Authorizer::new(authz, authz_client, metrics.clone());
     let server = Server::new(pages, authenticator, authorizer)
-        .closing_on_strangers(gates.enabled("UnauthenticatedHTTP2DOSMitigation"));
+        .closing_on_strangers(gates.enabled(Gate::UnauthenticatedHTTP2DOSMitigation));
     let listening = server.listen(&options.serving)?;
     if let Some(listening) = &listening {
         tracing::info!(address = %listening.address, "serving");

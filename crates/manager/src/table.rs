@@ -1,7 +1,7 @@
 //! The table of controllers: all of upstream's v1.36.4, with names, accounts, what each watches and writes, and how it is set
 //! up. `--controllers`, `--help`, health checks, docs/parity.md and deploy/rbac-controllers.yaml derive from it.
 
-use flyball_runtime::Start;
+use flyball_runtime::{Start, gates::Gate};
 
 use crate::access::{EVENTS, Rule, rule, watch};
 
@@ -13,7 +13,7 @@ pub struct Controller {
     /// The service account it acts as; none if it uses the manager's own credentials.
     pub identity: Option<&'static str>,
     /// Feature gates that must all be enabled.
-    pub gates: &'static [&'static str],
+    pub gates: &'static [Gate],
     /// Whether `*` includes it.
     pub on_by_default: bool,
     /// What it caches (all controllers share the informers, which use the manager's own credentials), and what it reads
@@ -146,7 +146,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "podgroup-protection-controller", aliases: &[], identity: Some("podgroup-protection-controller"),
-        gates: &["GenericWorkload"],
+        gates: &[Gate::GenericWorkload],
         watches: &[watch("podgroups.scheduling.k8s.io"), watch("pods")],
         writes: &[rule("podgroups.scheduling.k8s.io", &["update"])],
         start: Some(flyball_lifecycle::podgroup_protection::start),
@@ -242,7 +242,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "podcertificaterequest-cleaner-controller", aliases: &[], identity: Some("podcertificaterequestcleaner"),
-        gates: &["PodCertificateRequest"],
+        gates: &[Gate::PodCertificateRequest],
         watches: &[watch("podcertificaterequests.certificates.k8s.io")],
         writes: &[rule("podcertificaterequests.certificates.k8s.io", &["delete"])],
         start: Some(flyball_certificates::pod_requests::start),
@@ -339,7 +339,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "volumeattributesclass-protection-controller", aliases: &[], identity: Some("volumeattributesclass-protection-controller"),
-        gates: &["VolumeAttributesClass"],
+        gates: &[Gate::VolumeAttributesClass],
         watches: &[watch("persistentvolumeclaims"), watch("persistentvolumes"),
             watch("volumeattributesclasses.storage.k8s.io")],
         writes: &[rule("volumeattributesclasses.storage.k8s.io", &["update"]), EVENTS],
@@ -359,7 +359,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "kube-apiserver-serving-clustertrustbundle-publisher-controller", aliases: &[], identity: Some("kube-apiserver-serving-clustertrustbundle-publisher"),
-        gates: &["ClusterTrustBundle"],
+        gates: &[Gate::ClusterTrustBundle],
         watches: &[watch("clustertrustbundles.certificates.k8s.io")],
         writes: &[rule("clustertrustbundles.certificates.k8s.io", &["create", "delete", "update"]),
             rule("signers.certificates.k8s.io", &["attest"]).named(&["kubernetes.io/kube-apiserver-serving"]),
@@ -374,7 +374,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "storageversion-garbage-collector-controller", aliases: &["storage-version-gc"], identity: Some("storage-version-garbage-collector"),
-        gates: &["APIServerIdentity", "StorageVersionAPI"],
+        gates: &[Gate::APIServerIdentity, Gate::StorageVersionAPI],
         watches: &[watch("leases.coordination.k8s.io"), watch("storageversions.internal.apiserver.k8s.io")],
         writes: &[rule("storageversions.internal.apiserver.k8s.io", &["delete", "patch", "update"]),
             rule("storageversions/status.internal.apiserver.k8s.io", &["patch", "update"])],
@@ -382,7 +382,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "resourceclaim-controller", aliases: &["resource-claim-controller"], identity: Some("resource-claim-controller"),
-        gates: &["DynamicResourceAllocation"],
+        gates: &[Gate::DynamicResourceAllocation],
         watches: &[watch("pods"), watch("podgroups.scheduling.k8s.io").behind("DRAWorkloadResourceClaims"),
             watch("resourceclaims.resource.k8s.io"), watch("resourceclaimtemplates.resource.k8s.io")],
         writes: &[rule("pods/finalizers", &["update"]),
@@ -394,7 +394,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "resourcepoolstatusrequest-controller", aliases: &[], identity: Some("resourcepoolstatusrequest-controller"),
-        gates: &["DRAResourcePoolStatus"],
+        gates: &[Gate::DRAResourcePoolStatus],
         watches: &[watch("resourcepoolstatusrequests.resource.k8s.io"),
             watch("resourceslices.resource.k8s.io"), watch("resourceclaims.resource.k8s.io")],
         writes: &[rule("resourcepoolstatusrequests.resource.k8s.io", &["delete"]),
@@ -403,7 +403,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "device-taint-eviction-controller", aliases: &[], identity: Some("device-taint-eviction-controller"),
-        gates: &["DynamicResourceAllocation", "DRADeviceTaints"],
+        gates: &[Gate::DynamicResourceAllocation, Gate::DRADeviceTaints],
         watches: &[watch("pods"), watch("resourceclaims.resource.k8s.io"),
             watch("resourceslices.resource.k8s.io"), watch("deviceclasses.resource.k8s.io"),
             watch("devicetaintrules.resource.k8s.io").behind("DRADeviceTaintRules")],
@@ -427,7 +427,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "taint-eviction-controller", aliases: &[], identity: Some("node-controller"),
-        gates: &["SeparateTaintEvictionController"],
+        gates: &[Gate::SeparateTaintEvictionController],
         watches: &[watch("pods"), watch("nodes")],
         writes: &[rule("nodes", &["delete", "patch", "update"]), rule("nodes/status", &["patch", "update"]),
             rule("pods/status", &["patch", "update"]), rule("pods", &["delete"]), EVENTS],
@@ -435,7 +435,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "service-cidr-controller", aliases: &[], identity: Some("service-cidrs-controller"),
-        gates: &["MultiCIDRServiceAllocator"],
+        gates: &[Gate::MultiCIDRServiceAllocator],
         watches: &[watch("servicecidrs.networking.k8s.io"), watch("ipaddresses.networking.k8s.io")],
         writes: &[rule("servicecidrs.networking.k8s.io", &["patch", "update"]),
             rule("servicecidrs/finalizers.networking.k8s.io", &["patch", "update"]),
@@ -444,7 +444,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "storage-version-migrator-controller", aliases: &["svm"], identity: Some("storage-version-migrator-controller"),
-        gates: &["StorageVersionMigrator"],
+        gates: &[Gate::StorageVersionMigrator, Gate::InformerResourceVersion],
         watches: &[watch("storageversionmigrations.storagemigration.k8s.io"), watch("*.*")],
         writes: &[rule("*.*", &["create", "patch"]),
             rule("customresourcedefinitions/status.apiextensions.k8s.io", &["patch"]),
@@ -454,7 +454,7 @@ pub const CONTROLLERS: &[Controller] = &[
         ..DEFAULT
     },
     Controller { name: "selinux-warning-controller", aliases: &[], identity: Some("selinux-warning-controller"),
-        gates: &["SELinuxChangePolicy"],
+        gates: &[Gate::SELinuxChangePolicy],
         on_by_default: false,
         watches: &[watch("pods"), watch("persistentvolumeclaims"), watch("persistentvolumes"),
             watch("csidrivers.storage.k8s.io")],

@@ -3,7 +3,7 @@
 use flyball_node::ipam::settings::Settings;
 use flyball_runtime::{
     config::{Config, SignerFiles},
-    gates::Gates,
+    gates::{Gate, Gates},
 };
 use flyball_serving::tls_problems;
 
@@ -16,9 +16,9 @@ pub(crate) fn problems(component: &Component, options: &Options, gates: &Gates) 
     let config = &options.config;
     let mut found = shared(component, options, gates);
     found.extend(cloud_provider(config));
-    found.extend(versions(options));
     found.extend(workers(config));
     found.extend(signing(config));
+    found.extend(migrator(component, config, gates));
     found.extend(metrics(options));
     found
 }
@@ -67,26 +67,6 @@ fn general(options: &Options) -> Vec<String> {
     found
 }
 
-/// `[kube=]major.minor` between 1.33 and 1.36.
-fn versions(options: &Options) -> Vec<String> {
-    let mut found = vec![];
-    let flags = [
-        ("emulated-version", &options.emulated_version),
-        ("min-compatibility-version", &options.min_compatibility_version),
-    ];
-    for (flag, values) in flags {
-        for value in values {
-            let version = value.strip_prefix("kube=").unwrap_or(value);
-            if !matches!(version, "1.33" | "1.34" | "1.35" | "1.36") {
-                found.push(format!(
-                    "--{flag} must be [kube=]major.minor between 1.33 and 1.36, not {value:?}"
-                ));
-            }
-        }
-    }
-    found
-}
-
 fn authentication(options: &Options, gates: &Gates) -> Vec<String> {
     let mut found = vec![];
     let headers = &options.authentication;
@@ -102,7 +82,7 @@ fn authentication(options: &Options, gates: &Gates) -> Vec<String> {
             found.push(format!("--{flag} has an empty entry"));
         }
     }
-    if !headers.requestheader_uid_headers.is_empty() && !gates.enabled("RemoteRequestHeaderUID") {
+    if !headers.requestheader_uid_headers.is_empty() && !gates.enabled(Gate::RemoteRequestHeaderUID) {
         found.push("--requestheader-uid-headers needs the feature gate RemoteRequestHeaderUID".to_owned());
     }
     found
@@ -179,6 +159,23 @@ fn node_ranges(component: &Component, config: &Config, gates: &Gates) -> Option<
     Settings::of(config).err()
 }
 
+/// Upstream checks this when it starts the controller, and then exits.
+fn migrator(component: &Component, config: &Config, gates: &Gates) -> Vec<String> {
+    let listed = &config.generic.controllers;
+    let runs = |controller| select::choose(controller, listed, gates) == Choice::Run;
+    if !component.controller("storage-version-migrator-controller").is_some_and(runs) {
+        return vec![];
+    }
+    let mut found = vec![];
+    if !config.garbage_collector_controller.enable_garbage_collector {
+        found.push("storage-version-migrator-controller needs --enable-garbage-collector".to_owned());
+    }
+    if !gates.enabled(Gate::InOrderInformers) {
+        found.push("storage-version-migrator-controller needs the feature gate InOrderInformers".to_owned());
+    }
+    found
+}
+
 fn metrics(options: &Options) -> Vec<String> {
     let mut found = vec![];
     let version = &options.metrics.show_hidden_for_version;
@@ -201,6 +198,9 @@ fn logging(options: &Options, gates: &Gates) -> Vec<String> {
     if !matches!(logging.format.as_str(), "text" | "json") {
         found.push(format!("--logging-format must be text or json, not {:?}", logging.format));
     }
+    if logging.format == "json" && !gates.enabled(Gate::LoggingBetaOptions) {
+        found.push("--logging-format=json needs the feature gate LoggingBetaOptions".to_owned());
+    }
     if !logging.vmodule.is_empty() && logging.format != "text" {
         found.push("--vmodule works with --logging-format=text only".to_owned());
     }
@@ -214,7 +214,7 @@ fn logging(options: &Options, gates: &Gates) -> Vec<String> {
         ("log-text-split-stream", logging.text_split_stream),
     ];
     for (flag, used) in alpha {
-        if used && !gates.enabled("LoggingAlphaOptions") {
+        if used && !gates.enabled(Gate::LoggingAlphaOptions) {
             found.push(format!("--{flag} needs the feature gate LoggingAlphaOptions"));
         }
     }

@@ -19,13 +19,13 @@ const EVENTS: ResourceType = ResourceType::new("", "v1", "events", "Event", true
 const CLASSES: ResourceType =
     ResourceType::new("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false);
 
-struct World {
+struct TestCluster {
     cluster: Cluster,
     client: Client,
     pods: Arc<Informer<Pod>>,
 }
 
-impl World {
+impl TestCluster {
     async fn start(count: u16) -> anyhow::Result<Self> {
         let nodes = nodes::Options { count, ..nodes::Options::default() };
         // Service accounts must be there before pods can be made.
@@ -96,9 +96,9 @@ fn asks_for(cpu: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_fits_nowhere_waits_and_says_why_until_there_is_room() -> anyhow::Result<()> {
-    let world = World::start(1).await?;
-    world.make("picky", json!({"nodeSelector": {"disk": "fast"}})).await?;
-    let waiting = world.until("picky", |pod| pod.status.condition("PodScheduled").is_some()).await?;
+    let test = TestCluster::start(1).await?;
+    test.make("picky", json!({"nodeSelector": {"disk": "fast"}})).await?;
+    let waiting = test.until("picky", |pod| pod.status.condition("PodScheduled").is_some()).await?;
     let condition = waiting.status.condition("PodScheduled").context("no condition")?;
     let want = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, \
                 preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
@@ -106,52 +106,52 @@ async fn a_pod_that_fits_nowhere_waits_and_says_why_until_there_is_room() -> any
     ensure!(condition.message.as_deref() == Some(want), "{condition:?}");
 
     let patch = Patch::Merge(json!({"metadata": {"labels": {"disk": "fast"}}}));
-    world.client.patch::<Node>(&Key::cluster("node-1"), None, &patch).await?;
-    let runs = world.until("picky", |pod| pod.status.is_true("Ready")).await?;
+    test.client.patch::<Node>(&Key::cluster("node-1"), None, &patch).await?;
+    let runs = test.until("picky", |pod| pod.status.is_true("Ready")).await?;
     ensure!(runs.spec.node_name == "node-1" && runs.status.pod_ip == "10.244.1.2", "{:?}", runs.status);
-    let told = world.events_of("picky", "FailedScheduling").await?;
-    ensure!(told == [want], "{told:?}");
-    world.cluster.stop().await;
+    let events = test.events_of("picky", "FailedScheduling").await?;
+    ensure!(events == [want], "{events:?}");
+    test.cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_important_pod_takes_the_place_of_a_lesser_one_which_is_asked_once() -> anyhow::Result<()> {
-    let world = World::start(1).await?;
+    let test = TestCluster::start(1).await?;
     let class = json!({
         "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000,
     });
-    world.client.create_dynamic(&CLASSES, None, &class).await?;
-    world.make("low", asks_for("4")).await?;
-    world.until("low", |pod| pod.status.is_true("Ready")).await?;
+    test.client.create_dynamic(&CLASSES, None, &class).await?;
+    test.make("low", asks_for("4")).await?;
+    test.until("low", |pod| pod.status.is_true("Ready")).await?;
     let mut important = asks_for("4");
     important["priorityClassName"] = json!("high");
-    world.make("vip", important).await?;
-    world.until("vip", |pod| pod.status.is_true("Ready")).await?;
-    let deleted = world.cluster.decisions().recent(100, |decision| {
+    test.make("vip", important).await?;
+    test.until("vip", |pod| pod.status.is_true("Ready")).await?;
+    let deleted = test.cluster.decisions().recent(100, |decision| {
         decision.controller == "default-scheduler"
             && decision.action == "delete"
             && decision.target.name == "low"
     });
     ensure!(deleted.len() == 1, "{deleted:?}");
-    world.cluster.stop().await;
+    test.cluster.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_off_does_nothing_and_goes_on_when_it_is_on() -> anyhow::Result<()> {
-    let world = World::start(1).await?;
+    let test = TestCluster::start(1).await?;
     let power = |value: Value| Patch::Merge(json!({"metadata": {"annotations": {STOPPED: value}}}));
     let node = Key::cluster("node-1");
-    world.client.patch::<Node>(&node, None, &power(json!("true"))).await?;
-    world.make("late", json!({"restartPolicy": "Never"})).await?;
-    world.until("late", |pod| !pod.spec.node_name.is_empty()).await?;
+    test.client.patch::<Node>(&node, None, &power(json!("true"))).await?;
+    test.make("late", json!({"restartPolicy": "Never"})).await?;
+    test.until("late", |pod| !pod.spec.node_name.is_empty()).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let idle = world.until("late", |_| true).await?;
+    let idle = test.until("late", |_| true).await?;
     ensure!(idle.status.container_statuses.is_empty(), "{:?}", idle.status);
 
-    world.client.patch::<Node>(&node, None, &power(Value::Null)).await?;
-    world.until("late", |pod| pod.status.phase == "Succeeded").await?;
-    world.cluster.stop().await;
+    test.client.patch::<Node>(&node, None, &power(Value::Null)).await?;
+    test.until("late", |pod| pod.status.phase == "Succeeded").await?;
+    test.cluster.stop().await;
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::decisions::{Decision, DecisionLog, Outcome};
 use crate::events::Recorder;
 use crate::extensions::Extensions;
 use crate::gates::Gates;
-use crate::judge::{Judge, Verdict};
+use crate::judge::Judge;
 use crate::metrics::Metrics;
 use crate::panics::{PanicInjector, Panics, Place};
 use crate::pending_writes::PendingWrites;
@@ -195,9 +195,9 @@ impl Context {
     }
 
     /// Checks a decision against the controller's invariants, if this process has a judge.
-    pub fn judge<V: Verdict>(&self, check: impl FnOnce() -> V) {
+    pub fn judge(&self, check: impl FnOnce() -> Result<(), String>) {
         if let Some(judge) = &self.judge {
-            judge.note(self.name, check());
+            judge.record(self.name, check());
         }
     }
 

@@ -11,32 +11,15 @@ const KEPT: usize = 20;
 /// Counts the decisions that were checked, and keeps the first that broke an invariant.
 #[derive(Debug, Default)]
 pub struct Judge {
-    looked_at: AtomicU64,
+    checked: AtomicU64,
     broken: Mutex<Vec<(&'static str, String)>>,
 }
 
-/// What a check of invariants returns: nothing, or what is wrong.
-pub trait Verdict {
-    fn wrong(self) -> Option<String>;
-}
-
-impl Verdict for Result<(), String> {
-    fn wrong(self) -> Option<String> {
-        self.err()
-    }
-}
-
-impl Verdict for Vec<String> {
-    fn wrong(self) -> Option<String> {
-        (!self.is_empty()).then(|| self.join("; "))
-    }
-}
-
 impl Judge {
-    /// Notes one decision of a controller.
-    pub fn note(&self, controller: &'static str, verdict: impl Verdict) {
-        self.looked_at.fetch_add(1, Ordering::Relaxed);
-        let Some(wrong) = verdict.wrong() else { return };
+    /// Records the result of checking one decision of a controller.
+    pub fn record(&self, controller: &'static str, result: Result<(), String>) {
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        let Err(wrong) = result else { return };
         let mut broken = self.broken.lock();
         if broken.len() < KEPT {
             broken.push((controller, wrong));
@@ -44,8 +27,8 @@ impl Judge {
     }
 
     /// How many decisions were checked.
-    pub fn looked_at(&self) -> u64 {
-        self.looked_at.load(Ordering::Relaxed)
+    pub fn checked(&self) -> u64 {
+        self.checked.load(Ordering::Relaxed)
     }
 
     /// The first decisions that broke an invariant: whose, and what is wrong.
@@ -54,18 +37,22 @@ impl Judge {
     }
 }
 
+/// The result of a check that has collected everything that is wrong.
+pub fn all_hold(broken: Vec<String>) -> Result<(), String> {
+    if broken.is_empty() { Ok(()) } else { Err(broken.join("; ")) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Judge;
+    use super::{Judge, all_hold};
 
     #[test]
     fn only_broken_invariants_are_reported() {
         let judge = Judge::default();
-        judge.note("a", Ok::<(), String>(()));
-        judge.note("b", Err::<(), String>("one".to_owned()));
-        judge.note("c", Vec::<String>::new());
-        judge.note("d", vec!["two".to_owned(), "three".to_owned()]);
-        assert_eq!(judge.looked_at(), 4);
-        assert_eq!(judge.broken(), [("b", "one".to_owned()), ("d", "two; three".to_owned())]);
+        judge.record("a", Ok(()));
+        judge.record("b", all_hold(vec!["one".to_owned(), "two".to_owned()]));
+        judge.record("c", all_hold(vec![]));
+        assert_eq!(judge.checked(), 3);
+        assert_eq!(judge.broken(), [("b", "one; two".to_owned())]);
     }
 }

@@ -43,7 +43,7 @@ pub use error::{Chain, Retry, SyncError};
 pub use extensions::Extensions;
 pub use fresh::Fresh;
 pub use health::{Complaint, Health};
-pub use judge::{Judge, Verdict};
+pub use judge::{Judge, all_hold};
 pub use metrics::Metrics;
 pub use nearest::nearest;
 pub use panics::{PanicInjector, Place};

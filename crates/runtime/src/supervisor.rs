@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// After this long without a panic the pause starts at [`FIRST_PAUSE`] again. It is longer than the longest pause, so that
 /// a controller that panics as soon as it is set up keeps its long pause.
-const TRUSTED_AFTER: Duration = Duration::from_secs(600);
+const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(600);
 
 /// What all supervisors of a process share.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub struct Supervision {
 /// trigger panics does not affect other objects.
 pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision) {
     let (name, Supervision { leading, shutdown, grace, health }) = (cx.name, supervision);
-    let mut pace = Pace::new();
+    let mut backoff = SetupBackoff::new();
     loop {
         let began = Instant::now();
         cx.panics.reset();
@@ -55,18 +55,18 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
                 return;
             }
         };
-        let renewal = renewal(&cx, &mut pace, began, &health);
-        tokio::pin!(renewal);
+        let next_setup = next_setup(&cx, &mut backoff, began, &health);
+        tokio::pin!(next_setup);
         let running = tokio::select! {
-            running = stand_by(tasks, &leading) => Some(running),
-            () = &mut renewal => None,
+            running = start_when_leading(tasks, &leading) => Some(running),
+            () = &mut next_setup => None,
             () = shutdown.wait() => return,
         };
         if let Some(running) = running {
-            tracing::info!(controller = name, tasks = running.len(), "controller runs");
+            tracing::info!(controller = name, tasks = running.len(), "controller started");
             health.healthy(name);
             tokio::select! {
-                () = renewal => {}
+                () = next_setup => {}
                 () = shutdown.wait() => {}
             }
             running.drain(grace).await;
@@ -95,33 +95,33 @@ fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tas
 }
 
 /// Waits for leadership and full caches, then starts what was set up.
-async fn stand_by(tasks: Option<Tasks>, leading: &Leadership) -> Running {
+async fn start_when_leading(tasks: Option<Tasks>, leading: &Leadership) -> Running {
     let Some(tasks) = tasks else { return std::future::pending().await };
     let since = leading.wait().await;
     tasks.start(since).await
 }
 
 /// Completes when the controller is to be set up again: after a panic, but not before the pause since `began` is over.
-async fn renewal(cx: &Context, pace: &mut Pace, began: Instant, health: &Health) {
+async fn next_setup(cx: &Context, backoff: &mut SetupBackoff, began: Instant, health: &Health) {
     let place = cx.panics.reported().await;
     health.panicked(cx.name, place);
-    let due = pace.next(began, Instant::now());
+    let due = backoff.next(began, Instant::now());
     tokio::time::sleep_until(due).await;
 }
 
 /// The least time between two setups of a controller. It doubles with each panic.
-struct Pace {
+struct SetupBackoff {
     pause: Duration,
 }
 
-impl Pace {
+impl SetupBackoff {
     fn new() -> Self {
         Self { pause: FIRST_PAUSE }
     }
 
     /// When to set up again what was set up at `began` and panicked at `panicked`.
     fn next(&mut self, began: Instant, panicked: Instant) -> Instant {
-        if panicked.duration_since(began) >= TRUSTED_AFTER {
+        if panicked.duration_since(began) >= BACKOFF_RESET_AFTER {
             self.pause = FIRST_PAUSE;
         }
         let due = panicked.max(began + self.pause);
@@ -136,11 +136,11 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::Pace;
+    use super::SetupBackoff;
 
     #[test]
     fn a_controller_that_keeps_panicking_is_set_up_less_and_less_often() {
-        let mut pace = Pace::new();
+        let mut backoff = SetupBackoff::new();
         #[rustfmt::skip]
         let table = [
             // seconds from setup to panic, seconds from panic to the next setup
@@ -152,7 +152,7 @@ mod tests {
         for (ran, want) in table {
             let began = Instant::now();
             let panicked = began + Duration::from_secs(ran);
-            let due = pace.next(began, panicked);
+            let due = backoff.next(began, panicked);
             assert_eq!(due.duration_since(panicked).as_secs(), want, "after {ran} s");
         }
     }

@@ -19,7 +19,7 @@ use crate::error::Chain;
 pub struct Writer<'a> {
     cx: &'a Context,
     owner: &'a Key,
-    awaits: bool,
+    raises_barrier: bool,
 }
 
 /// An object with its type, serialised directly: through a [`Value`], raw JSON inside it would lose its exact form.
@@ -46,16 +46,16 @@ struct Target<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
-        Self { cx, owner, awaits: true }
+        Self { cx, owner, raises_barrier: true }
     }
 
     /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
-    pub fn unawaited(self) -> Self {
-        Self { awaits: false, ..self }
+    pub fn without_barrier(self) -> Self {
+        Self { raises_barrier: false, ..self }
     }
 
     fn raise(&self, resource: &ResourceType, awaited: Awaited) {
-        if self.awaits {
+        if self.raises_barrier {
             self.cx.barrier.raise(self.owner, resource, awaited);
         }
     }
@@ -291,7 +291,7 @@ impl<'a> Writer<'a> {
         match (&answer, written) {
             (Ok(_), Some(meta)) => {
                 self.raise(target.resource, Awaited::after(target.resource, meta));
-                if cx.barrier.went_back(target.resource, before.as_ref(), meta.resource_version) {
+                if cx.barrier.shows_restore(target.resource, before.as_ref(), meta.resource_version) {
                     self.raise(target.resource, Awaited::Listed);
                 }
             }

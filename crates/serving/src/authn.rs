@@ -61,7 +61,7 @@ pub struct Peer {
 pub(super) struct Rejected(pub(super) String);
 
 enum Trust<T> {
-    Nobody,
+    None,
     Files(Fresh<T>),
     Cluster(ClusterCa),
 }
@@ -90,7 +90,7 @@ impl Authenticator {
     ) -> Result<Self, String> {
         let cluster_trust = |cluster: Option<ClusterCa>| cluster.map(Trust::Cluster);
         let clients = match options.client_ca_file.as_str() {
-            "" => cluster_trust(cluster.clone()).unwrap_or(Trust::Nobody),
+            "" => cluster_trust(cluster.clone()).unwrap_or(Trust::None),
             file => {
                 let name = file.to_owned();
                 let parse = move |pem: &[Vec<u8>]| authority(certs::roots(&pem.concat(), &name)?);
@@ -98,7 +98,7 @@ impl Authenticator {
             }
         };
         let proxies = match options.requestheader_client_ca_file.as_str() {
-            "" => cluster.map(Trust::Cluster).unwrap_or(Trust::Nobody),
+            "" => cluster.map(Trust::Cluster).unwrap_or(Trust::None),
             file => {
                 let (name, options) = (file.to_owned(), options.clone());
                 let parse = move |pem: &[Vec<u8>]| {
@@ -168,7 +168,7 @@ impl Authenticator {
 
     fn by_proxy(&self, headers: &HeaderMap, peer: &Peer) -> Result<Option<User>, Rejected> {
         let proxies = match &self.proxies {
-            Trust::Nobody => return Ok(None),
+            Trust::None => return Ok(None),
             Trust::Files(files) => Some(Proxies::clone(&files.get())),
             Trust::Cluster(cluster) => cluster.proxies(),
         };
@@ -178,7 +178,7 @@ impl Authenticator {
 
     fn by_certificate(&self, peer: &Peer) -> Result<Option<User>, Rejected> {
         let authority = match &self.clients {
-            Trust::Nobody => return Ok(None),
+            Trust::None => return Ok(None),
             Trust::Files(files) => Some(Authority::clone(&files.get())),
             Trust::Cluster(cluster) => cluster.clients(),
         };

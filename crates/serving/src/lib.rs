@@ -64,8 +64,8 @@ pub struct Pages {
     pub configz: String,
     /// The flags of `/flagz`; `None` hides the page.
     pub flagz: Option<BTreeMap<String, String>>,
-    /// Whether `/statusz` is served.
-    pub statusz: bool,
+    /// The emulated version for `/statusz`; `None` hides the page.
+    pub statusz: Option<String>,
     /// Whether `/debug` is served.
     pub debug: bool,
     pub metrics: Metrics,

@@ -95,7 +95,10 @@ pub(super) fn route(pages: &Pages, head: &Parts, path: &str, body: &Bytes) -> An
             Some(flags) => zpages::flagz(&head.headers, flags),
             None => not_found(),
         },
-        "/statusz" if pages.statusz => zpages::statusz(&head.headers, pages),
+        "/statusz" => match &pages.statusz {
+            Some(emulated) => zpages::statusz(&head.headers, pages, emulated),
+            None => not_found(),
+        },
         "/debug/flags" | "/debug/flags/" if pages.debug => {
             let page = "PUT a number to /debug/flags/v to change how much is logged.\n";
             answer(StatusCode::OK, PLAIN, page)

@@ -80,7 +80,7 @@ fn pages() -> Pages {
     Pages {
         configz: "{}".to_owned(),
         flagz: Some(BTreeMap::from([("v".to_owned(), "2".to_owned()), ("master".to_owned(), String::new())])),
-        statusz: true,
+        statusz: Some("1.36".to_owned()),
         debug: true,
         metrics: Metrics::default(),
         checks: Arc::new(|| {

@@ -40,13 +40,13 @@ struct Flags<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct Status<'a> {
     start_time: String,
     uptime_seconds: i64,
     go_version: String,
     binary_version: &'static str,
-    emulation_version: &'static str,
-    paths: [&'static str; 4],
+    emulation_version: &'a str,
+    paths: Vec<&'static str>,
 }
 
 pub(super) fn flagz(headers: &HeaderMap, flags: &BTreeMap<String, String>) -> Answer {
@@ -60,11 +60,14 @@ pub(super) fn flagz(headers: &HeaderMap, flags: &BTreeMap<String, String>) -> An
     write(headers, "Flagz", text, || Flags { flags })
 }
 
-pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
+/// With the version that this process emulates.
+pub(super) fn statusz(headers: &HeaderMap, pages: &Pages, emulated: &str) -> Answer {
     let started = pages.metrics.start_time();
     let up = (pages.now)().as_second().saturating_sub(started.as_second()).max(0);
     // Not a Go program; clients may expect the field.
     let go_version = format!("none: Flyball {}", version::FLYBALL);
+    let is_served = |path: &&str| *path != "/flagz" || pages.flagz.is_some();
+    let paths: Vec<&str> = PATHS.into_iter().filter(is_served).collect();
     let text = || {
         format!(
             "\n{COMPONENT} statusz\n{WARNING}\n\nStarted: {}\nUp: {} hr {:02} min {:02} sec\n\
@@ -74,8 +77,8 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
             up / 60 % 60,
             up % 60,
             version::BINARY,
-            version::MINOR_VERSION,
-            PATHS.join(" "),
+            emulated,
+            paths.join(" "),
         )
     };
     write(headers, "Statusz", text, || Status {
@@ -83,8 +86,8 @@ pub(super) fn statusz(headers: &HeaderMap, pages: &Pages) -> Answer {
         uptime_seconds: up,
         go_version: go_version.clone(),
         binary_version: version::BINARY,
-        emulation_version: version::MINOR_VERSION,
-        paths: PATHS,
+        emulation_version: emulated,
+        paths: paths.clone(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Generic verbs over whatever resources a server has: discovery, lists, and requests on JSON values.
+//! Generic verbs for all resources of a server: discovery, lists, and requests on JSON values.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,14 +13,14 @@ use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::door::{Door, NoAnswer};
+use crate::client::{ApiClient, NoAnswer};
 
-/// How often a request is sent when the connection breaks.
+/// Attempts if the connection breaks.
 const ATTEMPTS: usize = 4;
-/// Requests that a fan-out (discovery, a snapshot) may have under way.
+/// Concurrent requests of a discovery or a snapshot.
 pub const FAN_OUT: usize = 8;
 
-/// Why a request did not do what it was sent for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{method} {path}: {code} {message}")]
@@ -35,7 +35,7 @@ pub enum Error {
     /// The server has no such resource or kind.
     #[error("no such {0}")]
     Unknown(String),
-    /// The request could not even be written down.
+    /// The request could not be serialized.
     #[error("malformed request")]
     Malformed(#[from] http::Error),
 }
@@ -72,7 +72,7 @@ impl Content {
     }
 }
 
-/// A request on its way. `tolerate` lists error codes that are answers like any other.
+/// A request. `tolerate` lists error codes that are not errors for the caller.
 pub struct Call<'a> {
     method: Method,
     path: &'a str,
@@ -102,7 +102,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Error codes that the caller wants to see as answers.
+    /// Error codes that are not errors for the caller.
     pub fn tolerate(mut self, codes: &'a [u16]) -> Self {
         self.tolerate = codes;
         self
@@ -130,14 +130,12 @@ pub struct Resource {
     pub path: String,
     pub name: String,
     pub kind: String,
-    /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// What the server lets one do.
     pub verbs: Vec<String>,
 }
 
 impl Resource {
-    /// The same as caches know it.
+    /// The same as a type of the cache.
     pub fn as_type(&self) -> ResourceType {
         let (_, version) = self.group_version.rsplit_once('/').unwrap_or(("", &self.group_version));
         ResourceType {
@@ -178,19 +176,19 @@ struct Catalogue {
 
 /// A server and its resources.
 pub struct Api {
-    door: Arc<dyn Door>,
+    client: Arc<dyn ApiClient>,
     catalogue: RwLock<Arc<Catalogue>>,
 }
 
 impl Api {
-    /// Asks the server what it has.
-    pub async fn discover(door: Arc<dyn Door>) -> Result<Self, Error> {
-        let api = Self { door, catalogue: RwLock::default() };
+    /// Creates a client and runs discovery.
+    pub async fn discover(client: Arc<dyn ApiClient>) -> Result<Self, Error> {
+        let api = Self { client, catalogue: RwLock::default() };
         api.refresh().await?;
         Ok(api)
     }
 
-    /// Asks again; custom resources come and go.
+    /// Runs discovery again; custom resources come and go.
     pub async fn refresh(&self) -> Result<(), Error> {
         let groups: Groups = decode(self.get("/apis").await?);
         let mut versions = vec![(String::new(), "v1".to_owned(), "/api/v1".to_owned())];
@@ -206,7 +204,7 @@ impl Api {
         }
         let lists: Vec<_> = futures::stream::iter(versions)
             .map(|(group, group_version, path)| async move {
-                // A group whose server is away has no resources for the moment.
+                // A group whose server is unavailable has no resources for now.
                 let list = self.get(&path).await.map(decode::<Resources>).unwrap_or_default();
                 (group, group_version, path, list)
             })
@@ -231,12 +229,12 @@ impl Api {
         Ok(())
     }
 
-    /// The [state](Door::state) of the server.
+    /// The [state](ApiClient::state) of the server.
     pub fn state(&self) -> Option<u64> {
-        self.door.state()
+        self.client.state()
     }
 
-    /// All resources, each in the version that the server prefers; or, if that lacks it, in another.
+    /// All resources, each in the server's preferred version, or in another if that lacks it.
     pub fn preferred(&self) -> Vec<Arc<Resource>> {
         self.catalogue.read().preferred.clone()
     }
@@ -309,7 +307,7 @@ impl Api {
     pub async fn send(&self, call: Call<'_>) -> Result<(u16, Value), Error> {
         let mut attempt = 1;
         let answer = loop {
-            match self.door.send(call.request()?).await {
+            match self.client.send(call.request()?).await {
                 Ok(answer) => break answer,
                 Err(_) if attempt < ATTEMPTS => attempt += 1,
                 Err(source) => {
@@ -344,14 +342,14 @@ impl Catalogue {
             free.insert(Arc::clone(&resource));
             self.preferred.push(Arc::clone(&resource));
         }
-        // `events` means core's, and `pods` those that run, not their metrics.
+        // `events` means core's, and `pods` not those of metrics.k8s.io.
         if !matches!(resource.group.as_str(), "events.k8s.io" | "metrics.k8s.io") {
             self.by_name.entry(resource.name.clone()).or_insert(resource);
         }
     }
 }
 
-/// What the server says about a failure: the message of its Status, or the beginning of whatever it sent.
+/// The message of a failure: that of its Status, or the beginning of the body.
 pub fn message(answer: &Value) -> String {
     match answer {
         Value::Object(status) => {

@@ -1,4 +1,4 @@
-//! The API server's audit log: who asked for what, and how it was answered.
+//! The API server's audit log.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Whether a controller manager made this request: under its own name or as one of its controllers.
+    /// Whether a controller manager made this request: as itself or as one of its controllers.
     pub fn by_manager(&self) -> bool {
         self.user == "system:kube-controller-manager"
             || self.user.starts_with("system:serviceaccount:kube-system:")
@@ -49,7 +49,7 @@ impl Entry {
         }
     }
 
-    /// What a server in this process recorded.
+    /// An entry of the embedded server's log.
     pub(crate) fn of(record: &Record) -> Self {
         let stage = match record.stage {
             Stage::ResponseStarted => "ResponseStarted",
@@ -118,7 +118,7 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// Reads a growing log file, each line once. Lines that are no audit events are passed over.
+/// Reads a growing log file, each line once. Lines that are no audit events are skipped.
 pub struct AuditLog {
     path: PathBuf,
     position: u64,

@@ -1,4 +1,4 @@
-//! What must be equal at the end of trials: the state that was reached, and not the way that led there.
+//! What must be equal at the end of trials: the final state, and not the steps that led there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::golden::expected::Snapshot;
 
-/// Says when the change happened that led to the last write. A write that answers no change of a pod's readiness has
-/// none: a repair, a second try, the first look after a restart. So after faults its presence is chance.
+/// The trigger time of the last write. A write without a change of a pod's readiness has none (a repair, a retry, the first
+/// sync after a restart), so after faults its presence is random.
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// The objects, but not how many steps it took to get there.
+/// The objects, without what depends on the number of steps.
 pub(crate) fn end_state(healed: &Snapshot) -> Snapshot {
     let mut snapshot = healed.clone();
     snapshot.events.clear();
@@ -27,7 +27,7 @@ pub(crate) fn end_state(healed: &Snapshot) -> Snapshot {
 #[expect(clippy::unwrap_used, reason = "a constant pattern, compiled by every test")]
 static NUMBERED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<rand-\d+>").unwrap());
 
-/// Whether the name of an object that is gone has a number depends on whether anybody saw it while it was there.
+/// Whether the name of a deleted object has a number depends on whether a snapshot saw it while it existed.
 fn forget_the_gone(objects: &mut BTreeMap<String, Value>) {
     let names: BTreeSet<String> =
         objects.keys().filter_map(|key| Some(key.split_once('/')?.1.to_owned())).collect();
@@ -51,7 +51,7 @@ fn forget_steps(value: &mut Value) {
             for field in ["generation", "observedGeneration", "restartCount"] {
                 fields.remove(field);
             }
-            // A condition keeps its words while status and reason stay the same, so they tell of the way, too.
+            // A condition keeps its message while status and reason stay the same, so the message depends on the steps, too.
             if fields.contains_key("lastTransitionTime") {
                 fields.remove("message");
             }
@@ -68,10 +68,10 @@ fn forget_steps(value: &mut Value) {
     }
 }
 
-/// What a crash between two writes leaves behind, here as upstream: an autoscaler that was about to note that it had
-/// scaled, a claim that was given back and was about to lose its protection, and a pod that was deleted because enough
-/// others of its Job had succeeded and was about to lose its finalizer: it counts as failed. And what follows from how many
-/// writes it took: the order in which a node's disks were reported.
+/// What a crash between two writes leaves behind, here as upstream: an autoscaler that had scaled and not yet written its
+/// status, a released claim that was about to lose its protection finalizer, and a pod that was deleted because enough
+/// others of its Job had succeeded and was about to lose its finalizer: it counts as failed. And what depends on the number
+/// of writes: the order in which a node's disks were reported.
 fn forget_between_writes(key: &str, object: &mut Value) {
     if let Some(attached) = object.pointer_mut("/status/volumesAttached").and_then(Value::as_array_mut) {
         attached.sort_by_key(|volume| volume["name"].to_string());
@@ -80,7 +80,7 @@ fn forget_between_writes(key: &str, object: &mut Value) {
         let is_active = has_condition(object, "ScalingActive");
         if let Some(status) = object["status"].as_object_mut() {
             status.remove("lastScaleTime");
-            // While nothing is measured, it says what was wanted when it last was noted.
+            // Without metrics it keeps the value of the last status write.
             if !is_active {
                 status.remove("desiredReplicas");
             }
@@ -122,9 +122,9 @@ fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
     object["status"]["conditions"].as_array().into_iter().flatten()
 }
 
-/// Puts the slices of a Service that differ in nothing but their endpoints together: slices are filled as endpoints
-/// come and are never packed anew, so which endpoint is in which is the way. Slices of a Service that is gone are left
-/// out: nobody keeps them any longer, and they say what was so at some moment before it went.
+/// Merges the slices of a Service that differ in nothing but their endpoints: slices are filled as endpoints come and are
+/// never repacked, so which endpoint is in which depends on the steps. Slices of a deleted Service are left out: no
+/// controller updates them any longer, so they show an earlier state.
 fn merge_slices(objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     let services: Vec<String> =
         objects.keys().filter_map(|key| key.strip_prefix("Service/")).map(str::to_owned).collect();
@@ -141,7 +141,7 @@ fn merge_slices(objects: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
         }
         let endpoints = object["endpoints"].take();
         if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("generateName"); // it goes when a mirror is written again
+            metadata.remove("generateName"); // removed when a mirror is written again
         }
         let frame = object.to_string();
         let whole = merged.entry(format!("EndpointSlices {frame}")).or_insert_with(|| {

@@ -1,18 +1,18 @@
-//! What an API server serves that it would not by default: the same words for a real one and for the embedded one.
+//! What an API server serves beyond its defaults: the same settings for a real one and for the embedded one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-/// The gates that are open in every test cluster. By default this one is not, but without it the server drops a field
-/// that StatefulSets are tested with.
+/// Gates that are enabled in every test cluster, though not by default: without this one the server drops a field that
+/// StatefulSets are tested with.
 const USUAL: [&str; 1] = ["MaxUnavailableStatefulSet"];
 
-/// How an API server differs from the usual one.
+/// Differences from the API server's default settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Features {
-    /// Feature gates, and whether they are open.
+    /// Feature gates, and whether they are enabled.
     #[serde(default)]
     feature_gates: BTreeMap<String, bool>,
     /// Versions of the API, as in `resource.k8s.io/v1beta2`, and whether they are served.
@@ -34,12 +34,12 @@ impl Features {
         flags
     }
 
-    /// The gates that are open.
+    /// The enabled gates.
     pub(crate) fn open_gates(&self) -> BTreeSet<String> {
         on(self.gates())
     }
 
-    /// The versions that are served though they would not be by default.
+    /// The versions that are served though not by default.
     pub(crate) fn served(&self) -> BTreeSet<String> {
         on(self.runtime_config.clone())
     }

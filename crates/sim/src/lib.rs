@@ -5,8 +5,8 @@
 
 pub mod api;
 pub mod audit;
+pub mod client;
 pub mod cluster;
-pub mod door;
 pub mod embedded;
 mod end_state;
 pub mod faults;

@@ -1,4 +1,4 @@
-//! Work for a controller manager in bulk: many objects at once, cheap counts, and waiting with a deadline.
+//! Load for a controller manager: many objects at once, cheap counts, and waiting with a deadline.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 
 use crate::api::{Api, Call, Content, Error};
 
-/// Requests under way at a time.
+/// Concurrent requests.
 const AT_ONCE: usize = 32;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A request that is part of a load: method, path and body.
+/// One request of a load: method, path and body.
 pub struct Request {
     /// `POST`, `PATCH` or `DELETE`.
     pub method: Method,
@@ -39,7 +39,7 @@ impl Request {
     }
 }
 
-/// Sends requests, many at a time; the first refusal ends it.
+/// Sends requests concurrently; the first refusal is returned.
 pub async fn send_all(api: &Api, requests: impl IntoIterator<Item = Request>) -> Result<(), Error> {
     futures::stream::iter(requests.into_iter().map(Ok))
         .try_for_each_concurrent(AT_ONCE, |request| async move {
@@ -78,8 +78,7 @@ pub async fn list(api: &Api, path: &str) -> Result<Vec<Value>, Error> {
     }
 }
 
-/// Looks again and again until `look` finds what is wanted (`None`); an error after `limit` tells what was found last.
-/// Returns how long it took.
+/// Polls until `look` returns `None`; an error after `limit` contains its last result. Returns how long it took.
 pub async fn until<F: Future<Output = Result<Option<String>, Error>>>(
     what: &str,
     limit: Duration,
@@ -98,7 +97,7 @@ pub async fn until<F: Future<Output = Result<Option<String>, Error>>>(
 /// The namespace that loads use.
 pub const NAMESPACE: &str = "load";
 
-/// Makes the namespace of the load.
+/// Creates the namespace of the load.
 pub async fn create_namespace(api: &Api) -> Result<(), Error> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     send_all(api, [Request::create("/api/v1/namespaces", namespace)]).await

@@ -1,4 +1,4 @@
-//! Our own controller manager as a program: where it is, and what it can do.
+//! The binaries of this checkout, and which controllers ours has.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,13 +14,13 @@ use crate::cluster::Skip;
 pub enum Profile {
     /// As `cargo test` builds.
     Debug,
-    /// Quick to build, quick enough for a lot of work.
+    /// Optimized a little: quick to build, fast enough for much work.
     Release,
     /// As it is shipped: for measurements.
     Dist,
 }
 
-/// The program: what `FLYBALL_KCM` names, or else built from this checkout.
+/// Our controller manager: `FLYBALL_KCM`, or built from this checkout.
 pub fn binary(profile: Profile) -> anyhow::Result<PathBuf> {
     if let Some(path) = named() {
         return path.canonicalize().with_context(|| format!("FLYBALL_KCM: find {}", path.display()));
@@ -41,8 +41,8 @@ pub fn build(package: &str, profile: Profile) -> anyhow::Result<PathBuf> {
         Profile::Release => drop(build.arg("--release")),
         Profile::Dist => drop(build.args(["--profile", "dist"])),
     }
-    // What a cargo around us says about our own package is not for the cargo that we run: ring looks at it, and would
-    // be built again with everything that stands on it.
+    // An outer cargo's variables about our package must not reach the inner cargo: ring depends on them, and would be
+    // rebuilt with all its dependents.
     let is_about_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_about_us)) {
         build.env_remove(name);
@@ -62,8 +62,8 @@ fn named() -> Option<PathBuf> {
     std::env::var_os("FLYBALL_KCM").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Why ours cannot stand in for upstream with this `--controllers` list, if it cannot. A program that `FLYBALL_KCM`
-/// names is taken to be able to do anything.
+/// Why ours cannot replace upstream with this `--controllers` list, if it cannot. A binary from `FLYBALL_KCM` is assumed to
+/// have all controllers.
 pub fn lacks<S: AsRef<str>>(controllers: &[S]) -> Option<Skip> {
     if self::named().is_some() {
         return None;

@@ -1,5 +1,5 @@
-//! A bad network for tests: a TCP proxy in front of a server whose connections can be delayed, cut, reset or made to
-//! carry nothing, one by one and in each direction.
+//! A bad network for tests: a TCP proxy whose connections can be delayed, closed, reset or blackholed, each by itself and in
+//! each direction.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What one direction of a connection does with what it is given.
+/// What happens to the bytes of one direction of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     Pass,
     Delay(Duration),
-    /// Carries nothing, and does not say so. What is under way is held until it passes again.
+    /// Passes nothing, without an error. Bytes are held until it passes again.
     Blackhole,
 }
 
@@ -27,7 +27,7 @@ enum End {
     Reset,
 }
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     ToServer,
@@ -58,7 +58,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// What becomes of one direction from now on.
+    /// Sets the flow of one direction.
     pub fn set(&self, direction: Direction, flow: Flow) {
         self.state.send_modify(|state| match direction {
             Direction::ToServer => state.to_server = flow,
@@ -66,7 +66,7 @@ impl Link {
         });
     }
 
-    /// Carries nothing any more, without a word to either side.
+    /// Blackholes both directions.
     pub fn blackhole(&self) {
         self.set(Direction::ToServer, Flow::Blackhole);
         self.set(Direction::ToClient, Flow::Blackhole);
@@ -80,13 +80,13 @@ impl Link {
         self.state.send_modify(|state| state.end = Some(End::Reset));
     }
 
-    /// Bytes carried so far, both ways.
+    /// Bytes passed so far, both ways.
     pub fn carried(&self) -> u64 {
         self.carried.load(Ordering::Relaxed)
     }
 }
 
-/// A listener on loopback that passes everything on to one server; gone when dropped, with all its connections.
+/// A listener on loopback that forwards to one server; gone when dropped, with all its connections.
 pub struct Proxy {
     address: SocketAddr,
     links: Arc<Mutex<Vec<Arc<Link>>>>,
@@ -94,7 +94,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Begins to pass connections on to `server`.
+    /// Starts to forward connections to `server`.
     pub async fn start(server: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -112,7 +112,7 @@ impl Proxy {
                 });
                 known.lock().push(Arc::clone(&link));
                 running.spawn(async move {
-                    // A server that cannot be reached ends the connection, as it would without the proxy.
+                    // If the server cannot be reached, the connection is closed, as without the proxy.
                     let _ = carry(client, server, &link).await;
                     link.open.store(false, Ordering::Relaxed);
                 });
@@ -125,17 +125,17 @@ impl Proxy {
         self.address
     }
 
-    /// The connections that are open, in the order in which they came. A blackholed one counts as open.
+    /// The open connections, oldest first. A blackholed one counts as open.
     pub fn links(&self) -> Vec<Arc<Link>> {
         self.links.lock().iter().filter(|link| link.open.load(Ordering::Relaxed)).cloned().collect()
     }
 
-    /// The open connection that has carried the most.
+    /// The open connection that has passed the most bytes.
     pub fn busiest(&self) -> Option<Arc<Link>> {
         self.links().into_iter().max_by_key(|link| link.carried())
     }
 
-    /// How many connections there were in all.
+    /// The number of connections so far.
     pub fn accepted(&self) -> usize {
         self.links.lock().len()
     }
@@ -181,7 +181,7 @@ async fn one_way(
         if let Flow::Delay(time) = flow {
             tokio::time::sleep(time).await;
         }
-        // The end of a blackholed connection is not told either.
+        // The end of a blackholed connection is not passed on either.
         if state.wait_for(|state| state.flow(direction) != Flow::Blackhole).await.is_err() {
             return;
         }
@@ -200,7 +200,7 @@ async fn one_way(
 mod tests {
     use super::*;
 
-    /// A server that sends everything back.
+    /// An echo server.
     async fn echo() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

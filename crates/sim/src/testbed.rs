@@ -64,7 +64,7 @@ pub fn embedded(
     })
 }
 
-/// Runs a test on a real control plane, or says that it is skipped and why.
+/// Runs a test on a real control plane, or prints why it is skipped.
 pub fn real(
     name: &str,
     controllers: &[&str],

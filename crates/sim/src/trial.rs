@@ -1,9 +1,8 @@
 //! Trials: a golden scenario under faults must end as it does without, and then be at rest.
 //!
-//! The claim under test is *eventually stable reconciliation*: whatever happened, once faults stop the cluster comes
-//! to the same final state, and a controller manager that starts on it writes nothing. The clock of that one stands
-//! still: what a schedule asks for in the next minute is no sign of unrest. On the way there every single write is
-//! judged by the [invariants](crate::invariants).
+//! The property under test is *eventually stable reconciliation*: whatever happened, once faults stop the cluster comes to the
+//! same final state, and a controller manager that starts on it writes nothing. The clock of that manager is stopped, so that
+//! schedules do not become due. Meanwhile every single write is checked by the [rules](crate::invariants).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,30 +17,30 @@ use crate::golden::expected::Snapshot;
 use crate::golden::report::explain;
 use crate::golden::run::{Run, Settings};
 use crate::golden::scenario::Scenario;
-use crate::invariants::Tally;
+use crate::invariants::Findings;
 
-/// Appended to every scenario: a fresh controller manager without faults heals what is broken; another one, for which
-/// no time passes, finds nothing to do.
+/// Appended to every scenario: a new controller manager without faults repairs what is broken; another one, with a stopped
+/// clock, must find nothing to do.
 const EPILOGUE: &str = "\n- kcm: restart\n- snapshot: {label: healed, quiet: 30}\n- kcm: restart\n- snapshot: {label: at rest, quiet: 30}\n";
-/// Steps wait this much longer than usual: faults cost time, and virtual time costs nothing.
+/// Factor for the timeouts of steps: faults take time, and virtual time costs nothing.
 const PATIENCE: f64 = 60.0;
 
-/// What goes wrong in a trial.
+/// The faults of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ordeal {
-    /// Nothing: the run that others are compared with.
-    Calm,
+pub enum FaultPlan {
+    /// No faults: the baseline of the comparison.
+    None,
     Seed(u64),
-    /// These kinds of faults only, by a seed.
+    /// These kinds of faults only, with a seed.
     Only(Vec<Kind>, u64),
-    /// The controller manager dies after its n-th write.
+    /// The controller manager crashes after its n-th write.
     CrashAfter(u64),
 }
 
-impl Ordeal {
+impl FaultPlan {
     fn faults(&self, spared: &[Kind]) -> Arc<Faults> {
         match self {
-            Self::Calm => Faults::crash_after(u64::MAX),
+            Self::None => Faults::crash_after(u64::MAX),
             Self::Seed(seed) => Faults::random(*seed, spared),
             Self::Only(kinds, seed) => Faults::only(kinds, *seed, spared),
             Self::CrashAfter(_) if spared.contains(&Kind::Crash) => Faults::crash_after(u64::MAX),
@@ -57,23 +56,23 @@ impl Ordeal {
     }
 }
 
-pub struct Performance {
-    /// What the controllers have done, and which rules they have broken.
-    pub tally: Tally,
-    /// How it ended, or why it did not get there. A broken rule is a failure, too.
+pub struct TrialReport {
+    /// The writes of the controllers, and the violations.
+    pub findings: Findings,
+    /// The end, or why it was not reached. A violation is a failure, too.
     pub outcome: anyhow::Result<Outcome>,
 }
 
-/// A scenario that can be tried.
+/// A scenario to be run under faults.
 pub struct Trial {
     scenario: Scenario,
 }
 
-/// What a trial has shown.
+/// The end of a trial.
 pub struct Outcome {
-    /// The state at the end.
+    /// The final state.
     healed: Snapshot,
-    /// What a controller manager writes that starts on it.
+    /// What a controller manager writes that starts on the final state.
     unrest: Option<String>,
     /// Writes that reached the server before faults stopped.
     pub writes: u64,
@@ -87,45 +86,46 @@ impl Trial {
         Ok(Self { scenario })
     }
 
-    /// Leaves some kinds of faults out.
+    /// Excludes some kinds of faults.
     pub fn spare(&mut self, kinds: &[Kind]) {
         self.scenario.spared_faults.extend(kinds);
     }
 
-    /// The kinds of faults that it meets in an ordeal.
-    pub fn kinds(&self, ordeal: &Ordeal) -> Vec<Kind> {
-        ordeal.kinds(&self.scenario.spared_faults)
+    /// The kinds of faults that it has under a plan.
+    pub fn kinds(&self, fault_plan: &FaultPlan) -> Vec<Kind> {
+        fault_plan.kinds(&self.scenario.spared_faults)
     }
 
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Performs the scenario under an ordeal, in virtual time.
-    pub fn perform(&self, ordeal: &Ordeal) -> anyhow::Result<Outcome> {
-        self.watch(ordeal).outcome
+    /// The outcome of [`run`](Self::run).
+    pub fn outcome(&self, fault_plan: &FaultPlan) -> anyhow::Result<Outcome> {
+        self.run(fault_plan).outcome
     }
 
-    /// The same, and what the controllers have done meanwhile.
-    pub fn watch(&self, ordeal: &Ordeal) -> Performance {
-        let mut tally = Tally::default();
-        let outcome = self.play(ordeal, &mut tally);
-        let outcome = match tally.violations.first() {
+    /// Runs the scenario under faults, in virtual time.
+    pub fn run(&self, fault_plan: &FaultPlan) -> TrialReport {
+        let mut findings = Findings::default();
+        let outcome = self.run_scenario(fault_plan, &mut findings);
+        let outcome = match findings.violations.first() {
             Some(_) => {
-                let told: Vec<String> = tally.violations.iter().map(|broken| format!("  {broken}")).collect();
+                let violations: Vec<String> =
+                    findings.violations.iter().map(|broken| format!("  {broken}")).collect();
                 let end = outcome.err().map_or_else(String::new, |error| format!("\n  {error:#}"));
-                Err(anyhow::anyhow!("{} rules broken\n{}{end}", told.len(), told.join("\n")))
+                Err(anyhow::anyhow!("{} rules broken\n{}{end}", violations.len(), violations.join("\n")))
             }
             None => outcome,
         };
-        Performance { tally, outcome }
+        TrialReport { findings, outcome }
     }
 
-    fn play(&self, ordeal: &Ordeal, tally: &mut Tally) -> anyhow::Result<Outcome> {
+    fn run_scenario(&self, fault_plan: &FaultPlan, findings: &mut Findings) -> anyhow::Result<Outcome> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
         runtime.block_on(async {
-            let counted = ordeal.faults(&self.scenario.spared_faults);
+            let counted = fault_plan.faults(&self.scenario.spared_faults);
             let mut backend =
                 InProcess::start_under(&self.scenario.api_server, counted.clone(), self.starts()).await?;
             let settings = Settings { patience: PATIENCE, verbose: false };
@@ -134,7 +134,7 @@ impl Trial {
             if outcome.stopped.is_none() && is_at_rest {
                 backend.judge_rest(&self.scenario.controllers);
             }
-            *tally = backend.tally();
+            *findings = backend.findings();
             if let Some(why) = outcome.stopped {
                 bail!("did not get through: {why}");
             }
@@ -147,17 +147,17 @@ impl Trial {
         })
     }
 
-    /// Tells how two outcomes differ, if they do. Where there is no rest even without faults (a size that the server
-    /// refuses is asked for again and again), there is no end to be compared: such runs are judged by the rules alone.
-    pub fn compare(calm: &Outcome, other: &Outcome) -> Result<(), String> {
-        if calm.unrest.is_some() {
+    /// The differences between two outcomes, if any. If the cluster does not come to rest even without faults (a scale request
+    /// that the server refuses is repeated for ever), there is no final state: such runs are only checked by the rules.
+    pub fn compare(baseline: &Outcome, other: &Outcome) -> Result<(), String> {
+        if baseline.unrest.is_some() {
             return Ok(());
         }
         if let Some(writes) = &other.unrest {
             return Err(format!("  not at rest: a controller manager that starts on it writes {writes}"));
         }
         let differences =
-            differences(&[end_state(&calm.healed)], &[end_state(&other.healed)], Counts::Relaxed);
+            differences(&[end_state(&baseline.healed)], &[end_state(&other.healed)], Counts::Relaxed);
         if differences.is_empty() { Ok(()) } else { Err(explain(&differences)) }
     }
 

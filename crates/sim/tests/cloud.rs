@@ -1,6 +1,6 @@
-//! The cloud-controller-manager from end to end: machines come, stop and go, load balancers and routes with them. In
-//! process under faults of the server, of the cloud and of itself, it ends the same as without; on a real control
-//! plane the built program does it with its own accounts and nothing is refused. Skipped there without assets.
+//! The cloud-controller-manager from end to end: machines are created, stopped and deleted, with load balancers and routes.
+//! In process, under faults of the server, of the cloud and of itself, it ends the same as without; on a real control plane
+//! the built program does it with its own accounts and nothing is refused. Skipped there without assets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const NODES: &str = "/api/v1/nodes";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
-/// In virtual time waiting costs nothing, and faults cost much of it.
+/// In virtual time waiting costs nothing, and faults take much of it.
 const PATIENCE: Duration = Duration::from_secs(3600);
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
@@ -55,14 +55,14 @@ impl Machines {
             "loadBalancers": {"addresses": ["192.0.2.0/24"]},
             "routes": [{"node": "gone", "destination": "10.244.200.0/24"}],
         });
-        // In one step, so that nobody reads half of it.
+        // Renamed into place, so that a reader never sees half of it.
         let new = self.file.with_extension("new");
         std::fs::write(&new, cloud.to_string()).context("write the cloud's file")?;
         std::fs::rename(new, &self.file).context("move the cloud's file into its place")
     }
 }
 
-/// What happens, whoever does it and whatever goes wrong.
+/// The steps of the test, for every backend.
 async fn play(api: &Api, machines: &Machines) -> anyhow::Result<()> {
     let patience = machines.patience;
     machines.are(&[("a", "running"), ("b", "running")])?;
@@ -147,15 +147,16 @@ async fn is_complete(api: &Api, name: &str) -> Result<Option<String>, flyball_si
     Ok((!complete).then(|| node.to_string()))
 }
 
-/// What is left of it all, without names and times that chance decides.
+/// The final state, without random names and times.
 async fn end_state(api: &Api, cloud: &Simulated) -> anyhow::Result<BTreeMap<String, Value>> {
     let mut end = BTreeMap::new();
     for node in load::list(api, NODES).await? {
         let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let told = |condition: &Value| json!([condition["type"], condition["status"], condition["reason"]]);
+        let condition_of =
+            |condition: &Value| json!([condition["type"], condition["status"], condition["reason"]]);
         let shown = json!({
             "labels": node["metadata"]["labels"], "spec": node["spec"], "addresses": node["status"]["addresses"],
-            "conditions": conditions.iter().map(told).collect::<Vec<_>>(),
+            "conditions": conditions.iter().map(condition_of).collect::<Vec<_>>(),
         });
         end.insert(format!("node {}", node["metadata"]["name"]), shown);
     }
@@ -175,7 +176,7 @@ async fn end_state(api: &Api, cloud: &Simulated) -> anyhow::Result<BTreeMap<Stri
     Ok(end)
 }
 
-/// Plays it all in process and in virtual time, and says how it ended and how many writes that took.
+/// Runs the steps in process and in virtual time; returns the final state and the number of writes.
 fn embedded(
     faults: Option<std::sync::Arc<Faults>>,
     failing: Option<Call>,
@@ -197,14 +198,14 @@ fn embedded(
         let mut cluster =
             Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
         cluster.put_faults(faults.clone());
-        let api = Api::discover(cluster.door()).await?;
+        let api = Api::discover(cluster.client()).await?;
         let all = ["*".to_owned()];
         let manager = cluster.start_cloud_manager(simulated.cloud(), &all, &flags())?;
         play(&api, &machines).await?;
         faults.end();
         manager.stop(Duration::from_secs(10)).await;
 
-        // Another one heals what is left, and then there is nothing to write, not even for a third.
+        // Another manager repairs what is left; then neither it nor a third one writes anything.
         let manager = cluster.start_cloud_manager(simulated.cloud(), &all, &flags())?;
         tokio::time::sleep(SILENT_FOR).await;
         cluster.audit();
@@ -239,29 +240,29 @@ fn machines_balancers_and_routes_come_and_go() -> anyhow::Result<()> {
 
 #[test]
 fn a_crash_after_any_write_changes_nothing_in_the_end() -> anyhow::Result<()> {
-    let (calm, writes) = embedded(None, None)?;
+    let (baseline, writes) = embedded(None, None)?;
     for write in 1..=writes {
         let (end, _) = embedded(Some(Faults::crash_after(write)), None)
             .with_context(|| format!("crash after write {write} of {writes}"))?;
-        assert_eq!(end, calm, "crash after write {write} of {writes}");
+        assert_eq!(end, baseline, "crash after write {write} of {writes}");
     }
     Ok(())
 }
 
 #[test]
 fn whatever_the_server_does_it_ends_the_same() -> anyhow::Result<()> {
-    let (calm, _) = embedded(None, None)?;
+    let (baseline, _) = embedded(None, None)?;
     for seed in 1..=12 {
         let (end, _) =
             embedded(Some(Faults::random(seed, &[])), None).with_context(|| format!("seed {seed}"))?;
-        assert_eq!(end, calm, "seed {seed}");
+        assert_eq!(end, baseline, "seed {seed}");
     }
     Ok(())
 }
 
 #[test]
 fn whatever_the_cloud_fails_at_it_ends_the_same() -> anyhow::Result<()> {
-    let (calm, _) = embedded(None, None)?;
+    let (baseline, _) = embedded(None, None)?;
     let calls = [
         Call::InstanceExists,
         Call::InstanceIsShutDown,
@@ -276,7 +277,7 @@ fn whatever_the_cloud_fails_at_it_ends_the_same() -> anyhow::Result<()> {
     ];
     for call in calls {
         let (end, _) = embedded(None, Some(call)).with_context(|| format!("{call:?} fails"))?;
-        assert_eq!(end, calm, "{call:?} fails");
+        assert_eq!(end, baseline, "{call:?} fails");
     }
     Ok(())
 }
@@ -290,7 +291,7 @@ fn no_node_goes_because_its_cloud_fails_to_find_a_machine() -> anyhow::Result<()
         machines.are(&[("a", "running")])?;
         let simulated = Simulated::from_file(&machines.file)?;
         let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
-        let api = Api::discover(cluster.door()).await?;
+        let api = Api::discover(cluster.client()).await?;
         load::send_all(&api, [Request::create(NODES, node("a"))]).await?;
         load::send_all(&api, [ready("a", "Unknown")]).await?;
         // For ten rounds the cloud does not find the machine; then it says that it is stopped.
@@ -316,8 +317,8 @@ fn a_cloud_that_has_forgotten_gives_nobody_what_another_shows() -> anyhow::Resul
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
         let cluster = Embedded::start("2026-06-01T12:00:00Z".parse::<Timestamp>()?, 1, &Features::default())?;
-        let api = Api::discover(cluster.door()).await?;
-        // The later a Service is made, the earlier it comes by its name.
+        let api = Api::discover(cluster.client()).await?;
+        // Services that are created later sort earlier by name.
         for (name, want) in [("c", "192.0.2.1"), ("b", "192.0.2.2"), ("a", "192.0.2.3")] {
             load::send_all(&api, [Request::create(SERVICES, service(name))]).await?;
             let simulated = Simulated::new(Config::default());

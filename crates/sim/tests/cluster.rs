@@ -1,10 +1,10 @@
-//! A real control plane in a test: what it offers, and that it goes with the test. Skipped without assets.
+//! A real control plane in a test: what it serves, and that it ends with the test. Skipped without assets.
 
 use std::process::Command;
 
 use flyball_sim::api::Call;
+use flyball_sim::client::{self, Tls};
 use flyball_sim::cluster::{Cluster, Manager};
-use flyball_sim::door::{self, Tls};
 use http::Method;
 
 #[tokio::test]
@@ -15,23 +15,23 @@ async fn a_cluster_has_users_roles_and_an_audit_log() -> anyhow::Result<()> {
     let api = cluster.api().await?;
     assert!(api.list_named("namespaces", None, None).await?.len() >= 4);
 
-    // The controller manager is known, but no administrator.
+    // The controller manager is authenticated, but not an administrator.
     let kubeconfig: serde_json::Value =
         serde_json::from_slice(&std::fs::read(cluster.dir().join("kcm.kubeconfig"))?)?;
     let server = kubeconfig["clusters"][0]["cluster"]["server"].as_str().unwrap_or_default();
     let ca = cluster.dir().join("pki/ca.crt");
     let manager = Tls::new(server, &ca, "kcm-token")?;
-    assert_eq!(door::get(&manager, "/api/v1/pods").await?.status(), 200);
+    assert_eq!(client::get(&manager, "/api/v1/pods").await?.status(), 200);
     let stranger = Tls::new(server, &ca, "no-such-token")?;
-    assert_eq!(door::get(&stranger, "/api/v1/pods").await?.status(), 401);
+    assert_eq!(client::get(&stranger, "/api/v1/pods").await?.status(), 401);
 
-    // What it tries to write is on record; what the administrator does is not.
+    // Its writes are in the audit log; the administrator's are not.
     let mut log = cluster.audit_log();
     log.read()?;
     let body = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
     let path = "/api/v1/namespaces/default/configmaps";
     let request = http::Request::post(path).header("content-type", "application/json");
-    let answer = door::Door::send(&manager, request.body(body.to_string().into())?).await?;
+    let answer = client::ApiClient::send(&manager, request.body(body.to_string().into())?).await?;
     assert_eq!(answer.status(), 403);
     api.send(Call::new(Method::POST, path).body(&body, flyball_sim::api::Content::Json)).await?;
     let entries = log.read()?;
@@ -62,12 +62,12 @@ async fn the_api_server_can_go_and_come_back_with_its_history_forgotten() -> any
     let before = api.get("/api/v1/namespaces").await?;
     let version = before["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
     cluster.stop_apiserver().await?;
-    assert!(door::get(&**cluster.door(), "/readyz").await.is_err());
+    assert!(client::get(&**cluster.client(), "/readyz").await.is_err());
     cluster.start_apiserver().await?;
     cluster.compact().await?;
-    // A paged list from before must start anew.
+    // A paged list from before must start again.
     let path = format!("/api/v1/namespaces?resourceVersion={version}&resourceVersionMatch=Exact");
-    assert_eq!(door::get(&**cluster.door(), &path).await?.status(), 410);
+    assert_eq!(client::get(&**cluster.client(), &path).await?.status(), 410);
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! A disk that may be on one node only, wanted here and there, with a driver that takes its time, nodes that keep disks in
-//! use, a manager that is restarted and caches that are late: after every write on the server it is on one node at most.
+//! A disk that may be attached to one node only, used by pods on several nodes, with a slow driver, nodes that keep disks in
+//! use, a manager that is restarted and stale caches: after every write it is attached to one node at most.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,22 +29,22 @@ const DISK: &str = "kubernetes.io/csi/csi.example.com^h";
 const NAMES: [&str; 3] = ["n0", "n1", "n2"];
 const ROUNDS: usize = 40;
 
-/// What the server has told of an object, in the order of its versions.
-type Told = Arc<Mutex<Vec<(u64, &'static str, Value)>>>;
+/// The watch events of an object, in the order of its versions.
+type Record = Arc<Mutex<Vec<(u64, &'static str, Value)>>>;
 
-fn follow(cluster: &Embedded, path: &'static str, told: &Told) {
-    let (door, told) = (cluster.door(), Arc::clone(told));
+fn follow(cluster: &Embedded, path: &'static str, record: &Record) {
+    let (client, record) = (cluster.client(), Arc::clone(record));
     tokio::spawn(async move {
-        let Ok(mut events) = door.watch(&format!("{path}?watch=true")).await else { return };
+        let Ok(mut events) = client.watch(&format!("{path}?watch=true")).await else { return };
         while let Some(event) = events.next().await {
             let version = event["object"]["metadata"]["resourceVersion"].as_str();
             let version = version.and_then(|version| version.parse().ok()).unwrap_or(u64::MAX);
-            told.lock().push((version, path, event));
+            record.lock().push((version, path, event));
         }
     });
 }
 
-/// A change by somebody else than the manager; what it is about may be gone.
+/// A write of a client other than the manager; the object may be gone.
 async fn change(api: &Api, path: &str, body: Value) -> anyhow::Result<()> {
     let call = Call::new(Method::PATCH, path).body(&body, Content::MergePatch).tolerate(&[404, 409]);
     api.send(call).await.map(drop).context("change something")
@@ -77,7 +77,7 @@ async fn set_up(api: &Api) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the driver makes of its requests this time.
+/// How the driver answers this time.
 async fn drive(api: &Api, rng: &mut StdRng) -> anyhow::Result<()> {
     for request in load::list(api, ATTACHMENTS).await? {
         let name = request["metadata"]["name"].as_str().unwrap_or_default();
@@ -112,7 +112,7 @@ async fn drive(api: &Api, rng: &mut StdRng) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Pods come and go, and nodes say what they use.
+/// Creates and deletes pods, and reports volumes in use.
 async fn meddle(api: &Api, rng: &mut StdRng, round: usize) -> anyhow::Result<()> {
     for pod in load::list(api, PODS).await? {
         if rng.random_bool(0.6) {
@@ -133,11 +133,11 @@ async fn meddle(api: &Api, rng: &mut StdRng, round: usize) -> anyhow::Result<()>
     change(api, &format!("{NODES}/{node}/status"), json!({"status": {"volumesInUse": used}})).await
 }
 
-/// Plays what was told, and asks after each write.
-fn judge(volume: &PersistentVolume, mut told: Vec<(u64, &'static str, Value)>) -> anyhow::Result<usize> {
-    told.sort_by_key(|(version, ..)| *version);
+/// Replays the events, and checks after each write.
+fn judge(volume: &PersistentVolume, mut events: Vec<(u64, &'static str, Value)>) -> anyhow::Result<usize> {
+    events.sort_by_key(|(version, ..)| *version);
     let (mut attachments, mut nodes) = (vec![], vec![]);
-    for (version, path, event) in &told {
+    for (version, path, event) in &events {
         let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
         let is_gone = event["type"] == "DELETED";
         if *path == ATTACHMENTS {
@@ -154,23 +154,23 @@ fn judge(volume: &PersistentVolume, mut told: Vec<(u64, &'static str, Value)>) -
         one_node_each([volume], &attachments, &nodes)
             .map_err(|wrong| anyhow::anyhow!("after version {version}: {wrong}"))?;
     }
-    Ok(told.iter().filter(|(_, path, event)| *path == ATTACHMENTS && event["type"] == "ADDED").count())
+    Ok(events.iter().filter(|(_, path, event)| *path == ATTACHMENTS && event["type"] == "ADDED").count())
 }
 
-/// One world; tells how many requests to attach there were.
+/// One run; returns the number of attachments that were created.
 fn play(seed: u64) -> anyhow::Result<usize> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
         let mut rng = StdRng::seed_from_u64(seed);
         let start = "2026-06-01T12:00:00Z".parse::<Timestamp>()?;
         let mut cluster = Embedded::start(start, seed, &Features::default())?;
-        // A restore would end the watches by which this test follows the writes.
+        // A restore would end the watches with which this test follows the writes.
         cluster.put_faults(Faults::random(seed, &[Kind::Restore]));
-        let api = Api::discover(cluster.door()).await?;
+        let api = Api::discover(cluster.client()).await?;
         set_up(&api).await?;
-        let told = Told::default();
-        follow(&cluster, ATTACHMENTS, &told);
-        follow(&cluster, NODES, &told);
+        let events = Record::default();
+        follow(&cluster, ATTACHMENTS, &events);
+        follow(&cluster, NODES, &events);
         let controllers = ["persistentvolume-attach-detach-controller".to_owned()];
         let mut manager = cluster.start_manager(&controllers, &[])?;
         for round in 0..ROUNDS {
@@ -186,8 +186,8 @@ fn play(seed: u64) -> anyhow::Result<usize> {
         }
         manager.stop(Duration::from_secs(10)).await;
         let volume = serde_json::from_value(api.get(&format!("{VOLUMES}/pv")).await?)?;
-        let told = told.lock().clone();
-        judge(&volume, told)
+        let events = events.lock().clone();
+        judge(&volume, events)
     })
 }
 

@@ -1,6 +1,6 @@
-//! Two controller managers, one lease: the leader is killed while it creates thousands of pods, or while it gives nodes
-//! their ranges of addresses. Whoever stands by must take over in time, the count must be exact, and no address may be
-//! given twice. Upstream's binary may be either of the two. Skipped without assets.
+//! Two controller managers, one lease: the leader is killed while it creates thousands of pods, or while it assigns pod CIDRs
+//! to nodes. The standby must take over in time, the count must be exact, and no range may be assigned twice. Upstream's
+//! binary may be either of the two. Skipped without assets.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ const STOPPED: Play = Play {
         "--leader-elect-retry-period=1s",
     ],
 };
-/// Slow enough that a leader can be killed while it is at it; one range more than there are nodes.
+/// Slow enough that a leader can be killed meanwhile; one range more than there are nodes.
 const NODE_RANGES: Play = Play {
     controller: "node-ipam-controller",
     flags: &[
@@ -48,16 +48,16 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 /// Lease duration, one retry with its jitter, and something for a busy machine.
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15 + 5 + 10);
 
-/// Tests that share two cores and count seconds must not run side by side.
+/// Tests that share two cores and measure seconds must not run in parallel.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// What the two are told to do.
+/// The flags of both managers.
 struct Play {
     controller: &'static str,
     flags: &'static [&'static str],
 }
 
-/// Whose program plays a part.
+/// Whose binary.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Ours,
@@ -110,7 +110,7 @@ async fn fails_over(test: &str, leader: Side, standby: Side) -> anyhow::Result<(
     stage(test, &SETS_OF_PODS, async |cluster| make_pods(cluster, leader, standby).await).await
 }
 
-/// Plays on a cluster while no other play is on, if there can be one here.
+/// Runs on a cluster while no other test of this file does, if there are assets.
 async fn stage(
     test: &str,
     play: &Play,
@@ -124,7 +124,7 @@ async fn stage(
     Cluster::play(test, acts).await
 }
 
-/// Kills the leader while it gives ranges to nodes; more nodes come while nobody leads.
+/// Kills the leader while it assigns ranges to nodes; more nodes are created while there is no leader.
 async fn give_ranges(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Result<()> {
     let api = cluster.api().await?;
     let mut log = cluster.audit_log();
@@ -164,7 +164,7 @@ async fn give_ranges(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::
     Ok(())
 }
 
-/// Stops the leader in the midst of creating pods; it goes on when the standby has done the rest.
+/// Pauses the leader while it creates pods; it continues when the standby has created the rest.
 async fn stop_and_go_on(cluster: &Cluster) -> anyhow::Result<()> {
     const PODS: u64 = 40;
     let api = cluster.api().await?;
@@ -201,13 +201,13 @@ async fn stop_and_go_on(cluster: &Cluster) -> anyhow::Result<()> {
     first.go_on();
     let ended = first.wait_at_most(Duration::from_secs(20)).await?;
     anyhow::ensure!(!ended.success(), "who has lost its lease ends with a failure");
-    // Whatever it had sent would have been answered by now.
+    // All its requests would have been answered by now.
     tokio::time::sleep(Duration::from_secs(2)).await;
 
     anyhow::ensure!(settled == PODS, "{settled} pods were created");
     let late: Vec<Entry> = log.read()?.into_iter().filter(|e| e.by_manager() && e.is_write()).collect();
-    let told = |e: &&Entry| !matches!(e.resource.as_str(), "leases" | "events");
-    let late: Vec<&Entry> = late.iter().filter(told).collect();
+    let counts = |e: &&Entry| !matches!(e.resource.as_str(), "leases" | "events");
+    let late: Vec<&Entry> = late.iter().filter(counts).collect();
     anyhow::ensure!(late.is_empty(), "written after it went on: {late:?}");
     anyhow::ensure!(count(&api, &pods).await? == PODS, "{} pods", count(&api, &pods).await?);
     anyhow::ensure!(second.ended().is_none(), "the standby ended");
@@ -259,7 +259,7 @@ async fn make_pods(cluster: &Cluster, leader: Side, standby: Side) -> anyhow::Re
     let entries = log.read()?;
     let pods_made = successes(&entries, "create", "pods");
     let pods_deleted = successes(&entries, "delete", "pods");
-    // Of requests that the dying leader had under way, some were fulfilled but never answered.
+    // Some requests of the dying leader were carried out but never answered.
     anyhow::ensure!(pods_made as u64 <= SETS * PODS_EACH, "{pods_made} pods were created");
     anyhow::ensure!(pods_deleted == 0, "{pods_deleted} pods were deleted");
     let mut owned: BTreeMap<String, u64> = BTreeMap::new();
@@ -302,7 +302,7 @@ fn start(cluster: &Cluster, name: &str, program: &Path, play: &Play) -> anyhow::
     )
 }
 
-/// Waits until somebody (else) holds the lease.
+/// Waits until another process holds the lease.
 async fn until_held(api: &Api, before: Option<&str>, limit: Duration) -> anyhow::Result<String> {
     let holder = || async {
         let lease = match api.get(LEASE).await {
@@ -321,7 +321,7 @@ async fn until_held(api: &Api, before: Option<&str>, limit: Duration) -> anyhow:
     holder().await?.context("the lease was lost again")
 }
 
-/// A standby shows itself by trying to get the lease; ours also fills its caches meanwhile.
+/// A standby is recognized by its requests for the lease; ours also fills its caches meanwhile.
 async fn until_standing_by(cluster: &Cluster, log: &mut flyball_sim::audit::AuditLog) -> anyhow::Result<()> {
     log.read()?;
     let start = tokio::time::Instant::now();

@@ -1,12 +1,12 @@
-//! A sample of what `cargo xtask sim` does at length: golden scenarios under faults and crashes, in virtual time.
+//! A sample of `cargo xtask sim`: golden scenarios under faults and crashes, in virtual time.
 
 use std::path::PathBuf;
 
 use flyball_sim::faults::Kind;
 use flyball_sim::ours;
-use flyball_sim::trial::{Ordeal, Trial};
+use flyball_sim::trial::{FaultPlan, Trial};
 
-/// The scenarios that ours can play, in the order of their names.
+/// The scenarios for which ours has all controllers, by name.
 fn trials(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Trial>> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/scenarios"));
     let mut files: Vec<PathBuf> =
@@ -18,12 +18,14 @@ fn trials(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Trial>> {
     Ok(all.into_iter().filter(|trial| ours::lacks(&trial.scenario().controllers).is_none()).collect())
 }
 
-fn ends_the_same(trial: &Trial, ordeals: impl Fn(u64) -> Vec<Ordeal>) -> Result<(), String> {
+fn ends_the_same(trial: &Trial, fault_plans: impl Fn(u64) -> Vec<FaultPlan>) -> Result<(), String> {
     let name = &trial.scenario().name;
-    let calm = trial.perform(&Ordeal::Calm).map_err(|error| format!("{name}, calm: {error:#}"))?;
-    for ordeal in ordeals(calm.writes) {
-        let outcome = trial.perform(&ordeal).map_err(|error| format!("{name}, {ordeal:?}: {error:#}"))?;
-        Trial::compare(&calm, &outcome).map_err(|difference| format!("{name}, {ordeal:?}:\n{difference}"))?;
+    let baseline = trial.outcome(&FaultPlan::None).map_err(|error| format!("{name}, baseline: {error:#}"))?;
+    for fault_plan in fault_plans(baseline.writes) {
+        let outcome =
+            trial.outcome(&fault_plan).map_err(|error| format!("{name}, {fault_plan:?}: {error:#}"))?;
+        Trial::compare(&baseline, &outcome)
+            .map_err(|difference| format!("{name}, {fault_plan:?}:\n{difference}"))?;
     }
     Ok(())
 }
@@ -31,18 +33,18 @@ fn ends_the_same(trial: &Trial, ordeals: impl Fn(u64) -> Vec<Ordeal>) -> Result<
 #[test]
 fn whatever_goes_wrong_the_cluster_ends_the_same_and_at_rest() -> anyhow::Result<()> {
     let trials = trials(|name| name.starts_with("replica") || name.starts_with("gc-"))?;
-    let told: Vec<String> = trials
+    let failures: Vec<String> = trials
         .iter()
         .enumerate()
-        .filter_map(|(n, trial)| ends_the_same(trial, |_| vec![Ordeal::Seed(n as u64 + 1)]).err())
+        .filter_map(|(n, trial)| ends_the_same(trial, |_| vec![FaultPlan::Seed(n as u64 + 1)]).err())
         .collect();
-    assert!(told.is_empty(), "{}", told.join("\n"));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
 }
 
-/// Seeds that once ended otherwise. The first four were bugs: a schema that could not be read was taken for one that nobody
-/// has; a volume was emptied again when it could not be freed; a VolumeAttachment was left over if the controller manager
-/// died after its volume was deleted. The others were faults of scenarios.
+/// Seeds that once ended otherwise. The first four were bugs: an unreadable schema was taken for a missing one; a volume was
+/// emptied again when it could not be freed; a VolumeAttachment was left over if the manager died after its volume was
+/// deleted. The others were mistakes of scenarios.
 const SEEDS: [(&str, u64); 9] = [
     ("vap-status-kinds", 1681),
     ("pv-recycle", 8),
@@ -59,7 +61,7 @@ const SEEDS: [(&str, u64); 9] = [
 fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
     for (name, seed) in SEEDS {
         for trial in trials(|found| found == name)? {
-            ends_the_same(&trial, |_| vec![Ordeal::Seed(seed)]).map_err(anyhow::Error::msg)?;
+            ends_the_same(&trial, |_| vec![FaultPlan::Seed(seed)]).map_err(anyhow::Error::msg)?;
         }
     }
     Ok(())
@@ -80,7 +82,7 @@ fn restores_that_were_not_noticed_are() -> anyhow::Result<()> {
 #[test]
 fn a_crash_after_any_write_changes_nothing_in_the_end() -> anyhow::Result<()> {
     for trial in trials(|name| name == "replicaset-scale" || name == "replicaset-adopt-release")? {
-        let sweep = |writes| (1..=writes).map(Ordeal::CrashAfter).collect();
+        let sweep = |writes| (1..=writes).map(FaultPlan::CrashAfter).collect();
         ends_the_same(&trial, sweep).map_err(anyhow::Error::msg)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The golden scenarios of all controllers that are here, on the embedded server in virtual time.
+//! The golden scenarios of all implemented controllers, on the embedded server in virtual time.
 //! (`cargo xtask golden` runs them on the real control plane, and with any program.)
 
 use flyball_sim::golden::compare::Counts;
@@ -11,7 +11,7 @@ fn what_upstream_did_happens_again() -> anyhow::Result<()> {
     let corpus = Corpus::in_folder(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden"));
     let (able, unable): (Vec<_>, Vec<_>) =
         corpus.select(&[])?.into_iter().partition(|scenario| ours::lacks(&scenario.controllers).is_none());
-    println!("{} scenarios, {} left out until their controllers are here", able.len(), unable.len());
+    println!("{} scenarios, {} skipped because a controller is missing", able.len(), unable.len());
     let plan = Plan {
         corpus,
         purpose: Purpose::Check(Counts::Relaxed),

@@ -1,5 +1,5 @@
-//! Objects at the limits of what an API server accepts, given to all controllers at once: none may panic, spin or write
-//! without end, whether it hears of them one by one or finds them when it starts. Virtual time.
+//! Objects at the limits of what an API server accepts, for all controllers at once: no controller may panic, spin or write
+//! without end, whether the objects arrive one by one or exist when it starts. Virtual time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 const OBJECTS: &str = include_str!("hostile/objects.yaml");
-/// Those that are off unless named, too.
+/// Includes those that are off by default.
 const CONTROLLERS: [&str; 3] = ["*", "bootstrap-signer-controller", "token-cleaner-controller"];
-/// Time to come to rest, and time to be watched.
+/// Time to come to rest, and time of observation.
 const SETTLE: Duration = Duration::from_secs(600);
 const WATCHED: Duration = Duration::from_secs(1200);
-/// Four times a minute is as often as anything is looked at again by itself (volumes, autoscalers).
+/// The shortest resync interval (volumes, autoscalers) is 15 seconds: 80 writes in the observed time, and a few more.
 const WRITES_PER_OBJECT: usize = 85;
 const KEYS_PER_QUEUE: f64 = 300.0;
 
@@ -49,7 +49,7 @@ fn hostile_objects_break_nothing() -> anyhow::Result<()> {
     })
 }
 
-/// Lets things settle, then watches for twenty minutes.
+/// Waits, then counts for twenty minutes.
 async fn at_rest(cluster: &mut InProcess, when: &str) -> anyhow::Result<()> {
     tokio::time::sleep(SETTLE).await;
     cluster.audit();
@@ -97,7 +97,7 @@ async fn create(api: &Api, object: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Changes an object, if it is still there.
+/// Changes an object, if it still exists.
 async fn change(api: &Api, object: &Value, patch: &Value) -> anyhow::Result<()> {
     let path = path(api, object).await?;
     api.send(Call::new(Method::PATCH, &path).body(patch, Content::MergePatch).tolerate(&[404])).await?;
@@ -114,7 +114,7 @@ async fn path(api: &Api, object: &Value) -> anyhow::Result<String> {
     ))
 }
 
-/// What is written down, and what is too long or too regular to be.
+/// Schedules that are too long, or odd.
 fn objects() -> anyhow::Result<Vec<Value>> {
     let written: Result<Vec<Value>, _> =
         serde_yaml::Deserializer::from_str(OBJECTS).map(Value::deserialize).collect();
@@ -153,10 +153,10 @@ fn cron_jobs() -> impl Iterator<Item = Value> {
     })
 }
 
-/// Thousands of what there is usually one of.
+/// Thousands of objects where usually there is one.
 fn long_lists() -> Vec<Value> {
     let many = |one: fn(usize) -> Value| Value::from_iter((0..10_000).map(one));
-    // Each of these is looked up at the server, or is a key of an index.
+    // Each of these is read from the server, or is a key of an index.
     let fewer = |one: fn(usize) -> Value| Value::from_iter((0..1_000).map(one));
     let long_text = "x".repeat(200_000);
     vec![
@@ -190,7 +190,7 @@ fn long_lists() -> Vec<Value> {
     ]
 }
 
-/// Nested as deeply as the server takes it.
+/// Nested as deeply as the server accepts.
 fn deep_objects() -> Vec<Value> {
     const DEEP: usize = 100;
     let deep = (0..DEEP).fold(json!({}), |inner, _| json!({"x": inner}));

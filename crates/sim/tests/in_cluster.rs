@@ -1,5 +1,5 @@
-//! A manager in a pod: no kubeconfig, an address in its environment, token and CA where the kubelet puts them. In place of
-//! a container it gets a mount namespace of its own. Skipped without assets, and where namespaces are not to be had.
+//! A manager in a pod: no kubeconfig; address in the environment, token and CA in the files of a kubelet. In place of a
+//! container it runs in its own mount namespace. Skipped without assets, and where namespaces are not permitted.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -68,7 +68,7 @@ async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A script that runs our manager with what a kubelet gives to a pod.
+/// A script that runs our manager with the files and variables that a kubelet gives to a pod.
 fn in_a_pod(cluster: &Cluster, token: &str) -> anyhow::Result<PathBuf> {
     const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
     let (dir, program) = (cluster.dir(), ours::binary(Profile::Debug)?);

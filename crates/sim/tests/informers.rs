@@ -43,7 +43,7 @@ fn held<T: Object>(informer: &Informer<T>) -> Shape {
     informer.store().list().iter().map(|object| (object.key(), object.meta().resource_version.0)).collect()
 }
 
-/// What a subscriber was told, folded; and how often it was told of anything.
+/// The state that a subscriber's changes add up to, and their number.
 #[derive(Default)]
 struct Heard {
     view: Shape,
@@ -104,7 +104,7 @@ async fn follow(mut cluster: Cluster, streaming: bool) -> anyhow::Result<()> {
     assert_eq!(held(&metadata), held(&whole));
     assert_eq!(lucky.store().len(), OBJECTS / 10);
 
-    // Our own writes become visible; a label that goes away is a deletion to those who select it.
+    // Our own writes become visible; an object that loses a label is deleted for informers that select it.
     let patch = Patch::Merge(json!({"metadata": {"labels": {"lucky": null}}}));
     let patched = client.patch::<ConfigMap>(&Key::new(NAMESPACE, "c-7"), None, &patch).await?;
     let version = patched.metadata.resource_version;
@@ -115,7 +115,7 @@ async fn follow(mut cluster: Cluster, streaming: bool) -> anyhow::Result<()> {
     assert_eq!(lucky.store().len(), OBJECTS / 10 - 1);
     assert_eq!(held(&whole), listed(&client).await?);
 
-    // Twenty seconds without a server; then changes, and a second restart: its watch cache begins after them.
+    // Twenty seconds without a server; then changes, and a second restart, after which the watch cache begins later.
     let changes = heard.lock().changes;
     cluster.stop_apiserver().await?;
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -135,7 +135,7 @@ async fn follow(mut cluster: Cluster, streaming: bool) -> anyhow::Result<()> {
     assert_eq!(held(&whole), listed(&client).await?);
     assert_eq!(held(&metadata), held(&whole));
     assert_eq!(heard.lock().view, held(&whole));
-    assert_eq!(heard.lock().changes - changes, 41, "each change is told once");
+    assert_eq!(heard.lock().changes - changes, 41, "each change is delivered once");
     assert!(whole.health().is_healthy(), "{:?}", whole.health());
     println!("streaming {streaming}: {:?}", whole.counts());
     Ok(())

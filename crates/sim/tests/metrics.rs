@@ -1,5 +1,5 @@
-//! What Prometheus sees: after the same work, every metric that upstream's controller manager shows is shown by ours, with
-//! the same type, stability, labels and buckets, and so is every work queue. Skipped without assets.
+//! Metrics: after the same work, every metric of upstream's controller manager exists in ours, with the same type, stability,
+//! labels and buckets, and so does every work queue. Skipped without assets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -7,14 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use flyball_sim::client::{self, Tls};
 use flyball_sim::cluster::{Cluster, Manager};
-use flyball_sim::door::{self, Tls};
 use flyball_sim::load::{self, NAMESPACE, Request, template, until};
 use flyball_sim::nodes::Nodes;
 use flyball_sim::ours::{self, Profile};
 use serde_json::{Value, json};
 
-/// What comes with Go, or with libraries of upstream's for which a controller manager has no use.
+/// Metrics of Go, or of upstream's libraries that a controller manager does not use.
 const NOT_THE_MANAGERS: [&str; 15] = [
     "go_",
     "aggregator_discovery_",
@@ -27,14 +27,14 @@ const NOT_THE_MANAGERS: [&str; 15] = [
     "apiserver_storage_",
     "apiserver_validation_",
     "apiserver_webhooks_",
-    // Go's cache of connections and its plugins for credentials.
+    // Go's connection cache and credential plugins.
     "rest_client_transport_",
     "rest_client_exec_plugin_",
-    // Go's reloading of certificates is work in queues; ours looks when a file is needed.
+    // Go reloads certificates through queues; ours reads a file when it is needed.
     "Dynamic",
     "RequestHeaderAuthRequestController",
 ];
-/// Shown once somebody has been too late, a volume has not been bound yet, or (by ours) a caller has shown a certificate.
+/// Exist only after a timeout, after an unbound volume, or (in ours) after a client certificate.
 const BY_CHANCE: [&str; 5] = [
     "stale_sync_skips_total",
     "rest_client_request_retries_total",
@@ -86,7 +86,7 @@ async fn prometheus_sees_what_it_sees_of_upstreams() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a family looks like; work queues count as families of their own.
+/// The shape of a metric family; work queues count as separate families.
 #[derive(Debug, Default, PartialEq)]
 struct Shape {
     kind: String,
@@ -125,7 +125,7 @@ fn shapes(page: &str) -> BTreeMap<String, Shape> {
     shapes
 }
 
-/// Names and values, in the order of the names. No value in these pages holds a quote.
+/// Names and values, sorted by name. No value in these pages contains a quote.
 fn labels(line: &str) -> Vec<(String, String)> {
     let Some((_, rest)) = line.split_once('{') else { return Vec::new() };
     let mut parts = rest.split('"');
@@ -137,7 +137,7 @@ fn labels(line: &str) -> Vec<(String, String)> {
     labels
 }
 
-/// What a controller manager shows after it has worked for a while.
+/// The metrics of a controller manager after some work.
 async fn page(cluster: &Cluster, program: &Path) -> anyhow::Result<String> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let certificates = cluster.dir().join("serving");
@@ -154,16 +154,16 @@ async fn page(cluster: &Cluster, program: &Path) -> anyhow::Result<String> {
 
     let pair = certificates.join("kube-controller-manager.crt");
     let manager = Tls::new(&format!("https://127.0.0.1:{port}"), &pair, "admin-token")?;
-    // Who asks for the second time has been asked about before.
-    door::get(&manager, "/metrics").await?;
-    let page = door::get(&manager, "/metrics").await?;
+    // The second request finds the first authorization in the cache.
+    client::get(&manager, "/metrics").await?;
+    let page = client::get(&manager, "/metrics").await?;
     ensure!(page.status() == 200, "/metrics answers {}", page.status());
     process.stop(Duration::from_secs(20)).await?;
-    // Upstream's page holds help texts that are not UTF-8.
+    // Upstream's page has help texts that are not UTF-8.
     Ok(String::from_utf8_lossy(page.body()).into_owned())
 }
 
-/// Something for every controller that counts.
+/// Work for every controller with metrics.
 async fn work(cluster: &Cluster) -> anyhow::Result<()> {
     let api = cluster.api().await?;
     load::create_namespace(&api).await?;
@@ -172,9 +172,10 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
         "metadata": {"name": "node-1", "labels": {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}},
     });
     load::send_all(&api, [Request::create("/api/v1/nodes", node)]).await?;
-    let _nodes = Nodes::start(cluster.door().clone(), api.clone(), NAMESPACE);
+    let _nodes = Nodes::start(cluster.client().clone(), api.clone(), NAMESPACE);
     let (pods, jobs) = (load::path("v1", "pods"), load::path("batch/v1", "jobs"));
     let autoscalers = load::path("autoscaling/v2", "horizontalpodautoscalers");
+    let resource_claims = load::path("resource.k8s.io/v1", "resourceclaims");
     load::send_all(
         &api,
         objects().into_iter().map(|(collection, object)| Request::create(collection, object)),
@@ -185,8 +186,13 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
         let unseen =
             load::count_if(&api, &autoscalers, |scaler| scaler["status"]["conditions"].is_null()).await?;
         let orphans = load::count_if(&api, &pods, |pod| pod["metadata"]["name"] == "orphan").await?;
-        let left = unfinished + unseen + orphans;
-        Ok((left > 0).then(|| format!("{unfinished} jobs, {unseen} autoscalers, {orphans} orphans")))
+        let claims = load::count_if(&api, &resource_claims, |_| true).await?;
+        let done = unfinished + unseen + orphans == 0 && claims == 2;
+        Ok((!done).then(|| {
+            format!(
+                "{unfinished} jobs, {unseen} autoscalers, {orphans} orphans, {claims} of 2 ResourceClaims"
+            )
+        }))
     })
     .await?;
     let web = format!("{}/web", load::path("apps/v1", "deployments"));
@@ -300,6 +306,12 @@ fn objects() -> Vec<(String, Value)> {
             json!({
                 "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "device"}, "spec": {"spec": device},
             }),
+        ),
+        // Without an owner: the one that is created for a pod goes with the pod, when its node is tainted.
+        at(
+            "resource.k8s.io/v1",
+            "resourceclaims",
+            json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "device"}, "spec": device}),
         ),
         at(
             "v1",

@@ -1,5 +1,5 @@
-//! Bad networks between the controller manager and a real API server: connections that are slow, that end, or that
-//! carry nothing, in general and for a manager that watches over nodes; and a log that nobody reads. Skipped without assets.
+//! Bad networks between the controller manager and a real API server: connections that are slow, closed or blackholed, in
+//! general and for the node lifecycle controller; and a log that is not read. Skipped without assets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 const CONTROLLER: &str = "replicaset-controller";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 const PODS_EACH: u64 = 5;
-/// Twice a request's time-out: on a good day one of them is all that a dead connection costs.
+/// Twice a request's timeout: usually a dead connection costs one of them.
 const PATIENCE: Duration = Duration::from_secs(64);
 
-/// A ReplicaSet more, and the time until its pods are there.
+/// Creates another ReplicaSet, and returns the time until its pods exist.
 async fn one_more(api: &Api, name: &str, sets: &mut u64) -> anyhow::Result<()> {
     let (pods, path) = (load::path("v1", "pods"), load::path("apps/v1", "replicasets"));
     load::send_all(api, [Request::create(&path, load::workload("ReplicaSet", name, PODS_EACH))]).await?;
@@ -112,16 +112,16 @@ async fn shout(cluster: &mut Cluster) -> anyhow::Result<()> {
     })
     .await?;
 
-    // Now somebody reads: the log goes on, and says what it lacks, as there was far more than a pipe and a buffer hold.
-    let told = tokio::task::spawn_blocking(move || {
+    // From now on the log is read: it continues, with a line about dropped lines, since there were far more than fit.
+    let dropped = tokio::task::spawn_blocking(move || {
         let lines = BufReader::new(reader.take(64 << 20)).lines();
         lines.map_while(Result::ok).find(|line| line.contains("log lines were dropped"))
     });
-    let told = tokio::time::timeout(Duration::from_secs(120), told).await??;
-    println!("{}", told.as_deref().unwrap_or("nothing was told"));
-    anyhow::ensure!(told.is_some(), "dropped lines were not told of");
+    let dropped = tokio::time::timeout(Duration::from_secs(120), dropped).await??;
+    println!("{}", dropped.as_deref().unwrap_or("no line about dropped lines"));
+    anyhow::ensure!(dropped.is_some(), "dropped lines were not reported");
     anyhow::ensure!(process.ended().is_none(), "the controller manager ended");
-    // Nobody reads any more, again; it must end all the same.
+    // It is not read any more, again; the manager must end nevertheless.
     let status = process.stop(Duration::from_secs(60)).await?;
     anyhow::ensure!(status.success(), "it ended with {status}");
     Ok(())
@@ -131,7 +131,7 @@ const MONITOR: &str = "node-lifecycle-controller";
 const NODES: &str = "/api/v1/nodes";
 const NODE: &str = "/api/v1/nodes/node-1";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-/// Shorter than the default, so that the manager is blind for more than twice that long.
+/// Shorter than the default, so that the manager sees nothing for more than twice that long.
 const GRACE: Duration = Duration::from_secs(30);
 const BLIND: Duration = Duration::from_secs(70);
 
@@ -166,14 +166,14 @@ async fn be_blind(cluster: &mut Cluster) -> anyhow::Result<()> {
     let (program, controllers) = (ours::binary(Profile::Debug)?, [MONITOR.to_owned()]);
     let manager = Manager { binary: &program, controllers: &controllers, leader_elect: false, flags: &flags };
     let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
-    // The API server gives every new node a taint, which the controller takes away from one that is ready.
+    // The API server taints every new node, and the controller removes the taint when the node is ready.
     until("the taint to go", Duration::from_secs(60), || async {
         let taints = api.get(NODE).await?["spec"]["taints"].clone();
         Ok(taints.as_array().is_some_and(|taints| !taints.is_empty()).then(|| taints.to_string()))
     })
     .await?;
 
-    // Nothing reaches the manager, also on new connections; what it sends arrives.
+    // Nothing reaches the manager, not even on new connections; its own requests arrive.
     let begin = std::time::Instant::now();
     while begin.elapsed() < BLIND {
         proxy.links().iter().for_each(|link| link.set(Direction::ToClient, Flow::Blackhole));
@@ -189,7 +189,7 @@ async fn be_blind(cluster: &mut Cluster) -> anyhow::Result<()> {
         anyhow::ensure!(is_ready(&node) == "True", "seeing again for {:?}: {node}", seeing.elapsed());
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    // It was not asleep: a node that falls silent indeed is noticed.
+    // The monitor still works: a node that stops its heartbeats is noticed.
     kubelet.abort();
     until("the silent node to be noticed", Duration::from_secs(120), || async {
         let node = api.get(NODE).await?;
@@ -201,7 +201,7 @@ async fn be_blind(cluster: &mut Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a kubelet does for its lease.
+/// Renews a lease, as a kubelet does.
 async fn renew(api: Arc<Api>) {
     loop {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();

@@ -1,12 +1,12 @@
-//! The controller manager cannot see the nodes and is not told so: their watches lead nowhere. No node is given up for
-//! that; one that is silent indeed is, and at the time at which upstream does it. In virtual time.
+//! The watches of nodes and leases are blackholed, without an error. No node becomes NotReady because of that; one that really
+//! sends no heartbeats does, and at the time at which upstream does it. In virtual time.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use flyball_sim::api::Api;
 use flyball_sim::embedded::Embedded;
-use flyball_sim::faults::Hole;
+use flyball_sim::faults::Blackhole;
 use flyball_sim::features::Features;
 use flyball_sim::load::{self, Request};
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 const NAMES: [&str; 3] = ["node-1", "node-2", "node-3"];
 /// How often a kubelet renews its lease.
 const RENEWAL: Duration = Duration::from_secs(10);
-/// The default grace period, and one period of the monitor and a little.
+/// The default grace period, one monitor period, and a little.
 const GRACE: Duration = Duration::from_secs(50);
 const LATEST: Duration = Duration::from_secs(60);
 
@@ -31,11 +31,11 @@ struct Play {
 
 impl Play {
     /// Three nodes that are ready, with a pod on the first.
-    async fn start(hole: &std::sync::Arc<Hole>) -> anyhow::Result<Self> {
+    async fn start(blackhole: &std::sync::Arc<Blackhole>) -> anyhow::Result<Self> {
         let start = "2026-06-01T12:00:00Z".parse::<Timestamp>()?;
         let mut cluster = Embedded::start(start, 1, &Features::default())?;
-        cluster.put_hole(hole.clone());
-        let api = Api::discover(cluster.door()).await?;
+        cluster.put_blackhole(blackhole.clone());
+        let api = Api::discover(cluster.client()).await?;
         let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         load::send_all(&api, NAMES.map(|name| Request::create(NODES, node(name)))).await?;
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
@@ -57,7 +57,7 @@ impl Play {
         Ok(Self { api, cluster })
     }
 
-    /// Lets time pass in which these nodes renew their leases.
+    /// Advances the time while these nodes renew their leases.
     async fn pass(&self, time: Duration, alive: &[&str]) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -96,22 +96,22 @@ fn is_evicting(node: &Value) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_leads_nowhere_makes_no_node_lost() -> anyhow::Result<()> {
-    let hole = Hole::new(&["leases", "nodes"]);
-    let play = Play::start(&hole).await?;
+    let blackhole = Blackhole::new(&["leases", "nodes"]);
+    let play = Play::start(&blackhole).await?;
     let _manager = play.cluster.start_manager(&CONTROLLERS.map(str::to_owned), &[])?;
     play.pass(Duration::from_secs(120), &NAMES).await?;
     play.all_is_well("at first").await?;
 
-    hole.open();
+    blackhole.open();
     for minute in 1..=10 {
         play.pass(Duration::from_secs(60), &NAMES).await?;
         play.all_is_well(&format!("blind for {minute} min")).await?;
     }
-    hole.close();
+    blackhole.close();
     play.pass(Duration::from_secs(120), &NAMES).await?;
     play.all_is_well("seeing again").await?;
 
-    // It has renewed its lease ten seconds ago.
+    // It renewed its lease ten seconds ago.
     play.pass(GRACE - 2 * RENEWAL, &NAMES[1..]).await?;
     play.all_is_well("silent, but not for long").await?;
     play.pass(LATEST - GRACE + RENEWAL, &NAMES[1..]).await?;
@@ -120,11 +120,11 @@ async fn a_watch_that_leads_nowhere_makes_no_node_lost() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nothing comes through the watch of leases either when all nodes are silent.
+/// If all nodes are silent, the watch of leases is silent, too.
 #[tokio::test(start_paused = true)]
 async fn all_nodes_that_are_silent_are_lost_in_time() -> anyhow::Result<()> {
-    let hole = Hole::new(&["leases", "nodes"]);
-    let play = Play::start(&hole).await?;
+    let blackhole = Blackhole::new(&["leases", "nodes"]);
+    let play = Play::start(&blackhole).await?;
     let _manager = play.cluster.start_manager(&CONTROLLERS.map(str::to_owned), &[])?;
     play.pass(Duration::from_secs(120), &NAMES).await?;
     play.pass(GRACE - 2 * RENEWAL, &[]).await?;

@@ -1,5 +1,5 @@
-//! The API server goes away for longer than nodes may be silent. No node is to blame for that, and none is given up;
-//! one that stays silent afterwards is. Skipped without assets.
+//! The API server is away for longer than the node monitor's grace period. No node becomes NotReady because of that; one that
+//! stays silent afterwards does. Skipped without assets.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn play(cluster: &mut Cluster) -> anyhow::Result<()> {
     let controllers = [CONTROLLER.to_owned()];
     let manager = Manager { binary: &program, controllers: &controllers, leader_elect: false, flags: &flags };
     let mut process = cluster.start_manager("kube-controller-manager", &manager)?;
-    // Its first act is to lift the taints that the server gives to new nodes.
+    // First it removes the taints that the server gives to new nodes.
     until("nodes without taints", Duration::from_secs(60), || async {
         let nodes = load::list(&api, NODES).await?;
         renew(&api, &names).await?;

@@ -1,5 +1,5 @@
-//! The API server goes away for a while, loses its history, and some objects vanish unseen. The controller manager must
-//! survive, notice what it missed, and end where it should with no more memory than before.
+//! The API server is away for a while, loses its history, and some objects are deleted in etcd. The controller manager must
+//! survive, notice the changes, and reach the right state with no more memory than before.
 //! Skipped without assets.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ const SETS: u64 = 40;
 const PODS_EACH: u64 = 25;
 const AWAY: Duration = Duration::from_secs(20);
 const VANISH: usize = 7;
-/// What an allocator may keep after a relist.
+/// Memory that the allocator may keep after a relist.
 const SLACK: u64 = 24 << 20;
 
 #[tokio::test]

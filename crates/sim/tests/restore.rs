@@ -1,5 +1,5 @@
-//! etcd is restored from a snapshot while the controller manager runs: versions are lower than what it has seen, and
-//! objects that it knows have never been. It must notice within a minute, create nothing twice and go on working.
+//! etcd is restored from a snapshot while the controller manager runs: versions are lower than those it has seen, and objects
+//! in its caches have never existed. It must notice within a minute, create nothing twice and continue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn until_pods(api: &Api, wanted: u64, limit: Duration) -> anyhow::Result<D
     .await
 }
 
-/// What the controller manager made or deleted of pods.
+/// Pods that the controller manager created or deleted.
 fn pod_writes(entries: &[Entry], verb: &str) -> usize {
     let fits = |e: &&Entry| e.is_write() && e.resource == "pods" && e.verb == verb && e.code < 300;
     entries.iter().filter(fits).count()
@@ -46,7 +46,7 @@ fn a_restored_embedded_server_is_noticed_by_all_controllers() -> anyhow::Result<
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     runtime.block_on(async {
         let mut cluster = Embedded::start("2026-06-01T12:00:00Z".parse()?, 7, &Features::default())?;
-        let api = Arc::new(Api::discover(cluster.door()).await?);
+        let api = Arc::new(Api::discover(cluster.client()).await?);
         load::create_namespace(&api).await?;
         let manager = cluster.start_manager(&["*".to_owned()], &[])?;
         deploy(&api, "web", 3).await?;

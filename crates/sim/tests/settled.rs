@@ -1,5 +1,5 @@
-//! A settled cluster stays silent: no writes while nothing changes, none after a restart, and no request that RBAC
-//! refuses. On both backends.
+//! A settled cluster stays silent: no writes while nothing changes, none after a restart, and no request that RBAC refuses.
+//! On both backends.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use flyball_sim::load::{self, Request, count, until};
 const CONTROLLERS: [&str; 2] = ["replicaset-controller", "replicationcontroller-controller"];
 const SETS: u64 = 10;
 const PODS_EACH: u64 = 5;
-/// Longer than any resync or retry that could still be under way.
+/// Longer than any pending resync or retry.
 const SILENT_FOR: Duration = Duration::from_secs(20);
 
 flyball_sim::on_both_backends! {
@@ -34,7 +34,7 @@ async fn a_settled_cluster_sees_no_writes<B: Backend>(cluster: &mut B) -> anyhow
         Ok((seen != SETS * PODS_EACH || behind > 0).then(|| format!("{seen} pods, {behind} sets behind")))
     })
     .await?;
-    // Events are written behind the controllers' backs; they may trail a little.
+    // Events are written asynchronously and may come a little later.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let so_far = cluster.audit();
     let refused: Vec<&Entry> = so_far.iter().filter(|e| e.by_manager() && e.code == 403).collect();
@@ -60,7 +60,7 @@ fn silent(when: &str, entries: &[Entry]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything but tokens and questions to the server.
+/// Writes other than tokens and reviews.
 fn is_change(entry: &Entry) -> bool {
     let aside = matches!(entry.resource.as_str(), "tokenreviews" | "subjectaccessreviews");
     entry.by_manager() && entry.is_write() && !aside && entry.subresource != "token" && entry.code < 400

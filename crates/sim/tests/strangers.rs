@@ -1,5 +1,5 @@
-//! The serving port while a stranger tries made-up tokens on one connection: how fast `/healthz` answers, and what the
-//! API server is asked, for our program and for upstream's. A measurement, so it is run by name:
+//! The serving port while an unauthenticated client tries invalid tokens on one connection: how fast `/healthz` answers, and
+//! what the API server is asked, for our program and for upstream's. A measurement, so it is run by name:
 //! `cargo test -p flyball-sim --test strangers -- --ignored --nocapture`. What must hold on any machine is tested in
 //! `crates/serving/src/tests/reviewing.rs`, in virtual time.
 
@@ -19,7 +19,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 const TOKENS: u64 = 100_000;
 const AT_ONCE: u64 = 50;
-/// The tokens that are left after this are not tried: at 200 reviews a second 100,000 take more than eight minutes.
+/// Tokens that are left after this are not tried: at 200 reviews a second 100,000 take more than eight minutes.
 const LONGEST: Duration = Duration::from_secs(60);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
 
@@ -36,7 +36,7 @@ async fn made_up_tokens_on_one_connection() -> anyhow::Result<()> {
     .await
 }
 
-/// What was seen during an attack.
+/// The measurements during an attack.
 #[derive(Debug)]
 #[allow(dead_code)] // printed
 struct Seen {
@@ -82,7 +82,7 @@ async fn attack(cluster: &Cluster, name: &str, program: &Path) -> anyhow::Result
         () = probing => 0,
     };
     let seconds = begin.elapsed().as_secs_f64();
-    // The audit log is written a moment later.
+    // The audit log is written a little later.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let entries = log.read()?;
     let reviews = entries.iter().filter(|entry| entry.resource == "tokenreviews" && entry.is_write());
@@ -100,7 +100,7 @@ async fn attack(cluster: &Cluster, name: &str, program: &Path) -> anyhow::Result
     })
 }
 
-/// How many of these moments lie within one second.
+/// The largest number of these times within one second.
 fn busiest_second(mut times: Vec<Timestamp>) -> usize {
     times.sort_unstable();
     let within = |at: usize| {
@@ -128,7 +128,7 @@ async fn connect(connector: &TlsConnector, address: SocketAddr) -> anyhow::Resul
     Ok(connector.connect(name, TcpStream::connect(address).await?).await?)
 }
 
-/// As a kubelet does it: a new connection each time.
+/// Like a kubelet: a new connection each time.
 async fn probe(connector: &TlsConnector, address: SocketAddr) -> anyhow::Result<Duration> {
     let begin = Instant::now();
     let mut stream = connect(connector, address).await?;
@@ -139,7 +139,7 @@ async fn probe(connector: &TlsConnector, address: SocketAddr) -> anyhow::Result<
     Ok(begin.elapsed())
 }
 
-/// Sends tokens, some requests ahead of the answers; how many were answered.
+/// Sends tokens, some requests ahead of the answers; returns the number of answers.
 async fn try_tokens(connector: &TlsConnector, address: SocketAddr) -> anyhow::Result<u64> {
     let (begin, mut stream) = (Instant::now(), connect(connector, address).await?);
     let mut answered = 0;

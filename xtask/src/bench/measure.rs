@@ -16,22 +16,22 @@ use tokio::time::Instant;
 use super::scenarios::Scenario;
 use super::{Contender, Setup};
 
-/// Caches and allocators come to rest before memory is read.
+/// Time for caches and allocators to settle before memory is read.
 const REST: Duration = Duration::from_secs(5);
 const WATCHES_WITHIN: Duration = Duration::from_secs(120);
-/// No new watch for this long: the controller manager has started.
+/// The controller manager has started when it opened no new watch for this long.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(1500);
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Phase {
     pub(crate) name: &'static str,
-    /// From the first request of the load until everything was as it should be.
+    /// From the first request of the load until the expected state.
     pub(crate) wall_seconds: f64,
     /// CPU time of the controller manager.
     pub(crate) cpu_seconds: f64,
     /// CPU time of the API server, the load included.
     pub(crate) apiserver_cpu_seconds: f64,
-    /// Resident memory of the controller manager some seconds after.
+    /// Resident memory of the controller manager some seconds later.
     pub(crate) settled_bytes: u64,
     /// From the end of the dead leader's lease to the first pod that its successor created.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub(crate) struct Phase {
     pub(crate) requests: BTreeMap<String, u64>,
 }
 
-/// What a round has shown.
+/// The measurements of one round.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Round {
     pub(crate) phases: Vec<Phase>,
@@ -149,7 +149,7 @@ impl<'a> Bench<'a> {
 
     /// Simulated nodes for the load's namespace, until dropped.
     pub(crate) fn nodes(&self) -> Nodes {
-        Nodes::start(Arc::clone(self.cluster.door()), Arc::clone(&self.api), load::NAMESPACE)
+        Nodes::start(Arc::clone(self.cluster.client()), Arc::clone(&self.api), load::NAMESPACE)
     }
 
     fn check_alive(&mut self) -> anyhow::Result<()> {
@@ -179,12 +179,12 @@ impl<'a> Bench<'a> {
         self.record(name, &before).await
     }
 
-    /// Lets the next phase tell how long after this moment the first pod was created.
+    /// Makes the next phase measure how long after this call the first pod is created.
     pub(crate) fn lease_ends(&mut self, at: Timestamp) {
         self.lease_end = Some(at);
     }
 
-    /// Where a phase begins for a process that is yet to be started.
+    /// Begins a phase for a process that is yet to be started.
     pub(crate) fn mark(&mut self) -> anyhow::Result<Mark> {
         self.log.read()?;
         Ok(Mark { manager: Usage::default(), apiserver: self.apiserver()?, at: Instant::now() })
@@ -246,7 +246,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The state of things when a phase begins.
+/// The counters when a phase begins.
 pub(crate) struct Mark {
     manager: Usage,
     apiserver: Usage,

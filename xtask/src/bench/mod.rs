@@ -62,7 +62,7 @@ impl Contender {
     }
 }
 
-/// What all rounds have in common.
+/// Settings of all rounds.
 pub(crate) struct Setup {
     upstream: PathBuf,
     flyball: Option<PathBuf>,

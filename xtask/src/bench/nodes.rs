@@ -1,4 +1,4 @@
-//! The load of many nodes: leases that are renewed all the time, and some that suddenly are not.
+//! The load of many nodes: leases are renewed all the time, then those of some nodes are not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,14 +30,14 @@ pub(super) async fn play(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         .await?;
     load::send_all(&api, (0..NODES).map(|n| Request::create(LEASES, lease(n)))).await?;
     let pods = load::path("v1", "pods");
-    // Only the nodes that are to be lost have pods: the others would cost both contenders memory, and no work.
+    // Only the nodes that will be lost have pods: others would cost both contenders memory, and no work.
     let members = || (0..LOST).flat_map(|n| (0..PODS_EACH).map(move |p| (n, p)));
     load::send_all(&api, members().map(|(n, p)| Request::create(&pods, pod(n, p)))).await?;
     let status = |(n, p)| Request::merge(format!("{pods}/{}/status", pod_name(n, p)), running());
     load::send_all(&api, members().map(status)).await?;
     let hearts = Hearts::start(Arc::clone(&api));
     bench.start_manager().await?;
-    // New nodes are tainted by the server until somebody finds that they are ready.
+    // The server taints new nodes; the node lifecycle controller removes the taint when they are ready.
     all_are(&api, ALL, |node| node["spec"]["taints"].is_null()).await?;
 
     bench
@@ -47,7 +47,11 @@ pub(super) async fn play(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         })
         .await?;
     let untouched = load::count_if(&api, ALL, |node| node["spec"]["taints"].is_null()).await?;
-    ensure!(untouched == NODES, "{} nodes were given up though they renew their leases", NODES - untouched);
+    ensure!(
+        untouched == NODES,
+        "{} nodes became NotReady although they renew their leases",
+        NODES - untouched
+    );
     bench
         .measure("loss", async {
             hearts.stop(LOST);
@@ -57,7 +61,7 @@ pub(super) async fn play(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         .await
 }
 
-/// Whether a node is one of those that stop.
+/// Whether a node is one of those whose heartbeats stop.
 fn is_lost(node: &Value) -> bool {
     let number = node["metadata"]["name"].as_str().and_then(|name| name.rsplit('-').next());
     number.and_then(|number| number.parse::<usize>().ok()).is_some_and(|number| number < LOST)
@@ -108,7 +112,7 @@ fn renewal() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// A pod that leaves its node soon after that is given up.
+/// A pod that is evicted soon after its node is unreachable.
 fn pod(n: usize, p: usize) -> Value {
     let mut pod = load::template("app", "main");
     pod["apiVersion"] = "v1".into();
@@ -143,14 +147,14 @@ impl Hearts {
                 let renewed = (turn..NODES).step_by(TURNS).filter(|n| *n >= first.load(Ordering::Relaxed));
                 let body = || json!({"spec": {"renewTime": renewal()}});
                 let renewals = renewed.map(|n| Request::merge(format!("{LEASES}/{}", name(n)), body()));
-                // One that is missed is made up for ten seconds later, long before anybody is given up.
+                // A missed renewal is repeated ten seconds later, long before the grace period ends.
                 let _ = load::send_all(&api, renewals).await;
             }
         });
         Self { stopped, task }
     }
 
-    /// The first `count` nodes stop.
+    /// The first `count` nodes stop renewing.
     fn stop(&self, count: usize) {
         self.stopped.store(count, Ordering::Relaxed);
     }

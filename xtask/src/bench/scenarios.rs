@@ -86,7 +86,7 @@ impl Scenario {
     /// Further flags of both contenders.
     pub(crate) fn flags(self) -> &'static [&'static str] {
         match self {
-            // At the usual rate of a node in ten seconds nothing but that rate would be measured.
+            // The default rate (one node in ten seconds) would be all that is measured.
             Self::Nodes => &["--node-eviction-rate=100"],
             _ => &[],
         }
@@ -236,7 +236,7 @@ async fn failover(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     let load =
         (0..SETS).map(|i| Request::create(&sets, load::workload("ReplicaSet", &format!("rs-{i}"), EACH)));
     load::send_all(&api, load).await?;
-    // Everything is as the controller would have left it, without any of the contenders having worked for it.
+    // Created in their final state, so that neither contender has worked for it.
     let made = load::list(&api, &sets).await?;
     let pods = load::path("v1", "pods");
     let owned = made.iter().flat_map(|set| (0..EACH).map(|_| Request::create(&pods, owned_pod(set))));
@@ -264,7 +264,7 @@ async fn failover(bench: &mut Bench<'_>) -> anyhow::Result<()> {
     bench.watch_over(standby);
     tokio::time::sleep(Duration::from_secs(15)).await;
     leader.kill();
-    // Whoever held it is dead: what the lease says now is the last that it will say.
+    // The holder is dead, so the lease does not change any more.
     bench.lease_ends(lease_end(&api).await?);
     bench
         .measure("failover", async {
@@ -274,7 +274,7 @@ async fn failover(bench: &mut Bench<'_>) -> anyhow::Result<()> {
         .await
 }
 
-/// When the lease may be taken, by the clock of this machine, which is also that of who held it.
+/// When the lease expires, by the clock of this machine, which is also that of its holder.
 async fn lease_end(api: &Api) -> anyhow::Result<Timestamp> {
     let lease = api.get(LEASE).await?;
     let renewed: Timestamp =

@@ -1,11 +1,11 @@
-//! What should exist: every accepted request of a user is noted here, and at the end the cluster must agree.
+//! What should exist: every accepted request of a user is recorded here, and at the end the cluster must match.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// How an object should be once everything has come to rest.
+/// The expected state of an object once the cluster is at rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
     Gone,
@@ -24,7 +24,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// What is missing in `found`, if anything.
+    /// How `found` differs, if it does.
     pub(super) fn missing(&self, found: Option<&Value>) -> Option<String> {
         let count = |object: &Value, field: &str| object["status"][field].as_u64().unwrap_or_default();
         match (self, found) {
@@ -58,7 +58,7 @@ impl Wanted {
     }
 }
 
-/// What users have asked for so far, and what was seen to be wrong.
+/// What users have requested so far, and the violations.
 #[derive(Default)]
 pub(super) struct Ledger {
     wanted: Mutex<BTreeMap<String, Wanted>>,
@@ -69,24 +69,24 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Notes that a user's request about the object at `path` was accepted.
+    /// Records that a user's request about the object at `path` was accepted.
     pub(super) fn want(&self, path: impl Into<String>, wanted: Wanted) {
         self.wanted.lock().insert(path.into(), wanted);
     }
 
-    /// What is wanted, by path.
+    /// The expected objects, by path.
     pub(super) fn wanted(&self) -> BTreeMap<String, Wanted> {
         self.wanted.lock().clone()
     }
 
-    /// Everything of a namespace goes with it.
+    /// Forgets the objects of a deleted namespace.
     pub(super) fn forget_namespace(&self, namespace: &str) {
         let within = format!("/namespaces/{namespace}/");
         self.wanted.lock().retain(|path, _| !path.contains(&within));
     }
 
-    /// Says how many live pods the app may have at most. Must be said before the request that makes it so; a bound
-    /// only grows, as pods of a larger size may still be on their way out.
+    /// Sets the most live pods that the app may have. To be called before the request that raises it; the bound only grows, as
+    /// pods of a larger size may still be terminating.
     pub(super) fn bound(&self, namespace: &str, app: &str, pods: usize) {
         let mut most = self.most.lock();
         let bound = most.entry((namespace.to_owned(), app.to_owned())).or_default();
@@ -98,7 +98,7 @@ impl Ledger {
         self.most.lock().get(&(namespace.to_owned(), app.to_owned())).copied()
     }
 
-    /// Something is wrong that waiting will not mend. The same is told once.
+    /// Records a violation, which waiting does not repair. The same text is printed once.
     pub(super) fn violation(&self, what: String) {
         let mut violations = self.violations.lock();
         if !violations.contains(&what) {
@@ -121,8 +121,8 @@ impl Ledger {
     }
 }
 
-/// Objects that should not be there any more: those whose owners are gone, those that are stuck in their deletion, pods
-/// that nobody owns, attachments that no pod needs.
+/// Objects that should not exist any more: objects without their owners, objects that are stuck in deletion, pods
+/// without an owner, attachments that no pod needs.
 pub(super) fn left_behind(objects: &[Value]) -> Vec<String> {
     let uids: HashSet<&str> = objects.iter().filter_map(|o| o["metadata"]["uid"].as_str()).collect();
     let mut found: Vec<String> = objects
@@ -137,7 +137,7 @@ pub(super) fn left_behind(objects: &[Value]) -> Vec<String> {
             } else if is_orphan {
                 "has lost its owner and is still there"
             } else if object["kind"] == "Pod" && owners.is_none() {
-                "belongs to nobody"
+                "has no owner"
             } else if holds_tracking_finalizer(object) {
                 "is done and still has the Job's finalizer"
             } else {
@@ -181,7 +181,7 @@ fn idle_attachments(objects: &[Value]) -> Vec<String> {
         .collect()
 }
 
-/// Claims and volumes that do not agree on each other.
+/// Claims and volumes that do not refer to each other.
 pub(super) fn torn_bindings(objects: &[Value]) -> Vec<String> {
     let of_kind = |kind: &'static str| objects.iter().filter(move |o| o["kind"] == kind);
     let mut found = Vec::new();
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(
             left_behind(&objects),
             [
-                "Pod stray belongs to nobody",
+                "Pod stray has no owner",
                 "Service stuck is being deleted for ever",
                 "ReplicaSet orphan has lost its owner and is still there",
                 "Pod done is done and still has the Job's finalizer",

@@ -1,13 +1,13 @@
-//! `cargo xtask soak`: a real control plane under load, whose controller manager is killed every few seconds, and its
-//! API server and etcd now and then. A ledger knows what should exist; at the end, and where a rule must hold at every
-//! moment all the time, the cluster must agree with it.
+//! `cargo xtask soak`: a real control plane under load. Its controller manager is killed every few seconds, its API server
+//! and etcd now and then. A ledger knows what should exist; the cluster must match it at the end, and some rules must hold
+//! all the time.
 
+mod fault;
 mod ledger;
 mod machines;
 mod observers;
-mod trouble;
+mod shared;
 mod users;
-mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,15 +23,15 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use fault::{Fault, Plan, schedule};
 use ledger::{Ledger, left_behind, torn_bindings};
-use trouble::{Plan, Trouble, schedule};
-use world::World;
+use shared::Shared;
 
-/// How long the cluster may take to come to rest once nothing goes wrong any more.
+/// How long the cluster may take to come to rest after the last fault.
 const REST_WITHIN: Duration = Duration::from_secs(300);
-/// Nothing is written for this long: at rest.
+/// At rest: no write for this long.
 const QUIET: Duration = Duration::from_secs(10);
-/// What may hold objects that somebody left behind.
+/// Resources in which objects may be left behind.
 const KINDS: [&str; 13] = [
     "deployments",
     "replicasets",
@@ -51,19 +51,19 @@ const KINDS: [&str; 13] = [
 /// `cargo xtask soak`
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How long things go wrong
+    /// Duration of the faults in minutes
     #[arg(long, default_value_t = 10, value_name = "N")]
     minutes: u64,
     /// How often the controller manager is killed [default: 21 times a minute]
     #[arg(long, value_name = "N")]
     kills: Option<usize>,
-    /// How often the API server is restarted, killed every other time [default: once a minute]
+    /// How often the API server is restarted; every other time it is killed [default: once a minute]
     #[arg(long, value_name = "N")]
     apiserver_restarts: Option<usize>,
-    /// How often etcd is killed and started again
+    /// How often etcd is killed and restarted
     #[arg(long, default_value_t = 1, value_name = "N")]
     etcd_restarts: usize,
-    /// Decides who does what when
+    /// Seed of the schedule and of the users' choices
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     seed: u64,
     /// The controller manager [default: ours, built in release mode]
@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns how much was found to be wrong.
+/// Returns the number of violations.
 async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     let cluster = Cluster::real(ClusterOptions::default()).await.map_err(|e| match e {
         Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
@@ -98,35 +98,35 @@ async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     println!("{} minutes, seed {seed}; logs are in {}", plan.length.as_secs() / 60, cluster.dir().display());
     let began = Instant::now();
     let ledger = Arc::new(Ledger::default());
-    let world = World {
+    let shared = Shared {
         api: cluster.api().await?,
-        door: Arc::clone(cluster.door()),
+        client: Arc::clone(cluster.client()),
         ledger: Arc::clone(&ledger),
         until: began + plan.length,
     };
     let mut background = JoinSet::new();
-    background.spawn(machines::nodes(world.clone()));
-    background.spawn(machines::attacher(world.clone()));
-    background.spawn(observers::pods(world.clone()));
-    background.spawn(observers::attachments(world.clone()));
+    background.spawn(machines::nodes(shared.clone()));
+    background.spawn(machines::attacher(shared.clone()));
+    background.spawn(observers::pods(shared.clone()));
+    background.spawn(observers::attachments(shared.clone()));
     let mut users = JoinSet::new();
     let random = |n: u64| StdRng::seed_from_u64(seed.wrapping_mul(1000) + n);
-    users.spawn(users::deployments(world.clone(), random(1)));
-    users.spawn(users::jobs(world.clone(), random(2)));
-    users.spawn(users::stateful_sets(world.clone(), random(3)));
-    users.spawn(users::namespaces(world.clone(), random(4)));
+    users.spawn(users::deployments(shared.clone(), random(1)));
+    users.spawn(users::jobs(shared.clone(), random(2)));
+    users.spawn(users::stateful_sets(shared.clone(), random(3)));
+    users.spawn(users::namespaces(shared.clone(), random(4)));
 
     let mut rig = Rig { cluster, binary, manager: None, deaths: 0 };
     rig.start_manager()?;
-    for (at, trouble) in schedule(plan, seed) {
+    for (at, fault) in schedule(plan, seed) {
         tokio::time::sleep_until(began + at).await;
-        rig.make(trouble, &ledger).await?;
-        if trouble != Trouble::KillManager || rig.deaths.is_multiple_of(20) {
-            println!("[{:>4} s] {trouble:?}; so far {:?}", began.elapsed().as_secs(), ledger.counts());
+        rig.make(fault, &ledger).await?;
+        if fault != Fault::KillManager || rig.deaths.is_multiple_of(20) {
+            println!("[{:>4} s] {fault:?}; so far {:?}", began.elapsed().as_secs(), ledger.counts());
         }
     }
     let kubelets = users.join_all().await;
-    let settled = settle(&world, &mut rig);
+    let settled = settle(&shared, &mut rig);
     let found = tokio::select! {
         found = settled => found?,
         Some(ended) = background.join_next() => bail!("a machine or observer ended: {ended:?}"),
@@ -143,7 +143,7 @@ async fn soak(plan: Plan, seed: u64, binary: PathBuf) -> anyhow::Result<usize> {
     Ok(violations)
 }
 
-/// The control plane and what is done to it.
+/// The control plane and its processes.
 struct Rig {
     cluster: Cluster,
     binary: PathBuf,
@@ -153,15 +153,15 @@ struct Rig {
 
 impl Rig {
     fn start_manager(&mut self) -> anyhow::Result<()> {
-        // Without an election: a lease that a dead process holds would only make the others wait.
+        // Without leader election: a dead process's lease would only make the next one wait.
         let manager = Manager { binary: &self.binary, controllers: &[], leader_elect: false, flags: &[] };
         self.manager = Some(self.cluster.start_manager("kube-controller-manager", &manager)?);
         Ok(())
     }
 
-    async fn make(&mut self, trouble: Trouble, ledger: &Ledger) -> anyhow::Result<()> {
-        match trouble {
-            Trouble::KillManager => {
+    async fn make(&mut self, fault: Fault, ledger: &Ledger) -> anyhow::Result<()> {
+        match fault {
+            Fault::KillManager => {
                 self.note_unexpected_end(ledger);
                 if let Some(mut manager) = self.manager.take() {
                     manager.kill();
@@ -170,17 +170,17 @@ impl Rig {
                 ledger.count("kills of the manager");
                 self.start_manager()
             }
-            Trouble::RestartApiServer => {
+            Fault::RestartApiServer => {
                 self.cluster.stop_apiserver().await?;
                 ledger.count("API server restarts");
                 self.cluster.start_apiserver().await
             }
-            Trouble::KillApiServer => {
+            Fault::KillApiServer => {
                 self.cluster.kill_apiserver();
                 ledger.count("API server restarts");
                 self.cluster.start_apiserver().await
             }
-            Trouble::KillEtcd => {
+            Fault::KillEtcd => {
                 self.cluster.kill_etcd();
                 ledger.count("etcd restarts");
                 self.cluster.start_etcd()?;
@@ -189,8 +189,8 @@ impl Rig {
         }
     }
 
-    /// A manager whose server is away while it starts may give up, as upstream's does; it is started again, as a kubelet
-    /// would. A crash is another matter.
+    /// A manager that starts while its server is away may exit, as upstream's does; it is started again, as a kubelet would.
+    /// A crash is a violation.
     fn note_unexpected_end(&mut self, ledger: &Ledger) {
         let Some(status) = self.manager.as_mut().and_then(Process::ended) else { return };
         match status.code() {
@@ -208,15 +208,15 @@ impl Rig {
     }
 }
 
-/// Waits until the cluster is as the ledger says and nobody writes any more. Returns what is still wrong then.
-async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
-    println!("nothing goes wrong any more; waiting for the cluster to come to rest");
+/// Waits until the cluster matches the ledger and there are no more writes. Returns the remaining differences.
+async fn settle(shared: &Shared, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
+    println!("no more faults; waiting for the cluster to come to rest");
     let began = Instant::now();
     let mut log = rig.cluster.audit_log();
     log.read()?;
     let mut written = Instant::now();
     loop {
-        rig.keep_running(&world.ledger)?;
+        rig.keep_running(&shared.ledger)?;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let is_work = |resource: &str| !matches!(resource, "events" | "leases" | "serviceaccounts");
         let mut writes =
@@ -227,7 +227,7 @@ async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
         }
         let waited = began.elapsed() > REST_WITHIN;
         if written.elapsed() >= QUIET || waited {
-            let wrong = wrong(world).await;
+            let wrong = wrong(shared).await;
             if wrong.is_empty() && written.elapsed() >= QUIET {
                 println!("at rest after {} s", began.elapsed().as_secs());
                 return Ok(vec![]);
@@ -241,16 +241,16 @@ async fn settle(world: &World, rig: &mut Rig) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// What is not as it should be.
-async fn wrong(world: &World) -> Vec<String> {
+/// The differences between the cluster and the ledger.
+async fn wrong(shared: &Shared) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (path, wanted) in world.ledger.wanted() {
-        let found = world.get(&path).await;
+    for (path, wanted) in shared.ledger.wanted() {
+        let found = shared.get(&path).await;
         wrong.extend(wanted.missing(found.as_ref()).map(|missing| format!("{path} {missing}")));
     }
     let mut objects: Vec<Value> = Vec::new();
     for kind in KINDS {
-        objects.extend(world.list(kind).await);
+        objects.extend(shared.list(kind).await);
     }
     wrong.extend(left_behind(&objects));
     wrong.extend(torn_bindings(&objects));

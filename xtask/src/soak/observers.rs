@@ -1,37 +1,37 @@
-//! Who looks on all the time: rules that must hold at every moment, not only at the end.
+//! Observers: rules that must hold all the time, not only at the end.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::world::World;
+use super::shared::Shared;
 
 /// Watches all pods: no ReplicaSet or StatefulSet ever has more live ones than its app may have, no Job ever makes more
-/// than it needs. Two ReplicaSets of a Deployment may have more together for a moment, here as upstream: the one grows
-/// as soon as the other has been told to shrink.
-pub(super) async fn pods(world: World) {
+/// than it needs. Two ReplicaSets of a Deployment may have more together for a short time, as upstream: one grows as soon as
+/// the scale-down of the other is accepted.
+pub(super) async fn pods(shared: Shared) {
     let mut seen = Pods::default();
-    world
+    shared
         .follow("/api/v1/pods", |pod, is_there| {
             if pod.is_null() {
                 seen.live.clear();
                 return;
             }
             if seen.all.insert(text(&pod["metadata"]["uid"]).to_owned()) {
-                world.ledger.count("pods");
+                shared.ledger.count("pods");
             }
             seen.note(pod, is_there);
-            if let Some(excess) = seen.excess(pod, &world) {
-                world.ledger.violation(excess);
+            if let Some(excess) = seen.excess(pod, &shared) {
+                shared.ledger.violation(excess);
             }
         })
         .await;
 }
 
-/// Watches all attachments: an exclusive disk is asked for on one node only.
-pub(super) async fn attachments(world: World) {
+/// Watches all attachments: an exclusive disk has an attachment to one node only.
+pub(super) async fn attachments(shared: Shared) {
     let mut nodes: HashMap<String, HashMap<String, String>> = HashMap::new();
-    world
+    shared
         .follow("/apis/storage.k8s.io/v1/volumeattachments", |attachment, is_there| {
             if attachment.is_null() {
                 nodes.clear();
@@ -42,13 +42,15 @@ pub(super) async fn attachments(world: World) {
             let of_volume = nodes.entry(volume.to_owned()).or_default();
             if is_there {
                 if of_volume.insert(name.to_owned(), text(&spec["nodeName"]).to_owned()).is_none() {
-                    world.ledger.count("volume attachments");
+                    shared.ledger.count("volume attachments");
                 }
             } else {
                 of_volume.remove(name);
             }
             if of_volume.len() > 1 {
-                world.ledger.violation(format!("disk {volume} is asked for on several nodes: {of_volume:?}"));
+                shared
+                    .ledger
+                    .violation(format!("disk {volume} is asked for on several nodes: {of_volume:?}"));
             }
         })
         .await;
@@ -80,9 +82,9 @@ impl Pods {
         }
     }
 
-    fn excess(&self, pod: &Value, world: &World) -> Option<String> {
+    fn excess(&self, pod: &Value, shared: &Shared) -> Option<String> {
         let (namespace, app) = app_of(pod);
-        let most = world.ledger.most(&namespace, &app)?;
+        let most = shared.ledger.most(&namespace, &app)?;
         let (kind, owner) = owner_of(pod)?;
         let pods = if kind == "Job" { &self.of_job } else { &self.live };
         let count = pods.get(owner)?.len();

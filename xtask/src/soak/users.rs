@@ -1,5 +1,5 @@
-//! The users of the cluster: each keeps asking for something until the time is up, and notes in the ledger what the
-//! server has accepted. Most return the kubelets of their pods, which are needed until the cluster has come to rest.
+//! The users of the cluster: each sends requests until the time is up and records in the ledger what the server has
+//! accepted. Most return the kubelets of their pods, which must run until the cluster is at rest.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 
 use super::ledger::Wanted;
 use super::machines;
-use super::world::World;
+use super::shared::Shared;
 
 const DEPLOYMENTS: &str = "soak-deployments";
 const STATEFUL: &str = "soak-stateful";
 const JOBS: &str = "soak-jobs";
 const STORAGE_CLASS: &str = "soak";
-/// Jobs that may be unfinished at a time: a manager that lives for seconds must still get through them.
+/// Jobs that may be unfinished at a time: a manager that lives for seconds must be able to complete them.
 const JOBS_AT_ONCE: usize = 12;
 
-/// A Deployment as its user knows it.
+/// A Deployment as its user requested it.
 struct App {
     name: String,
     replicas: u64,
@@ -43,15 +43,15 @@ impl App {
 }
 
 /// Rolls Deployments of a constant size to new releases, scales others, and replaces some.
-pub(super) async fn deployments(world: World, mut random: StdRng) -> Option<Nodes> {
+pub(super) async fn deployments(shared: Shared, mut random: StdRng) -> Option<Nodes> {
     const SURGE: usize = 2;
     const APPS: usize = 6;
-    create_namespace(&world, DEPLOYMENTS).await;
-    let pods = machines::run_pods(&world, DEPLOYMENTS);
+    create_namespace(&shared, DEPLOYMENTS).await;
+    let pods = machines::run_pods(&shared, DEPLOYMENTS);
     let collection = path("apps/v1", DEPLOYMENTS, "deployments");
     let mut apps: Vec<App> = Vec::new();
     let mut made = 0;
-    while world.goes_on() {
+    while shared.goes_on() {
         if apps.len() < APPS {
             made += 1;
             let app = App { name: format!("d-{made}"), replicas: 8, release: 1 };
@@ -59,33 +59,33 @@ pub(super) async fn deployments(world: World, mut random: StdRng) -> Option<Node
             object["spec"]["template"] = load::template(&app.name, &app.image());
             object["spec"]["strategy"] =
                 json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": SURGE, "maxUnavailable": 1}});
-            world.ledger.bound(DEPLOYMENTS, &app.name, app.replicas as usize + SURGE);
-            world.create(&collection, &object).await;
-            world.create(&path("v1", DEPLOYMENTS, "services"), &service(&app.name)).await;
-            world.ledger.want(format!("{collection}/{}", app.name), app.wanted());
-            world.ledger.count("Deployments");
+            shared.ledger.bound(DEPLOYMENTS, &app.name, app.replicas as usize + SURGE);
+            shared.create(&collection, &object).await;
+            shared.create(&path("v1", DEPLOYMENTS, "services"), &service(&app.name)).await;
+            shared.ledger.want(format!("{collection}/{}", app.name), app.wanted());
+            shared.ledger.count("Deployments");
             apps.push(app);
         } else if random.random_ratio(1, 20) {
             let app = apps.remove(random.random_range(0..apps.len()));
             for gone in
                 [format!("{collection}/{}", app.name), path("v1", DEPLOYMENTS, "services") + "/" + &app.name]
             {
-                world.delete(&gone).await;
-                world.ledger.want(gone, Wanted::Gone);
+                shared.delete(&gone).await;
+                shared.ledger.want(gone, Wanted::Gone);
             }
         } else {
             let chosen = random.random_range(0..apps.len());
             let app = &mut apps[chosen];
-            // Even ones keep their size, so that their bound stays tight.
+            // Those with even numbers keep their size, so that the bound on their pods is tight.
             if chosen % 2 == 1 && random.random_ratio(1, 3) {
                 app.replicas = random.random_range(1..=10);
-                world.ledger.bound(DEPLOYMENTS, &app.name, app.replicas as usize + SURGE);
+                shared.ledger.bound(DEPLOYMENTS, &app.name, app.replicas as usize + SURGE);
             } else {
                 app.release += 1;
-                world.ledger.count("rollouts");
+                shared.ledger.count("rollouts");
             }
-            world.merge(&format!("{collection}/{}", app.name), &app.change()).await;
-            world.ledger.want(format!("{collection}/{}", app.name), app.wanted());
+            shared.merge(&format!("{collection}/{}", app.name), &app.change()).await;
+            shared.ledger.want(format!("{collection}/{}", app.name), app.wanted());
         }
         pause(&mut random, 500, 2500).await;
     }
@@ -93,35 +93,35 @@ pub(super) async fn deployments(world: World, mut random: StdRng) -> Option<Node
 }
 
 /// Keeps some Jobs running, of both completion modes, and deletes half of those that are complete.
-pub(super) async fn jobs(world: World, mut random: StdRng) -> Option<Nodes> {
-    create_namespace(&world, JOBS).await;
-    let pods = machines::run_pods(&world, JOBS);
+pub(super) async fn jobs(shared: Shared, mut random: StdRng) -> Option<Nodes> {
+    create_namespace(&shared, JOBS).await;
+    let pods = machines::run_pods(&shared, JOBS);
     let collection = path("batch/v1", JOBS, "jobs");
     let mut running: VecDeque<(String, Wanted)> = VecDeque::new();
     let mut made = 0;
-    while world.goes_on() {
+    while shared.goes_on() {
         if running.len() < JOBS_AT_ONCE {
             made += 1;
             let (name, completions) = (format!("job-{made}"), random.random_range(1..=6));
             let mode = if random.random_bool(0.5) { "Indexed" } else { "NonIndexed" };
-            world.ledger.bound(JOBS, &name, completions as usize);
-            world.create(&collection, &job(&name, completions, mode)).await;
+            shared.ledger.bound(JOBS, &name, completions as usize);
+            shared.create(&collection, &job(&name, completions, mode)).await;
             let wanted = Wanted::Job { completions };
-            world.ledger.want(format!("{collection}/{name}"), wanted.clone());
-            world.ledger.count("Jobs");
+            shared.ledger.want(format!("{collection}/{name}"), wanted.clone());
+            shared.ledger.count("Jobs");
             running.push_back((name, wanted));
         }
         if let Some((name, wanted)) = running.pop_front() {
             let path = format!("{collection}/{name}");
-            let object = world.get(&path).await;
+            let object = shared.get(&path).await;
             let done = object.as_ref().is_some_and(|job| job["status"]["completionTime"].is_string());
             if !done {
                 running.push_back((name, wanted));
             } else if let Some(missing) = wanted.missing(object.as_ref()) {
-                world.ledger.violation(format!("Job {name} {missing}"));
+                shared.ledger.violation(format!("Job {name} {missing}"));
             } else if random.random_bool(0.5) {
-                world.delete(&path).await;
-                world.ledger.want(path, Wanted::Gone);
+                shared.delete(&path).await;
+                shared.ledger.want(path, Wanted::Gone);
             }
         }
         pause(&mut random, 100, 600).await;
@@ -130,36 +130,36 @@ pub(super) async fn jobs(world: World, mut random: StdRng) -> Option<Nodes> {
 }
 
 /// StatefulSets with a disk for each pod: rolls, scales and replaces them.
-pub(super) async fn stateful_sets(world: World, mut random: StdRng) -> Option<Nodes> {
+pub(super) async fn stateful_sets(shared: Shared, mut random: StdRng) -> Option<Nodes> {
     const SETS: usize = 3;
     const LARGEST: u64 = 4;
-    create_namespace(&world, STATEFUL).await;
+    create_namespace(&shared, STATEFUL).await;
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": STORAGE_CLASS},
         "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "Immediate",
     });
-    world.create("/apis/storage.k8s.io/v1/storageclasses", &class).await;
-    let pods = machines::run_pods(&world, STATEFUL);
+    shared.create("/apis/storage.k8s.io/v1/storageclasses", &class).await;
+    let pods = machines::run_pods(&shared, STATEFUL);
     let collection = path("apps/v1", STATEFUL, "statefulsets");
     let mut sets: Vec<App> = Vec::new();
     let mut made = 0;
-    while world.goes_on() {
+    while shared.goes_on() {
         if sets.len() < SETS {
             made += 1;
             let set = App { name: format!("s-{made}"), replicas: 2, release: 1 };
             for n in 0..LARGEST {
-                world.create("/api/v1/persistentvolumes", &disk(&format!("disk-{made}-{n}"))).await;
+                shared.create("/api/v1/persistentvolumes", &disk(&format!("disk-{made}-{n}"))).await;
             }
-            world.ledger.bound(STATEFUL, &set.name, LARGEST as usize);
-            world.create(&collection, &stateful_set(&set)).await;
-            world.ledger.want(format!("{collection}/{}", set.name), set.wanted());
-            world.ledger.count("StatefulSets");
+            shared.ledger.bound(STATEFUL, &set.name, LARGEST as usize);
+            shared.create(&collection, &stateful_set(&set)).await;
+            shared.ledger.want(format!("{collection}/{}", set.name), set.wanted());
+            shared.ledger.count("StatefulSets");
             sets.push(set);
         } else if random.random_ratio(1, 8) {
             let set = sets.remove(random.random_range(0..sets.len()));
             let path = format!("{collection}/{}", set.name);
-            world.delete(&path).await;
-            world.ledger.want(path, Wanted::Gone);
+            shared.delete(&path).await;
+            shared.ledger.want(path, Wanted::Gone);
         } else {
             let chosen = random.random_range(0..sets.len());
             let set = &mut sets[chosen];
@@ -168,41 +168,41 @@ pub(super) async fn stateful_sets(world: World, mut random: StdRng) -> Option<No
             } else {
                 set.release += 1;
             }
-            world.merge(&format!("{collection}/{}", set.name), &set.change()).await;
-            world.ledger.want(format!("{collection}/{}", set.name), set.wanted());
+            shared.merge(&format!("{collection}/{}", set.name), &set.change()).await;
+            shared.ledger.want(format!("{collection}/{}", set.name), set.wanted());
         }
         pause(&mut random, 2000, 6000).await;
     }
     Some(pods)
 }
 
-/// Makes namespaces with something of everything in them, and deletes them while that is still being made.
-pub(super) async fn namespaces(world: World, mut random: StdRng) -> Option<Nodes> {
+/// Creates namespaces with objects of every kind, and deletes them while controllers still work on those.
+pub(super) async fn namespaces(shared: Shared, mut random: StdRng) -> Option<Nodes> {
     let mut made = 0;
-    while world.goes_on() {
+    while shared.goes_on() {
         made += 1;
         let name = format!("soak-brief-{made}");
-        create_namespace(&world, &name).await;
-        let pods = machines::run_pods(&world, &name);
-        world.ledger.count("namespaces deleted");
+        create_namespace(&shared, &name).await;
+        let pods = machines::run_pods(&shared, &name);
+        shared.ledger.count("namespaces deleted");
         for n in 0..5 {
             let map =
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("map-{n}")}});
-            world.create(&path("v1", &name, "configmaps"), &map).await;
+            shared.create(&path("v1", &name, "configmaps"), &map).await;
         }
-        world.create(&path("apps/v1", &name, "deployments"), &load::workload("Deployment", "app", 3)).await;
-        world.create(&path("batch/v1", &name, "jobs"), &job("job", 2, "Indexed")).await;
-        world.create(&path("v1", &name, "services"), &service("app")).await;
+        shared.create(&path("apps/v1", &name, "deployments"), &load::workload("Deployment", "app", 3)).await;
+        shared.create(&path("batch/v1", &name, "jobs"), &job("job", 2, "Indexed")).await;
+        shared.create(&path("v1", &name, "services"), &service("app")).await;
         pause(&mut random, 500, 6000).await;
         let path = format!("/api/v1/namespaces/{name}");
-        world.delete(&path).await;
-        world.ledger.forget_namespace(&name);
-        world.ledger.want(path.clone(), Wanted::Gone);
-        // Its kubelets are needed until its last pod is gone.
+        shared.delete(&path).await;
+        shared.ledger.forget_namespace(&name);
+        shared.ledger.want(path.clone(), Wanted::Gone);
+        // Its kubelets must run until its last pod is gone.
         tokio::spawn({
-            let world = world.clone();
+            let shared = shared.clone();
             async move {
-                while world.get(&path).await.is_some() {
+                while shared.get(&path).await.is_some() {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
                 drop(pods);
@@ -212,9 +212,9 @@ pub(super) async fn namespaces(world: World, mut random: StdRng) -> Option<Nodes
     None
 }
 
-async fn create_namespace(world: &World, name: &str) {
+async fn create_namespace(shared: &Shared, name: &str) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    world.create("/api/v1/namespaces", &namespace).await;
+    shared.create("/api/v1/namespaces", &namespace).await;
 }
 
 fn path(group_version: &str, namespace: &str, resource: &str) -> String {

@@ -1,5 +1,5 @@
-//! `flyball demo`: a cluster heals itself before the reader's eyes. Each step does something, says what should follow,
-//! and fails if it does not follow.
+//! `flyball demo`: shows how a cluster recovers from failures. Each step does something, prints what should follow, and
+//! fails if it does not follow.
 
 mod objects;
 mod stage;
@@ -26,12 +26,12 @@ const NAMESPACE: &str = "default";
 const WEB: &str = "web";
 const OLD_IMAGE: &str = "nginx:1.27";
 const NEW_IMAGE: &str = "nginx:1.28";
-/// A node that says nothing for this long counts as lost; upstream's default is 50 s.
+/// `--node-monitor-grace-period` of the demo; upstream's default is 50 s.
 const NODE_GRACE: Duration = Duration::from_secs(4);
-/// Its pods stay for this long; upstream's default is five minutes.
+/// How long pods tolerate an unreachable node; upstream's default is five minutes.
 const TOLERATION: Duration = Duration::from_secs(1);
 
-/// A step: its title, the controllers without which it cannot work, and what it does.
+/// A step: its title, the controllers that it needs, and what it does.
 struct Step {
     title: &'static str,
     needs: &'static [&'static str],
@@ -120,7 +120,7 @@ async fn play(stage: &mut Stage, cluster: &Cluster, pause: Duration) -> anyhow::
             step.needs.iter().copied().filter(|needed| !running.contains(needed)).collect();
         if !missing.is_empty() {
             left_out += 1;
-            println!("   left out: {} is not there yet", missing.join(", "));
+            println!("   skipped: {} does not run", missing.join(", "));
             continue;
         }
         (step.play)(stage).await.with_context(|| format!("step {}, {:?}", n + 1, step.title))?;
@@ -160,7 +160,7 @@ async fn delete_a_pod(stage: &mut Stage) -> anyhow::Result<()> {
         })
         .await?;
     let new = after.iter().find(|pod| before.iter().all(|old| old.metadata.uid != pod.metadata.uid));
-    let new = new.context("no pod has taken its place")?;
+    let new = new.context("no pod has replaced it")?;
     stage.say(&format!("{} has taken the place of {name}", new.metadata.name));
     Ok(())
 }
@@ -231,7 +231,7 @@ async fn delete_all(stage: &mut Stage) -> anyhow::Result<()> {
     stage.until("no pod is left", |pods| pods.is_empty()).await?;
     match stage.client().get::<Deployment>(&key).await {
         Err(error) if error.is_not_found() => {}
-        // In the foreground the Deployment itself goes last, right after its pods.
+        // With foreground deletion the Deployment itself goes last, right after its pods.
         Ok(_) => stage.gone::<Deployment>(&key).await?,
         Err(error) => return Err(error).context("look for the Deployment"),
     }
@@ -239,7 +239,7 @@ async fn delete_all(stage: &mut Stage) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether exactly `count` pods are there, all ready and of this image.
+/// Whether there are exactly `count` pods, all ready and with this image.
 fn ready(pods: &[std::sync::Arc<Pod>], image: &str, count: usize) -> bool {
     let is_ready = |pod: &Pod| {
         pod.status.is_true("Ready")

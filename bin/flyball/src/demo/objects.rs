@@ -1,4 +1,4 @@
-//! What the demo makes.
+//! The objects that the demo creates.
 
 use serde_json::{Value, json};
 

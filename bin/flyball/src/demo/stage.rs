@@ -1,4 +1,4 @@
-//! Where the demo plays: the way to the cluster, what is seen of it, and the lines that are told.
+//! What the demo's steps use: a client, informers, and the printed lines.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::args::LogFormat;
 use crate::lines::Style;
 use crate::up;
 
-/// How long anything may take that should happen within seconds.
+/// Timeout for what should happen within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Stage {
     client: Client,
     informers: Informers,
-    telling: JoinHandle<()>,
+    printer: JoinHandle<()>,
 }
 
 impl Stage {
     pub(super) fn new(cluster: &Cluster) -> Self {
         let client = cluster.admin();
         let style = Style { format: LogFormat::Text, colour: std::io::stdout().is_terminal() };
-        let telling = tokio::spawn(up::tell(cluster.decisions().listen(), style));
+        let printer = tokio::spawn(up::print_decisions(cluster.decisions().listen(), style));
         let informers = Informers::new(client.clone(), InformerOptions::default());
-        Self { client, informers, telling }
+        Self { client, informers, printer }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     pub(super) async fn close(self) {
-        self.telling.abort();
+        self.printer.abort();
         self.informers.stop_all();
     }
 
@@ -74,7 +74,7 @@ impl Stage {
                         format!("{} ({} on {})", pod.metadata.name, pod.status.phase, pod.spec.node_name)
                     })
                     .collect();
-                bail!("not within {} s: {what}; there are: {}", PATIENCE.as_secs(), there.join(", "))
+                bail!("not within {} s: {what}; the pods are: {}", PATIENCE.as_secs(), there.join(", "))
             }
         }
     }
@@ -127,7 +127,7 @@ fn pods_of(pods: &Informer<Pod>, app: &str) -> Vec<Arc<Pod>> {
     found
 }
 
-/// Looks again with every change of a kind, until there is something to see.
+/// Calls `look` again with every change of a kind, until it returns something.
 async fn wait<T: Resource, R>(
     informer: &Arc<Informer<T>>,
     patience: Duration,

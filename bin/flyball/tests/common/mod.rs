@@ -1,4 +1,4 @@
-//! A `flyball up` in a folder of its own, on a port of its own.
+//! A `flyball up` with its own folder and port.
 
 #![allow(dead_code)] // each test program needs another part of it
 
@@ -21,7 +21,7 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Starts a cluster and waits for its word that it is up.
+    /// Starts a cluster and waits for its first line of output.
     pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
@@ -34,7 +34,7 @@ impl Up {
         let out = child.stdout.take().context("no stdout")?;
         let mut lines = BufReader::new(out).lines();
         let first = lines.next().context("flyball up said nothing")??;
-        // Nobody reads the decisions, but they must not fill the pipe.
+        // Without a reader the decisions would fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let greeting: Value = serde_json::from_str(&first).with_context(|| format!("read {first:?}"))?;
         let server = greeting["up"]["server"].as_str().context("no address")?.to_owned();
@@ -56,7 +56,7 @@ impl Up {
         Ok(Client::with_watches(connection.transport(), connection.watch_transport(), options))
     }
 
-    /// Writes a file that the test needs; its path.
+    /// Writes a file for the test and returns its path.
     pub(crate) fn file(&self, name: &str, text: &str) -> anyhow::Result<String> {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text)?;
@@ -69,7 +69,7 @@ impl Up {
             Some(&"up") => self.folder.path().join("another"),
             _ => self.kubeconfig(),
         };
-        // What follows a bare `--` is for others.
+        // Arguments after a bare `--` belong to others.
         let own = arguments.split(|argument| *argument == "--").next().unwrap_or_default();
         command.args(own);
         if !own.contains(&"--kubeconfig") {
@@ -79,21 +79,21 @@ impl Up {
         command
     }
 
-    /// Runs another flyball command; what it printed.
+    /// Runs another flyball command and returns its output.
     pub(crate) fn flyball(&self, arguments: &[&str]) -> anyhow::Result<String> {
         output(self.command(arguments))
     }
 
-    /// Runs a kubectl command; what it printed.
+    /// Runs a kubectl command and returns its output.
     pub(crate) fn kubectl(&self, binary: &Path, line: &str) -> anyhow::Result<String> {
         let mut command = Command::new(binary);
         command.arg("--kubeconfig").arg(self.kubeconfig()).args(line.split_whitespace());
-        // kubectl keeps what it has discovered in the home directory.
+        // kubectl caches discovery in the home directory.
         command.env("HOME", self.folder.path());
         output(command).with_context(|| format!("kubectl {line}"))
     }
 
-    /// Ends the cluster as Ctrl-C does; it must end well.
+    /// Ends the cluster as Ctrl-C does; it must exit with success.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         let pid = pid.context("no process id")?;
@@ -113,7 +113,7 @@ impl Up {
         self.child.id()
     }
 
-    /// Runs a flyball command that must fail; its exit code and what it complained about.
+    /// Runs a flyball command that must fail; its exit code and its error output.
     pub(crate) fn fails(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let output = self.command(arguments).output()?;
         ensure!(!output.status.success(), "{arguments:?} succeeded");

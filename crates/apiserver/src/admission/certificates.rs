@@ -1,4 +1,4 @@
-//! Who may approve and sign which certificate requests, and what may not be asked for.
+//! Who may approve and sign which certificate requests, and which requests are refused.
 
 use base64::Engine as _;
 use serde_json::Value;
@@ -49,12 +49,12 @@ pub(super) fn check(
     Ok(())
 }
 
-/// None is the same as an empty list.
+/// No list is the same as an empty one.
 fn conditions(csr: &Value) -> Vec<Value> {
     csr["status"]["conditions"].as_array().cloned().unwrap_or_default()
 }
 
-/// Rights on a signer are given by its full name, or by its domain and `*`.
+/// Permissions on a signer are given by its full name, or by its domain and `*`.
 fn may(ops: &Ops<'_>, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     let wildcard = format!("{domain}/*");

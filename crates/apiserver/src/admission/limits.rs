@@ -1,4 +1,4 @@
-//! LimitRanger: default requests and limits of containers, and the bounds of what may be asked for.
+//! LimitRanger: default requests and limits of containers, and their bounds.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ pub(super) fn amounts(list: &Value) -> Amounts {
     entries.filter_map(|(name, value)| Some((name.clone(), Quantity::parse(value.as_str()?)?))).collect()
 }
 
-/// What a pod asks for as a whole: its containers together, or its largest init container if that is more.
+/// The requests of a pod as a whole: its containers together, or its largest init container if that is more.
 pub(super) fn pod_total(pod: &Value, field: &str) -> Amounts {
     let mut total = Amounts::new();
     for container in pod["spec"]["containers"].as_array().into_iter().flatten() {

@@ -25,7 +25,7 @@ pub(crate) enum Operation {
     Delete,
 }
 
-/// One write on its way through admission.
+/// One write in admission.
 pub(crate) struct Request<'a> {
     operation: Operation,
     sub: Option<Subresource>,
@@ -46,7 +46,7 @@ impl Request<'_> {
     }
 }
 
-/// Refuses a write with an explanation. What has no name yet goes by the beginning of it.
+/// Refuses a write with a message. An object without a name goes by its generateName.
 fn forbid(ops: &Ops<'_>, object: &Value, why: &str) -> ApiError {
     let name = match meta::text(object, "name") {
         "" => meta::text(object, "generateName"),

@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: nothing is created in a namespace that is missing or going, and some namespaces stay.
+//! NamespaceLifecycle: nothing is created in a missing or terminating namespace, and some namespaces cannot be deleted.
 
 use serde_json::{Value, json};
 

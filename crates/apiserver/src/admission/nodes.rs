@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node takes no pods until it has said that it is ready.
+//! TaintNodesByCondition: a new node is tainted until it is ready.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
-//! What every new pod is given: a priority, tolerations for nodes in trouble, its runtime's overhead.
+//! What every new pod gets: a priority, tolerations for unhealthy nodes, the overhead of its runtime class.
 
+use flyball_api::topology;
 use serde_json::{Value, json};
 
 use super::{Request, forbid};
@@ -11,7 +12,7 @@ use crate::store::{Key, ShelfId};
 
 const CLASSES: &str = "scheduling.k8s.io";
 const TOLERATED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+const TOPOLOGY: [&str; 2] = [topology::ZONE, topology::REGION];
 
 pub(super) fn tolerate(ops: &Ops<'_>, pod: &mut Value) {
     let seconds = ops.server.options.toleration.as_secs();
@@ -33,7 +34,7 @@ pub(super) fn tolerate(ops: &Ops<'_>, pod: &mut Value) {
     }
 }
 
-/// Priority: the class becomes a number.
+/// Priority: resolves the class to a number.
 pub(super) fn set_priority(ops: &Ops<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let wanted = pod["spec"]["priorityClassName"].as_str().unwrap_or_default().to_owned();
     let class = match wanted.as_str() {
@@ -70,7 +71,7 @@ pub(super) fn set_priority(ops: &Ops<'_>, pod: &mut Value) -> Result<(), ApiErro
     Ok(())
 }
 
-/// The class of pods that name none: of several defaults, the one with the lowest value.
+/// The class of pods without one: of several defaults, the one with the lowest value.
 fn default_class(ops: &Ops<'_>, except: Option<&str>) -> Option<Value> {
     let all = ops.server.store.all(&ShelfId::new(CLASSES, "priorityclasses"), None);
     let classes =
@@ -140,7 +141,7 @@ pub(super) fn set_overhead(ops: &Ops<'_>, pod: &mut Value) -> Result<(), ApiErro
     Ok(())
 }
 
-/// PodTopologyLabels: a pod that is made on a node says where that is.
+/// PodTopologyLabels: copies topology labels of the node to a pod that is created with a node name.
 pub(super) fn copy_topology(ops: &Ops<'_>, pod: &mut Value) {
     let Some(node) = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()) else { return };
     let Some(node) = ops.server.store.get(&ShelfId::new("", "nodes"), &Key::new("", node)) else { return };

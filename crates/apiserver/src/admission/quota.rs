@@ -13,14 +13,14 @@ use crate::meta;
 use crate::registry::Subresource;
 use crate::store::{Key, ShelfId};
 
-/// Under this a quota counts the devices of a class.
+/// Prefix of the quota entries that count the devices of a class.
 const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
-/// What a claim for all devices counts as: it cannot be given more.
+/// What a claim for all devices counts as: the maximum that can be allocated.
 const ALL_DEVICES: usize = 32;
 
 type Amounts = BTreeMap<String, Quantity>;
 
-/// Checks and books what a write would use.
+/// Checks a write against the quotas and adds its usage.
 pub(super) fn charge(
     ops: &Ops<'_>,
     request: &Request<'_>,
@@ -129,7 +129,7 @@ fn check(
     Err(forbid(ops, new, &why))
 }
 
-/// Adds to what a quota has used; checks again, since another write may have been faster.
+/// Adds to a quota's usage; checks again, since another write may have come first.
 fn book(ops: &Ops<'_>, key: &Key, delta: &Amounts, new: &Value) -> Result<(), ApiError> {
     let Some(resource) = ops.server.catalog.get("", "v1", "resourcequotas") else { return Ok(()) };
     let user = crate::bootstrap::system_user();
@@ -248,7 +248,7 @@ fn usage(request: &Request<'_>, object: &Value) -> Amounts {
         }
         ("", "persistentvolumeclaims") => {
             count(&mut usage, "persistentvolumeclaims", 1);
-            // The annotation is older than the field, and still goes first.
+            // The annotation is older than the field, and still wins.
             let old = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
             let class = old.as_str().or(spec["storageClassName"].as_str()).unwrap_or_default();
             let by_class = |what: &str| format!("{class}.storageclass.storage.k8s.io/{what}");
@@ -273,7 +273,7 @@ fn usage(request: &Request<'_>, object: &Value) -> Amounts {
     usage
 }
 
-/// The most devices of each class that a claim can be given. Of alternatives the worst counts, class by class.
+/// The most devices of each class that a claim can be allocated. Of alternatives the largest counts, class by class.
 fn devices(spec: &Value) -> BTreeMap<&str, usize> {
     let mut sums = BTreeMap::new();
     for request in spec["devices"]["requests"].as_array().into_iter().flatten() {
@@ -296,7 +296,7 @@ fn devices(spec: &Value) -> BTreeMap<&str, usize> {
     sums
 }
 
-/// The containers that do not say how much of something they need.
+/// The containers without a request for a resource.
 fn containers_without(pod: &Value, key: &str) -> String {
     let (field, name) = match key.split_once('.') {
         Some(("limits", name)) => ("limits", name),

@@ -1,4 +1,4 @@
-//! ServiceAccount: every pod runs as an account that exists, and finds a token of it in a volume.
+//! ServiceAccount: every pod runs as an existing account, and has a volume with its token.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Defaults and protections of volumes: default classes, finalizers while in use, who may grow a claim.
+//! Defaults and protections of volumes: default classes, finalizers while in use, and which claims may grow.
 
 use serde_json::{Value, json};
 

@@ -20,7 +20,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 pub(crate) struct Apply<'a> {
     pub(crate) manager: &'a str,
-    /// Take fields over from others.
+    /// Take fields over from other managers.
     pub(crate) force: bool,
     /// The part that is applied.
     pub(crate) sub: Option<Subresource>,
@@ -118,7 +118,7 @@ impl Apply<'_> {
         ops.decode(merged)
     }
 
-    /// Takes out what this manager applied before, no longer applies, and nobody else owns.
+    /// Removes what this manager applied before, no longer applies, and no other manager owns.
     fn prune(&self, merged: &mut Value, entries: &[Entry], wanted: &Set, typed: Typed<'_>, sub: &str) {
         let Some(last) = entries.iter().find(|entry| entry.is_applied_by(self.manager, sub)) else { return };
         let mut owned = wanted.clone();
@@ -192,7 +192,7 @@ fn conflict_error(ops: &Ops<'_>, conflicts: &[(String, Vec<String>)]) -> ApiErro
     error
 }
 
-/// Notes which fields a write other than an apply has changed.
+/// Records which fields a write other than an apply has changed.
 pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Value, old: Option<&Value>) {
     if ops.applying {
         return;
@@ -212,7 +212,7 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
         return;
     }
     let typed = Typed::of(ops.resource);
-    // What Go's zero value has is there from the start and nobody's.
+    // Fields with Go's zero value exist from the start and have no owner.
     let nothing = empty_of(ops.resource);
     let mut difference = typed::compare(Some(old.unwrap_or(&nothing)), Some(new), typed);
     difference.changed.strip();
@@ -285,7 +285,7 @@ pub(crate) fn same_but_for_times(new: &Value, old: &Value) -> bool {
     })
 }
 
-/// Whether two maps are the same, where one field has a rule of its own. That field is looked at last: it is the
+/// Whether two maps are the same, where one field has a rule of its own. That field is compared last: it is the
 /// largest, and most changes show elsewhere.
 fn same_fields(
     new: &Map<String, Value>,

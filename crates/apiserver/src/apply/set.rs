@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// A set of paths into an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Set {
-    /// The place itself belongs to the set.
+    /// The path itself belongs to the set.
     pub(super) here: bool,
     pub(super) below: BTreeMap<String, Set>,
 }
@@ -46,7 +46,7 @@ impl Set {
         Value::Object(out)
     }
 
-    /// No set keeps an empty one below itself, so this looks no further.
+    /// No set contains an empty one, so this looks no further.
     pub(super) fn is_empty(&self) -> bool {
         !self.here && self.below.is_empty()
     }
@@ -58,7 +58,7 @@ impl Set {
         }
     }
 
-    /// Takes out exactly the places that are in `other`.
+    /// Removes exactly the paths that are in `other`.
     pub(super) fn subtract(&mut self, other: &Set) {
         self.here &= !other.here;
         for (step, child) in &other.below {
@@ -71,7 +71,7 @@ impl Set {
         }
     }
 
-    /// Takes out the places that are in `other`, and everything below them.
+    /// Removes the paths that are in `other`, and everything below them.
     pub(super) fn subtract_below(&mut self, other: &Set) {
         if other.here && other.below.is_empty() {
             *self = Set::default();
@@ -112,7 +112,7 @@ impl Set {
         }
     }
 
-    /// Takes out the fields that only the server writes and nobody owns.
+    /// Removes the fields that only the server writes, which have no owner.
     pub(super) fn strip(&mut self) {
         const META: [&str; 9] = [
             "name",

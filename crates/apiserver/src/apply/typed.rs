@@ -1,4 +1,4 @@
-//! Walks objects by their type: which fields there are, what differs, how a configuration is merged into an object.
+//! Walks objects by type: which fields there are, what differs, how a configuration is merged into an object.
 
 use serde_json::{Map, Value};
 
@@ -183,7 +183,7 @@ impl Difference {
     }
 }
 
-/// Everything in a value, itself included, as it is owned by whoever added it.
+/// Everything in a value, itself included, as owned by the manager that added it.
 fn whole(value: &Value, typed: Typed<'_>) -> Set {
     let mut set = fields_of(value, typed);
     set.here = true;
@@ -277,7 +277,7 @@ pub(super) fn merge(live: &Value, config: &Value, typed: Typed<'_>) -> Value {
     }
 }
 
-/// Takes the places of a set out of an object, unless something at or below them is in `owned`.
+/// Removes the paths of a set from an object, unless something at or below them is in `owned`.
 pub(super) fn remove(value: &mut Value, set: &Set, owned: Option<&Set>, typed: Typed<'_>) {
     let division = typed.division(value);
     let owner = |step: &str| owned.and_then(|owned| owned.below.get(step)).filter(|set| !set.is_empty());
@@ -290,7 +290,7 @@ pub(super) fn remove(value: &mut Value, set: &Set, owned: Option<&Set>, typed: T
                     Some(child) => {
                         let was_nothing = is_nothing(child);
                         remove(child, inner, owner(step), typed.child(name));
-                        // What is emptied goes even if someone owns it empty; what was empty stays theirs.
+                        // A value that becomes empty is removed even if it is owned; one that was empty stays.
                         is_nothing(child) && (!was_nothing || owner(step).is_none())
                     }
                     None => false,

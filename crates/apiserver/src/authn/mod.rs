@@ -1,5 +1,5 @@
-//! Who sends a request: static tokens, service account tokens, client certificates (told by the TLS server as a
-//! `User` among the request's extensions), or nobody in particular.
+//! The user of a request: static tokens, service account tokens, client certificates (the TLS server puts the `User` into
+//! the request's extensions), or anonymous.
 
 pub(crate) mod token;
 
@@ -73,7 +73,7 @@ fn authenticated(mut user: User) -> User {
     user
 }
 
-/// Whom the user wants to be (`kubectl --as`), if that is allowed.
+/// Impersonation (`kubectl --as`), if it is allowed.
 pub(crate) fn impersonate(server: &Inner, parts: &request::Parts, user: User) -> Result<User, ApiError> {
     let text = |name: &str| parts.headers.get(name).and_then(|v| v.to_str().ok());
     let Some(name) = text("impersonate-user") else { return Ok(user) };

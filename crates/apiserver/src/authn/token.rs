@@ -35,15 +35,15 @@ pub struct Keys {
     signer: Signer,
     random: SystemRandom,
     id: String,
-    /// Claims of tokens that were found to be signed by this key: that takes longer than most requests.
+    /// Claims of tokens whose signature was verified: verification takes longer than most requests.
     opened: Mutex<HashMap<String, Value>>,
 }
 
-/// So many tokens are remembered.
+/// Maximum number of those tokens.
 const OPENED: usize = 1000;
 
 impl Keys {
-    /// Reads a PEM key, or makes one.
+    /// Reads a PEM key, or generates one.
     pub fn new(pem: Option<&str>) -> Result<Self, KeyError> {
         let random = SystemRandom::new();
         let algorithm = &signature::ECDSA_P256_SHA256_FIXED_SIGNING;
@@ -178,7 +178,7 @@ impl Claims<'_> {
     }
 }
 
-/// The user of a service account token, if it is ours, in time, for us, and what it names still exists.
+/// The user of a service account token, if we signed it, it is valid now and for us, and the objects it names exist.
 pub(super) fn verify(server: &Inner, keys: &Keys, token: &str, audiences: &[&str]) -> Option<User> {
     let claims = keys.open(token)?;
     if claims["iss"] == "kubernetes/serviceaccount" {
@@ -208,7 +208,7 @@ pub(super) fn verify(server: &Inner, keys: &Keys, token: &str, audiences: &[&str
     {
         let Some(name) = kubernetes[what]["name"].as_str() else { continue };
         let uid = kubernetes[what]["uid"].as_str().unwrap_or_default();
-        // A pod's node is told for information only.
+        // The node of a pod is only informative.
         let informative = what == "node" && kubernetes["pod"].is_object();
         if !informative && !exists(server, plural, home, name, uid) {
             return None;

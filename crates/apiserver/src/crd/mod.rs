@@ -1,4 +1,4 @@
-//! Custom resources: definitions become resources of their own, with a schema that prunes, defaults and validates.
+//! Custom resources: definitions become resources, with a schema that prunes, defaults and validates.
 
 mod columns;
 mod definition;
@@ -17,7 +17,7 @@ pub(crate) use definition::Definition;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
-/// Keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// Serves the definitions that are in the store.
@@ -77,7 +77,7 @@ fn with_resource(server: &Inner, act: impl FnOnce(&mut Ops<'_>)) {
     act(&mut Ops::internal(server, &resource, &user));
 }
 
-/// Accepts the names and says so in the status.
+/// Accepts the names and writes the status.
 fn establish(server: &Inner, key: &Key) {
     let now = server.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     with_resource(server, |ops| {
@@ -106,7 +106,7 @@ fn establish(server: &Inner, key: &Key) {
     });
 }
 
-/// Deletes all objects of a definition that is being deleted, then lets it go.
+/// Deletes all objects of a definition that is being deleted, then removes its finalizer.
 fn clean_up(server: &Inner, key: &Key, object: &Value) {
     let of = server.catalog.all().into_iter().find(|resource| is_of(resource, key) && !resource.converts());
     let user = crate::bootstrap::system_user();
@@ -114,7 +114,7 @@ fn clean_up(server: &Inner, key: &Key, object: &Value) {
         let mut ops = Ops::internal(server, &resource, &user);
         for entry in server.store.all(&resource.shelf, None) {
             if !meta::is_deleting(&entry.value()) {
-                // Objects with finalizers stay, and bring us here again when they go.
+                // Objects with finalizers stay; this is called again when they are gone.
                 let _ = ops.delete(&entry.key, &DeleteOptions::default());
             }
         }

@@ -1,5 +1,5 @@
-//! Reads JSON and notes the keys that come twice in one object, which a plain parser passes over: the last one
-//! counts, but whoever wrote it may have meant the first.
+//! Reads JSON and records keys that occur twice in one object, which a plain parser ignores: the last one counts, but the
+//! author may have meant the first.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
-/// So many are told; upstream's number.
+/// At most this many are reported; upstream's number.
 const MOST: usize = 100;
 
 /// A document, and the paths of the keys that were given again.
@@ -19,7 +19,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Er
     Ok((value, again))
 }
 
-/// Where a value stands, written out only when there is something to tell.
+/// The path of a value, formatted only when there is something to report.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Root,

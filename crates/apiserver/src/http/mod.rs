@@ -1,4 +1,4 @@
-//! The HTTP side: what a request asks for, and how an answer is written.
+//! The HTTP side: reads requests, writes responses.
 
 pub(crate) mod body;
 mod json;

@@ -1,5 +1,5 @@
-//! WebSockets as far as `kubectl exec` and `attach` need them: the handshake, then a session that says its part and
-//! hangs up.
+//! WebSockets as far as `kubectl exec` and `attach` need them: the handshake, then a session that sends its messages and
+//! closes.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::respond::{self, Body};
 
-/// The protocols of remote commands that are spoken; in both, the first byte of a message names its channel.
+/// The supported protocols of remote commands; in both, the first byte of a message is its channel.
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-/// What RFC 6455 has a server add to the client's key.
+/// The GUID of RFC 6455 that a server appends to the client's key.
 const MAGIC: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const BINARY: u8 = 0x82;
 const CLOSE: u8 = 0x88;
-/// Status 1000: all is said.
+/// Status 1000: normal closure.
 const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
-/// How long a client may take to hang up after us.
+/// How long a client may take to close after us.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Where a message of a remote command goes.
+/// The channel of a message of a remote command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
     Stdout = 1,
@@ -33,7 +33,7 @@ pub(crate) enum Channel {
     Error = 3,
 }
 
-/// A client's wish to go on with a WebSocket.
+/// A client's request to upgrade to a WebSocket.
 #[derive(Clone)]
 pub(crate) struct Handshake {
     accept: HeaderValue,
@@ -42,7 +42,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// The wish in a request, if there is one that can be granted.
+    /// The upgrade request, if there is one that is supported.
     pub(crate) fn read(parts: &request::Parts) -> Option<Self> {
         let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
         text(header::UPGRADE).filter(|wish| wish.eq_ignore_ascii_case("websocket"))?;
@@ -52,12 +52,12 @@ impl Handshake {
         Some(Self { accept, protocol, upgrade })
     }
 
-    /// Grants it: the client hears `messages` and then the end.
+    /// Accepts it: the client gets `messages` and then the end.
     pub(crate) fn say(self, messages: Vec<(Channel, String)>) -> Response<Body> {
         let Self { accept, protocol, upgrade } = self;
         tokio::spawn(async move {
             if let Err(error) = session(upgrade, &messages).await {
-                tracing::debug!(%error, "a remote command's connection broke");
+                tracing::debug!(%error, "the connection of a remote command broke");
             }
         });
         let mut response = Response::new(respond::full(""));
@@ -76,7 +76,7 @@ fn offers(headers: &HeaderMap, protocol: &str) -> bool {
     offered.flat_map(|list| list.split(',')).any(|one| one.trim() == protocol)
 }
 
-/// The proof that the key was read, RFC 6455 §4.2.2.
+/// The value of `Sec-WebSocket-Accept`, RFC 6455 §4.2.2.
 fn answer_to(key: &str) -> Option<HeaderValue> {
     let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{MAGIC}").as_bytes());
     HeaderValue::from_str(&STANDARD.encode(hash)).ok()
@@ -91,7 +91,7 @@ async fn session(upgrade: OnUpgrade, messages: &[(Channel, String)]) -> Result<(
     }
     stream.write_all(&frame(CLOSE, &NORMAL)).await?;
     stream.flush().await?;
-    // What the client still sends (its input, its own goodbye) has nowhere to go.
+    // Further messages of the client (input, its close frame) are dropped.
     let hangs_up = async {
         let mut discarded = [0; 1024];
         while stream.read(&mut discarded).await? > 0 {}

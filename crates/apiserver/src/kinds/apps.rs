@@ -22,7 +22,7 @@ pub(super) struct StatefulSet;
 /// `v1` ReplicationController.
 pub(super) struct ReplicationController;
 
-/// Half of a rolling update may be given; the other half follows. No rolling update for other strategies.
+/// Completes a rolling update of which only one half is given. No rolling update for other strategies.
 pub(super) fn default_deployment_spec(spec: &mut Value) {
     spec.or_put("strategy.type", "RollingUpdate");
     if spec.text("strategy.type") == "RollingUpdate" {
@@ -31,7 +31,7 @@ pub(super) fn default_deployment_spec(spec: &mut Value) {
     }
 }
 
-/// One pod at a time, and none beyond.
+/// One pod at a time, and no surge.
 pub(super) fn default_daemon_set_spec(spec: &mut Value) {
     spec.or_put("updateStrategy.type", "RollingUpdate");
     if spec.text("updateStrategy.type") == "RollingUpdate" {

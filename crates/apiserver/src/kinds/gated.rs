@@ -1,5 +1,5 @@
-//! Kinds that are served only where somebody asks for them: their gate must be open and their version switched on.
-//! The roles of the controllers that look after them are in `bootstrap.txt`, marked with the same gates.
+//! Kinds that are off by default: their gate must be enabled and their version served. The roles of their controllers are in
+//! `bootstrap.txt`, marked with the same gates.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::simple::Simple;
 use crate::registry::Subresource::{self, Status};
 use crate::registry::{Builtin, Cx, NameRule, ResourceInfo, Strategy};
 
-/// Gates that change kinds which are served anyway.
+/// Gates that change kinds which are served by default.
 const OTHERS: [&str; 1] = ["MaxUnavailableStatefulSet"];
 const KEEPS_GROUPS: &str = "scheduling.k8s.io/podgroup-protection";
 
-/// A gate, and a kind that is served where it is open.
+/// A gate, and a kind that is served where it is enabled.
 type Gated = (&'static str, Builtin);
 
 #[rustfmt::skip]
@@ -36,8 +36,8 @@ fn all() -> Vec<Gated> {
     ]
 }
 
-/// The kinds that are served with these gates open and these versions (as in `resource.k8s.io/v1beta2`) switched on; or
-/// the gate or version that nobody here knows.
+/// The kinds that are served with these gates and these versions (as in `resource.k8s.io/v1beta2`) enabled; an error for an
+/// unknown gate or version.
 pub fn gated(gates: &BTreeSet<String>, versions: &BTreeSet<String>) -> Result<Vec<Builtin>, String> {
     let all = all();
     let version = |kind: &Builtin| format!("{}/{}", kind.info.group, kind.info.version);
@@ -85,7 +85,7 @@ impl Strategy for TaintRule {
     }
 
     fn prepare_update(&self, cx: &Cx<'_>, new: &mut Value, old: &Value) {
-        // The time is that of the effect: how long users may stay counts from then on.
+        // The time is that of the effect: tolerationSeconds count from then on.
         let is_same = |path: &str| new.at(path) == old.at(path);
         if !is_same("spec.taint.effect") && is_same("spec.taint.timeAdded") {
             new.put("spec.taint.timeAdded", format_time(cx.now, 0));

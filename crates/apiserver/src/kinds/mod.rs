@@ -41,7 +41,7 @@ pub(crate) use json::Json;
 pub(crate) use quantity::Quantity;
 pub use shape::shape;
 
-/// The behaviour of kinds that are only shown.
+/// The behaviour of kinds without rules of their own.
 pub(crate) fn plain() -> Arc<dyn Strategy> {
     Arc::new(simple::Simple::new(&print::NAME_AND_AGE))
 }
@@ -50,7 +50,7 @@ pub(crate) fn plain() -> Arc<dyn Strategy> {
 pub(crate) fn reshape(object: &mut Value) {
     let schema = schema::builtin();
     if let Some(kind) = schema.kind(object.text("apiVersion"), object.text("kind")) {
-        // A mismatch would be a fault of ours that tests find; the object is better served as it is.
+        // A mismatch would be a bug of ours that tests find; the object is better served as it is.
         let _ = shape(schema, kind, object);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// What a text that is no quantity is answered with.
+/// The error for a text that is no quantity.
 pub(crate) const SYNTAX: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 

@@ -1,5 +1,5 @@
-//! Services: defaults, and what falls away when the type changes. Which addresses and node ports are free is not
-//! known here; `wants` says what the allocator has to find.
+//! Services: defaults, and which fields are dropped when the type changes. Free addresses and node ports are not known here;
+//! `wants` says what the allocator has to find.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ fn keep_addresses(new: &mut Value, old: &Value) {
                 new.put(path, old.at(path).clone());
             }
         }
-        // Who asks for one family and leaves the lists alone means the first.
+        // Naming one family without changing the lists means the first.
         if new.text("spec.ipFamilyPolicy") == "SingleStack" {
             for path in ["spec.clusterIPs", "spec.ipFamilies"] {
                 if new.at(path) == old.at(path) && new.items(path).len() > 1 {
@@ -214,7 +214,7 @@ fn keep_addresses(new: &mut Value, old: &Value) {
 /// Whether a field means anything for a service.
 type Applies = fn(&Value) -> bool;
 
-/// A field that the server filled in, that the user did not change and that the new type has no use for.
+/// A field that the server filled in, that the user did not change and that the new type does not have.
 fn drop_what_no_longer_applies(new: &mut Value, old: &Value) {
     let same = |new: &Value, path: &str| new.at(path) == old.at(path);
     let became = |new: &Value, applies: Applies| applies(old) && !applies(new);

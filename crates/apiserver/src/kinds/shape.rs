@@ -205,7 +205,7 @@ impl Pass<'_> {
 fn is_dropped(field: &Field, value: &Value) -> bool {
     match field.presence {
         Presence::NonEmpty => is_empty(value),
-        // Storage does not tell an empty list from none: both come back as null.
+        // Storage does not distinguish an empty list from none: both come back as null.
         Presence::Always | Presence::Nullable => {
             matches!(field.shape, Shape::List(_) | Shape::Map(_)) && is_empty(value)
         }

@@ -34,7 +34,7 @@ pub(super) fn default_csi_driver_spec(spec: &mut Value) {
     spec.or_put("volumeLifecycleModes", json!(["Persistent"]));
 }
 
-/// Keeps an object that is in use from vanishing, as the admission plugin of upstream does.
+/// Protects an object in use by a finalizer, as upstream's admission plugin does.
 fn protect(object: &mut Value, finalizer: &str) {
     object.or_put("metadata.finalizers", json!([]));
     if let Some(Value::Array(list)) = object.at_mut("metadata.finalizers")

@@ -26,7 +26,7 @@ pub(super) struct SigningRequest;
 /// `resource.k8s.io/v1` ResourceSlice.
 pub(super) struct ResourceSlice;
 
-/// A namespace can be selected by its name.
+/// Sets the label with the namespace's name.
 pub(super) fn default_namespace(namespace: &mut Value) {
     let name = namespace.text("metadata.name").to_owned();
     if !name.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn default_namespace(namespace: &mut Value) {
     }
 }
 
-/// Who reserves nothing offers everything.
+/// Without reservations, allocatable is the capacity.
 pub(super) fn default_node_status(status: &mut Value) {
     let capacity = status.at("capacity").clone();
     if capacity.is_object() {
@@ -231,7 +231,7 @@ fn keep_only_names(account: &mut Value) {
 }
 
 impl Strategy for SigningRequest {
-    /// Who asks is what authentication found out, whatever the request says.
+    /// The user of a request is the authenticated one, whatever the request says.
     fn prepare_create(&self, cx: &Cx<'_>, csr: &mut Value) {
         for path in ["spec.username", "spec.uid", "spec.groups", "spec.extra"] {
             csr.pull(path);
@@ -296,7 +296,7 @@ fn keep_decisions(new: &mut Value, old: &Value) {
     }
 }
 
-/// New conditions get the time; those that were there and still say the same keep theirs.
+/// New conditions get the current time; unchanged ones keep theirs.
 fn stamp_conditions(cx: &Cx<'_>, new: &mut Value, old: &Value) {
     let now = format_time(cx.now, 0);
     for condition in new.items_mut("status.conditions") {

@@ -1,4 +1,4 @@
-//! How an object comes into being.
+//! Creation of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

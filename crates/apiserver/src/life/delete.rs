@@ -1,4 +1,4 @@
-//! How an object goes: at once, after its grace period, or when its finalizers are done.
+//! Deletion of objects: at once, after the grace period, or when the finalizers are gone.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct DeleteOptions {
     pub uid: Option<String>,
     pub resource_version: Option<String>,
     pub propagation: Option<Propagation>,
-    /// The old way to say the same.
+    /// The deprecated form of the propagation policy.
     pub orphan_dependents: Option<bool>,
 }
 
@@ -68,14 +68,14 @@ fn invalid_options(causes: &[Cause]) -> ApiError {
     ApiError::invalid(named, causes)
 }
 
-/// What follows from a delete request.
+/// The effect of a delete request.
 enum Next {
-    /// Deletion is under way; nothing changes.
+    /// The object is being deleted already; nothing changes.
     Wait,
-    /// The object is marked and stays.
+    /// The object is marked as being deleted and stays.
     Mark,
     Remove,
-    /// The object is marked, then goes.
+    /// The object is marked as being deleted, then removed.
     MarkAndRemove,
 }
 
@@ -87,12 +87,12 @@ fn scalar_time(at: jiff::Timestamp) -> String {
 #[derive(Debug)]
 pub struct Deleted {
     pub entry: Arc<Entry>,
-    /// Whether the object is gone already.
+    /// Whether the object is removed already.
     pub gone: bool,
 }
 
 impl Ops<'_> {
-    /// Deletes an object, or begins to.
+    /// Deletes an object, or marks it.
     pub fn delete(&mut self, key: &Key, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         let mut checked = false;
         loop {
@@ -118,7 +118,7 @@ impl Ops<'_> {
                     }
                 }
                 Next::MarkAndRemove => {
-                    // Two writes, as upstream: watchers see the mark before they see the end.
+                    // Two writes, as upstream: watchers see the mark before the removal.
                     let Ok(marked) = self.put(key, Some(&entry), new.clone()) else { continue };
                     meta::of(&mut new)
                         .insert("resourceVersion".to_owned(), json!(marked.version.to_string()));
@@ -169,7 +169,7 @@ impl Ops<'_> {
         Ok(())
     }
 
-    /// Writes into `object` that it is being deleted, and says what follows.
+    /// Marks `object` as being deleted, and returns the effect.
     fn mark(&self, object: &mut Value, options: &DeleteOptions) -> Next {
         if self.resource.is("", "namespaces") {
             return self.mark_namespace(object);
@@ -200,7 +200,7 @@ impl Ops<'_> {
         if remaining == 0 && !held { Next::MarkAndRemove } else { Next::Mark }
     }
 
-    /// A repeated delete can only bring the end nearer; returns what is left of the grace period.
+    /// A repeated delete can only shorten the grace period; returns what is left of it.
     fn shorten(&self, object: &mut Value, granted: i64, wanted: i64) -> i64 {
         let end = object["metadata"]["deletionTimestamp"].as_str().and_then(|t| t.parse().ok());
         let end: jiff::Timestamp = end.unwrap_or(self.now);
@@ -239,7 +239,7 @@ impl Ops<'_> {
         Next::Mark
     }
 
-    /// The finalizers that a deletion leaves: the garbage collector's two come and go with the policy.
+    /// The finalizers after a delete request: the garbage collector's two depend on the propagation policy.
     fn deletion_finalizers(&self, object: &Value, options: &DeleteOptions) -> Vec<String> {
         let present = meta::finalizers(object);
         let policy = match (options.propagation, options.orphan_dependents) {
@@ -259,7 +259,7 @@ impl Ops<'_> {
             Propagation::Background => {}
         }
         if definition && !meta::is_deleting(object) && !present.contains(&crate::crd::CLEANUP) {
-            // Its objects go before it does.
+            // Its objects are deleted before it is.
             wanted.push(crate::crd::CLEANUP.to_owned());
         }
         let is_same = wanted.len() == present.len() && present.iter().all(|f| wanted.iter().any(|w| w == f));

@@ -1,5 +1,5 @@
-//! The life of an object: created, changed, deleted. Everything that writes passes through `Ops`, whether it came
-//! in over HTTP or is a consequence inside the server (an eviction, a binding, an allocated address).
+//! The lifecycle of an object: created, changed, deleted. Everything that writes passes through `Ops`, whether it came in over
+//! HTTP or is a consequence inside the server (an eviction, a binding, an allocated address).
 
 mod create;
 mod delete;
@@ -36,9 +36,9 @@ pub struct Ops<'a> {
     pub resource: &'a Arc<Resource>,
     pub user: &'a User,
     pub now: Timestamp,
-    /// Go through everything, store nothing.
+    /// Dry run: do everything, store nothing.
     pub dry_run: bool,
-    /// Under which name fields are owned.
+    /// The field manager.
     pub manager: &'a str,
     /// How unknown fields are treated.
     pub field_validation: FieldValidation,
@@ -148,7 +148,7 @@ impl<'a> Ops<'a> {
         self.report(unknown.chain(repeated).collect())
     }
 
-    /// Says what is odd about a body, as loudly as the request wants to hear it.
+    /// Reports unknown and duplicate fields, as the request's field validation asks.
     fn report(&mut self, texts: Vec<String>) -> Result<(), ApiError> {
         if texts.is_empty() {
             return Ok(());
@@ -181,7 +181,7 @@ impl<'a> Ops<'a> {
         }
     }
 
-    /// Stores a state, or makes believe in a dry run.
+    /// Stores a state, or pretends to in a dry run.
     fn put(&mut self, key: &Key, old: Option<&Entry>, object: Value) -> Result<Arc<Entry>, Refused> {
         let facets = self.resource.facets(&object);
         if self.dry_run {
@@ -230,7 +230,7 @@ impl<'a> Ops<'a> {
     }
 }
 
-/// One pod at a time, where a rolling update can be told otherwise.
+/// The default of a rolling update's `maxUnavailable`, where that field is enabled.
 fn default_max_unavailable(set: &mut Value) {
     let update = &mut set["spec"]["updateStrategy"]["rollingUpdate"];
     if update.is_object() && update.get("maxUnavailable").is_none() {

@@ -1,4 +1,4 @@
-//! How an object changes: the main resource by its users, a subresource by whoever owns that part.
+//! Updates of objects: the main resource and subresources.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::meta;
 use crate::registry::Subresource;
 use crate::store::{Entry, Key, Refused};
 
-/// What is updated, and how a missing object is treated.
+/// What is updated, and what happens if the object does not exist.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Target {
-    /// The part; `None` is the object itself.
+    /// The subresource; `None` is the object itself.
     pub sub: Option<Subresource>,
-    /// Create the object if it is not there (apply, and kinds that allow it on PUT).
+    /// Create the object if it does not exist (apply, and kinds that allow it on PUT).
     pub create_missing: bool,
-    /// Whether the change takes the present state into account and may be tried again on it (patches).
+    /// Whether the change depends on the current state and may be retried on a newer one (patches).
     pub repeatable: bool,
 }
 
@@ -30,12 +30,12 @@ pub struct Updated {
     pub created: bool,
 }
 
-/// A patch that keeps losing races gives up after so many attempts; upstream's number.
+/// A patch gives up after this many conflicts; upstream's number.
 const ATTEMPTS: usize = 5;
 
 impl Ops<'_> {
-    /// Changes an object. `change` gets the present state (`None` when it is missing and may be created) and gives
-    /// the wanted one, in storage form.
+    /// Changes an object. `change` gets the current state (`None` when it does not exist and may be created) and returns the
+    /// wanted one, in storage form.
     pub fn update(
         &mut self,
         key: &Key,
@@ -84,7 +84,7 @@ impl Ops<'_> {
         Ok(Updated { entry, created: true })
     }
 
-    /// One attempt; the inner error says that the object changed meanwhile.
+    /// One attempt; the inner error is a conflict.
     fn update_once(
         &mut self,
         key: &Key,
@@ -182,7 +182,7 @@ impl Ops<'_> {
         }
     }
 
-    /// Puts back what this request may not touch.
+    /// Restores what this request may not change.
     fn restore(&self, sub: Option<Subresource>, new: &mut Value, old: &Value) {
         meta::keep_server_fields(new, old);
         let (Some(map), Some(before)) = (new.as_object_mut(), old.as_object()) else { return };
@@ -248,7 +248,7 @@ impl Ops<'_> {
     }
 }
 
-/// Whether an update has taken away the last thing that kept a deleted object.
+/// Whether an update has removed the last finalizer of an object that is being deleted.
 fn is_finished(object: &Value) -> bool {
     meta::is_deleting(object)
         && meta::finalizers(object).is_empty()

@@ -21,11 +21,11 @@ const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 const FORMAT: u64 = 1;
 
 const FILE: &str = "objects.redb";
-/// Who has the database open, for whom finds it locked.
+/// Names the process that has the database open.
 const OWNER: &str = "owner";
 
-/// Versions that may have been seen by watchers but were not yet committed when the process died are never given
-/// out again: a new process skips so many.
+/// Versions that watchers may have seen but were not committed when the process died are never given out again: a new
+/// process skips this many.
 const VERSION_GAP: u64 = 100_000;
 
 /// Why the database cannot be used.
@@ -38,7 +38,7 @@ pub enum OpenError {
     #[error("the data directory {path} is in use by another process{}", pid.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     InUse {
         path: String,
-        /// Which process, if it said so.
+        /// The process, if known.
         pid: Option<u32>,
     },
     /// A later version of this program has written it.
@@ -46,7 +46,7 @@ pub enum OpenError {
         "{path} was written by a newer version: it has format {found}, and this version knows {FORMAT} at most"
     )]
     Newer { path: String, found: u64 },
-    /// What is stored is not what this program wrote.
+    /// The stored data is not what this program wrote.
     #[error("{path} is damaged ({why}); restore it from a copy, or move it away to begin with nothing")]
     Damaged {
         path: String,
@@ -88,7 +88,7 @@ impl Durable {
     pub(super) fn open(directory: &Path) -> Result<(Self, Saved), OpenError> {
         let place = Place(directory.to_owned());
         std::fs::create_dir_all(directory).map_err(|error| place.unusable(error))?;
-        // The library asserts what a damaged file does not keep to.
+        // The library panics on a damaged file.
         let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let database = Database::create(place.file()).map_err(OpenError::from)?;
             let saved = load(&database, &place)?;
@@ -129,7 +129,7 @@ impl Place {
         self.0.join(FILE)
     }
 
-    /// Says whose the database is; only a help, so nothing is made of a failure.
+    /// Writes the process's name; a failure is ignored, since this only helps the user.
     fn claim(&self) {
         let _ = std::fs::write(self.0.join(OWNER), std::process::id().to_string());
     }

@@ -23,7 +23,7 @@ impl Key {
     }
 }
 
-/// What happened to an object, as watchers are told.
+/// What happened to an object, as a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
     Added,

@@ -1,8 +1,8 @@
 //! The versioned memory store: one global counter of versions, a shelf of objects per resource, and a bounded
 //! history from which watches are fed and older consistent lists are rebuilt.
 //!
-//! Watchers hold a cursor into the history, not a buffer: a slow one costs nothing, and one that falls behind the
-//! history is told so. Everything happens under one short lock; nothing is parsed or awaited in it.
+//! Watchers hold a cursor into the history, not a buffer: a slow one costs nothing, and one that falls behind the history gets
+//! an error. Everything happens under one short lock; nothing is parsed or awaited in it.
 
 mod durable;
 mod entry;
@@ -39,9 +39,9 @@ impl ShelfId {
 /// Why a write was not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// The object is there although it was expected not to be.
+    /// The object exists although it was expected not to.
     Exists,
-    /// The object is not in the state that was expected (or gone).
+    /// The object is not in the expected state (or gone).
     Changed,
 }
 
@@ -239,7 +239,7 @@ impl Store {
         }
         let events = history.since(follower.cursor, max);
         let reached = if events.len() < max { now } else { events.last().map_or(now, |e| e.version) };
-        // A follower from a version that is still to come hears nothing until then.
+        // A follower from a future version gets nothing until then.
         follower.cursor = follower.cursor.max(reached);
         follower.changed.mark_unchanged();
         Ok(events)
@@ -255,9 +255,8 @@ impl Store {
         inner.limits.compacted = inner.limits.compacted.max(version);
     }
 
-    /// Goes back to what the store held at `version`, which must still be in its history, and to that version: what
-    /// is written from now on is given versions that were given before. All followers end, as with a new process, which
-    /// knows no history from before its start.
+    /// Returns to the state at `version`, which must still be in its history, and to that version: later writes get versions
+    /// that were given out before. All followers end, as with a new process, which has no history from before its start.
     pub fn restore(&self, version: u64) -> Result<(), Compacted> {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -278,8 +277,8 @@ impl Store {
         Ok(())
     }
 
-    /// Drops a shelf with all its objects (a custom resource whose definition is gone). Watches on it end when they have
-    /// told everything that happened before; a later shelf of that name knows nothing of the time before it.
+    /// Drops a shelf with all its objects (a custom resource whose definition is gone). Watches on it end after its last
+    /// event; a later shelf of that name has its own history.
     pub fn drop_shelf(&self, shelf: &ShelfId) {
         let mut inner = self.inner.lock();
         let version = inner.version;

@@ -141,7 +141,7 @@ impl Shelf {
 
     pub(super) fn compact(&mut self, version: u64) {
         self.history.compact(version);
-        // Wakes followers, so that one that is too far behind hears of it.
+        // Wakes followers, so that one that is too far behind gets its error.
         self.changed.send_replace(None);
     }
 
@@ -150,7 +150,7 @@ impl Shelf {
         self.changed.send_replace(Some(Arc::new(self.history)));
     }
 
-    /// Goes back to `version`, and says what that changed. There is no history from before, and nobody follows.
+    /// Returns to `version`, and returns the changes. There is no earlier history, and there are no followers.
     pub(super) fn restore(&mut self, version: u64) -> FxHashMap<Key, Option<Arc<Entry>>> {
         let undone = self.history.undo_since(version);
         for (key, state) in &undone {

@@ -179,8 +179,8 @@ async fn a_damaged_database_is_told_so() {
         match open(directory.path()) {
             Ok(store) => assert!(case >= certain.len(), "case {case} has {} objects", store.len(&pods())),
             Err(error) => {
-                let told = error.to_string();
-                assert!(told.contains("objects.redb is damaged"), "case {case}: {told}");
+                let message = error.to_string();
+                assert!(message.contains("objects.redb is damaged"), "case {case}: {message}");
             }
         }
         // The writer lets go of the file once its queue is closed; a copy has no such past.

@@ -23,7 +23,7 @@ pub(super) fn delete(call: &Call<'_>) -> Result<Answer, ApiError> {
         }
         match ops.delete(&entry.key, &options) {
             Ok(_) => deleted.push(entry),
-            // Somebody else was faster; it is gone all the same.
+            // Another request has deleted it.
             Err(error) if error.code == 404 => {}
             Err(error) => return Err(error),
         }

@@ -17,7 +17,7 @@ use crate::invalid::Cause;
 use crate::resource::Resource;
 use crate::store::{Entry, Key, Range};
 
-/// How long a list waits for a version that lies in the future; upstream's.
+/// How long a list waits for a future version; upstream's.
 const FUTURE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Longer lists are sent in pieces …
@@ -223,7 +223,7 @@ pub(super) async fn reach(call: &Call<'_>, version: u64) -> Result<(), ApiError>
     let mut moved =
         call.server.store.follow(&call.resource.shelf, current).map_err(|_| ApiError::expired(TOO_OLD))?;
     while store.version() < version {
-        // What ends the wait otherwise is a shelf that is there no more.
+        // Otherwise the shelf was dropped.
         if !tokio::time::timeout_at(deadline, moved.changed()).await.unwrap_or(false) {
             return Err(ApiError::version_too_large(version, store.version()));
         }

@@ -1,4 +1,4 @@
-//! A container's log: the part of it that was asked for, and more as it comes if it is followed.
+//! A container's log: the requested part, and more as it comes if it is followed.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) fn answer(
     Ok(response.into())
 }
 
-/// What there is, and then silence until the container ends.
+/// What there is, and then nothing until the container ends.
 fn followed(text: String, end: BoxFuture<'static, ()>) -> Body {
     let text = stream::iter([Ok::<_, BoxError>(Frame::data(Bytes::from(text)))]);
     let rest = stream::once(end).filter_map(|()| async { None });

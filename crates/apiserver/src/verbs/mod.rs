@@ -1,4 +1,4 @@
-//! The verbs of the API, each a translation between HTTP and the life of objects.
+//! The verbs of the API, each a translation between HTTP and the lifecycle of objects.
 
 mod collection;
 mod list;

@@ -1,5 +1,5 @@
-//! Parts of objects: status and its like are updates under other rules; scale, eviction, binding and token have
-//! objects of their own.
+//! Subresources: status and similar ones are updates with other rules; scale, eviction, binding and token have their own
+//! objects.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::registry::{ScalePaths, Subresource};
 use crate::resource::Resource;
 use crate::store::Key;
 
-/// A custom resource lacks the object rather than the part of it.
+/// For a custom resource the object is missing rather than the subresource.
 fn unknown(call: &Call<'_>) -> ApiError {
     let Resource { group, plural, custom, .. } = &*call.resource;
     match custom {
@@ -58,7 +58,7 @@ pub(super) fn dispatch(call: &Call<'_>) -> Result<Answer, ApiError> {
     }
 }
 
-/// A container's log, from whoever stands in for its kubelet.
+/// A container's log, from the stand-in for the kubelets.
 fn logs(call: &Call<'_>) -> Result<Answer, ApiError> {
     let Some(kubelet) = &call.server.options.kubelet else { return no_runtime(call, "log") };
     let key = call.key();
@@ -71,8 +71,8 @@ fn in_pod<'a>(call: &'a Call<'_>, key: &'a Key) -> InPod<'a> {
     InPod { namespace: &key.namespace, pod: &key.name, container }
 }
 
-/// A command in a container, by whoever stands in for its kubelet. It has all its input at once (none) and says all
-/// at once, so there is nothing to stream.
+/// Runs a command in a container, by the stand-in for the kubelets. It has no input and returns all output at once, so there
+/// is nothing to stream.
 fn remote_command(call: &Call<'_>, sub: Subresource) -> Result<Answer, ApiError> {
     let (Some(kubelet), Some(websocket)) = (&call.server.options.kubelet, &call.websocket) else {
         return no_runtime(call, sub.segment());

@@ -201,7 +201,7 @@ impl Scope {
         state.end.take()
     }
 
-    /// What an event is to this watcher: an object that begins or ceases to match comes or goes.
+    /// What an event is for this watcher: an object that begins or stops to match is added or deleted.
     fn line(&self, call: &Call<'_>, event: &Event) -> Option<Bytes> {
         if self.namespace().is_some_and(|ns| event.entry.key.namespace != ns) {
             return None;
@@ -251,8 +251,8 @@ impl Scope {
     }
 }
 
-/// What is left to tell of the state that a watch begins with. Written out as it is read, since twenty watchers of
-/// many objects would otherwise hold each of them twenty times.
+/// The rest of the initial state of a watch. Serialized while it is read, since many watchers of many objects would otherwise
+/// hold many copies.
 #[derive(Default)]
 struct State {
     entries: std::vec::IntoIter<Arc<Entry>>,
@@ -316,7 +316,7 @@ impl Stream {
                     }
                     let reached = follower.cursor();
                     self.next_bookmark = bookmark_time(self.timeout, self.every);
-                    // As the real watch cache: a watch from a version that is still to come hears nothing at all.
+                    // As the real watch cache: a watch from a future version gets nothing.
                     if reached > self.began {
                         return Some(self.scope.bookmark(reached, false));
                     }

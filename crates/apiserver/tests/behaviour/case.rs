@@ -8,7 +8,7 @@
 //!
 //! PATCH is followed by `json`, `merge`, `strategic` or `apply`; `as TOKEN` and `accept TYPE` may follow the path.
 //! `SOON` before a request repeats it until its status is the expected one: the real server's admission learns of
-//! objects through watches of its own, a moment after they were answered.
+//! objects through its own watches, shortly after the response.
 //! `WATCH path` collects the lines of a one-second watch into a list. `$NS` is the case's namespace, `$1`, `$2`, …
 //! are uid and resourceVersion of earlier answers (`$1.uid`, `$1.rv`, `$1.token`).
 //! In an expectation, objects may have more fields, lists must have as many items; `"<any>"` is anything that is

@@ -28,7 +28,7 @@ fn informers(server: &Server) -> (Informers, Arc<Mutex<Vec<String>>>) {
                 Arc::new(server.clone())
             }
         }),
-        InformerOptions { resync: None, seed: 1 },
+        InformerOptions { seed: 1, ..InformerOptions::default() },
     );
     (informers, opened)
 }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::server::{Server, Streaming, Unversioned};
 use super::{Listener, Widget, settle, shape_of, start, start_with, synced};
 use crate::source::{Class, EventKind};
-use crate::{Informer, Progress};
+use crate::{Informer, InformerOptions, Progress};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,6 +48,16 @@ async fn a_server_that_refuses_streaming_is_listed_by_pages_and_not_asked_again(
     sleep(10 * SECOND).await;
     assert!(!server.take_requests().contains(&"stream".to_owned()));
     assert_eq!(informer.counts().pages, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_streaming_even_a_server_that_supports_it_is_listed_by_pages() {
+    let server = Server::with(&["a/1", "a/2", "a/3"]).pages_of(2);
+    let options = InformerOptions { streams: false, ..InformerOptions::default() };
+    let (source, rng) = (Arc::new(server), StdRng::seed_from_u64(1));
+    let informer = Informer::<Widget>::start_in(Arc::default(), Widget::TYPE, source, &options, rng);
+    assert!(informer.synced().await);
+    assert_eq!((informer.store().list().len(), informer.counts().pages), (3, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,6 +198,28 @@ async fn lists_that_succeed_followed_by_watches_that_expire_do_not_make_a_hot_lo
     spoiler.abort();
     let requests = server.take_requests();
     assert!(requests.len() < 20, "{requests:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_expire_after_one_event_do_not_make_a_hot_loop() {
+    let server = Server::with(&["a/x"]);
+    let _informer = synced(&server).await;
+    let spoiler = tokio::spawn({
+        let server = server.clone();
+        async move {
+            loop {
+                server.bookmark();
+                settle().await;
+                server.end_watches(Class::VersionUnusable, "expired");
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+    });
+    server.take_requests();
+    sleep(60 * SECOND).await;
+    spoiler.abort();
+    let lists = server.take_requests().len();
+    assert!(lists <= 60_000 / 800, "{lists} lists in a minute");
 }
 
 #[tokio::test(start_paused = true)]
@@ -366,7 +398,13 @@ async fn one_informer_that_notices_a_restore_makes_all_list_anew() {
     let era = Arc::new(crate::era::Era::default());
     let informer = |server: &Server| {
         let source = Arc::new(server.clone());
-        Informer::<Widget>::start_in(era.clone(), Widget::TYPE, source, None, StdRng::seed_from_u64(1))
+        Informer::<Widget>::start_in(
+            era.clone(),
+            Widget::TYPE,
+            source,
+            &InformerOptions::default(),
+            StdRng::seed_from_u64(1),
+        )
     };
     let (first, second) = (informer(&quiet), informer(&busy));
     first.synced().await;
@@ -399,6 +437,7 @@ async fn a_first_loss_of_place_is_no_failure_and_costs_no_pause() {
     let server = Server::with(&["a/x"]);
     let informer = synced(&server).await;
     informer.reached(server.bookmark()).await;
+    sleep(10 * SECOND).await;
     let before = Instant::now();
     server.end_watches(Class::VersionUnusable, "too old resource version");
     informer.reached(server.put("a/y", json!({}))).await;

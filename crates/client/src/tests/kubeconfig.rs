@@ -154,11 +154,11 @@ async fn a_client_key_that_tls_cannot_use_is_named() {
     std::fs::write(&file, GOOD.replace("token: secret", &user)).unwrap();
     let options = ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() };
     let Err(error) = crate::connect(&options).await else { panic!("P-521 works in TLS by now") };
-    let told = chain(&error);
+    let message = chain(&error);
     for want in
         ["admin.conf", "keys/p521.key", "RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519"]
     {
-        assert!(told.contains(want), "{told}");
+        assert!(message.contains(want), "{message}");
     }
 }
 

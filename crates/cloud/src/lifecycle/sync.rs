@@ -11,7 +11,7 @@ use super::invariants;
 use super::plan::{Machine, Observed, needs_lookup, plan};
 use crate::CloudError;
 use crate::provider::AnyInstances;
-use crate::surroundings::all;
+use crate::surroundings::{all, nodes_by_name};
 
 /// How many machines are looked up at once.
 const AT_ONCE: usize = 16;
@@ -30,8 +30,7 @@ impl Periodic for Controller {
 
     async fn observe(&self, (): &()) -> Result<Vec<Observed>, SyncError> {
         self.running.begin();
-        let mut nodes = self.nodes.store().list();
-        nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let nodes = nodes_by_name(&self.nodes);
         let nodes = all(AT_ONCE, nodes.into_iter().map(|node| self.look_up(node))).await;
         self.cx.judge(|| invariants::check(&nodes, &plan(&nodes)));
         Ok(nodes)

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use flyball_api::Labels;
+use flyball_api::{Labels, topology};
 use smol_str::SmolStr;
 
 use crate::Metadata;
 
 /// Labels with two keys: the beta key, which wins where both are set, and the GA key.
 pub const TWINS: [(&str, &str); 3] = [
-    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    (topology::BETA_ZONE, topology::ZONE),
+    (topology::BETA_REGION, topology::REGION),
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 

@@ -13,7 +13,7 @@ use super::plan::is_uninitialized;
 use super::sync::metadata;
 use crate::Metadata;
 use crate::provider::AnyInstances;
-use crate::surroundings::all;
+use crate::surroundings::{all, nodes_by_name};
 
 pub(super) struct Addresses {
     pub(super) instances: Arc<dyn AnyInstances>,
@@ -35,10 +35,8 @@ impl Periodic for Addresses {
 
     async fn observe(&self, (): &()) -> Result<Vec<Observed>, SyncError> {
         self.running.begin();
-        let mut nodes = self.nodes.store().list();
-        nodes.retain(|node| !is_uninitialized(node));
-        nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let observed = all(self.at_once, nodes.into_iter().map(|node| self.look_up(node))).await;
+        let nodes = nodes_by_name(&self.nodes).into_iter().filter(|node| !is_uninitialized(node));
+        let observed = all(self.at_once, nodes.map(|node| self.look_up(node))).await;
         Ok(observed.into_iter().flatten().collect())
     }
 

@@ -14,6 +14,7 @@ use flyball_manager::options::Options;
 use flyball_manager::program::main_of;
 use flyball_manager::{Component, Equipment, Prepared};
 use flyball_runtime::config::Config;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Extensions};
 use flyball_serving::ServingOptions;
 
@@ -37,6 +38,19 @@ routes to the pods of every node. --cloud-provider says whose cloud.
     problems: validate::problems,
     configz: Config::cloud_configz,
     has_zpages: false,
+    reads: |gate| {
+        matches!(
+            gate,
+            Gate::AllowParsingUserUIDFromCertAuth
+                | Gate::CloudControllerManagerWatchBasedRoutesReconciliation
+                | Gate::CloudControllerManagerWebhook
+                | Gate::LoggingAlphaOptions
+                | Gate::LoggingBetaOptions
+                | Gate::RemoteRequestHeaderUID
+                | Gate::UnauthenticatedHTTP2DOSMitigation
+                | Gate::WatchListClient
+        )
+    },
     release_gate: None,
 };
 

@@ -3,9 +3,9 @@
 use flyball_manager::Component;
 use flyball_manager::options::Options;
 use flyball_manager::validate::shared;
-use flyball_runtime::gates::Gates;
+use flyball_runtime::gates::{Gate, Gates};
 
-const WEBHOOK_GATE: &str = "CloudControllerManagerWebhook";
+const WEBHOOKS: Gate = Gate::CloudControllerManagerWebhook;
 
 /// All problems, in the order of `--help`.
 pub(super) fn problems(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
@@ -34,10 +34,11 @@ fn workers(options: &Options) -> impl Iterator<Item = String> {
 fn webhooks(options: &Options, gates: &Gates) -> Vec<String> {
     let mut found = vec![];
     // AllAlpha does not mean this one.
-    let is_named = options.feature_gates.iter().any(|gate| gate.starts_with(WEBHOOK_GATE));
-    if is_named && gates.enabled(WEBHOOK_GATE) {
+    let is_named = options.feature_gates.iter().any(|gate| gate.starts_with(WEBHOOKS.name()));
+    if is_named && gates.enabled(WEBHOOKS) {
         found.push(format!(
-            "--feature-gates: {WEBHOOK_GATE} cannot be turned on: this program serves no webhooks"
+            "--feature-gates: {} cannot be turned on: this program serves no webhooks",
+            WEBHOOKS.name()
         ));
     }
     for name in options.config.cloud.webhook.webhooks.iter().filter(|name| *name != "*") {

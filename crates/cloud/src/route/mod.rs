@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use flyball_api::{Key, Node};
 use flyball_queue::Backoff;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::metrics::{Family, RunningController, Stability};
 use flyball_runtime::{Context, Schedule, StartError, Tasks};
 
@@ -32,7 +33,6 @@ use crate::surroundings::{cloud, lacking};
 
 const EVENT_SOURCE: &str = "route_controller";
 /// With this feature gate a round follows changes of Nodes, not a fixed period.
-const ON_CHANGES: &str = "CloudControllerManagerWatchBasedRoutesReconciliation";
 /// The shortest time between two rounds after changes of Nodes.
 const BETWEEN_CHANGES: Duration = Duration::from_secs(10);
 /// A period of zero would leave no time for other tasks.
@@ -64,7 +64,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         cluster,
         ranges,
     };
-    if !cx.gates.enabled(ON_CHANGES) {
+    if !cx.gates.enabled(Gate::CloudControllerManagerWatchBasedRoutesReconciliation) {
         tasks.needs(&nodes);
         let schedule = Schedule::every(period.max(SHORTEST_PERIOD)).from_start();
         tasks.periodic("rounds", schedule, controller);

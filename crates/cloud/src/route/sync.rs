@@ -16,7 +16,7 @@ use super::plan::{CloudCalls, NewRoute, View, plan};
 use super::status::{Creation, Observed, report};
 use crate::Route;
 use crate::provider::AnyRoutes;
-use crate::surroundings::all;
+use crate::surroundings::{all, nodes_by_name};
 
 /// How many calls to the cloud are under way at once.
 const AT_ONCE: usize = 200;
@@ -42,8 +42,7 @@ impl Periodic for Controller {
         self.syncs.inc();
         let routes = self.routes.list(&self.cluster).await;
         let routes = routes.map_err(|error| SyncError::other("error listing routes", error))?;
-        let mut nodes = self.nodes.store().list();
-        nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let nodes = nodes_by_name(&self.nodes);
         let view = View { nodes: &nodes, routes: &routes, ranges: &self.ranges };
         let calls = plan(&view);
         self.cx.judge(|| invariants::check(&view, &calls));
@@ -63,7 +62,7 @@ impl Periodic for Controller {
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let observed = self.observe(&()).await?;
-        let executor = self.cx.executor(key).unawaited().events(&self.events);
+        let executor = self.cx.executor(key).without_barrier().events(&self.events);
         executor.execute(report(&observed)).await
     }
 }

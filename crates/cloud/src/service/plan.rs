@@ -56,7 +56,7 @@ pub enum Action {
 pub enum Step {
     Api(Effect<IfGone>),
     Call(Call),
-    Note(Note),
+    Record(RecordChange),
     /// Sync again after this long; nothing follows.
     Requeue(Duration),
 }
@@ -97,7 +97,7 @@ pub enum Answer {
 
 /// A change of the controller's records or metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Note {
+pub enum RecordChange {
     /// The load balancer is about to change.
     Begun,
     /// The load balancer has everything that the Service asks for.
@@ -141,7 +141,7 @@ fn ensure(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
             let add = with_finalizer(service).map(|patch| write(service, patch, Purpose::AddFinalizer));
             let ensuring = Event::normal("EnsuringLoadBalancer", "Ensuring load balancer").into();
             let no_nodes = view.nodes.is_empty().then(|| no_nodes().into());
-            [Step::Note(Note::Begun), ensuring]
+            [Step::Record(RecordChange::Begun), ensuring]
                 .into_iter()
                 .chain(add)
                 .chain(no_nodes)
@@ -150,23 +150,29 @@ fn ensure(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
         }
         [Answer::Ensured(status)] => {
             let ensured = Event::normal("EnsuredLoadBalancer", "Ensured load balancer").into();
-            [ensured].into_iter().chain(report(service, status)).chain([Step::Note(Note::Ensured)]).collect()
+            [ensured]
+                .into_iter()
+                .chain(write_status(service, status))
+                .chain([Step::Record(RecordChange::Ensured)])
+                .collect()
         }
         [Answer::Failed { error, retry_after }] => {
             failed("failed to ensure load balancer", error, *retry_after)
         }
-        _ => vec![Step::Note(Note::Ensured)],
+        _ => vec![Step::Record(RecordChange::Ensured)],
     }
 }
 
 /// Updates the nodes. If that fails, the Service is requeued at once, to ensure the whole load balancer.
 fn update_nodes(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
     match answers {
-        [] => vec![Step::Note(Note::Begun), Step::Call(Call::UpdateNodes)],
-        [Answer::Done] if view.nodes.is_empty() => vec![no_nodes().into(), Step::Note(Note::Ensured)],
+        [] => vec![Step::Record(RecordChange::Begun), Step::Call(Call::UpdateNodes)],
+        [Answer::Done] if view.nodes.is_empty() => {
+            vec![no_nodes().into(), Step::Record(RecordChange::Ensured)]
+        }
         [Answer::Done] => {
             let updated = Event::normal("UpdatedLoadBalancer", "Updated load balancer with new hosts");
-            vec![updated.into(), Step::Note(Note::Ensured)]
+            vec![updated.into(), Step::Record(RecordChange::Ensured)]
         }
         // The failure does not matter if there is no load balancer.
         [Answer::Failed { .. }] => vec![Step::Call(Call::Get)],
@@ -177,15 +183,15 @@ fn update_nodes(view: &View<'_>, answers: &[Answer]) -> Vec<Step> {
                 view.nodes.len(),
             );
             let failed = Event::warning("UpdateLoadBalancerFailed", message).into();
-            vec![Step::Note(Note::UpdateFailed), failed, Step::Requeue(Duration::ZERO)]
+            vec![Step::Record(RecordChange::UpdateFailed), failed, Step::Requeue(Duration::ZERO)]
         }
-        _ => vec![Step::Note(Note::Ensured)],
+        _ => vec![Step::Record(RecordChange::Ensured)],
     }
 }
 
 fn clean_up(service: &Service, answers: &[Answer]) -> Vec<Step> {
     match answers {
-        [] => vec![Step::Note(Note::Begun), Step::Call(Call::Get)],
+        [] => vec![Step::Record(RecordChange::Begun), Step::Call(Call::Get)],
         [Answer::Found(true)] => vec![deleting(), Step::Call(Call::Delete)],
         [Answer::Failed { error, retry_after }] => {
             failed("failed to check if load balancer exists before cleanup", error, *retry_after)
@@ -196,8 +202,12 @@ fn clean_up(service: &Service, answers: &[Answer]) -> Vec<Step> {
         _ => {
             let remove =
                 without_finalizer(service).map(|patch| write(service, patch, Purpose::RemoveFinalizer));
-            let rest = [Step::Note(Note::Deleted), deleted()];
-            remove.into_iter().chain(rest).chain(report(service, &LoadBalancerStatus::default())).collect()
+            let rest = [Step::Record(RecordChange::Deleted), deleted()];
+            remove
+                .into_iter()
+                .chain(rest)
+                .chain(write_status(service, &LoadBalancerStatus::default()))
+                .collect()
         }
     }
 }
@@ -205,18 +215,18 @@ fn clean_up(service: &Service, answers: &[Answer]) -> Vec<Step> {
 /// The steps to delete the load balancer of a Service that was deleted without its finalizer.
 pub fn plan_deleted(service: &Service, answers: &[Answer]) -> Vec<Step> {
     match answers {
-        [] if !wants_balancer(service) => vec![Step::Note(Note::Deleted)],
+        [] if !wants_balancer(service) => vec![Step::Record(RecordChange::Deleted)],
         [] => vec![deleting(), Step::Call(Call::Delete)],
         [Answer::Failed { error, retry_after }] => deletion_failed(error, *retry_after),
         // The Service is gone. If this counted as success, the load balancer could be leaked.
         [Answer::ManagedElsewhere] => deletion_failed(&CloudError::ImplementedElsewhere.to_string(), None),
-        _ => vec![deleted(), Step::Note(Note::Deleted)],
+        _ => vec![deleted(), Step::Record(RecordChange::Deleted)],
     }
 }
 
 fn deletion_failed(error: &str, retry_after: Option<Duration>) -> Vec<Step> {
     let event = Event::warning("DeleteLoadBalancerFailed", format!("Error deleting load balancer: {error}"));
-    vec![event.into(), end("failed to delete load balancer", error, retry_after)]
+    vec![event.into(), requeue_or_retry("failed to delete load balancer", error, retry_after)]
 }
 
 fn deleting() -> Step {
@@ -232,8 +242,8 @@ fn no_nodes() -> Event {
 }
 
 /// Writes the status of the load balancer, if it changes.
-fn report(service: &Service, status: &LoadBalancerStatus) -> Option<Step> {
-    Some(write(service, status_patch(service, status)?, Purpose::Report))
+fn write_status(service: &Service, status: &LoadBalancerStatus) -> Option<Step> {
+    Some(write(service, status_patch(service, status)?, Purpose::Status))
 }
 
 const FAILED: &str = "SyncLoadBalancerFailed";
@@ -256,7 +266,7 @@ fn write(service: &Service, patch: Value, purpose: Purpose) -> Step {
 enum Purpose {
     AddFinalizer,
     RemoveFinalizer,
-    Report,
+    Status,
 }
 
 impl Purpose {
@@ -274,7 +284,7 @@ impl Purpose {
                 "its load balancer is deleted",
                 "failed to remove load balancer cleanup finalizer: ",
             ),
-            Self::Report => (
+            Self::Status => (
                 IfGone::Continue,
                 "the status of its load balancer has changed",
                 "failed to update load balancer status: ",
@@ -286,11 +296,11 @@ impl Purpose {
 /// The last steps after a failed call: an event, and the requeue or retry.
 fn failed(doing: &str, error: &str, retry_after: Option<Duration>) -> Vec<Step> {
     let event = Event::warning(FAILED, format!("{FAILED_MESSAGE}{doing}: {error}"));
-    vec![event.into(), end(doing, error, retry_after)]
+    vec![event.into(), requeue_or_retry(doing, error, retry_after)]
 }
 
 /// The last step after a failed call: a requeue after the delay that the cloud requires, or else a retry with backoff.
-fn end(doing: &str, error: &str, retry_after: Option<Duration>) -> Step {
+fn requeue_or_retry(doing: &str, error: &str, retry_after: Option<Duration>) -> Step {
     match retry_after {
         Some(after) => Step::Requeue(after),
         None => Step::Api(Effect::Fail(format!("{doing}: {error}"))),
@@ -309,7 +319,7 @@ impl fmt::Display for Step {
         match self {
             Self::Api(effect) => write!(f, "{effect}"),
             Self::Call(call) => write!(f, "call {call:?}"),
-            Self::Note(note) => write!(f, "note {note:?}"),
+            Self::Record(change) => write!(f, "record {change:?}"),
             Self::Requeue(after) => write!(f, "again after {after:?}"),
         }
     }

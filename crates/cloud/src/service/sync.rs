@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::backends::{Backends, backends, eligible};
 use super::invariants;
 use super::metrics::ServiceMetrics;
-use super::plan::{Action, Answer, Call, IfGone, Note, Step, View, action, plan, plan_deleted};
+use super::plan::{Action, Answer, Call, IfGone, RecordChange, Step, View, action, plan, plan_deleted};
 use super::records::Records;
 use crate::CloudError;
 use crate::provider::AnyLoadBalancers;
@@ -100,7 +100,7 @@ impl Controller {
                         }
                     }
                     Step::Call(call) => answers.push(self.call(key, subject, call).await),
-                    Step::Note(note) => self.note(key, subject, note),
+                    Step::Record(change) => self.record(key, subject, change),
                     Step::Requeue(after) => return Ok(Next::After(after)),
                 }
             }
@@ -110,12 +110,12 @@ impl Controller {
         }
     }
 
-    fn note(&self, key: &Key, subject: &Subject, note: Note) {
-        match note {
-            Note::Begun => self.records.begin(key, &subject.service, subject.backends.clone()),
-            Note::Ensured => self.records.ensured(key, &subject.service),
-            Note::Deleted => self.records.forget(key),
-            Note::UpdateFailed => self.metrics.errors.inc(),
+    fn record(&self, key: &Key, subject: &Subject, change: RecordChange) {
+        match change {
+            RecordChange::Begun => self.records.begin(key, &subject.service, subject.backends.clone()),
+            RecordChange::Ensured => self.records.ensured(key, &subject.service),
+            RecordChange::Deleted => self.records.forget(key),
+            RecordChange::UpdateFailed => self.metrics.errors.inc(),
         }
     }
 

@@ -12,17 +12,21 @@ pub fn is_marked(pod: &Pod, reason: &str, message: &str) -> bool {
     })
 }
 
-/// The condition. If it is true already, its transition time does not change.
-pub fn target(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Value {
+/// The condition. If it is true already, its transition time does not change. `tracks`: whether it says which generation of
+/// the pod it is about (`PodObservedGenerationTracking`); one that does goes on doing so.
+pub fn target(pod: &Pod, reason: &str, message: &str, tracks: bool, now: Timestamp) -> Value {
     let held = pod.status.condition(&PodConditionType::DisruptionTarget);
     let since = held.filter(|held| held.status == ConditionStatus::True);
     let since = since.and_then(|held| held.last_transition_time()).unwrap_or(now);
-    json!({
+    let mut condition = json!({
         "type": "DisruptionTarget",
         "status": "True",
-        "observedGeneration": pod.metadata.generation,
         "reason": reason,
         "message": message,
         "lastTransitionTime": format_seconds(since),
-    })
+    });
+    if tracks || held.is_some_and(|held| held.observed_generation != 0) {
+        condition["observedGeneration"] = pod.metadata.generation.into();
+    }
+    condition
 }

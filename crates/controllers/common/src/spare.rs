@@ -29,8 +29,8 @@ impl fmt::Display for Usefulness<'_> {
     }
 }
 
-/// What deleting a pod would cost, compared by [`Usefulness::cmp_with`]; the value says why it was chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What deleting a pod would cost; the value says why it was chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usefulness<'a> {
     /// Whether it is on a node.
     pub assigned: bool,
@@ -68,8 +68,9 @@ impl<'a> Usefulness<'a> {
         }
     }
 
-    /// `Less` is deleted first.
-    pub fn cmp_with(&self, other: &Self, now: Timestamp) -> Ordering {
+    /// The criteria that come before age and restarts, and the magnitude of the time for which both are ready. `Less` is
+    /// deleted first.
+    fn cmp_first(&self, other: &Self, now: Timestamp) -> Ordering {
         self.assigned
             .cmp(&other.assigned)
             .then(self.phase.cmp(&other.phase))
@@ -80,9 +81,19 @@ impl<'a> Usefulness<'a> {
                 (Some(one), Some(two)) => magnitude(one, now).cmp(&magnitude(two, now)),
                 _ => Ordering::Equal,
             })
-            .then(other.restarts.cmp(&self.restarts))
+    }
+
+    /// The order of pods that are ready since the same time, or not ready.
+    fn cmp_rest(&self, other: &Self, now: Timestamp) -> Ordering {
+        other
+            .restarts
+            .cmp(&self.restarts)
             .then_with(|| magnitude(self.created, now).cmp(&magnitude(other.created, now)))
-            .then_with(|| self.uid.to_smol_str().cmp(&other.uid.to_smol_str()))
+            .then_with(|| self.cmp_uid(other))
+    }
+
+    fn cmp_uid(&self, other: &Self) -> Ordering {
+        self.uid.to_smol_str().cmp(&other.uid.to_smol_str())
     }
 
     /// The order for the pods of a Job: the annotation and related pods do not count, and the younger is deleted first.
@@ -105,10 +116,6 @@ impl<'a> Usefulness<'a> {
 /// The logarithm of an age in nanoseconds; negative for the future, `None` if the age is not known. The younger is deleted
 /// first, but ages of one magnitude count as equal: otherwise the pods of one late rollout, often all in one zone, would
 /// be deleted first.
-///
-/// Upstream: controller_utils.go, ActivePodsWithRanks: lets the uid decide at once between different ages of one
-/// magnitude, but not between equal ages. That is not a total order, and a sort may panic; here the uid decides in both
-/// cases.
 fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<i32> {
     match now.duration_since(since?).as_nanos() {
         age if age > 0 => Some(age.ilog2() as i32),
@@ -132,18 +139,19 @@ fn most_restarts(pod: &Pod) -> (i32, i32) {
 /// The cost from the annotation; zero if it is missing or is not a number.
 fn deletion_cost(pod: &Pod) -> i32 {
     let text = pod.metadata.annotations.get(DELETION_COST).unwrap_or("0");
-    // Upstream: pkg/apis/core/v1/helper, validFirstDigit: a leading plus sign or zero is refused.
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let canonical = text == "0" || digits.starts_with(|first: char| ('1'..='9').contains(&first));
+    // Upstream: pkg/apis/core/helper, validFirstDigit: a leading plus sign or zero is refused, but not after a minus sign.
+    let canonical =
+        text == "0" || text.starts_with(|first: char| ('1'..='9').contains(&first) || first == '-');
     if canonical { text.parse().unwrap_or(0) } else { 0 }
 }
 
 /// The `count` pods of `pods` to delete first. `family` are the related pods, these included; of several on one node some
-/// are deleted before others. Empty if that does not matter.
+/// are deleted before others. Empty if that does not matter. `has_costs`: whether the annotation counts.
 pub fn least_useful<'a>(
     pods: &'a [Arc<Pod>],
     family: &[Arc<Pod>],
     count: usize,
+    has_costs: bool,
     now: Timestamp,
 ) -> Vec<(&'a Pod, Usefulness<'a>)> {
     let mut on_node = FxHashMap::<&str, usize>::default();
@@ -151,10 +159,38 @@ pub fn least_useful<'a>(
         *on_node.entry(&pod.spec.node_name).or_default() += 1;
     }
     let neighbours = |pod: &Pod| on_node.get(pod.spec.node_name.as_str()).copied().unwrap_or(0);
-    let mut ranked: Vec<_> = pods.iter().map(|pod| (&**pod, Usefulness::of(pod, neighbours(pod)))).collect();
+    let rank = |pod: &'a Arc<Pod>| {
+        let usefulness = Usefulness::of(pod, neighbours(pod));
+        let deletion_cost = if has_costs { usefulness.deletion_cost } else { 0 };
+        (&**pod, Usefulness { deletion_cost, ..usefulness })
+    };
+    let mut ranked: Vec<_> = pods.iter().map(rank).collect();
     if count < ranked.len() {
-        ranked.sort_by(|(_, one), (_, two)| one.cmp_with(two, now));
+        sort(&mut ranked, now);
         ranked.truncate(count);
     }
     ranked
+}
+
+/// Sorts pods so that the first is deleted first.
+///
+/// Of two pods that are ready for different times of one magnitude, the one with the smaller uid is deleted first; of two
+/// that are ready since the same time, the one with more restarts, then the younger one.
+///
+/// Upstream: controller_utils.go, ActivePodsWithRanks: compares pairs by these rules, which can contradict each other
+/// for three pods; the result then depends on the order in which the cache returns them. Here all pods of a magnitude are sorted by
+/// uid, and those that are ready since the same time then trade places. Without a contradiction the result is the same.
+fn sort(ranked: &mut [(&Pod, Usefulness<'_>)], now: Timestamp) {
+    ranked.sort_by(|(_, one), (_, two)| one.cmp_first(two, now).then_with(|| one.cmp_uid(two)));
+    for group in ranked.chunk_by_mut(|(_, one), (_, two)| one.cmp_first(two, now).is_eq()) {
+        let mut places = FxHashMap::<_, Vec<usize>>::default();
+        for (place, (_, of)) in group.iter().enumerate() {
+            places.entry(of.ready).or_default().push(place);
+        }
+        for places in places.into_values() {
+            let mut pods: Vec<_> = places.iter().map(|&place| group[place]).collect();
+            pods.sort_by(|(_, one), (_, two)| one.cmp_rest(two, now));
+            places.into_iter().zip(pods).for_each(|(place, pod)| group[place] = pod);
+        }
+    }
 }

@@ -32,10 +32,11 @@ pub fn owners<T: Object, O: Resource>(
     keys
 }
 
-/// The owner of kind `O` that controls an object; not another one of the same name.
+/// The owner of kind `O` that controls an object; not another one of the same name. Its uid identifies it, so the API
+/// group of the reference does not matter: old references have groups that are no longer served.
 pub fn controller<O: Resource>(object: &ObjectMeta, owners: &Store<O>) -> Option<Arc<O>> {
     let reference = object.controller()?;
-    if reference.kind != O::TYPE.kind || reference.group() != O::TYPE.group {
+    if reference.kind != O::TYPE.kind {
         return None;
     }
     let key = Key::new(object.namespace.as_str(), reference.name.as_str());

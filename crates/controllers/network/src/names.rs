@@ -7,7 +7,6 @@ pub(crate) const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-b
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 /// When the change happened that led to the last write.
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
-pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
 pub(crate) const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 /// On Endpoints that hold only some of the addresses.
 pub(crate) const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flyball_runtime::gates::GATES;
+use flyball_runtime::gates::Gates;
 
 use super::{Field, Flag, value};
 use crate::{component::Component, options::Options, table::Controller};
@@ -28,9 +28,9 @@ pub(crate) fn help(component: &Component) -> String {
         }
     }
     page.push_str("\nFeature gates that may be changed (see --feature-gates):\n\n");
-    for gate in GATES.iter().filter(|gate| !gate.locked) {
-        let stage = if gate.stage.to_string().is_empty() { "GA".to_owned() } else { gate.stage.to_string() };
-        let _ = writeln!(page, "      {:<64} {stage:<10} {}", gate.name, gate.default);
+    for (name, spec, on) in Gates::default().all().filter(|(_, spec, _)| !spec.locked) {
+        let stage = if spec.stage.to_string().is_empty() { "GA".to_owned() } else { spec.stage.to_string() };
+        let _ = writeln!(page, "      {name:<64} {stage:<10} {on}");
     }
     page
 }

@@ -1,5 +1,5 @@
-//! Who the cluster is: its certificate authority and the key of its service accounts, kept with its data so that
-//! credentials outlive a restart; and the kubeconfig that they make.
+//! The cluster's certificate authority and service account key, stored with its data so that credentials outlive a
+//! restart; and the kubeconfig made from them.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use flyball_apiserver::pki::{Ca, Pair};
 
 use super::StartError;
 
-/// Keys and certificates, and the folder in which they are files for those who want files.
+/// Keys and certificates, and the folder with their files.
 pub(super) struct Identity {
     pub(super) ca: Ca,
     pub(super) service_account_key: String,
@@ -22,7 +22,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The identity of the cluster in `data_dir`, made up if it is new; a passing one without a directory.
+    /// Reads the identity from `data_dir`, or creates it; without a directory it is temporary.
     pub(super) fn prepare(data_dir: Option<&Path>) -> Result<Self, StartError> {
         let (folder, temporary) = match data_dir {
             Some(dir) => (dir.join("pki"), None),
@@ -45,7 +45,7 @@ impl Identity {
         Ok(Self { ca, service_account_key, folder, _temporary: temporary })
     }
 
-    /// The path of one of the files, as a flag wants it.
+    /// The path of one of the files, as the value of a flag.
     pub(super) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -75,7 +75,7 @@ fn read(path: &Path) -> Result<Option<String>, StartError> {
     }
 }
 
-/// Writes a file that only its owner may read, all of it or nothing.
+/// Writes a file that only its owner may read, atomically.
 pub(super) fn write_private(path: &Path, text: &str) -> Result<(), StartError> {
     let beside = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
@@ -89,13 +89,13 @@ pub(super) fn write_private(path: &Path, text: &str) -> Result<(), StartError> {
     write().map_err(|source| file(path, source))
 }
 
-/// A source of names that differs from run to run.
+/// A random seed for generated names.
 pub(super) fn seed() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
 
-/// How kubectl finds the cluster.
+/// The administrator's kubeconfig.
 pub(super) fn kubeconfig(address: SocketAddr, ca: &str, admin: &Pair) -> String {
     let data = |pem: &str| STANDARD.encode(pem);
     let (ca, cert, key) = (data(ca), data(&admin.cert), data(&admin.key));

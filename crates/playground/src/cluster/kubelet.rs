@@ -1,4 +1,4 @@
-//! What a simulated pod has to say to `kubectl logs`, `exec` and `attach`.
+//! Simulated `kubectl logs`, `exec` and `attach`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,21 +8,21 @@ use flyball_cache::Informer;
 use futures::FutureExt as _;
 use tokio::sync::Notify;
 
+use crate::nodes::behaviour::Behaviour;
 use crate::nodes::script::{self, Script};
-use crate::nodes::steer::Steering;
 use crate::objects::{Container, ContainerStatus, Pod};
 
-/// The exit code by which shells say that a command was found but not run.
+/// A shell's exit code for a command that was found but could not be executed.
 const CANNOT_RUN: i32 = 126;
 
-/// Answers for pods of which nothing runs.
+/// Stands in for the kubelets: no container really runs.
 #[derive(Default)]
 pub(super) struct Simulated {
     pods: OnceLock<Arc<Informer<Pod>>>,
 }
 
 impl Simulated {
-    /// Where the pods are; the server is there before anybody can watch it.
+    /// Set after the server has started, since the informer needs the server.
     pub(super) fn look_at(&self, pods: Arc<Informer<Pod>>) {
         let _ = self.pods.set(pods);
     }
@@ -80,16 +80,16 @@ impl Kubelet for Simulated {
     }
 }
 
-/// What a container uses of which nothing else is said.
+/// Simulated usage of a container without annotations.
 const IDLE: Amounts = Amounts { cpu_milli: 1, memory_bytes: 16 << 20 };
 
-/// What a pod that runs would use: what it says, in its first container, and next to nothing in the others.
+/// Simulated usage of a running pod: its first container uses what the annotations say, the others `IDLE`.
 fn usage(pod: &Pod) -> Option<PodUsage> {
     let metadata = &pod.metadata;
     let runs = |name: &str| {
         pod.status.all_containers().any(|status| status.name == name && status.state.running.is_some())
     };
-    let said = Steering::read(&metadata.annotations);
+    let said = Behaviour::read(&metadata.annotations);
     let whole = |amount: i64| u64::try_from(amount).unwrap_or_default();
     let first = Amounts {
         cpu_milli: said.cpu.map_or(IDLE.cpu_milli, |cpu| whole(cpu.milli_value())),
@@ -113,7 +113,7 @@ fn usage(pod: &Pod) -> Option<PodUsage> {
     })
 }
 
-/// Resolves when a container no longer runs as it did.
+/// Completes when the container is in another state than `then`.
 async fn over(pods: Arc<Informer<Pod>>, key: Key, then: ContainerStatus) {
     let changed = Arc::new(Notify::new());
     let _subscription = pods.subscribe({
@@ -171,7 +171,7 @@ fn logs(pod: &Pod, container: &Container) -> Vec<String> {
     std::iter::once(note).chain(script::output(container)).collect()
 }
 
-/// What a command would say and how it would end, if that can be told; what cannot fails, as nothing was run.
+/// The output and exit code of a command, if it can be simulated; other commands fail.
 fn run(pod: &Pod, container: &Container, command: &[&str]) -> Ran {
     let asked = Container {
         command: command.iter().map(|word| (*word).to_owned()).collect(),

@@ -6,19 +6,19 @@ use tokio::net::TcpListener;
 
 use super::StartError;
 
-/// The port that API servers usually have.
+/// The API server's default port.
 const USUAL: u16 = 6443;
 
 /// A port to serve on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Port {
-    /// 6443 if it is free, else any other.
+    /// 6443 if it is free, otherwise any free port.
     Usual,
-    /// Exactly this one; zero for any that is free.
+    /// This port; 0 for any free port.
     Exactly(u16),
 }
 
-/// Opens the port on the loopback address.
+/// Listens on the loopback address.
 pub(super) async fn bind(port: Port) -> Result<(TcpListener, SocketAddr), StartError> {
     match port {
         Port::Exactly(port) => open(port).await,

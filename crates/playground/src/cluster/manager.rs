@@ -21,14 +21,14 @@ use flyball_runtime::{
 };
 use tokio::task::JoinHandle;
 
-use super::door::Door;
 use super::identity::Identity;
+use super::transport::UserTransport;
 use super::{Controllers, Options, StartError};
 
 const USER: &str = "system:kube-controller-manager";
-/// Controllers that are in the middle of something have this long to end; their server ends right after them.
+/// Grace period for syncs in flight; the server stops right after the controllers.
 const GRACE: Duration = Duration::from_secs(1);
-/// Nobody else is to be protected from our requests.
+/// Client-side rate limits are practically off: this server has no other clients to protect.
 const QPS: f64 = 1000.0;
 const BURST: u32 = 2000;
 
@@ -41,15 +41,15 @@ pub(super) fn start(
 ) -> Result<(Controllers, JoinHandle<()>), StartError> {
     let asked = options.manager_flags.as_slice();
     let Prepared { options, gates, mut controllers, notices, .. } = read(identity, options)?;
-    // Flags that we give are no business of the user's.
+    // No notices about flags that we set ourselves.
     let names: Vec<&str> = asked.iter().filter_map(|flag| flag.split('=').next()).collect();
     let about_asked = |notice: &String| names.iter().any(|name| notice.starts_with(&format!("{name} ")));
     let notices = notices.into_iter().filter(about_asked).collect();
     let list = &options.config.generic.controllers;
     controllers.extend(balancing(list, &gates));
     let agent = user_agent(version::GIT_VERSION, version::FLYBALL, "");
-    let transport: Arc<dyn Transport> = Arc::new(Door::new(server.clone(), USER, &[]));
-    let open: Arc<dyn Transport> = Arc::new(Door::open(server.clone()));
+    let transport: Arc<dyn Transport> = Arc::new(UserTransport::new(server.clone(), USER, &[]));
+    let open: Arc<dyn Transport> = Arc::new(UserTransport::by_token(server.clone()));
     let limited =
         ClientOptions { user_agent: agent.clone(), qps: QPS, burst: BURST, ..ClientOptions::default() };
     let main = Client::new(Arc::clone(&transport), limited.clone());
@@ -84,8 +84,8 @@ pub(super) fn start(
     Ok((Controllers { running, notices }, task))
 }
 
-/// The controller that gives Services their load balancers, if it is to run. Elsewhere it lives in a
-/// cloud-controller-manager; here the cloud is as simulated as the nodes are.
+/// The service-lb-controller, if it is enabled. In a real cluster it runs in a cloud-controller-manager; here the cloud is
+/// simulated.
 fn balancing(list: &[String], gates: &Gates) -> Option<&'static Controller> {
     const NAME: &str = "service-lb-controller";
     let known = KUBE_CONTROLLER_MANAGER.controller(NAME)?;
@@ -93,7 +93,7 @@ fn balancing(list: &[String], gates: &Gates) -> Option<&'static Controller> {
     CLOUD_CONTROLLER_MANAGER.controller(NAME).filter(|_| is_wanted)
 }
 
-/// What the command line of the program would say.
+/// Parses the flags as the program would.
 fn read(identity: &Identity, options: &Options) -> Result<Prepared, StartError> {
     let mut arguments = vec![
         format!("--service-account-private-key-file={}", identity.path("sa.key")),

@@ -1,11 +1,11 @@
-//! The whole cluster in this process: API server, controllers, scheduler, nodes, and the ways in.
+//! The whole cluster in this process: API server, controllers, scheduler, nodes, and clients for it.
 
-mod door;
 mod identity;
 mod kubelet;
 mod listen;
 mod manager;
 mod pages;
+mod transport;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,25 +23,25 @@ use tokio::task::JoinHandle;
 
 pub use listen::Port;
 
-use crate::hand::Hand;
+use crate::writer::Writer;
 use crate::{disks, nodes, scheduler};
 
-/// Requests that are remembered; nobody here asks for more.
+/// Size of the audit log; nothing here reads more.
 const AUDITED: usize = 1000;
-/// How long the parts have to end in order.
+/// Time for all parts to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What can be chosen about a cluster.
+/// Options of a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Keep everything in this directory; in memory if absent.
+    /// Keep all data in this directory; in memory if absent.
     pub data_dir: Option<PathBuf>,
-    /// Where to serve HTTPS on the loopback address; nowhere if absent.
+    /// Serve HTTPS on the loopback address; not at all if absent.
     pub port: Option<Port>,
-    /// Which controllers run, as `--controllers` of kube-controller-manager says it.
+    /// Which controllers run, in the syntax of `--controllers` of kube-controller-manager.
     pub controllers: Vec<String>,
     pub manager_flags: Vec<String>,
-    /// How long pods stay on a node that is lost, unless they say so themselves.
+    /// How long pods stay on an unreachable node, unless they have tolerations for it.
     pub toleration: Duration,
     pub nodes: nodes::Options,
 }
@@ -71,7 +71,7 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// The data directory is another cluster's.
+    /// The data directory is in use by another process.
     #[error(
         "the data directory {} is in use by another process{}: stop that one first, or choose another directory with --data-dir",
         path.display(),
@@ -79,7 +79,7 @@ pub enum StartError {
     )]
     InUse {
         path: PathBuf,
-        /// Which process, if it said so.
+        /// The process, if known.
         pid: Option<u32>,
     },
     /// A file cannot be read or written.
@@ -89,16 +89,16 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// Keys or certificates cannot be made.
+    /// Keys or certificates cannot be created.
     #[error("keys and certificates cannot be made")]
     Pki(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The API server cannot start.
     #[error("the API server cannot start")]
     Server(#[source] flyball_apiserver::StartError),
-    /// TLS cannot be set up.
+    /// TLS cannot be configured.
     #[error("TLS cannot be set up")]
     Tls(#[source] flyball_apiserver::TlsError),
-    /// Flags of the controller manager make no sense.
+    /// Invalid flags of the controller manager.
     #[error("{0}")]
     Flags(String),
     #[error("the simulated nodes cannot register")]
@@ -122,12 +122,12 @@ pub struct Cluster {
 #[derive(Debug, Clone)]
 pub struct Controllers {
     pub running: Vec<&'static str>,
-    /// What users should know about the flags that they gave.
+    /// Warnings about the given flags.
     pub notices: Vec<String>,
 }
 
 impl Cluster {
-    /// Starts everything. When it returns, the nodes are there and pods can be made.
+    /// Starts everything. When it returns, the nodes are registered and pods can be created.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let identity = identity::Identity::prepare(options.data_dir.as_deref())?;
         let listening = match options.port {
@@ -167,11 +167,12 @@ impl Cluster {
         let (stop, stops) = Signal::new();
         let (controllers, manager) =
             manager::start(&server, &identity, &options, decisions.clone(), stops.clone())?;
-        let kubelets = hand(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
+        let kubelets = writer(&server, "kubelet", "flyball:kubelets", &["system:masters"], &decisions);
         nodes::register(&kubelets, options.nodes.count).await.map_err(StartError::Nodes)?;
-        let driver = hand(&server, "disks", "flyball:disks", &["system:masters"], &decisions);
+        let driver = writer(&server, "disks", "flyball:disks", &["system:masters"], &decisions);
         disks::register(&driver).await.map_err(StartError::Disks)?;
-        let binder = hand(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
+        let binder =
+            writer(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
         let informers = informers(&server);
         kubelet.look_at(informers.get());
         let tasks = vec![
@@ -183,12 +184,12 @@ impl Cluster {
         Ok(Self { server, identity, address, decisions, controllers, stop, tasks, stop_serving, serving })
     }
 
-    /// Where it serves, if it does.
+    /// The address that it serves on, if it does.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// What the controllers, the scheduler and the nodes decide.
+    /// The decision log of controllers, scheduler and nodes.
     pub fn decisions(&self) -> &DecisionLog {
         &self.decisions
     }
@@ -197,12 +198,12 @@ impl Cluster {
         &self.controllers
     }
 
-    /// A way in without a socket, as the cluster's administrator.
+    /// A client without a socket, as the cluster's administrator.
     pub fn admin(&self) -> Client {
         client(&self.server, "flyball", "flyball-admin", &["system:masters"])
     }
 
-    /// The way in for everybody else: a kubeconfig, if the cluster serves.
+    /// A kubeconfig for other processes, if the cluster serves.
     pub fn kubeconfig(&self) -> Result<Option<String>, StartError> {
         let Some(address) = self.address else { return Ok(None) };
         let admin = self.identity.ca.client("flyball-admin", "system:masters");
@@ -210,23 +211,23 @@ impl Cluster {
         Ok(Some(identity::kubeconfig(address, &self.identity.ca.pair.cert, &admin)))
     }
 
-    /// Ends everything in order: those who write first, then the API server.
+    /// Stops everything in order: first the components that write, then the API server.
     pub async fn stop(self) {
         self.stop.set();
         let all = futures::future::join_all(self.tasks);
         if tokio::time::timeout(PATIENCE, all).await.is_err() {
-            tracing::warn!("not everything ended in time");
+            tracing::warn!("some components did not stop in time");
         }
         self.stop_serving.set();
         if let Some(serving) = self.serving
             && tokio::time::timeout(PATIENCE, serving).await.is_err()
         {
-            tracing::warn!("the API server did not end in time");
+            tracing::warn!("the API server did not stop in time");
         }
     }
 }
 
-/// Names the directory that was asked for, where the server knows only its own part of it.
+/// Puts the directory from the options into the error; the server knows only a part of it.
 fn not_started(error: flyball_apiserver::StartError, data_dir: Option<&Path>) -> StartError {
     match (error, data_dir) {
         (flyball_apiserver::StartError::Store(OpenError::InUse { pid, .. }), Some(path)) => {
@@ -237,7 +238,7 @@ fn not_started(error: flyball_apiserver::StartError, data_dir: Option<&Path>) ->
 }
 
 fn client(server: &ApiServer, agent: &str, user: &str, groups: &[&str]) -> Client {
-    let transport: Arc<dyn Transport> = Arc::new(door::Door::new(server.clone(), user, groups));
+    let transport: Arc<dyn Transport> = Arc::new(transport::UserTransport::new(server.clone(), user, groups));
     let options = ClientOptions {
         user_agent: format!("{agent}/{}", env!("CARGO_PKG_VERSION")),
         qps: 0.0,
@@ -246,18 +247,18 @@ fn client(server: &ApiServer, agent: &str, user: &str, groups: &[&str]) -> Clien
     Client::new(transport, options)
 }
 
-fn hand(
+fn writer(
     server: &ApiServer,
     name: &'static str,
     user: &str,
     groups: &[&str],
     decisions: &DecisionLog,
-) -> Hand {
+) -> Writer {
     let client = client(server, name, user, groups);
     let clock = Clock::system();
     let (events, write) = Recorder::new(name, clock, client.clone());
     tokio::spawn(write);
-    Hand::new(name, client, events, decisions.clone(), clock)
+    Writer::new(name, client, events, decisions.clone(), clock)
 }
 
 fn informers(server: &ApiServer) -> Informers {

@@ -1,6 +1,5 @@
-//! Simulated disks. They play the driver that a cloud would bring: volumes are made for claims, attached to nodes, grown,
-//! and deleted when nobody wants them any more. There is a default class for them, so that a claim that says nothing
-//! about storage gets one.
+//! Simulated disks: a storage driver that provisions volumes for claims, attaches, expands and deletes them. It has a
+//! default StorageClass, so that a claim without a class gets a volume.
 
 mod plan;
 mod sync;

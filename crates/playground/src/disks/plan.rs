@@ -1,4 +1,4 @@
-//! What the driver makes of claims, volumes and attachments. Pure.
+//! Decides what the driver does about claims, volumes and attachments. Pure.
 
 use flyball_api::{
     Labels, PersistentVolume, PersistentVolumeClaim, Quantity, ResourceList, StorageClass, VolumeAttachment,
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::scheduler::SELECTED_NODE;
 
-/// The driver's name, which is also that of the provisioner.
+/// The name of the driver and of the provisioner.
 pub(super) const DRIVER: &str = "disk.flyball.dev";
-/// The class of claims that name none.
+/// The default StorageClass.
 pub(super) const CLASS: &str = "standard";
-/// Who is to make the volume of a claim.
+/// Names the provisioner of a claim.
 const PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-/// Who has made a volume.
+/// Names the provisioner of a volume.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 pub(super) fn class() -> Value {
@@ -25,7 +25,7 @@ pub(super) fn class() -> Value {
     })
 }
 
-/// What the driver says about itself.
+/// The CSIDriver object.
 pub(super) fn driver() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
@@ -33,7 +33,7 @@ pub(super) fn driver() -> Value {
     })
 }
 
-/// The volume for a claim that waits for one of ours.
+/// The volume to provision for a claim, if it waits for this provisioner.
 pub(super) fn volume_for(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> Option<Value> {
     let (meta, spec, class) = (&claim.metadata, &claim.spec, class?);
     let is_ours = meta.annotations.get(PROVISIONER) == Some(DRIVER) && class.provisioner == DRIVER;
@@ -62,7 +62,7 @@ pub(super) fn volume_for(claim: &PersistentVolumeClaim, class: Option<&StorageCl
     }))
 }
 
-/// Whether a volume of ours is to be deleted: its claim has gone, and nobody wants to keep it.
+/// Whether a volume of ours is to be deleted: it is released and its reclaim policy is `Delete`.
 pub(super) fn is_unwanted(volume: &PersistentVolume) -> bool {
     is_ours(&volume.metadata.annotations)
         && volume.status.phase == "Released"
@@ -70,14 +70,14 @@ pub(super) fn is_unwanted(volume: &PersistentVolume) -> bool {
         && !volume.metadata.is_deleting()
 }
 
-/// The size to which the volume of a claim is to grow.
+/// The size to which the volume of a claim is to be expanded, if it is.
 pub(super) fn growth(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<Quantity> {
     let is_bound = claim.status.phase == "Bound" && is_ours(&volume.metadata.annotations);
     let (wanted, has) = (storage(&claim.spec.resources.requests)?, storage(&claim.status.capacity)?);
     (is_bound && wanted > has).then_some(wanted)
 }
 
-/// Whether an attachment waits for us.
+/// Whether an attachment waits for this driver.
 pub(super) fn is_awaited(attachment: &VolumeAttachment) -> bool {
     attachment.spec.attacher == DRIVER && !attachment.status.attached && !attachment.metadata.is_deleting()
 }

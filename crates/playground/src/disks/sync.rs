@@ -1,4 +1,4 @@
-//! The shell: looks at what has changed, and writes what the driver would.
+//! The shell: watches claims, volumes and attachments, and writes what the driver would.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use flyball_runtime::events::ObjectRef;
 use serde_json::{Value, json};
 
 use super::plan;
-use crate::hand::{Hand, Write};
+use crate::writer::{Write, Writer};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Item {
@@ -24,30 +24,30 @@ enum Item {
 }
 
 struct Disks {
-    hand: Hand,
+    writer: Writer,
     claims: Arc<Informer<PersistentVolumeClaim>>,
     volumes: Arc<Informer<PersistentVolume>>,
     classes: Arc<Informer<StorageClass>>,
     attachments: Arc<Informer<VolumeAttachment>>,
 }
 
-/// Makes the driver and its class known, unless they are: what people have changed about them stays.
-pub async fn register(hand: &Hand) -> Result<(), Error> {
-    make::<CSIDriver>(hand, &plan::driver()).await?;
-    make::<StorageClass>(hand, &plan::class()).await
+/// Creates the CSIDriver and the StorageClass unless they exist; users' changes to them stay.
+pub async fn register(writer: &Writer) -> Result<(), Error> {
+    make::<CSIDriver>(writer, &plan::driver()).await?;
+    make::<StorageClass>(writer, &plan::class()).await
 }
 
-async fn make<T: Resource>(hand: &Hand, manifest: &Value) -> Result<(), Error> {
-    match hand.client().create::<T>(None, manifest).await {
+async fn make<T: Resource>(writer: &Writer, manifest: &Value) -> Result<(), Error> {
+    match writer.client().create::<T>(None, manifest).await {
         Err(error) if !error.is_already_exists() => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Plays the driver until told to stop.
-pub async fn run(hand: Hand, informers: Informers, stop: Signal) {
+/// Runs the driver until `stop`.
+pub async fn run(writer: Writer, informers: Informers, stop: Signal) {
     let disks = Disks {
-        hand,
+        writer,
         claims: informers.get(),
         volumes: informers.get(),
         classes: informers.get(),
@@ -87,7 +87,7 @@ impl Disks {
             };
             match done {
                 Err(error) if !error.is_not_found() && !error.is_already_exists() => {
-                    tracing::debug!(item = ?*item, %error, "a simulated disk waits; trying again");
+                    tracing::debug!(item = ?*item, %error, "simulated disk: a write failed; retrying");
                     queue.retry(item.clone());
                 }
                 _ => queue.forget(&item),
@@ -95,7 +95,7 @@ impl Disks {
         }
     }
 
-    /// Makes a volume for a claim, or lets its volume grow.
+    /// Provisions a volume for a claim, or expands it.
     async fn claim(&self, key: &Key) -> Result<(), Error> {
         let Some(claim) = self.claims.store().get(key) else { return Ok(()) };
         let class = claim.spec.storage_class_name.as_ref();
@@ -104,10 +104,10 @@ impl Disks {
             let name = Key::cluster(body["metadata"]["name"].as_str().unwrap_or_default());
             let why = format!("claim {key} waits for a volume");
             let write = Write { action: "create", key: &name, subresource: "", why };
-            let request = self.hand.client().create::<PersistentVolume>(None, &body);
-            self.hand.write::<PersistentVolume, _>(write, request).await?;
-            let told = format!("Successfully provisioned volume {}", name.name);
-            self.hand.events().normal(&ObjectRef::of(&*claim), "ProvisioningSucceeded", told);
+            let request = self.writer.client().create::<PersistentVolume>(None, &body);
+            self.writer.write::<PersistentVolume, _>(write, request).await?;
+            let message = format!("Successfully provisioned volume {}", name.name);
+            self.writer.events().normal(&ObjectRef::of(&*claim), "ProvisioningSucceeded", message);
             return Ok(());
         }
         let volume = Key::cluster(claim.spec.volume_name.as_str());
@@ -124,18 +124,18 @@ impl Disks {
         let capacity = json!({"capacity": {"storage": size.to_string()}});
         let write = Write { action: "patch", key: volume, subresource: "", why: why.clone() };
         let patch = Patch::Merge(json!({"spec": capacity}));
-        let request = self.hand.client().patch::<PersistentVolume>(volume, None, &patch);
-        self.hand.write::<PersistentVolume, _>(write, request).await?;
+        let request = self.writer.client().patch::<PersistentVolume>(volume, None, &patch);
+        self.writer.write::<PersistentVolume, _>(write, request).await?;
         let write = Write { action: "patch", key: &key, subresource: "status", why };
         let patch = Patch::Merge(json!({"status": capacity}));
-        let request = self.hand.client().patch::<PersistentVolumeClaim>(&key, Some("status"), &patch);
-        self.hand.write::<PersistentVolumeClaim, _>(write, request).await?;
-        let told = "Resize volume succeeded";
-        self.hand.events().normal(&ObjectRef::of(claim), "VolumeResizeSuccessful", told);
+        let request = self.writer.client().patch::<PersistentVolumeClaim>(&key, Some("status"), &patch);
+        self.writer.write::<PersistentVolumeClaim, _>(write, request).await?;
+        let message = "Resize volume succeeded";
+        self.writer.events().normal(&ObjectRef::of(claim), "VolumeResizeSuccessful", message);
         Ok(())
     }
 
-    /// Deletes a volume that nobody wants any more.
+    /// Deletes a released volume.
     async fn volume(&self, key: &Key) -> Result<(), Error> {
         let Some(volume) = self.volumes.store().get(key).filter(|volume| plan::is_unwanted(volume)) else {
             return Ok(());
@@ -143,11 +143,11 @@ impl Disks {
         let options = DeleteOptions { uid: Some(volume.metadata.uid.clone()), ..DeleteOptions::default() };
         let why = "its claim has gone".to_owned();
         let write = Write { action: "delete", key, subresource: "", why };
-        let request = self.hand.client().delete::<PersistentVolume>(key, &options);
-        self.hand.write::<PersistentVolume, _>(write, request).await.map(drop)
+        let request = self.writer.client().delete::<PersistentVolume>(key, &options);
+        self.writer.write::<PersistentVolume, _>(write, request).await.map(drop)
     }
 
-    /// Attaches a volume to a node, which takes no more than saying so.
+    /// Attaches a volume to a node: only the status is written.
     async fn attachment(&self, key: &Key) -> Result<(), Error> {
         let Some(found) = self.attachments.store().get(key).filter(|found| plan::is_awaited(found)) else {
             return Ok(());
@@ -155,7 +155,7 @@ impl Disks {
         let why = format!("node {} wants the disk", found.spec.node_name);
         let write = Write { action: "patch", key, subresource: "status", why };
         let patch = Patch::Merge(json!({"status": {"attached": true}}));
-        let request = self.hand.client().patch::<VolumeAttachment>(key, Some("status"), &patch);
-        self.hand.write::<VolumeAttachment, _>(write, request).await.map(drop)
+        let request = self.writer.client().patch::<VolumeAttachment>(key, Some("status"), &patch);
+        self.writer.write::<VolumeAttachment, _>(write, request).await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of pods: each node gives those of its range, one to each pod, as long as the pod lives.
+//! Pod addresses: each node assigns addresses of its range, one per pod, for the lifetime of the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -9,7 +9,7 @@ use smol_str::{SmolStr, ToSmolStr};
 
 use crate::objects::Pod;
 
-/// The range of nodes that have none.
+/// The range of nodes without a pod CIDR.
 const FALLBACK: [u8; 2] = [10, 243];
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct Given {
 }
 
 impl Addresses {
-    /// The address of a pod on a node. The one that its status shows is kept.
+    /// The address of a pod on a node; an address in its status is kept.
     pub(super) fn of(&self, pod: &Pod, node: &Node) -> Option<SmolStr> {
         let uid = pod.metadata.uid.to_smolstr();
         let mut given = self.inner.lock();
@@ -41,7 +41,7 @@ impl Addresses {
         Some(address.to_smolstr())
     }
 
-    /// Takes a pod's address back.
+    /// Releases a pod's address.
     pub(super) fn release(&self, pod: &Pod) {
         let mut given = self.inner.lock();
         if let Some(address) = given.by_pod.remove(&pod.metadata.uid.to_smolstr()) {
@@ -50,7 +50,7 @@ impl Addresses {
     }
 }
 
-/// The first address of the node's range that nobody has.
+/// The first free address of the node's range.
 fn free(taken: &BTreeSet<Ipv4Addr>, node: &Node) -> Option<Ipv4Addr> {
     let range = node.spec.pod_cidr.split('/').next().and_then(|base| base.parse::<Ipv4Addr>().ok());
     let [a, b, c, _] = range.map_or_else(

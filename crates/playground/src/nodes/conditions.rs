@@ -5,18 +5,22 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::objects::{Condition, Container, ContainerStatus, Pod, PodStatus};
 
-/// All conditions of a pod with this status; those of others stay as they are.
+/// All conditions of a pod with this status; conditions of other writers are kept.
 pub(super) fn conditions(pod: &Pod, status: &PodStatus, initialized: bool, now: Timestamp) -> Vec<Condition> {
     let finished = matches!(status.phase.as_str(), "Succeeded" | "Failed");
     let containers_ready = containers_ready(pod, status);
     let ready = match &containers_ready {
-        Verdict::True => gates(pod, status),
+        ConditionValue::True => gates(pod, status),
         not => not.clone(),
     };
-    let sandbox = if status.pod_ip.is_empty() || finished { Verdict::plain_false() } else { Verdict::True };
+    let sandbox = if status.pod_ip.is_empty() || finished {
+        ConditionValue::plain_false()
+    } else {
+        ConditionValue::True
+    };
     let init = match initialized {
-        true if status.phase == "Succeeded" => Verdict::TrueBecause("PodCompleted"),
-        true => Verdict::True,
+        true if status.phase == "Succeeded" => ConditionValue::TrueBecause("PodCompleted"),
+        true => ConditionValue::True,
         false => uninitialized(pod, status),
     };
     let ours = [
@@ -24,23 +28,23 @@ pub(super) fn conditions(pod: &Pod, status: &PodStatus, initialized: bool, now: 
         ("Initialized", init),
         ("Ready", ready),
         ("ContainersReady", containers_ready),
-        ("PodScheduled", Verdict::True),
+        ("PodScheduled", ConditionValue::True),
     ];
     let mut all = pod.status.conditions.clone();
-    for (type_, verdict) in ours {
-        set(&mut all, verdict.condition(type_, status.observed_generation), now);
+    for (type_, value) in ours {
+        set(&mut all, value.condition(type_, status.observed_generation), now);
     }
     all
 }
 
 #[derive(Debug, Clone)]
-enum Verdict {
+enum ConditionValue {
     True,
     TrueBecause(&'static str),
     False { reason: SmolStr, message: SmolStr },
 }
 
-impl Verdict {
+impl ConditionValue {
     fn plain_false() -> Self {
         Self::False { reason: SmolStr::default(), message: SmolStr::default() }
     }
@@ -67,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// Puts a condition in place of the one of its type; the time moves only with the status.
+/// Replaces the condition of this type; its transition time changes only with its status.
 fn set(all: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     match all.iter_mut().find(|old| old.type_ == new.type_) {
         Some(old) => {
@@ -79,10 +83,10 @@ fn set(all: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     }
 }
 
-fn containers_ready(pod: &Pod, status: &PodStatus) -> Verdict {
+fn containers_ready(pod: &Pod, status: &PodStatus) -> ConditionValue {
     match status.phase.as_str() {
-        "Succeeded" => return Verdict::because("PodCompleted", SmolStr::default()),
-        "Failed" => return Verdict::because("PodFailed", SmolStr::default()),
+        "Succeeded" => return ConditionValue::because("PodCompleted", SmolStr::default()),
+        "Failed" => return ConditionValue::because("PodFailed", SmolStr::default()),
         _ => {}
     }
     let sidecars = pod.spec.init_containers.iter().filter(|container| container.is_sidecar());
@@ -93,15 +97,15 @@ fn containers_ready(pod: &Pod, status: &PodStatus) -> Verdict {
         .map(|(spec, _)| spec.name.as_str())
         .collect();
     match unready.is_empty() {
-        true => Verdict::True,
-        false => Verdict::because(
+        true => ConditionValue::True,
+        false => ConditionValue::because(
             "ContainersNotReady",
             format_smolstr!("containers with unready status: [{}]", unready.join(" ")),
         ),
     }
 }
 
-fn uninitialized(pod: &Pod, status: &PodStatus) -> Verdict {
+fn uninitialized(pod: &Pod, status: &PodStatus) -> ConditionValue {
     let incomplete: Vec<&str> = pod
         .spec
         .init_containers
@@ -109,14 +113,14 @@ fn uninitialized(pod: &Pod, status: &PodStatus) -> Verdict {
         .filter(|spec| !find(spec, &status.init_container_statuses).is_some_and(|status| status.ready))
         .map(|spec| spec.name.as_str())
         .collect();
-    Verdict::because(
+    ConditionValue::because(
         "ContainersNotInitialized",
         format_smolstr!("containers with incomplete status: [{}]", incomplete.join(" ")),
     )
 }
 
 // Upstream: pkg/kubelet/status/generate.go, GeneratePodReadyCondition.
-fn gates(pod: &Pod, status: &PodStatus) -> Verdict {
+fn gates(pod: &Pod, status: &PodStatus) -> ConditionValue {
     let complaints: Vec<String> = pod
         .spec
         .readiness_gates
@@ -132,8 +136,8 @@ fn gates(pod: &Pod, status: &PodStatus) -> Verdict {
         })
         .collect();
     match complaints.is_empty() {
-        true => Verdict::True,
-        false => Verdict::because("ReadinessGatesNotReady", complaints.join(", ").into()),
+        true => ConditionValue::True,
+        false => ConditionValue::because("ReadinessGatesNotReady", complaints.join(", ").into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! One container: waiting, running, ended, started again; init containers one after the other.
+//! The state machine of one container: waiting, running, terminated, restarted; init containers run in order.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use flyball_api::pod::RestartPolicy;
 use flyball_api::time::truncate;
 use smol_str::{SmolStr, format_smolstr};
 
+use super::behaviour::Behaviour;
 use super::life::{Clock, container_id};
-use super::steer::Steering;
 use crate::objects::{Container, ContainerState, ContainerStatus, Pod, Running, Terminated, Waiting};
 
-/// A container that keeps failing waits this long, then twice as long, …
+/// The backoff of a failing container: this long, then doubled each time.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
-/// One look at a pod's containers.
+/// One evaluation of a pod's containers.
 pub(super) struct Turn<'a> {
     pub(super) pod: &'a Pod,
-    pub(super) steering: &'a Steering,
-    /// When the node took the pod.
+    pub(super) behaviour: &'a Behaviour,
+    /// When the kubelet accepted the pod.
     pub(super) start: Timestamp,
 }
 
-/// Whether a container that ended like this is started again.
+/// Whether a container that ended like this is restarted.
 pub(super) fn is_restarted(policy: &RestartPolicy, ended: &Terminated) -> bool {
     match policy {
         RestartPolicy::Never => false,
@@ -32,12 +32,12 @@ pub(super) fn is_restarted(policy: &RestartPolicy, ended: &Terminated) -> bool {
     }
 }
 
-/// Whether all init containers have done their work, and the sidecars among them run.
+/// Whether all init containers have completed and all sidecars run.
 pub(super) fn are_done(specs: &[Container], statuses: &[ContainerStatus]) -> bool {
     specs.len() == statuses.len() && specs.iter().zip(statuses).all(|(spec, status)| is_past(spec, status))
 }
 
-/// Whether the next init container may begin.
+/// Whether the next init container may start.
 fn is_past(spec: &Container, status: &ContainerStatus) -> bool {
     match spec.is_sidecar() {
         true => status.started == Some(true),
@@ -50,7 +50,7 @@ pub(super) fn reason(code: i32) -> SmolStr {
 }
 
 impl Turn<'_> {
-    /// Init containers run one after the other.
+    /// Init containers run in order.
     pub(super) fn init_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
         let mut may_begin = true;
         let specs = &self.pod.spec.init_containers;
@@ -63,7 +63,7 @@ impl Turn<'_> {
         statuses.collect()
     }
 
-    /// The others run together, once the init containers are done.
+    /// The other containers run in parallel, once the init containers are done.
     pub(super) fn containers(&self, initialized: bool, clock: &mut Clock) -> Vec<ContainerStatus> {
         let specs = self.pod.spec.containers.iter();
         let old =
@@ -71,7 +71,7 @@ impl Turn<'_> {
         specs.map(|spec| self.container(spec, old(spec), Stage::Main, initialized, clock)).collect()
     }
 
-    /// Those that were added to look around run once, as their command says, whatever the pod is told to play.
+    /// Ephemeral containers run once, as their command says, whatever the pod's annotations say.
     pub(super) fn ephemeral_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
         let all = &self.pod.status.ephemeral_container_statuses;
         let statuses = self.pod.spec.ephemeral_containers.iter().map(|spec| {
@@ -116,14 +116,14 @@ impl Turn<'_> {
         status
     }
 
-    /// Whether a container that waits for its first run may run now.
+    /// Whether a container that waits for its first start may start now.
     fn begins(&self, status: &mut ContainerStatus, spec: &Container, clock: &mut Clock) -> bool {
-        if !clock.has_passed(self.start, self.steering.delay) {
-            clock.look_at(self.start, self.steering.delay);
+        if !clock.has_passed(self.start, self.behaviour.delay) {
+            clock.look_at(self.start, self.behaviour.delay);
             return false;
         }
-        if self.steering.no_image {
-            let why = format!("Back-off pulling image {:?} ({}=image)", spec.image, super::steer::FAIL);
+        if self.behaviour.no_image {
+            let why = format!("Back-off pulling image {:?} ({}=image)", spec.image, super::behaviour::FAIL);
             status.state = waiting("ImagePullBackOff", &why);
             return false;
         }
@@ -143,17 +143,17 @@ impl Turn<'_> {
         };
         let end = match stage {
             Stage::Init if spec.is_sidecar() => None,
-            // Init containers do their part unless their own command says otherwise.
+            // Init containers succeed unless their own command says otherwise.
             Stage::Init => match super::script::read(spec) {
                 super::script::Script::Ends { after, code } => Some((after, code)),
                 super::script::Script::Forever => None,
-                super::script::Script::Unknown => Some((self.steering.delay, 0)),
+                super::script::Script::Unknown => Some((self.behaviour.delay, 0)),
             },
             Stage::Ephemeral => match super::script::read(spec) {
                 super::script::Script::Ends { after, code } => Some((after, code)),
                 super::script::Script::Forever | super::script::Script::Unknown => None,
             },
-            Stage::Main => self.steering.end_of(self.pod, spec),
+            Stage::Main => self.behaviour.end_of(self.pod, spec),
         };
         let Some((after, code)) = end else { return };
         if !clock.has_passed(started_at, after) {
@@ -170,7 +170,7 @@ impl Turn<'_> {
         status.state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
     }
 
-    /// Starts an ended container again: the first time at once, then after ever longer waits.
+    /// Restarts a terminated container: the first time at once, then with backoff.
     fn maybe_restart(&self, status: &mut ContainerStatus, spec: &Container, stage: Stage, clock: &mut Clock) {
         let policy = &self.pod.spec.restart_policy;
         let ended = match (&status.state.terminated, &status.state.waiting) {
@@ -213,7 +213,7 @@ impl Turn<'_> {
 
     fn readiness(&self, status: &mut ContainerStatus, spec: &Container, stage: Stage, clock: &mut Clock) {
         let Some(started_at) = status.state.running.as_ref().and_then(|running| running.started_at) else {
-            // An init container that did its work counts as ready.
+            // A completed init container counts as ready.
             status.ready = stage == Stage::Init && is_past(spec, status);
             status.started = Some(false);
             return;
@@ -223,7 +223,7 @@ impl Turn<'_> {
         let after = Duration::from_secs(u64::try_from(probe).unwrap_or(0));
         status.ready = match stage {
             Stage::Init if !spec.is_sidecar() => false,
-            _ if self.steering.never_ready => false,
+            _ if self.behaviour.never_ready => false,
             _ if clock.has_passed(started_at, after) => true,
             _ => {
                 clock.look_at(started_at, after);
@@ -233,7 +233,7 @@ impl Turn<'_> {
     }
 }
 
-/// Before the others, one of them, or only to look around.
+/// Which group of containers: init, regular or ephemeral.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Init,
@@ -241,7 +241,7 @@ enum Stage {
     Ephemeral,
 }
 
-/// Whether a container has had its first run.
+/// Whether a container has started at least once.
 fn status_is_settled(status: &ContainerStatus) -> bool {
     let state = &status.state;
     state.running.is_some() || state.terminated.is_some() || status.last_state.terminated.is_some()
@@ -252,7 +252,7 @@ fn waiting(reason: &'static str, message: &str) -> ContainerState {
     ContainerState { waiting: Some(waiting), ..ContainerState::default() }
 }
 
-/// How long a container waits after its n-th restart.
+/// The backoff after the n-th restart.
 fn backoff(restarts: i32) -> Duration {
     match u32::try_from(restarts) {
         Ok(0) | Err(_) => Duration::ZERO,

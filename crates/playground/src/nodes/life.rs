@@ -1,5 +1,5 @@
-//! The life of a pod on its node: given the pod, where it is and what time it is, what its status should say now, and
-//! when to look again. All memory is in the pod's own status, so a restarted playground goes on where it was.
+//! The lifecycle of a pod on its node: from the pod, its node and the time, the status that it should have now and when to
+//! check again. All state is in the pod's own status, so a restarted playground continues where it was.
 
 use std::time::Duration;
 
@@ -7,36 +7,36 @@ use flyball_api::Timestamp;
 use flyball_api::time::truncate;
 use smol_str::{SmolStr, format_smolstr};
 
+use super::behaviour::Behaviour;
 use super::conditions::conditions;
 use super::container::{self, Turn};
-use super::steer::Steering;
 use crate::objects::{ContainerState, ContainerStatus, HostIp, Pod, PodStatus, Terminated};
 
-/// How long containers take to stop, if their grace period allows.
+/// How long containers take to stop, within their grace period.
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
-/// What a process that a SIGTERM ended returns.
+/// The exit code of a process that ended by SIGTERM.
 const SIGTERM_CODE: i32 = 143;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub host_ip: SmolStr,
     pub pod_ip: SmolStr,
-    /// When the node took the pod, more exactly than its status says.
+    /// When the kubelet accepted the pod, more precisely than its status says.
     pub since: Timestamp,
 }
 
-/// What is to be done about a pod.
+/// What to do about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this much time has passed, or at all.
+    /// Nothing; check again after this time, if any.
     Rest(Option<Duration>),
-    /// Write this status, and look again after this much time.
+    /// Write this status; check again after this time.
     Report(Box<PodStatus>, Option<Duration>),
-    /// The containers have ended: remove the pod.
+    /// The containers have ended: delete the pod.
     Remove,
 }
 
-/// The next step in a pod's life.
+/// The next step in a pod's lifecycle.
 pub fn next(pod: &Pod, place: &Place, now: Timestamp) -> Step {
     if pod.metadata.is_deleting() {
         return stop(pod, now);
@@ -51,9 +51,9 @@ pub fn next(pod: &Pod, place: &Place, now: Timestamp) -> Step {
     }
 }
 
-/// The status of a pod that is not asked to go.
+/// The status of a pod that is not being deleted.
 fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration>) {
-    let steering = Steering::read(&pod.metadata.annotations);
+    let behaviour = Behaviour::read(&pod.metadata.annotations);
     let start = pod.status.start_time.unwrap_or(truncate(now));
     let mut clock = Clock { now, next: None };
 
@@ -65,7 +65,7 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
         nominated_node_name: SmolStr::default(),
         ..pod.status.clone()
     };
-    let turn = Turn { pod, steering: &steering, start: place.since };
+    let turn = Turn { pod, behaviour: &behaviour, start: place.since };
     status.init_container_statuses = turn.init_containers(&mut clock);
     let initialized = container::are_done(&pod.spec.init_containers, &status.init_container_statuses);
     status.container_statuses = turn.containers(initialized, &mut clock);
@@ -90,7 +90,7 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
     (status, clock.next)
 }
 
-/// Tells which moments have passed and remembers the next one that has not.
+/// Says whether times have passed, and remembers the earliest that has not.
 #[derive(Debug)]
 pub(super) struct Clock {
     pub(super) now: Timestamp,
@@ -103,7 +103,7 @@ impl Clock {
         Duration::try_from(self.now.duration_since(from)).unwrap_or_default() >= after
     }
 
-    /// Asks to be called at this moment.
+    /// Schedules the next check for `from + after`.
     pub(super) fn look_at(&mut self, from: Timestamp, after: Duration) {
         let since = Duration::try_from(self.now.duration_since(from)).unwrap_or_default();
         let left = after.saturating_sub(since);
@@ -159,12 +159,12 @@ fn exceed_deadline(status: &mut PodStatus, now: Timestamp) {
     status.message = "Pod was active on the node longer than the specified deadline".into();
 }
 
-/// Brings a pod that is asked to go to its end.
+/// Terminates a pod that is being deleted.
 fn stop(pod: &Pod, now: Timestamp) -> Step {
     let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0);
     let runs = pod.status.all_containers().any(|container| container.state.running.is_some());
     if !runs {
-        // With a grace period of zero the removal was asked for; what still holds the pod are finalizers.
+        // With a grace period of zero only finalizers keep the pod.
         return if grace == 0 && pod.is_finished() { Step::Rest(None) } else { report_end(pod, now) };
     }
     let asked = pod
@@ -179,7 +179,7 @@ fn stop(pod: &Pod, now: Timestamp) -> Step {
     }
 }
 
-/// First the end is told, then the pod removed: controllers such as the Job's count how pods ended.
+/// The terminated status is written before the pod is deleted: the Job controller, for one, counts how pods ended.
 fn report_end(pod: &Pod, now: Timestamp) -> Step {
     if pod.is_finished() {
         return Step::Remove;
@@ -187,7 +187,7 @@ fn report_end(pod: &Pod, now: Timestamp) -> Step {
     let mut status = pod.status.clone();
     status.observed_generation = observed(pod);
     let to_completion = pod.spec.restart_policy != flyball_api::pod::RestartPolicy::Always;
-    // A server stops in order when told to; a task that is cut off has not done its work.
+    // A server ends with success on SIGTERM; a task is interrupted and fails.
     let code = if to_completion { SIGTERM_CODE } else { 0 };
     end_containers(&mut status, code, now);
     let started = !status.container_statuses.is_empty();
@@ -210,7 +210,7 @@ fn end_containers(status: &mut PodStatus, code: i32, now: Timestamp) {
             continue;
         }
         let started_at = container.state.running.take().and_then(|running| running.started_at);
-        // What never began was not cut off, but it did not succeed either.
+        // A container that never started was not killed, but it did not succeed either.
         let code = if started_at.is_none() { 137 } else { code };
         let terminated = Terminated {
             exit_code: code,

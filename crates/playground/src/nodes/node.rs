@@ -1,4 +1,4 @@
-//! Node objects: how a simulated node introduces itself, and how it says that it is alive.
+//! Node objects and heartbeats of simulated nodes.
 
 use std::net::Ipv4Addr;
 
@@ -7,12 +7,12 @@ use flyball_api::node::Node;
 use flyball_api::time::{format_micros, format_seconds};
 use serde_json::{Value, json};
 
-/// Nodes with this label are ours to play.
+/// Label of the simulated nodes.
 pub const SIMULATED: &str = "flyball.dev/simulated";
-/// A node with this annotation is switched off: no heartbeats, and its pods stay as they are.
+/// A node with this annotation is switched off: it sends no heartbeats, and its pods stay as they are.
 pub const STOPPED: &str = "flyball.dev/stopped";
 pub const LEASES: &str = "kube-node-lease";
-/// How long a heartbeat is good for.
+/// `leaseDurationSeconds` of a node's lease.
 const LEASE_SECONDS: u32 = 40;
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
@@ -22,7 +22,7 @@ pub fn name(n: u16) -> String {
     format!("node-{n}")
 }
 
-/// What a node tells about itself when it joins.
+/// The Node object that a node registers.
 pub fn manifest(n: u16) -> Value {
     let name = name(n);
     let zone = ZONES[usize::from(n.saturating_sub(1)) % ZONES.len()];
@@ -45,7 +45,7 @@ pub fn manifest(n: u16) -> Value {
     })
 }
 
-/// The `status` of a node that runs.
+/// The `status` of a running node.
 pub fn status(node: &Node, now: Timestamp) -> Value {
     let conditions: Vec<Value> = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -84,7 +84,7 @@ pub fn status(node: &Node, now: Timestamp) -> Value {
     })
 }
 
-/// The heartbeat of a node.
+/// The Lease of a node.
 pub fn lease(node: &Node, now: Timestamp) -> Value {
     let name = &node.metadata.name;
     json!({
@@ -99,7 +99,7 @@ pub fn lease(node: &Node, now: Timestamp) -> Value {
     })
 }
 
-/// Whether a node is ours to play.
+/// Whether a node is simulated.
 pub fn is_simulated(node: &Node) -> bool {
     node.metadata.labels.get(SIMULATED) == Some("true")
 }
@@ -109,7 +109,7 @@ pub fn is_stopped(node: &Node) -> bool {
     node.metadata.annotations.contains_key(STOPPED)
 }
 
-/// The address of a node, from its status or, before it has one, from its number.
+/// The address of a node, from its status or, without one, from its number.
 pub fn host_ip(node: &Node) -> String {
     let reported = node.status.addresses.iter().find(|address| address.type_ == "InternalIP");
     match (reported, number(&node.metadata.name)) {

@@ -1,14 +1,14 @@
-//! What a container's command would do, as far as time and exit code are concerned: enough shell to make the
-//! commands of tutorials (`sleep 30`, `sh -c 'echo hi; exit 3'`) behave as expected. Nothing is executed.
+//! What a container's command would do, as far as time and exit code are concerned: enough shell syntax for the commands of
+//! tutorials (`sleep 30`, `sh -c 'echo hi; exit 3'`). Nothing is executed.
 
 use std::time::Duration;
 
 use crate::objects::Container;
 
-/// The longest `sleep` that is taken seriously: a year.
+/// The longest `sleep`: a year.
 const LONGEST: f64 = 366.0 * 24.0 * 3600.0;
 
-/// What is known of a command.
+/// The effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
     Ends { after: Duration, code: i32 },
@@ -17,7 +17,7 @@ pub enum Script {
 }
 
 impl Script {
-    /// The code with which it ends; success, if nobody knows.
+    /// Its exit code; 0 if unknown.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Ends { code, .. } => code,
@@ -26,7 +26,7 @@ impl Script {
     }
 }
 
-/// Reads the command of a container.
+/// Interprets the command of a container.
 pub fn read(container: &Container) -> Script {
     let words: Vec<&str> = container.command.iter().chain(&container.args).map(String::as_str).collect();
     match text(&words) {
@@ -35,7 +35,7 @@ pub fn read(container: &Container) -> Script {
     }
 }
 
-/// What the command writes, line by line: what it would `echo`.
+/// The output of the command, line by line: what it would `echo`.
 pub fn output(container: &Container) -> Vec<String> {
     let words: Vec<&str> = container.command.iter().chain(&container.args).map(String::as_str).collect();
     let echo = |words: &[&str]| match words {
@@ -53,7 +53,7 @@ pub fn output(container: &Container) -> Vec<String> {
     }
 }
 
-/// The text that a shell is given.
+/// The script argument of a shell (`sh -c`).
 fn text<'a>(words: &[&'a str]) -> Option<&'a str> {
     match words {
         [shell, "-c" | "-ec" | "-exc" | "-xc", text, ..]
@@ -69,7 +69,7 @@ fn statements(text: &str) -> impl Iterator<Item = &str> {
     text.split([';', '\n']).flat_map(|part| part.split("&&")).map(str::trim).filter(|part| !part.is_empty())
 }
 
-/// A list of statements. One that nobody knows takes no time; a loop without an end goes on for ever.
+/// A list of statements. An unknown statement takes no time; an endless loop runs for ever.
 fn shell(text: &str) -> Script {
     let (mut after, mut code, mut known) = (Duration::ZERO, 0, false);
     for statement in statements(text) {

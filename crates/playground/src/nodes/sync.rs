@@ -1,4 +1,4 @@
-//! The shell of the simulated nodes: heartbeats, and one step after the other for each pod.
+//! The shell of the simulated nodes: sends heartbeats, and takes the next step for each pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ use smol_str::{SmolStr, ToSmolStr as _};
 use tokio::task::JoinSet;
 
 use super::addresses::Addresses;
+use super::behaviour::Behaviour;
 use super::life::{self, Place, Step};
 use super::node;
-use super::steer::Steering;
-use crate::hand::{Hand, Write};
 use crate::objects::{Pod, PodStatus};
+use crate::writer::{Write, Writer};
 
-/// How many pods are looked after at a time.
+/// Pods that are synced in parallel.
 const WORKERS: usize = 16;
-/// How many nodes register, or beat, at a time.
+/// Nodes that register or send a heartbeat in parallel.
 const AT_ONCE: usize = 32;
-/// A node's whole status is told this often even if nothing has changed.
+/// The interval at which a node's status is written even if nothing has changed.
 const STATUS_EVERY: Duration = Duration::from_secs(300);
 
-/// After a write the cache tells of the change; this is for writes that changed nothing.
+/// Earliest next check after a write. Usually the cache shows the change sooner; a write that changed nothing needs this.
 const SOONEST: Duration = Duration::from_millis(20);
 
-/// What can be chosen about the nodes.
+/// Options of the nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How many there are at least; those of an earlier run stay.
+    /// The minimum number of nodes; those of an earlier run stay.
     pub count: u16,
     /// How often each renews its lease.
     pub heartbeat: Duration,
@@ -51,7 +51,7 @@ impl Default for Options {
     }
 }
 
-/// When pods came, to the millisecond: statuses know only seconds, and most delays are shorter.
+/// When pods arrived, in milliseconds: statuses have seconds, and most delays are shorter.
 #[derive(Default)]
 struct Arrivals(Mutex<BTreeMap<SmolStr, Timestamp>>);
 
@@ -67,7 +67,7 @@ impl Arrivals {
 }
 
 struct Nodes {
-    hand: Hand,
+    writer: Writer,
     nodes: Arc<Informer<Node>>,
     pods: Arc<Informer<Pod>>,
     addresses: Addresses,
@@ -75,31 +75,31 @@ struct Nodes {
     heartbeat: Duration,
 }
 
-/// Registers the nodes that are missing and tells their first status: afterwards pods can be scheduled.
-pub async fn register(hand: &Hand, count: u16) -> Result<(), Error> {
-    let all = stream::iter(1..=count).map(|n| join(hand, n)).buffer_unordered(AT_ONCE);
+/// Registers missing nodes and writes their first status, so that pods can be scheduled.
+pub async fn register(writer: &Writer, count: u16) -> Result<(), Error> {
+    let all = stream::iter(1..=count).map(|n| join(writer, n)).buffer_unordered(AT_ONCE);
     all.try_collect().await
 }
 
-async fn join(hand: &Hand, n: u16) -> Result<(), Error> {
-    let node = match hand.client().create::<Node>(None, &node::manifest(n)).await {
+async fn join(writer: &Writer, n: u16) -> Result<(), Error> {
+    let node = match writer.client().create::<Node>(None, &node::manifest(n)).await {
         Ok(node) => node,
         Err(error) if error.is_already_exists() => return Ok(()),
         Err(error) => return Err(error),
     };
-    let now = hand.now();
-    beat(hand, &node, now).await?;
-    report(hand, &node, now).await?;
-    // The server taints new nodes until they are ready. These are ready at once, so they need not wait for the
-    // controller that would find out.
+    let now = writer.now();
+    beat(writer, &node, now).await?;
+    report(writer, &node, now).await?;
+    // The server taints new nodes until they are ready. These are ready at once; do not wait for the controller that
+    // removes the taint.
     let patch = Patch::Merge(json!({"spec": {"taints": null}}));
-    hand.client().patch::<Node>(&node.metadata.key(), None, &patch).await.map(drop)
+    writer.client().patch::<Node>(&node.metadata.key(), None, &patch).await.map(drop)
 }
 
-/// Plays all simulated nodes until told to stop.
-pub async fn run(hand: Hand, informers: Informers, options: Options, stop: Signal) {
+/// Runs all simulated nodes until `stop`.
+pub async fn run(writer: Writer, informers: Informers, options: Options, stop: Signal) {
     let nodes = Arc::new(Nodes {
-        hand,
+        writer,
         nodes: informers.get::<Node>(),
         pods: informers.get::<Pod>(),
         addresses: Addresses::default(),
@@ -149,14 +149,14 @@ pub async fn run(hand: Hand, informers: Informers, options: Options, stop: Signa
 
 async fn work(nodes: Arc<Nodes>, queue: Queue<Key>) {
     while let Some(key) = queue.next().await {
-        match nodes.attend(&key).await {
+        match nodes.sync_pod(&key).await {
             Ok(None) => queue.forget(&key),
             Ok(Some(wait)) => {
                 queue.forget(&key);
                 queue.add_after(key.clone(), wait);
             }
             Err(error) => {
-                tracing::debug!(pod = %*key, %error, "a simulated node could not write; trying again");
+                tracing::debug!(pod = %*key, %error, "simulated node: a write failed; retrying");
                 queue.retry(key.clone());
             }
         }
@@ -164,8 +164,8 @@ async fn work(nodes: Arc<Nodes>, queue: Queue<Key>) {
 }
 
 impl Nodes {
-    /// Takes the next step for a pod; says when to look again.
-    async fn attend(&self, key: &Key) -> Result<Option<Duration>, Error> {
+    /// Takes the next step for a pod; returns when to check again.
+    async fn sync_pod(&self, key: &Key) -> Result<Option<Duration>, Error> {
         let Some(pod) = self.pods.store().get(key) else { return Ok(None) };
         let Some(node) = self.nodes.store().get(&Key::cluster(pod.spec.node_name.clone())) else {
             return Ok(None);
@@ -176,13 +176,13 @@ impl Nodes {
         let host_ip = node::host_ip(&node);
         let pod_ip = match pod.spec.host_network {
             true => host_ip.as_str().into(),
-            // A node whose addresses are all taken has more pods than it allows; they wait.
+            // A node without a free address has more pods than it allows; they wait.
             false => match self.addresses.of(&pod, &node) {
                 Some(address) => address,
                 None => return Ok(Some(self.heartbeat)),
             },
         };
-        let now = self.hand.now();
+        let now = self.writer.now();
         let place = Place { host_ip: host_ip.into(), pod_ip, since: self.arrivals.of(&pod, now) };
         match life::next(&pod, &place, now) {
             Step::Rest(wait) => Ok(wait),
@@ -198,17 +198,17 @@ impl Nodes {
         let key = pod.metadata.key();
         let patch =
             Patch::Strategic(json!({"metadata": {"uid": pod.metadata.uid.to_string()}, "status": status}));
-        let request = self.hand.client().patch::<Pod>(&key, Some("status"), &patch);
-        let written = match story(pod, status) {
+        let request = self.writer.client().patch::<Pod>(&key, Some("status"), &patch);
+        let written = match reason_to_log(pod, status) {
             Some(why) => {
                 let write = Write { action: "patch", key: &key, subresource: "status", why };
-                self.hand.write::<Pod, _>(write, request).await
+                self.writer.write::<Pod, _>(write, request).await
             }
             None => request.await,
         };
         match written {
             Ok(_) => {
-                self.tell(pod, status);
+                self.emit_events(pod, status);
                 Ok(())
             }
             Err(error) if is_past(&error) => Ok(()),
@@ -225,7 +225,7 @@ impl Nodes {
         };
         let why = format!("its containers have ended on {}", pod.spec.node_name);
         let write = Write { action: "delete", key: &key, subresource: "", why };
-        match self.hand.write::<Pod, _>(write, self.hand.client().delete::<Pod>(&key, &options)).await {
+        match self.writer.write::<Pod, _>(write, self.writer.client().delete::<Pod>(&key, &options)).await {
             Ok(_) => Ok(None),
             Err(error) if is_past(&error) => Ok(None),
             Err(error) => Err(error),
@@ -233,11 +233,11 @@ impl Nodes {
     }
 
     /// The events that a kubelet would send.
-    fn tell(&self, pod: &Pod, status: &PodStatus) {
+    fn emit_events(&self, pod: &Pod, status: &PodStatus) {
         let about = ObjectRef::of(pod);
-        let events = self.hand.events();
+        let events = self.writer.events();
         if pod.status.start_time.is_none() {
-            for complaint in Steering::read(&pod.metadata.annotations).complaints {
+            for complaint in Behaviour::read(&pod.metadata.annotations).complaints {
                 events.warning(&about, "InvalidSimulation", complaint);
             }
         }
@@ -276,7 +276,7 @@ impl Nodes {
         }
     }
 
-    /// Renews leases, and repairs the status of nodes that others have given up.
+    /// Renews leases, and repairs the status of nodes that the node lifecycle controller has marked.
     async fn heartbeats(&self) {
         let mut turn = tokio::time::interval(self.heartbeat);
         turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -290,20 +290,20 @@ impl Nodes {
     }
 
     async fn heartbeat_of(&self, node: Arc<Node>) {
-        let now = self.hand.now();
-        let beaten = beat(&self.hand, &node, now).await;
+        let now = self.writer.now();
+        let beaten = beat(&self.writer, &node, now).await;
         let reported = match is_stale(&node, now) {
-            true => report(&self.hand, &node, now).await,
+            true => report(&self.writer, &node, now).await,
             false => Ok(()),
         };
         if let Err(error) = beaten.and(reported) {
-            tracing::debug!(node = %node.metadata.name, %error, "a heartbeat was lost");
+            tracing::debug!(node = %node.metadata.name, %error, "simulated node: heartbeat failed");
         }
     }
 }
 
-/// What a user should read of a change, if anything.
-fn story(pod: &Pod, status: &PodStatus) -> Option<String> {
+/// The reason for the decision log, if users should see the change.
+fn reason_to_log(pod: &Pod, status: &PodStatus) -> Option<String> {
     let node = &pod.spec.node_name;
     let was_ready = pod.status.is_true("Ready");
     let ready = status.is_true("Ready");
@@ -320,12 +320,12 @@ fn story(pod: &Pod, status: &PodStatus) -> Option<String> {
     }
 }
 
-/// Gone, replaced by another, or changed meanwhile: the cache will tell.
+/// The pod is deleted, replaced or changed meanwhile: the cache will show it.
 fn is_past(error: &Error) -> bool {
     error.is_not_found() || error.is_conflict()
 }
 
-/// Whether a node's status must be told again: it is old, or somebody doubts it.
+/// Whether a node's status must be written again: it is old, or its Ready condition is not `True` any more.
 fn is_stale(node: &Node, now: Timestamp) -> bool {
     let Some(ready) = node.condition("Ready") else { return true };
     let beaten = ready.last_heartbeat_time.unwrap_or(Timestamp::UNIX_EPOCH);
@@ -333,20 +333,20 @@ fn is_stale(node: &Node, now: Timestamp) -> bool {
         || Duration::try_from(now.duration_since(beaten)).unwrap_or_default() >= STATUS_EVERY
 }
 
-async fn beat(hand: &Hand, node: &Node, now: Timestamp) -> Result<(), Error> {
+async fn beat(writer: &Writer, node: &Node, now: Timestamp) -> Result<(), Error> {
     let lease = node::lease(node, now);
     let key = Key::new(node::LEASES, node.metadata.name.clone());
     let patch = Patch::Merge(lease.clone());
-    match hand.client().patch::<Lease>(&key, None, &patch).await {
+    match writer.client().patch::<Lease>(&key, None, &patch).await {
         Err(error) if error.is_not_found() => {
-            hand.client().create::<Lease>(node::LEASES, &lease).await.map(drop)
+            writer.client().create::<Lease>(node::LEASES, &lease).await.map(drop)
         }
         other => other.map(drop),
     }
 }
 
-async fn report(hand: &Hand, node: &Node, now: Timestamp) -> Result<(), Error> {
+async fn report(writer: &Writer, node: &Node, now: Timestamp) -> Result<(), Error> {
     let patch = Patch::Strategic(json!({"status": node::status(node, truncate(now))}));
     let key = Key::cluster(node.metadata.name.clone());
-    hand.client().patch::<Node>(&key, Some("status"), &patch).await.map(drop)
+    writer.client().patch::<Node>(&key, Some("status"), &patch).await.map(drop)
 }

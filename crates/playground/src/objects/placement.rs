@@ -6,7 +6,7 @@ use flyball_common::nodeaffinity::{NodeSelector, Term};
 use serde::Deserialize;
 use smol_str::SmolStr;
 
-/// Where a pod may and would like to run.
+/// Where a pod must and should run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
@@ -53,7 +53,7 @@ pub struct PodTerm {
     pub namespaces: Vec<SmolStr>,
     /// And in namespaces with these labels.
     pub namespace_selector: Option<LabelSelector>,
-    /// The label whose value says which nodes belong together.
+    /// The topology key: nodes with the same value of this label are one domain.
     pub topology_key: SmolStr,
 }
 
@@ -70,14 +70,14 @@ pub struct WeightedPodTerm {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SpreadConstraint {
-    /// By how much the fullest domain may exceed the emptiest.
+    /// By how many pods a domain may exceed the emptiest.
     pub max_skew: i64,
     /// The label whose value is the domain.
     pub topology_key: SmolStr,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: SmolStr,
     pub label_selector: Option<LabelSelector>,
-    /// With fewer domains, the emptiest counts as empty.
+    /// With fewer domains, the minimum counts as zero.
     pub min_domains: Option<i64>,
     /// `Honor` (the default) or `Ignore` node selector and affinity when looking for domains.
     pub node_affinity_policy: Option<SmolStr>,

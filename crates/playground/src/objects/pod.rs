@@ -1,4 +1,4 @@
-//! Pods: what runs and where it may run.
+//! Pods, as the scheduler and the nodes read them.
 
 use flyball_api::de::null_default;
 use flyball_api::pod::RestartPolicy;
@@ -33,41 +33,35 @@ pub struct PodSpec {
     /// Containers that run before the others, or beside them as sidecars.
     #[serde(deserialize_with = "null_default")]
     pub init_containers: Vec<Container>,
-    /// Containers that were added to look around.
     #[serde(deserialize_with = "null_default")]
     pub ephemeral_containers: Vec<Container>,
-    /// What happens to containers that exit.
     pub restart_policy: RestartPolicy,
-    /// Labels its node must have.
     #[serde(deserialize_with = "null_default")]
     pub node_selector: Labels,
-    /// Where it may and would like to run.
     #[serde(deserialize_with = "null_default")]
     pub affinity: Affinity,
     #[serde(deserialize_with = "null_default")]
     pub tolerations: Vec<Toleration>,
-    /// How evenly its like should be spread.
     #[serde(deserialize_with = "null_default")]
     pub topology_spread_constraints: Vec<SpreadConstraint>,
     #[serde(deserialize_with = "null_default")]
     pub volumes: Vec<Volume>,
     pub priority: Option<i32>,
-    /// `Never` if it may not push others aside.
+    /// `Never` if it may not preempt others.
     pub preemption_policy: SmolStr,
     /// Whether it uses the network of its node.
     pub host_network: bool,
-    /// What its runtime needs besides.
+    /// Resources of its runtime, beside its containers'.
     #[serde(deserialize_with = "null_default")]
     pub overhead: ResourceList,
-    /// What the pod as a whole asks for.
+    /// Resources of the pod as a whole.
     pub resources: Option<Resources>,
-    /// What must be lifted before it is scheduled.
+    /// Gates that must be removed before it is scheduled.
     #[serde(deserialize_with = "null_default")]
     pub scheduling_gates: Vec<Named>,
-    /// Conditions that others must set before it is ready.
+    /// Further conditions that must be true before it is ready.
     #[serde(deserialize_with = "null_default")]
     pub readiness_gates: Vec<ReadinessGate>,
-    /// How long it may run.
     pub active_deadline_seconds: Option<i64>,
 }
 
@@ -77,7 +71,7 @@ pub struct Named {
     pub name: SmolStr,
 }
 
-/// A condition that others must set.
+/// A condition that readiness depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ReadinessGate {
@@ -90,7 +84,7 @@ pub struct Container {
     /// Its name in the pod.
     pub name: SmolStr,
     pub image: SmolStr,
-    /// The program, if not the image's.
+    /// The command, if not the image's.
     #[serde(deserialize_with = "null_default")]
     pub command: Vec<String>,
     #[serde(deserialize_with = "null_default")]
@@ -101,22 +95,21 @@ pub struct Container {
     pub resources: Resources,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<RestartPolicy>,
-    /// How readiness is found out.
     pub readiness_probe: Option<Probe>,
 }
 
 impl Container {
-    /// Whether an init container runs beside the others.
+    /// Whether this init container is a sidecar.
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy == Some(RestartPolicy::Always)
     }
 }
 
-/// A probe, as far as time is concerned.
+/// A probe, as far as its timing is concerned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Probe {
-    /// Seconds before it is asked first.
+    /// Seconds before the first probe.
     pub initial_delay_seconds: i64,
 }
 
@@ -124,16 +117,16 @@ pub struct Probe {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// The port of the node that it takes; zero for none.
+    /// The port on the node; zero for none.
     pub host_port: i32,
-    /// The address of the node on which it takes it; empty for all.
+    /// The address on the node; empty for all.
     #[serde(rename = "hostIP")]
     pub host_ip: SmolStr,
     /// `TCP` (also when empty), `UDP` or `SCTP`.
     pub protocol: SmolStr,
 }
 
-/// A volume, as far as it ties a pod to a node.
+/// A volume, as far as it limits the choice of nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Volume {
@@ -151,12 +144,12 @@ pub struct ClaimSource {
     pub claim_name: SmolStr,
 }
 
-/// A claim made for one pod; its name follows from pod and volume.
+/// An ephemeral claim; its name follows from pod and volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct EphemeralSource {}
 
 impl Pod {
-    /// Whether it has run its course.
+    /// Whether it has succeeded or failed.
     pub fn is_finished(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
     }
@@ -165,7 +158,7 @@ impl Pod {
         self.spec.priority.unwrap_or(0)
     }
 
-    /// The names of the claims it uses, in its own namespace.
+    /// The names of its claims, in its own namespace.
     pub fn claims(&self) -> impl Iterator<Item = SmolStr> {
         self.spec.volumes.iter().filter_map(|volume| {
             match (&volume.persistent_volume_claim, &volume.ephemeral) {

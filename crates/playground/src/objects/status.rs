@@ -1,4 +1,4 @@
-//! A pod's status as a node writes it.
+//! A pod's status as a kubelet writes it.
 
 use flyball_api::Timestamp;
 use flyball_api::de::null_default;
@@ -10,7 +10,6 @@ use smol_str::SmolStr;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
-    /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `Pending`, `Running`, `Succeeded`, `Failed`.
@@ -22,27 +21,24 @@ pub struct PodStatus {
     pub reason: SmolStr,
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub message: SmolStr,
-    /// The node on which others are being pushed aside for it.
+    /// The node on which other pods are being preempted for it.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub nominated_node_name: SmolStr,
     #[serde(rename = "hostIP", skip_serializing_if = "SmolStr::is_empty")]
     pub host_ip: SmolStr,
-    /// The same as a list.
     #[serde(rename = "hostIPs", deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub host_ips: Vec<HostIp>,
     #[serde(rename = "podIP", skip_serializing_if = "SmolStr::is_empty")]
     pub pod_ip: SmolStr,
-    /// The same as a list.
     #[serde(rename = "podIPs", deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub pod_ips: Vec<HostIp>,
-    /// When its node took it.
+    /// When the kubelet accepted it.
     #[serde(with = "seconds_opt", skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Timestamp>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub init_container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub container_statuses: Vec<ContainerStatus>,
-    /// Containers that were added to look around.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub ephemeral_container_statuses: Vec<ContainerStatus>,
 }
@@ -59,14 +55,13 @@ pub struct HostIp {
 pub struct Condition {
     #[serde(rename = "type")]
     pub type_: SmolStr,
-    /// The generation of the spec that this is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `True`, `False`, `Unknown`.
     pub status: SmolStr,
-    /// Why; `null` removes an older one.
+    /// `null` removes an older one.
     pub reason: Option<SmolStr>,
-    /// The same for people; `null` removes an older one.
+    /// `null` removes an older one.
     pub message: Option<SmolStr>,
     #[serde(with = "seconds_opt")]
     pub last_transition_time: Option<Timestamp>,
@@ -77,22 +72,20 @@ pub struct Condition {
 pub struct ContainerStatus {
     pub name: SmolStr,
     pub state: ContainerState,
-    /// What it did before it was restarted.
+    /// Its state before the last restart.
     pub last_state: ContainerState,
     pub ready: bool,
-    /// How often it was started again.
     pub restart_count: i32,
     pub image: SmolStr,
     #[serde(rename = "imageID")]
     pub image_id: SmolStr,
     #[serde(rename = "containerID", skip_serializing_if = "SmolStr::is_empty")]
     pub container_id: SmolStr,
-    /// Whether it has come up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<bool>,
 }
 
-/// What a container does: one of these, or nothing known.
+/// The state of a container: one of these, or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerState {
@@ -120,7 +113,7 @@ pub struct Running {
     pub started_at: Option<Timestamp>,
 }
 
-/// A container that has ended.
+/// A terminated container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Terminated {
@@ -136,7 +129,7 @@ pub struct Terminated {
 }
 
 impl PodStatus {
-    /// All containers, whatever they are for.
+    /// All containers of every group.
     pub fn all_containers(&self) -> impl Iterator<Item = &ContainerStatus> {
         let first = self.init_container_statuses.iter();
         first.chain(&self.container_statuses).chain(&self.ephemeral_container_statuses)

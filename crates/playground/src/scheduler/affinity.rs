@@ -1,4 +1,4 @@
-//! Pods that want to be near other pods, or far from them.
+//! Affinity and anti-affinity between pods.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use flyball_api::selector::Selector;
 use smol_str::SmolStr;
 
 use super::filter::Refusal;
-use super::world::{Seat, World};
+use super::snapshot::{NodeInfo, Snapshot};
 use crate::objects::{Pod, PodAffinity, PodTerm};
 
 /// A label of nodes and one of its values.
 type Domain<'a> = (&'a str, &'a str);
 
-/// How a pod relates to the pods that are placed, by domain.
+/// How a pod relates to the scheduled pods, by topology domain.
 pub(super) struct Relations<'a> {
     pod: &'a Pod,
     near: Vec<Term<'a>>,
     far: Vec<Term<'a>>,
-    /// Domains in which pods are that do not want this one.
+    /// Domains with pods whose anti-affinity matches this one.
     unwelcome: Vec<Domain<'a>>,
 }
 
-/// One term of the pod: where pods are that match it.
+/// One affinity term of the pod, and the domains with pods that match it.
 struct Term<'a> {
     key: &'a str,
     at: Vec<&'a str>,
-    /// Whether the pod itself is one of those that it wants to be near.
+    /// Whether the pod matches its own term.
     includes_itself: bool,
 }
 
-/// A term that can be asked.
+/// A term with its selectors parsed.
 struct Compiled<'a> {
     term: &'a PodTerm,
     selector: Selector,
@@ -39,7 +39,7 @@ struct Compiled<'a> {
 
 impl<'a> Compiled<'a> {
     fn new(term: &'a PodTerm, owner: &'a Pod) -> Self {
-        // A selector that cannot be read was refused by the API server; it matches nothing.
+        // An invalid selector was rejected by the API server; it matches nothing.
         let compile =
             |selector| Selector::from_object(Some(selector)).unwrap_or_else(|_| Selector::nothing());
         Self {
@@ -50,14 +50,14 @@ impl<'a> Compiled<'a> {
         }
     }
 
-    fn matches(&self, pod: &Pod, world: &World) -> bool {
+    fn matches(&self, pod: &Pod, snapshot: &Snapshot) -> bool {
         let namespace = &pod.metadata.namespace;
         let listed = match (&self.term.namespaces[..], &self.namespaces) {
             ([], None) => namespace == self.own,
             (names, _) => names.contains(namespace),
         };
         let selected = || {
-            let labels = world.namespaces.get(namespace).cloned().unwrap_or_default();
+            let labels = snapshot.namespaces.get(namespace).cloned().unwrap_or_default();
             self.namespaces.as_ref().is_some_and(|selector| selector.matches(&labels))
         };
         (listed || selected()) && self.selector.matches(&pod.metadata.labels)
@@ -65,17 +65,17 @@ impl<'a> Compiled<'a> {
 }
 
 impl<'a> Relations<'a> {
-    pub(super) fn new(pod: &'a Pod, world: &'a World) -> Self {
+    pub(super) fn new(pod: &'a Pod, snapshot: &'a Snapshot) -> Self {
         let required = |affinity: &'a Option<PodAffinity>| {
             let terms = affinity.as_ref().map(|affinity| &affinity.required[..]).unwrap_or_default();
-            terms.iter().map(|term| Term::new(term, pod, world)).collect()
+            terms.iter().map(|term| Term::new(term, pod, snapshot)).collect()
         };
         let mut unwelcome = Vec::new();
-        for (seat, other) in world.placed() {
+        for (info, other) in snapshot.placed() {
             let Some(anti) = &other.spec.affinity.pod_anti_affinity else { continue };
             for term in &anti.required {
-                if let Some(value) = seat.label(&term.topology_key)
-                    && Compiled::new(term, other).matches(pod, world)
+                if let Some(value) = info.label(&term.topology_key)
+                    && Compiled::new(term, other).matches(pod, snapshot)
                 {
                     unwelcome.push((term.topology_key.as_str(), value));
                 }
@@ -89,50 +89,50 @@ impl<'a> Relations<'a> {
         }
     }
 
-    // Upstream: plugins/interpodaffinity/filtering.go, Filter: in this order, and only missing company is hopeless.
-    pub(super) fn check(&self, seat: &Seat) -> Result<(), Refusal> {
-        if !self.has_company(seat) {
+    // Upstream: plugins/interpodaffinity/filtering.go, Filter: in this order, and only missing affinity is unresolvable.
+    pub(super) fn check(&self, info: &NodeInfo) -> Result<(), Refusal> {
+        if !self.has_company(info) {
             return Err(Refusal::hopeless("node(s) didn't match pod affinity rules"));
         }
-        if self.far.iter().any(|term| term.is_at(seat)) {
+        if self.far.iter().any(|term| term.is_at(info)) {
             return Err(Refusal::resolvable("node(s) didn't match pod anti-affinity rules"));
         }
-        if self.unwelcome.iter().any(|(key, value)| seat.label(key) == Some(value)) {
+        if self.unwelcome.iter().any(|(key, value)| info.label(key) == Some(value)) {
             return Err(Refusal::resolvable("node(s) didn't satisfy existing pods anti-affinity rules"));
         }
         Ok(())
     }
 
-    /// The first of a group that wants to be together may go anywhere in the topology.
-    fn has_company(&self, seat: &Seat) -> bool {
-        let keyed = self.near.iter().all(|term| seat.label(term.key).is_some());
-        let nobody = self.near.iter().all(|term| term.at.is_empty() && term.includes_itself);
-        keyed && (nobody || self.near.iter().all(|term| term.is_at(seat)))
+    /// The first pod of a group with affinity to itself may go to any domain.
+    fn has_company(&self, info: &NodeInfo) -> bool {
+        let keyed = self.near.iter().all(|term| info.label(term.key).is_some());
+        let first = self.near.iter().all(|term| term.at.is_empty() && term.includes_itself);
+        keyed && (first || self.near.iter().all(|term| term.is_at(info)))
     }
 
-    /// How much the pod would like, and be liked, to be in each domain.
-    pub(super) fn wishes(&self, world: &'a World) -> BTreeMap<(SmolStr, SmolStr), i64> {
+    /// The preferences of the pod, and of other pods for it, by domain.
+    pub(super) fn wishes(&self, snapshot: &'a Snapshot) -> BTreeMap<(SmolStr, SmolStr), i64> {
         let mut wishes = BTreeMap::new();
         let own =
             [(&self.pod.spec.affinity.pod_affinity, 1), (&self.pod.spec.affinity.pod_anti_affinity, -1)];
         for (affinity, sign) in own {
             for wish in affinity.iter().flat_map(|affinity| &affinity.preferred) {
                 let compiled = Compiled::new(&wish.pod_affinity_term, self.pod);
-                for (seat, other) in world.placed() {
-                    if compiled.matches(other, world) {
-                        note(&mut wishes, seat, &compiled.term.topology_key, sign * wish.weight);
+                for (info, other) in snapshot.placed() {
+                    if compiled.matches(other, snapshot) {
+                        note(&mut wishes, info, &compiled.term.topology_key, sign * wish.weight);
                     }
                 }
             }
         }
-        for (seat, other) in world.placed() {
+        for (info, other) in snapshot.placed() {
             let theirs =
                 [(&other.spec.affinity.pod_affinity, 1), (&other.spec.affinity.pod_anti_affinity, -1)];
             for (affinity, sign) in theirs {
                 for wish in affinity.iter().flat_map(|affinity| &affinity.preferred) {
                     let term = &wish.pod_affinity_term;
-                    if Compiled::new(term, other).matches(self.pod, world) {
-                        note(&mut wishes, seat, &term.topology_key, sign * wish.weight);
+                    if Compiled::new(term, other).matches(self.pod, snapshot) {
+                        note(&mut wishes, info, &term.topology_key, sign * wish.weight);
                     }
                 }
             }
@@ -141,28 +141,28 @@ impl<'a> Relations<'a> {
     }
 }
 
-fn note(wishes: &mut BTreeMap<(SmolStr, SmolStr), i64>, seat: &Seat, key: &SmolStr, weight: i64) {
-    if let Some(value) = seat.label(key) {
+fn note(wishes: &mut BTreeMap<(SmolStr, SmolStr), i64>, info: &NodeInfo, key: &SmolStr, weight: i64) {
+    if let Some(value) = info.label(key) {
         let wish = wishes.entry((key.clone(), value.into())).or_default();
         *wish = wish.saturating_add(weight);
     }
 }
 
 impl<'a> Term<'a> {
-    fn new(term: &'a PodTerm, pod: &'a Pod, world: &'a World) -> Self {
+    fn new(term: &'a PodTerm, pod: &'a Pod, snapshot: &'a Snapshot) -> Self {
         let compiled = Compiled::new(term, pod);
         let key = term.topology_key.as_str();
-        let mut at: Vec<&str> = world
+        let mut at: Vec<&str> = snapshot
             .placed()
-            .filter(|(_, other)| compiled.matches(other, world))
-            .filter_map(|(seat, _)| seat.label(key))
+            .filter(|(_, other)| compiled.matches(other, snapshot))
+            .filter_map(|(info, _)| info.label(key))
             .collect();
         at.sort_unstable();
         at.dedup();
-        Self { key, at, includes_itself: compiled.matches(pod, world) }
+        Self { key, at, includes_itself: compiled.matches(pod, snapshot) }
     }
 
-    fn is_at(&self, seat: &Seat) -> bool {
-        seat.label(self.key).is_some_and(|value| self.at.binary_search(&value).is_ok())
+    fn is_at(&self, info: &NodeInfo) -> bool {
+        info.label(self.key).is_some_and(|value| self.at.binary_search(&value).is_ok())
     }
 }

@@ -1,4 +1,4 @@
-//! Where a pod goes.
+//! Chooses a node for a pod.
 
 use std::collections::BTreeMap;
 
@@ -7,77 +7,77 @@ use smol_str::SmolStr;
 use super::filter::{Filters, Refusal};
 use super::preempt::{Preemption, preempt};
 use super::score::best;
+use super::snapshot::{NodeInfo, Snapshot};
 use super::volumes::Preparation;
-use super::world::{Seat, World};
 use crate::objects::Pod;
 
-/// What the scheduler has found out.
+/// The result for one pod.
 #[derive(Debug, Clone)]
-pub enum Verdict {
+pub enum ScheduleResult {
     Bind {
         node: SmolStr,
-        /// How many nodes would have done.
+        /// How many nodes were feasible.
         fitting: usize,
     },
-    /// The pod goes there once its volumes are bound; these writes are still to be made.
+    /// The node is chosen, but volumes are not bound yet; these writes are still to be made.
     Prepare {
         node: SmolStr,
-        /// What is to be written; empty if all that is left is to wait.
+        /// The writes; empty if there is nothing to do but wait.
         preparations: Vec<Preparation>,
     },
     Unschedulable {
         message: String,
-        /// How room could be made.
+        /// The pods to preempt, if that helps.
         preemption: Option<Preemption>,
     },
 }
 
-/// Decides where a pod goes.
-pub fn decide(pod: &Pod, world: &World) -> Verdict {
-    let unschedulable = |message: String| Verdict::Unschedulable { message, preemption: None };
-    if world.nodes.is_empty() {
+/// Chooses a node for a pod.
+pub fn decide(pod: &Pod, snapshot: &Snapshot) -> ScheduleResult {
+    let unschedulable = |message: String| ScheduleResult::Unschedulable { message, preemption: None };
+    if snapshot.nodes.is_empty() {
         return unschedulable("no nodes available to schedule pods".to_owned());
     }
-    let all = world.nodes.len();
-    if let Some(obstacle) = world.volumes.obstacle(pod) {
+    let all = snapshot.nodes.len();
+    if let Some(obstacle) = snapshot.volumes.obstacle(pod) {
         // Upstream: the plugin that would look for claims to deallocate misses what an earlier step has not written.
         return unschedulable(format!("0/{all} nodes are available: {obstacle}. not found"));
     }
-    let filters = Filters::new(pod, world);
-    let mut fitting: Vec<&Seat> = Vec::new();
+    let filters = Filters::new(pod, snapshot);
+    let mut fitting: Vec<&NodeInfo> = Vec::new();
     let mut refusals: BTreeMap<SmolStr, Refusal> = BTreeMap::new();
-    for seat in &world.nodes {
-        match filters.check(seat) {
-            Ok(()) => fitting.push(seat),
+    for info in &snapshot.nodes {
+        match filters.check(info) {
+            Ok(()) => fitting.push(info),
             Err(refusal) => {
-                refusals.insert(seat.name().clone(), refusal);
+                refusals.insert(info.name().clone(), refusal);
             }
         }
     }
-    // Room was made for it there.
-    let nominated = fitting.iter().find(|seat| *seat.name() == pod.status.nominated_node_name).copied();
-    let Some(seat) = nominated.or_else(|| best(pod, world, &fitting)) else {
-        return nowhere(pod, world, &refusals);
+    // Pods were preempted for it on its nominated node.
+    let nominated = fitting.iter().find(|info| *info.name() == pod.status.nominated_node_name).copied();
+    let Some(info) = nominated.or_else(|| best(pod, snapshot, &fitting)) else {
+        return nowhere(pod, snapshot, &refusals);
     };
-    let node = seat.name().clone();
-    match world.volumes.preparations(pod, seat) {
-        Some(none) if none.is_empty() => Verdict::Bind { node, fitting: fitting.len() },
-        preparations => Verdict::Prepare { node, preparations: preparations.unwrap_or_default() },
+    let node = info.name().clone();
+    match snapshot.volumes.preparations(pod, info) {
+        Some(none) if none.is_empty() => ScheduleResult::Bind { node, fitting: fitting.len() },
+        preparations => ScheduleResult::Prepare { node, preparations: preparations.unwrap_or_default() },
     }
 }
 
-fn nowhere(pod: &Pod, world: &World, refusals: &BTreeMap<SmolStr, Refusal>) -> Verdict {
+fn nowhere(pod: &Pod, snapshot: &Snapshot, refusals: &BTreeMap<SmolStr, Refusal>) -> ScheduleResult {
     let mut counts = BTreeMap::new();
     for reason in refusals.values().flat_map(|refusal| &refusal.reasons) {
         *counts.entry(reason.as_str()).or_insert(0) += 1;
     }
-    let message = summary(world.nodes.len(), &counts);
-    match preempt(pod, world, refusals) {
-        Ok(preemption) => Verdict::Unschedulable { message, preemption: Some(preemption) },
+    let message = summary(snapshot.nodes.len(), &counts);
+    match preempt(pod, snapshot, refusals) {
+        Ok(preemption) => ScheduleResult::Unschedulable { message, preemption: Some(preemption) },
         // Upstream: pkg/scheduler/framework/plugins/dynamicresources: says so of pods without claims, too.
         Err(why) => {
             let message = format!("{message} no new claims to deallocate, {why}");
-            Verdict::Unschedulable { message, preemption: None }
+            ScheduleResult::Unschedulable { message, preemption: None }
         }
     }
 }

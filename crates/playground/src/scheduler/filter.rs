@@ -1,21 +1,21 @@
-//! Which nodes a pod may go to, and in kube-scheduler's words why not to the others.
+//! Which nodes are feasible for a pod; the reasons for the others in kube-scheduler's words.
 
 use flyball_api::Quantity;
 use flyball_api::taint::Taint;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::affinity::Relations;
+use super::snapshot::{NodeInfo, Snapshot};
 use super::spread::Spread;
-use super::world::{Seat, World};
 use super::{requests, terms, volumes};
 use crate::objects::{ContainerPort, Pod};
 
-/// Why a node will not do.
+/// Why a node is not feasible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// The reasons, each of which counts in the message.
+    /// The reasons; each is counted in the message.
     pub(super) reasons: Vec<SmolStr>,
-    /// Whether removing pods from the node could help.
+    /// Whether preempting pods on the node could help.
     pub(super) resolvable: bool,
 }
 
@@ -29,38 +29,38 @@ impl Refusal {
     }
 }
 
-/// What is found out about a pod once, before nodes are looked at one by one.
+/// The parts of the filters that depend on the pod only, computed once.
 pub(super) struct Filters<'a> {
     pod: &'a Pod,
-    world: &'a World,
+    snapshot: &'a Snapshot,
     relations: Relations<'a>,
     spread: Spread<'a>,
 }
 
 impl<'a> Filters<'a> {
-    pub(super) fn new(pod: &'a Pod, world: &'a World) -> Self {
-        Self { pod, world, relations: Relations::new(pod, world), spread: Spread::new(pod, world) }
+    pub(super) fn new(pod: &'a Pod, snapshot: &'a Snapshot) -> Self {
+        Self { pod, snapshot, relations: Relations::new(pod, snapshot), spread: Spread::new(pod, snapshot) }
     }
 
-    /// Whether the pod may go to a node. The first rule that speaks against it is the one that is told.
-    pub(super) fn check(&self, seat: &Seat) -> Result<(), Refusal> {
+    /// Whether the node is feasible. Only the first filter that fails is reported.
+    pub(super) fn check(&self, info: &NodeInfo) -> Result<(), Refusal> {
         let pod = self.pod;
-        if seat.node.spec.unschedulable && !bears(pod, &UNSCHEDULABLE) {
+        if info.node.spec.unschedulable && !bears(pod, &UNSCHEDULABLE) {
             return Err(Refusal::hopeless("node(s) were unschedulable"));
         }
-        if untolerated(pod, seat).next().is_some() {
+        if untolerated(pod, info).next().is_some() {
             return Err(Refusal::hopeless("node(s) had untolerated taint(s)"));
         }
-        if !terms::accepts(pod, &seat.node) {
+        if !terms::accepts(pod, &info.node) {
             return Err(Refusal::hopeless("node(s) didn't match Pod's node affinity/selector"));
         }
-        if has_port_conflict(pod, seat) {
+        if has_port_conflict(pod, info) {
             return Err(Refusal::resolvable("node(s) didn't have free ports for the requested pod ports"));
         }
-        fits(pod, seat)?;
-        volumes::check(pod, seat, &self.world.volumes)?;
-        self.spread.check(seat)?;
-        self.relations.check(seat)
+        fits(pod, info)?;
+        volumes::check(pod, info, &self.snapshot.volumes)?;
+        self.spread.check(info)?;
+        self.relations.check(info)
     }
 }
 
@@ -75,15 +75,15 @@ fn bears(pod: &Pod, taint: &Taint) -> bool {
     pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(taint, false))
 }
 
-/// The taints of a node that keep a pod away.
-pub(super) fn untolerated<'a>(pod: &'a Pod, seat: &'a Seat) -> impl Iterator<Item = &'a Taint> {
+/// The taints of a node that the pod does not tolerate.
+pub(super) fn untolerated<'a>(pod: &'a Pod, info: &'a NodeInfo) -> impl Iterator<Item = &'a Taint> {
     let hard = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
-    seat.node.spec.taints.iter().filter(hard).filter(|taint| !bears(pod, taint))
+    info.node.spec.taints.iter().filter(hard).filter(|taint| !bears(pod, taint))
 }
 
-/// How many taints would rather not have the pod.
-pub(super) fn disliked(pod: &Pod, seat: &Seat) -> usize {
-    let soft = seat.node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
+/// How many `PreferNoSchedule` taints the pod does not tolerate.
+pub(super) fn disliked(pod: &Pod, info: &NodeInfo) -> usize {
+    let soft = info.node.spec.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
     soft.filter(|taint| !bears(pod, taint)).count()
 }
 
@@ -92,7 +92,7 @@ fn host_ports(pod: &Pod) -> impl Iterator<Item = &ContainerPort> {
     containers.flat_map(|container| &container.ports).filter(|port| port.host_port > 0)
 }
 
-fn has_port_conflict(pod: &Pod, seat: &Seat) -> bool {
+fn has_port_conflict(pod: &Pod, info: &NodeInfo) -> bool {
     let everywhere = |ip: &str| ip.is_empty() || ip == "0.0.0.0";
     let protocol = |port: &ContainerPort| match port.protocol.as_str() {
         "" => SmolStr::new_static("TCP"),
@@ -103,24 +103,24 @@ fn has_port_conflict(pod: &Pod, seat: &Seat) -> bool {
         a.host_port == b.host_port && protocol(a) == protocol(b) && same_ip
     };
     host_ports(pod)
-        .any(|wanted| seat.pods.iter().flat_map(|other| host_ports(other)).any(|taken| clash(wanted, taken)))
+        .any(|wanted| info.pods.iter().flat_map(|other| host_ports(other)).any(|taken| clash(wanted, taken)))
 }
 
-/// Whether what the node has left is enough.
-// Upstream: plugins/noderesources/fit.go: a pod that asks for nothing only counts as a pod.
-fn fits(pod: &Pod, seat: &Seat) -> Result<(), Refusal> {
-    let allocatable = &seat.node.status.allocatable;
+/// Whether the node's free resources are enough.
+// Upstream: plugins/noderesources/fit.go: a pod without requests only counts as a pod.
+fn fits(pod: &Pod, info: &NodeInfo) -> Result<(), Refusal> {
+    let allocatable = &info.node.status.allocatable;
     let mut reasons = Vec::new();
     let mut resolvable = true;
     let places = allocatable.get("pods").map_or(0, |places| places.value());
-    let taken = i64::try_from(seat.pods.len()).unwrap_or(i64::MAX);
+    let taken = i64::try_from(info.pods.len()).unwrap_or(i64::MAX);
     if taken >= places {
         reasons.push(SmolStr::new_static("Too many pods"));
         resolvable &= places > 0;
     }
     for (name, wanted) in requests::of(pod).iter().filter(|(_, wanted)| !wanted.is_zero()) {
         let has = allocatable.get(name).unwrap_or(Quantity::ZERO);
-        let used = seat.used.get(name).unwrap_or(Quantity::ZERO);
+        let used = info.used.get(name).unwrap_or(Quantity::ZERO);
         if wanted + used > has {
             reasons.push(format_smolstr!("Insufficient {name}"));
             resolvable &= wanted <= has;

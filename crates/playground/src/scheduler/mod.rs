@@ -1,6 +1,6 @@
-//! A small scheduler. [`decide`] is pure: a pod and the [`World`] give a [`Verdict`]. It knows the rules that people
-//! write into pods (resources, selectors, affinities, taints, spreading, ports, volumes, priorities) and explains
-//! itself in kube-scheduler's words; the shell in `sync` binds, evicts and tells.
+//! A small scheduler. [`decide`] is pure: a pod and the [`Snapshot`] give a [`ScheduleResult`]. It knows resources, selectors,
+//! affinities, taints, spreading, ports, volumes and priorities, and uses kube-scheduler's messages; the shell in `sync`
+//! binds, evicts, and writes conditions and events.
 
 mod affinity;
 mod decide;
@@ -8,18 +8,18 @@ mod filter;
 mod preempt;
 mod requests;
 mod score;
+mod snapshot;
 mod spread;
 mod sync;
 mod terms;
 mod volumes;
-mod world;
 
-pub use decide::{Verdict, decide};
+pub use decide::{ScheduleResult, decide};
 pub use preempt::Preemption;
+pub use snapshot::{NodeInfo, Snapshot};
 pub use sync::run;
 pub(crate) use volumes::SELECTED_NODE;
 pub use volumes::{Preparation, Volumes};
-pub use world::{Seat, World};
 
 /// The scheduler's name in pods and in events.
 pub const NAME: &str = "default-scheduler";

@@ -1,11 +1,11 @@
-//! What a pod asks for.
+//! Resource requests of a pod.
 
 use flyball_api::ResourceList;
 
 use crate::objects::Pod;
 
-/// The resources that a node must have for a pod: the larger of what runs together and what init containers need,
-/// and the overhead of its runtime. What the pod asks for as a whole goes before the sum of its containers.
+/// The resources that a pod needs: the larger of its containers' sum and its init containers' maximum, plus the overhead of
+/// its runtime. Requests at pod level replace the sum of its containers.
 // Upstream: component-helpers/resource/helpers.go, PodRequests.
 pub(super) fn of(pod: &Pod) -> ResourceList {
     let mut together = ResourceList::default();

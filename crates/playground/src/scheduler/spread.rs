@@ -1,15 +1,15 @@
-//! Topology spread: pods of a kind evenly over domains.
+//! Topology spread constraints.
 
 use std::collections::BTreeMap;
 
 use flyball_api::selector::Selector;
 
 use super::filter::{Refusal, untolerated};
+use super::snapshot::{NodeInfo, Snapshot};
 use super::terms;
-use super::world::{Seat, World};
 use crate::objects::{Pod, SpreadConstraint};
 
-/// The constraints of a pod, counted.
+/// The constraints of a pod, with counts.
 pub(super) struct Spread<'a> {
     hard: Vec<Counted<'a>>,
     soft: Vec<Counted<'a>>,
@@ -17,25 +17,25 @@ pub(super) struct Spread<'a> {
 
 struct Counted<'a> {
     rule: &'a SpreadConstraint,
-    /// Matching pods in each domain that counts.
+    /// Matching pods per eligible domain.
     domains: BTreeMap<&'a str, i64>,
-    /// Whether the pod itself counts where it goes.
+    /// Whether the pod matches its own constraint.
     counts_itself: bool,
 }
 
 impl<'a> Spread<'a> {
-    pub(super) fn new(pod: &'a Pod, world: &'a World) -> Self {
+    pub(super) fn new(pod: &'a Pod, snapshot: &'a Snapshot) -> Self {
         let counted = |when: &str| {
             let rules = pod.spec.topology_spread_constraints.iter();
             let rules: Vec<_> = rules.filter(|rule| rule.when_unsatisfiable == when).collect();
-            rules.iter().map(|rule| Counted::new(rule, &rules, pod, world)).collect()
+            rules.iter().map(|rule| Counted::new(rule, &rules, pod, snapshot)).collect()
         };
         Self { hard: counted("DoNotSchedule"), soft: counted("ScheduleAnyway") }
     }
 
-    pub(super) fn check(&self, seat: &Seat) -> Result<(), Refusal> {
+    pub(super) fn check(&self, info: &NodeInfo) -> Result<(), Refusal> {
         for counted in &self.hard {
-            let Some(domain) = seat.label(&counted.rule.topology_key) else {
+            let Some(domain) = info.label(&counted.rule.topology_key) else {
                 let why = "node(s) didn't match pod topology spread constraints (missing required label)";
                 return Err(Refusal::hopeless(why));
             };
@@ -46,10 +46,10 @@ impl<'a> Spread<'a> {
         Ok(())
     }
 
-    /// How crowded a node's domains are, by the rules that may be broken.
-    pub(super) fn crowding(&self, seat: &Seat) -> i64 {
+    /// How full a node's domains are, by the `ScheduleAnyway` constraints.
+    pub(super) fn crowding(&self, info: &NodeInfo) -> i64 {
         let crowd = |counted: &Counted<'_>| {
-            let domain = seat.label(&counted.rule.topology_key)?;
+            let domain = info.label(&counted.rule.topology_key)?;
             counted.domains.get(domain).copied()
         };
         self.soft.iter().filter_map(crowd).sum()
@@ -57,7 +57,12 @@ impl<'a> Spread<'a> {
 }
 
 impl<'a> Counted<'a> {
-    fn new(rule: &'a SpreadConstraint, rules: &[&SpreadConstraint], pod: &'a Pod, world: &'a World) -> Self {
+    fn new(
+        rule: &'a SpreadConstraint,
+        rules: &[&SpreadConstraint],
+        pod: &'a Pod,
+        snapshot: &'a Snapshot,
+    ) -> Self {
         let selector = rule.label_selector.as_ref();
         let selector = selector.map_or_else(Selector::nothing, |selector| {
             Selector::from_object(Some(selector)).unwrap_or_else(|_| Selector::nothing())
@@ -74,20 +79,20 @@ impl<'a> Counted<'a> {
                 && same_keys(other)
         };
         let mut domains = BTreeMap::new();
-        for seat in &world.nodes {
-            let keyed = rules.iter().all(|rule| seat.label(&rule.topology_key).is_some());
-            let Some(domain) = seat.label(&rule.topology_key).filter(|_| keyed) else { continue };
-            if !takes_part(rule, pod, seat) {
+        for info in &snapshot.nodes {
+            let keyed = rules.iter().all(|rule| info.label(&rule.topology_key).is_some());
+            let Some(domain) = info.label(&rule.topology_key).filter(|_| keyed) else { continue };
+            if !takes_part(rule, pod, info) {
                 continue;
             }
-            let here = seat.pods.iter().filter(|other| counts(other)).count();
+            let here = info.pods.iter().filter(|other| counts(other)).count();
             *domains.entry(domain).or_insert(0) += i64::try_from(here).unwrap_or(i64::MAX);
         }
         let counts_itself = selector.matches(labels);
         Self { rule, domains, counts_itself }
     }
 
-    /// By how much a domain would exceed the emptiest one with the pod in it.
+    /// The skew if the pod went to this domain.
     fn skew(&self, domain: &str) -> i64 {
         let wanted = usize::try_from(self.rule.min_domains.unwrap_or(1)).unwrap_or(0);
         let least = match self.domains.len() < wanted {
@@ -99,10 +104,10 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// Whether a node is among those over which the pods are spread.
-fn takes_part(rule: &SpreadConstraint, pod: &Pod, seat: &Seat) -> bool {
+/// Whether a node is eligible: its domain counts for the constraint.
+fn takes_part(rule: &SpreadConstraint, pod: &Pod, info: &NodeInfo) -> bool {
     let by_affinity = rule.node_affinity_policy.as_deref().unwrap_or("Honor") == "Honor";
     let by_taints = rule.node_taints_policy.as_deref() == Some("Honor");
-    (!by_affinity || terms::accepts(pod, &seat.node))
-        && (!by_taints || untolerated(pod, seat).next().is_none())
+    (!by_affinity || terms::accepts(pod, &info.node))
+        && (!by_taints || untolerated(pod, info).next().is_none())
 }

@@ -1,5 +1,5 @@
-//! The shell of the scheduler: whenever something has changed, it goes through the pods that wait, the most important
-//! first, and writes what was decided.
+//! The shell of the scheduler: after every change it goes through the pending pods, highest priority first, and writes the
+//! decisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::sync::Notify;
 
-use super::decide::{Verdict, decide};
+use super::decide::{ScheduleResult, decide};
 use super::preempt::Preemption;
+use super::snapshot::Snapshot;
 use super::volumes::{Preparation, SELECTED_NODE, Volumes};
-use super::world::World;
-use crate::hand::{Hand, Write};
 use crate::objects::Pod;
+use crate::writer::{Write, Writer};
 
-/// A write that failed is tried again after this long.
+/// Delay before a failed write is repeated.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How many pods are bound at a time.
+/// Pods that are bound in parallel.
 const AT_ONCE: usize = 32;
 
 struct Scheduler {
-    hand: Hand,
+    writer: Writer,
     pods: Arc<Informer<Pod>>,
     nodes: Arc<Informer<Node>>,
     namespaces: Arc<Informer<Namespace>>,
@@ -47,11 +47,11 @@ struct Scheduler {
     changes: Arc<Changes>,
 }
 
-/// What has happened since the last round.
+/// Changes since the last round.
 #[derive(Debug, Default)]
 struct Changes {
     any: Notify,
-    /// Grows with every change by which a pod that fitted nowhere may fit now.
+    /// Grows with every change after which an unschedulable pod may fit.
     room: AtomicU64,
 }
 
@@ -64,21 +64,21 @@ impl Changes {
     }
 }
 
-/// What is remembered between rounds.
+/// State that is kept between rounds.
 #[derive(Default)]
 struct Memory {
     /// Bound by us, but the cache does not show it yet.
     assumed: BTreeMap<Key, (Uid, SmolStr)>,
-    /// Pushed aside by us, but the cache does not show it yet.
+    /// Preempted by us, but the cache does not show it yet.
     leaving: BTreeMap<Key, Uid>,
-    /// Fitted nowhere, in this version and with the room there was.
+    /// Unschedulable, with the resourceVersion and the value of `room` when that was decided.
     parked: BTreeMap<Key, (Uid, ResourceVersion, u64)>,
 }
 
-/// Schedules pods until told to stop.
-pub async fn run(hand: Hand, informers: Informers, stop: Signal) {
+/// Schedules pods until `stop`.
+pub async fn run(writer: Writer, informers: Informers, stop: Signal) {
     let scheduler = Scheduler {
-        hand,
+        writer,
         pods: informers.get(),
         nodes: informers.get(),
         namespaces: informers.get(),
@@ -135,10 +135,10 @@ impl Scheduler {
         informer.subscribe(Box::new(move |_| changes.note(true)))
     }
 
-    /// Goes once through all pods that wait. False if some write failed.
+    /// One pass over all pending pods. False if a write failed.
     async fn round(&self, memory: &mut Memory) -> bool {
         let room = self.changes.room.load(Ordering::Relaxed);
-        // In this order: what is forgotten because the cache shows it must be shown by the list, too.
+        // In this order: what is dropped because the cache shows it must be in the list, too.
         memory.forget(&self.pods);
         let all = self.pods.store().list();
         let mut waiting: Vec<&Arc<Pod>> =
@@ -149,11 +149,11 @@ impl Scheduler {
         waiting.sort_by_key(|pod| {
             (std::cmp::Reverse(pod.priority()), pod.metadata.creation_timestamp, pod.metadata.key())
         });
-        let mut world = self.world(&all, memory);
+        let mut snapshot = self.snapshot(&all, memory);
         let mut well = true;
         let mut bindings = Vec::new();
         for pod in waiting {
-            match self.place(pod, &mut world, memory).await {
+            match self.place(pod, &mut snapshot, memory).await {
                 Ok(Some((node, fitting))) => {
                     memory.assumed.insert(pod.metadata.key(), (pod.metadata.uid.clone(), node.clone()));
                     bindings.push((Arc::clone(pod), node, fitting));
@@ -165,8 +165,8 @@ impl Scheduler {
                 Err(error) => well &= is_past(pod, &error),
             }
         }
-        // Decisions are made one after the other, as each changes the world; written they are together.
-        let of = world.nodes.len();
+        // Decisions are made in sequence, as each changes the snapshot; they are written in parallel.
+        let of = snapshot.nodes.len();
         let bindings = bindings.into_iter();
         let bindings: Vec<_> =
             bindings.map(|(pod, node, fitting)| self.bind(pod, node, fitting, of)).collect();
@@ -180,62 +180,62 @@ impl Scheduler {
         well
     }
 
-    fn world(&self, pods: &[Arc<Pod>], memory: &Memory) -> World {
+    fn snapshot(&self, pods: &[Arc<Pod>], memory: &Memory) -> Snapshot {
         fn keyed<T: Resource>(informer: &Informer<T>) -> BTreeMap<Key, Arc<T>> {
             informer.store().list().into_iter().map(|object| (object.meta().key(), object)).collect()
         }
         fn named<T: Resource>(informer: &Informer<T>) -> BTreeMap<SmolStr, Arc<T>> {
             informer.store().list().into_iter().map(|object| (object.meta().name.clone(), object)).collect()
         }
-        let placed = pods.iter().map(|pod| memory.as_known(pod, self.hand.now()));
-        let mut world = World::new(self.nodes.store().list(), placed);
+        let placed = pods.iter().map(|pod| memory.as_known(pod, self.writer.now()));
+        let mut snapshot = Snapshot::new(self.nodes.store().list(), placed);
         for pod in pods.iter().filter(|pod| pod.spec.node_name.is_empty()) {
             if let Some((_, node)) = memory.assumed.get(&pod.metadata.key()) {
-                world.assume(pod, node);
+                snapshot.assume(pod, node);
             }
         }
         let namespaces = named(&self.namespaces);
-        world.namespaces = namespaces
+        snapshot.namespaces = namespaces
             .into_iter()
             .map(|(name, namespace)| (name, namespace.metadata.labels.clone()))
             .collect();
-        world.volumes = Volumes {
+        snapshot.volumes = Volumes {
             claims: keyed(&self.claims),
             volumes: named(&self.volumes),
             classes: named(&self.classes),
         };
-        world.budgets = self.budgets.store().list();
-        world
+        snapshot.budgets = self.budgets.store().list();
+        snapshot
     }
 
-    /// Decides about one pod. The node and how many there were to choose from, if it is to be bound; all else is
+    /// Decides about one pod. Returns the node and the number of feasible nodes if it is to be bound; everything else is
     /// written here.
     async fn place(
         &self,
         pod: &Arc<Pod>,
-        world: &mut World,
+        snapshot: &mut Snapshot,
         memory: &mut Memory,
     ) -> Result<Option<(SmolStr, usize)>, Error> {
-        match decide(pod, world) {
-            Verdict::Bind { node, fitting } => {
-                world.assume(pod, &node);
+        match decide(pod, snapshot) {
+            ScheduleResult::Bind { node, fitting } => {
+                snapshot.assume(pod, &node);
                 Ok(Some((node, fitting)))
             }
-            Verdict::Prepare { node, preparations } => {
+            ScheduleResult::Prepare { node, preparations } => {
                 for preparation in preparations {
                     self.prepare(pod, &node, preparation).await?;
                 }
-                world.assume(pod, &node);
+                snapshot.assume(pod, &node);
                 Ok(None)
             }
-            Verdict::Unschedulable { message, preemption } => {
+            ScheduleResult::Unschedulable { message, preemption } => {
                 let nominated = preemption.as_ref().map(|preemption| preemption.node.clone());
                 self.refuse(pod, &message, nominated.as_deref()).await?;
                 if let Some(preemption) = preemption {
                     self.evict(pod, &preemption, memory).await?;
                 }
                 let place = nominated.unwrap_or_else(|| pod.status.nominated_node_name.clone());
-                world.assume(pod, &place);
+                snapshot.assume(pod, &place);
                 Ok(None)
             }
         }
@@ -257,24 +257,24 @@ impl Scheduler {
         let why = format!("{node} suits it best of the {fitting} out of {of} nodes on which it fits");
         let write = Write { action: "create", key: &key, subresource: "binding", why };
         let pods = Pod::TYPE;
-        let request = self.hand.client().create_subresource::<Value>(&pods, &key, "binding", &binding);
-        let bound = self.hand.write::<Pod, _>(write, request).await;
+        let request = self.writer.client().create_subresource::<Value>(&pods, &key, "binding", &binding);
+        let bound = self.writer.write::<Pod, _>(write, request).await;
         if bound.is_ok() {
             let message = format!("Successfully assigned {key} to {node}");
-            self.hand.events().normal(&ObjectRef::of(&*pod), "Scheduled", message);
+            self.writer.events().normal(&ObjectRef::of(&*pod), "Scheduled", message);
         }
         (pod, bound.map(drop))
     }
 
     async fn prepare(&self, pod: &Pod, node: &str, preparation: Preparation) -> Result<(), Error> {
-        let client = self.hand.client();
+        let client = self.writer.client();
         let why = format!("{} goes to {node} and waits for this volume", pod.metadata.key());
         match preparation {
             Preparation::Provision { claim } => {
                 let patch = Patch::Merge(json!({"metadata": {"annotations": {SELECTED_NODE: node}}}));
                 let write = Write { action: "patch", key: &claim, subresource: "", why };
                 let request = client.patch::<PersistentVolumeClaim>(&claim, None, &patch);
-                self.hand.write::<PersistentVolumeClaim, _>(write, request).await.map(drop)
+                self.writer.write::<PersistentVolumeClaim, _>(write, request).await.map(drop)
             }
             Preparation::Promise { volume, claim } => {
                 let Some(wanted) = self.claims.store().get(&claim) else { return Ok(()) };
@@ -289,22 +289,22 @@ impl Scheduler {
                 let key = Key::cluster(volume);
                 let write = Write { action: "patch", key: &key, subresource: "", why };
                 let request = client.patch::<PersistentVolume>(&key, None, &patch);
-                self.hand.write::<PersistentVolume, _>(write, request).await.map(drop)
+                self.writer.write::<PersistentVolume, _>(write, request).await.map(drop)
             }
         }
     }
 
-    /// Tells why a pod waits, once for each reason.
+    /// Writes the PodScheduled condition and emits an event, once per message.
     async fn refuse(&self, pod: &Pod, message: &str, nominated: Option<&str>) -> Result<(), Error> {
-        let told = pod.status.condition("PodScheduled").is_some_and(|condition| {
+        let is_known = pod.status.condition("PodScheduled").is_some_and(|condition| {
             condition.status == "False" && condition.message.as_deref() == Some(message)
         });
-        if told && nominated.is_none_or(|node| pod.status.nominated_node_name == node) {
+        if is_known && nominated.is_none_or(|node| pod.status.nominated_node_name == node) {
             return Ok(());
         }
         let key = pod.metadata.key();
         let since = pod.status.condition("PodScheduled").filter(|condition| condition.status == "False");
-        let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(self.hand.now());
+        let since = since.and_then(|condition| condition.last_transition_time).unwrap_or(self.writer.now());
         let mut status = json!({"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
             "observedGeneration": pod.metadata.generation, "lastTransitionTime": format_seconds(since),
@@ -315,15 +315,15 @@ impl Scheduler {
         let patch =
             Patch::Strategic(json!({"metadata": {"uid": pod.metadata.uid.to_string()}, "status": status}));
         let write = Write { action: "patch", key: &key, subresource: "status", why: message.to_owned() };
-        self.hand
-            .write::<Pod, _>(write, self.hand.client().patch::<Pod>(&key, Some("status"), &patch))
+        self.writer
+            .write::<Pod, _>(write, self.writer.client().patch::<Pod>(&key, Some("status"), &patch))
             .await?;
-        self.hand.events().warning(&ObjectRef::of(pod), "FailedScheduling", message);
+        self.writer.events().warning(&ObjectRef::of(pod), "FailedScheduling", message);
         Ok(())
     }
 
     async fn evict(&self, pod: &Pod, preemption: &Preemption, memory: &mut Memory) -> Result<(), Error> {
-        let client = self.hand.client();
+        let client = self.writer.client();
         for victim in preemption.victims.iter().filter(|victim| !victim.metadata.is_deleting()) {
             let key = victim.metadata.key();
             let why = format!(
@@ -337,31 +337,31 @@ impl Scheduler {
                 "status": {"conditions": [{
                     "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
                     "message": format!("{NAME}: preempting to accommodate a higher priority pod", NAME = super::NAME),
-                    "lastTransitionTime": format_seconds(self.hand.now()),
+                    "lastTransitionTime": format_seconds(self.writer.now()),
                 }]},
             }));
             client.patch::<Pod>(&key, Some("status"), &patch).await?;
             let write = Write { action: "delete", key: &key, subresource: "", why };
             let options = DeleteOptions::uid(&victim.metadata.uid);
-            self.hand.write::<Pod, _>(write, client.delete::<Pod>(&key, &options)).await?;
+            self.writer.write::<Pod, _>(write, client.delete::<Pod>(&key, &options)).await?;
             memory.leaving.insert(key, victim.metadata.uid.clone());
             let message = format!("Preempted by pod {} on node {}", pod.metadata.uid, preemption.node);
-            self.hand.events().normal(&ObjectRef::of(&**victim), "Preempted", message);
+            self.writer.events().normal(&ObjectRef::of(&**victim), "Preempted", message);
         }
         Ok(())
     }
 }
 
-/// Whether a failure is no failure: the pod has gone or changed meanwhile, and the cache will tell.
+/// Whether the pod is deleted or changed meanwhile, which is no failure: the cache will show it.
 fn is_past(pod: &Pod, error: &Error) -> bool {
     let past = error.is_not_found() || error.is_conflict();
     if !past {
-        tracing::debug!(pod = %pod.metadata.key(), %error, "the scheduler could not write; trying again");
+        tracing::debug!(pod = %pod.metadata.key(), %error, "scheduler: a write failed; retrying");
     }
     past
 }
 
-/// Whether a pod waits for this scheduler.
+/// Whether a pod is pending and for this scheduler.
 fn is_ours(pod: &Pod) -> bool {
     pod.spec.node_name.is_empty()
         && pod.spec.scheduling_gates.is_empty()
@@ -371,7 +371,7 @@ fn is_ours(pod: &Pod) -> bool {
 }
 
 impl Memory {
-    /// Whether nothing is to be done about a pod: it is bound, or it fitted nowhere and no room was made since.
+    /// Whether there is nothing to do about a pod: it is bound, or unschedulable and nothing has changed that could help.
     fn has_settled(&self, pod: &Pod, room: u64) -> bool {
         let key = pod.metadata.key();
         let bound = self.assumed.get(&key).is_some_and(|(uid, _)| *uid == pod.metadata.uid);
@@ -379,7 +379,7 @@ impl Memory {
         bound || self.parked.get(&key) == Some(&now)
     }
 
-    /// A pod as it is by now: one that we have pushed aside is going, whatever the cache says.
+    /// A pod with our own writes applied: a preempted pod is being deleted, whatever the cache says.
     fn as_known(&self, pod: &Arc<Pod>, now: Timestamp) -> Arc<Pod> {
         let leaves = self.leaving.get(&pod.metadata.key()) == Some(&pod.metadata.uid);
         if !leaves || pod.metadata.is_deleting() {

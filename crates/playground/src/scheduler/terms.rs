@@ -1,4 +1,4 @@
-//! Whether a node is one that a pod or a volume may have.
+//! Node selectors of pods and volumes.
 
 use flyball_api::node::Node;
 use flyball_common::nodeaffinity::NodeSelector;

@@ -1,11 +1,11 @@
-//! Tables over `decide`: nodes and pods as JSON, the verdict as one line of text.
+//! Tables over `decide`: nodes and pods as JSON, the result as one line of text.
 
 use std::sync::Arc;
 
 use flyball_api::node::Node;
 use serde_json::{Value, json};
 
-use super::{Preparation, Verdict, World, decide};
+use super::{Preparation, ScheduleResult, Snapshot, decide};
 use crate::objects::Pod;
 
 fn node(name: &str, extra: Value) -> Arc<Node> {
@@ -49,10 +49,10 @@ fn cpu(amount: &str) -> Value {
     json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}]}})
 }
 
-fn verdict(pod: &Pod, world: &World) -> String {
-    match decide(pod, world) {
-        Verdict::Bind { node, .. } => format!("-> {node}"),
-        Verdict::Prepare { node, preparations } => {
+fn result(pod: &Pod, snapshot: &Snapshot) -> String {
+    match decide(pod, snapshot) {
+        ScheduleResult::Bind { node, .. } => format!("-> {node}"),
+        ScheduleResult::Prepare { node, preparations } => {
             let all: Vec<String> = preparations
                 .iter()
                 .map(|preparation| match preparation {
@@ -62,8 +62,8 @@ fn verdict(pod: &Pod, world: &World) -> String {
                 .collect();
             format!("{node}: {}", if all.is_empty() { "wait".to_owned() } else { all.join(", ") })
         }
-        Verdict::Unschedulable { message, preemption: None } => message,
-        Verdict::Unschedulable { message, preemption: Some(preemption) } => {
+        ScheduleResult::Unschedulable { message, preemption: None } => message,
+        ScheduleResult::Unschedulable { message, preemption: Some(preemption) } => {
             let victims: Vec<&str> =
                 preemption.victims.iter().map(|pod| pod.metadata.name.as_str()).collect();
             format!("{message} evict {} from {}", victims.join(", "), preemption.node)
@@ -79,7 +79,7 @@ fn hopeless(message: &str, nodes: usize) -> String {
     )
 }
 
-/// The message for a pod that preemption could help, if there were less important ones.
+/// The message for a pod that preemption could help, if there were pods of lower priority.
 fn no_victims(message: &str, nodes: usize) -> String {
     format!(
         "0/{nodes} nodes are available: {message}. no new claims to deallocate, preemption: 0/{nodes} nodes are available: \
@@ -107,7 +107,7 @@ fn a_pod_goes_where_its_own_rules_and_the_nodes_allow() {
     let tainted = || hopeless("1 node(s) had untolerated taint(s)", 1);
     #[rustfmt::skip]
     let table = [
-        // case                           node                       pod                                        verdict
+        // case                           node                       pod                                        result
         ("anything goes",                 json!({}),                 json!({}),                                 ok()),
         ("no node is that large",         json!({}),                 cpu("3"),                                  hopeless("1 Insufficient cpu", 1)),
         ("all of it",                     json!({}),                 cpu("2"),                                  ok()),
@@ -131,11 +131,11 @@ fn a_pod_goes_where_its_own_rules_and_the_nodes_allow() {
         ("by name",                       json!({}),                 by_name,                                   ok()),
     ];
     for (case, node_extra, pod_extra, want) in table {
-        let world = World::new([node("n", node_extra)], []);
-        assert_eq!(verdict(&pod("p", pod_extra), &world), want, "{case}");
+        let snapshot = Snapshot::new([node("n", node_extra)], []);
+        assert_eq!(result(&pod("p", pod_extra), &snapshot), want, "{case}");
     }
-    let nobody = verdict(&pod("p", json!({})), &World::default());
-    assert_eq!(nobody, "no nodes available to schedule pods");
+    let no_nodes = result(&pod("p", json!({})), &Snapshot::default());
+    assert_eq!(no_nodes, "no nodes available to schedule pods");
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn what_others_use_is_taken() {
     ];
     for (case, others, new, want) in table {
         let others = others.into_iter().enumerate().map(|(n, extra)| on("n", &format!("old-{n}"), extra));
-        let world = World::new([node("n", json!({}))], others);
-        assert_eq!(verdict(&pod("p", new), &world), want, "{case}");
+        let snapshot = Snapshot::new([node("n", json!({}))], others);
+        assert_eq!(result(&pod("p", new), &snapshot), want, "{case}");
     }
 }
 
@@ -175,7 +175,7 @@ fn init_containers_and_sidecars_count_as_they_run() {
         ("and beside later init ones",      spec(json!([sidecar("1"), init("1500m")]), "0"), "0/1"),
     ];
     for (case, extra, want) in table {
-        let got = verdict(&pod("p", extra), &World::new([node("n", json!({}))], []));
+        let got = result(&pod("p", extra), &Snapshot::new([node("n", json!({}))], []));
         assert!(got.starts_with(want), "{case}: {got}");
     }
 }
@@ -183,9 +183,9 @@ fn init_containers_and_sidecars_count_as_they_run() {
 #[test]
 fn reasons_are_counted_and_sorted_as_text() {
     let tainted = json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}});
-    let world = World::new([node("a", json!({})), node("b", tainted.clone()), node("c", tainted)], []);
+    let snapshot = Snapshot::new([node("a", json!({})), node("b", tainted.clone()), node("c", tainted)], []);
     let want = hopeless("1 Insufficient cpu, 2 node(s) had untolerated taint(s)", 3);
-    assert_eq!(verdict(&pod("p", cpu("3")), &world), want);
+    assert_eq!(result(&pod("p", cpu("3")), &snapshot), want);
 }
 
 #[test]
@@ -213,14 +213,14 @@ fn pods_keep_company_or_their_distance() {
         ("near the db, by zone",            vec![db("a1")],      rule("podAffinity", term("zone", "db")),     to("a2")),
         ("no db to be near",                vec![],              rule("podAffinity", term("zone", "db")),     lonely()),
         ("the first of a group",            vec![],              rule("podAffinity", term("zone", "web")),    to("a1")),
-        ("a topology that nobody has",      vec![],              rule("podAffinity", term("rack", "web")),    lonely()),
+        ("a topology without nodes",      vec![],              rule("podAffinity", term("rack", "web")),    lonely()),
         ("far from the db",                 vec![db("a1")],      rule("podAntiAffinity", term("zone", "db")), to("b1")),
         ("another namespace does not count", vec![elsewhere()],  rule("podAntiAffinity", term("zone", "db")), to("a2")),
         ("unless it is named",              vec![elsewhere()],   with_namespace,                              to("b1")),
         ("not wanted in the zone",          vec![loner],         json!({}),                                   to("b1")),
     ];
     for (case, others, extra, want) in table {
-        assert_eq!(verdict(&pod("p", extra), &World::new(zones(), others)), want, "{case}");
+        assert_eq!(result(&pod("p", extra), &Snapshot::new(zones(), others)), want, "{case}");
     }
 }
 
@@ -254,7 +254,7 @@ fn pods_are_spread_over_domains() {
     ];
     for (case, nodes, others, extra, want) in table {
         let others = others.iter().enumerate().map(|(n, node)| on(node, &format!("old-{n}"), json!({})));
-        let got = verdict(&pod("p", extra), &World::new(nodes, others));
+        let got = result(&pod("p", extra), &Snapshot::new(nodes, others));
         assert!(got.starts_with(&want), "{case}: {got}");
     }
 }
@@ -283,7 +283,7 @@ fn the_best_of_the_nodes_is_taken() {
         ("near others",               vec![on("b", "x", cpu("100m"))], likes_web,   "-> b"),
     ];
     for (case, others, extra, want) in table {
-        assert_eq!(verdict(&pod("p", extra), &World::new(nodes(), others)), want, "{case}");
+        assert_eq!(result(&pod("p", extra), &Snapshot::new(nodes(), others)), want, "{case}");
     }
 }
 
@@ -308,7 +308,7 @@ fn important_pods_push_others_aside() {
         ("only as many as needed", two,                            ranked(10, "1"), format!("{full} evict x from a")),
     ];
     for (case, others, extra, want) in table {
-        assert_eq!(verdict(&pod("p", extra), &World::new([node("a", json!({}))], others)), want, "{case}");
+        assert_eq!(result(&pod("p", extra), &Snapshot::new([node("a", json!({}))], others)), want, "{case}");
     }
 }
 
@@ -317,17 +317,17 @@ fn the_cheapest_victims_are_chosen() {
     let nodes = || [node("a", json!({})), node("b", json!({}))];
     let others = || [on("a", "x", ranked(1, "2")), on("b", "y", ranked(5, "2"))];
     let full = "0/2 nodes are available: 2 Insufficient cpu.";
-    let mut world = World::new(nodes(), others());
-    assert_eq!(verdict(&pod("p", ranked(10, "2")), &world), format!("{full} evict x from a"));
+    let mut snapshot = Snapshot::new(nodes(), others());
+    assert_eq!(result(&pod("p", ranked(10, "2")), &snapshot), format!("{full} evict x from a"));
 
     let budget = json!({
         "metadata": {"name": "x", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"guarded": "yes"}}}, "status": {"disruptionsAllowed": 0},
     });
     let guarded = and(ranked(1, "2"), json!({"metadata": {"labels": {"guarded": "yes"}}}));
-    world = World::new(nodes(), [on("a", "x", guarded), on("b", "y", ranked(5, "2"))]);
-    world.budgets = vec![Arc::new(serde_json::from_value(budget).unwrap())];
-    let got = verdict(&pod("p", ranked(10, "2")), &world);
+    snapshot = Snapshot::new(nodes(), [on("a", "x", guarded), on("b", "y", ranked(5, "2"))]);
+    snapshot.budgets = vec![Arc::new(serde_json::from_value(budget).unwrap())];
+    let got = result(&pod("p", ranked(10, "2")), &snapshot);
     assert_eq!(got, format!("{full} evict y from b"), "a budget counts more than a rank");
 }
 
@@ -383,15 +383,15 @@ fn volumes_tie_pods_to_nodes() {
         ("one is being made",   selected,  None,                            made(),    "b: wait".to_owned()),
     ];
     for (case, claim, volume, class, want) in table {
-        let mut world = World::new(nodes(), []);
+        let mut snapshot = Snapshot::new(nodes(), []);
         let key = flyball_api::Key::new("default", "data");
         let claim = claim.map(|claim| Arc::new(serde_json::from_value(claim).unwrap()));
-        world.volumes.claims.extend(claim.map(|claim| (key, claim)));
+        snapshot.volumes.claims.extend(claim.map(|claim| (key, claim)));
         let volume = volume.map(|volume| Arc::new(serde_json::from_value(volume).unwrap()));
-        world.volumes.volumes.extend(volume.map(|volume| ("pv".into(), volume)));
-        world.volumes.classes.insert("late".into(), Arc::new(serde_json::from_value(class).unwrap()));
+        snapshot.volumes.volumes.extend(volume.map(|volume| ("pv".into(), volume)));
+        snapshot.volumes.classes.insert("late".into(), Arc::new(serde_json::from_value(class).unwrap()));
         let uses =
             json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}});
-        assert_eq!(verdict(&pod("p", uses), &world), want, "{case}");
+        assert_eq!(result(&pod("p", uses), &snapshot), want, "{case}");
     }
 }

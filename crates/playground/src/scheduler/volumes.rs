@@ -1,4 +1,4 @@
-//! Volumes tie pods to nodes: bound ones by where they can be reached, unbound ones by what could be bound there.
+//! Volumes limit the choice of nodes: bound ones by their node affinity, unbound ones by what could be bound there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use flyball_common::nodeaffinity::NodeSelector;
 use smol_str::SmolStr;
 
 use super::filter::Refusal;
+use super::snapshot::NodeInfo;
 use super::terms;
-use super::world::Seat;
 use crate::objects::Pod;
 
-/// Tells whoever provisions volumes for which node one is wanted.
+/// Tells the provisioner for which node a volume is needed.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 const NODE_CONFLICT: &str = "node(s) didn't match PersistentVolume's node affinity";
@@ -31,19 +31,19 @@ pub struct Volumes {
     pub classes: BTreeMap<SmolStr, Arc<StorageClass>>,
 }
 
-/// What must be written before a pod can be bound.
+/// A write that must precede the binding of the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Preparation {
-    /// Promise a volume to a claim.
+    /// Reserve a volume for a claim (`claimRef`).
     Promise { volume: SmolStr, claim: Key },
-    /// Ask for a volume that can be reached from the node.
+    /// Request a volume for the node (`selected-node`).
     Provision { claim: Key },
 }
 
-/// A claim as the scheduler sees it.
+/// The state of a claim.
 enum State<'a> {
     Bound(&'a str),
-    /// Waits for its pod to be scheduled.
+    /// Waits for its first consumer.
     Delayed,
 }
 
@@ -59,7 +59,7 @@ impl Volumes {
         })
     }
 
-    /// Whether the claims of a pod allow it to be scheduled at all; if not, why.
+    /// The message if the pod's claims do not allow it to be scheduled at all.
     pub(super) fn obstacle(&self, pod: &Pod) -> Option<String> {
         for (key, claim) in self.claims_of(pod) {
             let Some(claim) = claim else {
@@ -91,18 +91,23 @@ impl Volumes {
         self.classes.get(name).map(Arc::as_ref)
     }
 
-    /// The volume for a claim that waits, on this node: the smallest that will do.
-    fn volume_for(&self, key: &Key, claim: &PersistentVolumeClaim, seat: &Seat) -> Option<&PersistentVolume> {
+    /// The smallest matching volume on this node for an unbound claim.
+    fn volume_for(
+        &self,
+        key: &Key,
+        claim: &PersistentVolumeClaim,
+        info: &NodeInfo,
+    ) -> Option<&PersistentVolume> {
         let fitting =
-            self.volumes.values().filter(|volume| suits(volume, key, claim) && reaches(volume, seat));
+            self.volumes.values().filter(|volume| suits(volume, key, claim) && reaches(volume, info));
         fitting.map(Arc::as_ref).min_by_key(|volume| {
             let promised = promised_to(volume, key);
             (!promised, storage(&volume.spec.capacity), volume.metadata.name.clone())
         })
     }
 
-    /// What is still to be written for a pod that goes to this node; `None` for claims under way means waiting.
-    pub(super) fn preparations(&self, pod: &Pod, seat: &Seat) -> Option<Vec<Preparation>> {
+    /// The writes that are left for a pod on this node; `None` if nothing is left but to wait.
+    pub(super) fn preparations(&self, pod: &Pod, info: &NodeInfo) -> Option<Vec<Preparation>> {
         let mut all = Vec::new();
         let mut waits = false;
         for (key, claim) in self.claims_of(pod) {
@@ -110,7 +115,7 @@ impl Volumes {
             if !matches!(self.state(claim), Some(State::Delayed)) {
                 continue;
             }
-            match self.volume_for(&key, claim, seat) {
+            match self.volume_for(&key, claim, info) {
                 Some(volume) if promised_to(volume, &key) => waits = true,
                 Some(volume) => {
                     all.push(Preparation::Promise { volume: volume.metadata.name.clone(), claim: key });
@@ -123,21 +128,21 @@ impl Volumes {
     }
 }
 
-/// Whether a node can reach, or be given, the volumes of a pod.
-pub(super) fn check(pod: &Pod, seat: &Seat, all: &Volumes) -> Result<(), Refusal> {
+/// Whether the node has access to the pod's volumes, or can get it.
+pub(super) fn check(pod: &Pod, info: &NodeInfo, all: &Volumes) -> Result<(), Refusal> {
     for (key, claim) in all.claims_of(pod) {
         let Some(claim) = claim else { continue };
         match all.state(claim) {
             Some(State::Bound(name)) => match all.volumes.get(name) {
                 None => return Err(Refusal::hopeless(NO_VOLUME)),
-                Some(volume) if !reaches(volume, seat) => return Err(Refusal::hopeless(NODE_CONFLICT)),
+                Some(volume) if !reaches(volume, info) => return Err(Refusal::hopeless(NODE_CONFLICT)),
                 Some(_) => {}
             },
             Some(State::Delayed) => {
                 let selected = claim.metadata.annotations.get(SELECTED_NODE);
-                let elsewhere = selected.is_some_and(|node| node != seat.name().as_str());
+                let elsewhere = selected.is_some_and(|node| node != info.name().as_str());
                 let provisioned = all.class(claim).is_some_and(|class| class.provisioner != NO_PROVISIONER);
-                if all.volume_for(&key, claim, seat).is_none() && (elsewhere || !provisioned) {
+                if all.volume_for(&key, claim, info).is_none() && (elsewhere || !provisioned) {
                     return Err(Refusal::hopeless(BIND_CONFLICT));
                 }
             }
@@ -151,7 +156,7 @@ fn promised_to(volume: &PersistentVolume, claim: &Key) -> bool {
     volume.spec.claim_ref.as_ref().is_some_and(|to| to.namespace == claim.namespace && to.name == claim.name)
 }
 
-/// Whether a volume is of the kind that a claim wants, and free.
+/// Whether a volume matches a claim and is available.
 fn suits(volume: &PersistentVolume, key: &Key, claim: &PersistentVolumeClaim) -> bool {
     let (spec, wanted) = (&volume.spec, &claim.spec);
     let free = spec.claim_ref.is_none() && matches!(volume.status.phase.as_str(), "Available" | "");
@@ -172,8 +177,8 @@ fn storage(amounts: &flyball_api::ResourceList) -> Quantity {
     amounts.get("storage").unwrap_or(Quantity::ZERO)
 }
 
-/// Whether a volume can be reached from a node.
-fn reaches(volume: &PersistentVolume, seat: &Seat) -> bool {
+/// Whether a volume's node affinity accepts a node.
+fn reaches(volume: &PersistentVolume, info: &NodeInfo) -> bool {
     #[derive(serde::Deserialize, Default)]
     #[serde(default)]
     struct VolumeAffinity {
@@ -181,5 +186,5 @@ fn reaches(volume: &PersistentVolume, seat: &Seat) -> bool {
     }
     let Some(raw) = &volume.spec.node_affinity else { return true };
     let affinity: VolumeAffinity = serde_json::from_value(raw.to_value()).unwrap_or_default();
-    affinity.required.is_none_or(|selector| terms::matches(&selector, &seat.node))
+    affinity.required.is_none_or(|selector| terms::matches(&selector, &info.node))
 }

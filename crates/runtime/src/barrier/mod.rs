@@ -145,7 +145,7 @@ impl Barrier {
     }
 
     /// Whether a response with this version shows that the server has gone back. Then all caches are listed again.
-    pub(crate) fn went_back(
+    pub(crate) fn shows_restore(
         &self,
         resource: &ResourceType,
         before: Option<&Before>,
@@ -153,7 +153,7 @@ impl Barrier {
     ) -> bool {
         let contradicted = before.filter(|before| before.is_contradicted_by(version));
         let Some((before, cache)) = contradicted.zip(self.informers.progress(resource)) else { return false };
-        cache.went_back(before.era);
+        cache.report_restore(before.era);
         true
     }
 

@@ -231,8 +231,8 @@ mod tests {
         let second = correlator.correlate(&long).unwrap().name;
         assert_ne!(first, second);
         assert!(first.len() <= 253);
-        long.source = "somebody else".into();
+        long.source = "another".into();
         let third = Correlator::default().correlate(&long).unwrap().name;
-        assert_ne!(first, third, "told by another controller");
+        assert_ne!(first, third, "emitted by another controller");
     }
 }

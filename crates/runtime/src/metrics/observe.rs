@@ -14,7 +14,11 @@ use super::{
     WORKQUEUE_LONGEST, WORKQUEUE_QUEUE_DURATION, WORKQUEUE_RETRIES, WORKQUEUE_UNFINISHED,
     WORKQUEUE_WORK_DURATION, process,
 };
-use crate::{gates::Gates, panics::Place, version};
+use crate::{
+    gates::Gates,
+    panics::Place,
+    version::{self, Versions},
+};
 
 /// Counts what happens in one queue.
 #[derive(Debug)]
@@ -153,18 +157,19 @@ impl Metrics {
 
     /// Shows which gates are enabled.
     pub fn feature_gates(&self, gates: &Gates) {
-        for (gate, on) in gates.all() {
-            let stage = gate.stage.to_string();
-            self.gauge(&FEATURE_ENABLED, &[gate.name, &stage]).set(f64::from(u8::from(on)));
+        for (name, spec, on) in gates.all() {
+            let stage = spec.stage.to_string();
+            self.gauge(&FEATURE_ENABLED, &[name, &stage]).set(f64::from(u8::from(on)));
         }
     }
 
-    pub fn build_info(&self) {
+    pub fn build_info(&self, versions: Versions) {
         let labels = ["", "rustc", "", "clean", version::GIT_VERSION, "", version::MAJOR, version::MINOR];
         let platform = format!("{}/{}", std::env::consts::OS, version::arch());
         let labels: Vec<&str> = labels.into_iter().chain([platform.as_str()]).collect();
         self.gauge(&BUILD_INFO, &labels).set(1.0);
-        let versions = [version::BINARY, "kube", version::MINOR_VERSION, version::MIN_COMPATIBILITY];
+        let Versions { emulated, min_compatibility } = versions;
+        let versions = [version::BINARY, "kube", &emulated.to_string(), &min_compatibility.to_string()];
         self.gauge(&VERSION_INFO, &versions).set(1.0);
     }
 

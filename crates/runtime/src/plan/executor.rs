@@ -24,13 +24,11 @@ use crate::writer::Writer;
 
 /// How many requests one key has in flight. By default, an API server handles 200 writes at once, for all clients.
 const AT_ONCE: usize = 50;
-/// How many times a write is computed again after a conflict, and the pause in between. `patch_latest` does not pause
-/// after the first conflict.
-const CONFLICTS: usize = 4;
-const AFTER_CONFLICT: Duration = Duration::from_millis(100);
-/// How many times a live edit is tried while other clients write to the object, and the pause in between.
-const LIVE_EDIT_TRIES: u32 = 5;
-const LIVE_EDIT_PAUSE: Duration = Duration::from_millis(10);
+/// The pauses before a write is computed again, one for each conflict.
+const PATCH_PAUSES: [Duration; 4] = [Duration::ZERO, ONE_PAUSE, ONE_PAUSE, ONE_PAUSE];
+const EDIT_PAUSES: [Duration; 4] = [ONE_PAUSE; 4];
+const LIVE_EDIT_PAUSES: [Duration; 4] = [Duration::from_millis(10); 4];
+const ONE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Executes what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
@@ -38,7 +36,7 @@ pub struct Executor<'a> {
     /// The key that is reconciled. If `None`, each write is attributed to the object that it changes.
     owner: Option<&'a Key>,
     /// Whether writes raise the barrier of their owner.
-    awaits: bool,
+    raises_barrier: bool,
     events: &'a Recorder,
     about: Option<ObjectRef>,
     /// The versions of objects that effects have written, by kind and key.
@@ -50,7 +48,7 @@ impl<'a> Executor<'a> {
         Self {
             cx,
             owner: Some(owner),
-            awaits: true,
+            raises_barrier: true,
             events: &cx.events,
             about: None,
             versions: Mutex::default(),
@@ -59,12 +57,19 @@ impl<'a> Executor<'a> {
 
     /// For a periodic controller. It examines all objects in each round, so it needs no barrier.
     pub(crate) fn for_round(cx: &'a Context) -> Self {
-        Self { cx, owner: None, awaits: false, events: &cx.events, about: None, versions: Mutex::default() }
+        Self {
+            cx,
+            owner: None,
+            raises_barrier: false,
+            events: &cx.events,
+            about: None,
+            versions: Mutex::default(),
+        }
     }
 
     /// Raises no barrier. For controllers that read the server, not the cache, before they write again.
-    pub fn unawaited(self) -> Self {
-        Self { awaits: false, ..self }
+    pub fn without_barrier(self) -> Self {
+        Self { raises_barrier: false, ..self }
     }
 
     /// Sets the object for events that do not name one.
@@ -103,7 +108,7 @@ impl<'a> Executor<'a> {
         self.in_order(effects.into_iter().map(Into::into).collect(), Order::Sequence, Refusals::NONE).await
     }
 
-    fn one<'b, T: Send + 'b>(&'b self, effect: Effect<T>) -> BoxFuture<'b, Outcome<T>> {
+    fn execute_effect<'b, T: Send + 'b>(&'b self, effect: Effect<T>) -> BoxFuture<'b, Outcome<T>> {
         Box::pin(async move {
             match effect {
                 Effect::Write(write) => self.write(*write).await,
@@ -130,7 +135,7 @@ impl<'a> Executor<'a> {
         let Group { order, effects, on_success, on_failure, quiet, ends_at } = group;
         let outcome = match order {
             Order::Sequence | Order::Each => self.in_order(effects, order, ends_at).await,
-            Order::Concurrent => self.side_by_side(effects).await,
+            Order::Concurrent => self.concurrently(effects).await,
             Order::SlowStart => self.slow_start(effects).await,
         };
         match outcome.failure() {
@@ -150,7 +155,7 @@ impl<'a> Executor<'a> {
     ) -> Outcome<T> {
         let mut outcome = Outcome::default();
         for effect in effects {
-            outcome.append(self.one(effect).await);
+            outcome.append(self.execute_effect(effect).await);
             let is_end = |failure: &Failure<T>| order == Order::Sequence || failure.is_one_of(ends_at);
             if outcome.failures.iter().any(is_end)
                 || outcome.refusals().any(|(_, error)| ends_at.contain(error))
@@ -161,8 +166,8 @@ impl<'a> Executor<'a> {
         outcome
     }
 
-    async fn side_by_side<T: Send>(&self, effects: impl IntoIterator<Item = Effect<T>>) -> Outcome<T> {
-        let effects = effects.into_iter().map(|effect| self.one(effect)).collect::<Vec<_>>();
+    async fn concurrently<T: Send>(&self, effects: impl IntoIterator<Item = Effect<T>>) -> Outcome<T> {
+        let effects = effects.into_iter().map(|effect| self.execute_effect(effect)).collect::<Vec<_>>();
         let mut outcomes = stream::iter(effects).buffered(AT_ONCE);
         let mut all = Outcome::default();
         while let Some(outcome) = outcomes.next().await {
@@ -175,7 +180,7 @@ impl<'a> Executor<'a> {
         let (mut effects, mut batch) = (effects.into_iter(), 1);
         let mut all = Outcome::default();
         while effects.len() > 0 && all.is_ok() {
-            all.append(self.side_by_side(effects.by_ref().take(batch)).await);
+            all.append(self.concurrently(effects.by_ref().take(batch)).await);
             batch *= 2;
         }
         all
@@ -272,13 +277,11 @@ impl<'a> Executor<'a> {
         again: Recompute,
         why: &str,
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
-        for conflict in 0..CONFLICTS {
-            match self.send(target, Operation::Patch(patch), why).await {
-                Err(error) if error.is_conflict() => {}
-                answer => return answer,
-            }
-            if conflict > 0 {
-                tokio::time::sleep(AFTER_CONFLICT).await;
+        let mut conflicts = Conflicts::new(&PATCH_PAUSES);
+        loop {
+            let answer = self.send(target, Operation::Patch(patch), why).await;
+            if !conflicts.repeat(is_conflict(&answer)).await {
+                return answer;
             }
             let live = self.cx.client.get_dynamic(target.resource, target.key).await?;
             let what = || target.doing(Verb::Patch).into();
@@ -287,7 +290,6 @@ impl<'a> Executor<'a> {
                 None => return Ok(None),
             }
         }
-        self.send(target, Operation::Patch(patch), why).await
     }
 
     /// Reads an object and replaces it. After a conflict, both are repeated.
@@ -297,13 +299,13 @@ impl<'a> Executor<'a> {
         edit: Rewrite,
         why: &str,
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
-        for _ in 0..CONFLICTS {
-            match self.send(target, Operation::EditLatest(edit.clone()), why).await {
-                Err(error) if error.is_conflict() => tokio::time::sleep(AFTER_CONFLICT).await,
-                answer => return answer,
+        let mut conflicts = Conflicts::new(&EDIT_PAUSES);
+        loop {
+            let answer = self.send(target, Operation::EditLatest(edit.clone()), why).await;
+            if !conflicts.repeat(is_conflict(&answer)).await {
+                return answer;
             }
         }
-        self.send(target, Operation::EditLatest(edit), why).await
     }
 
     async fn send(
@@ -314,7 +316,7 @@ impl<'a> Executor<'a> {
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
         let Target { resource, key, subresource } = target;
         let writer = self.cx.writer(self.owner.unwrap_or(key));
-        let writer = if self.awaits { writer } else { writer.unawaited() };
+        let writer = if self.raises_barrier { writer } else { writer.without_barrier() };
         let body = match operation {
             Operation::Create(body) => {
                 let created = writer.create_body(resource, key, body.bytes()?, why).await?;
@@ -367,24 +369,24 @@ impl<'a> Executor<'a> {
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
         let Target { resource, key, subresource } = target;
         let read = || self.cx.client.get_as::<Value>(resource, key, subresource);
-        let mut tries = 1;
+        let mut conflicts = Conflicts::new(&LIVE_EDIT_PAUSES);
         loop {
             edit(&mut body);
             let bytes = Body::new(&body).bytes()?;
-            match writer.update_body(resource, key, subresource, bytes, why).await {
-                Err(error) if error.is_conflict() && tries < LIVE_EDIT_TRIES => {
-                    tokio::time::sleep(LIVE_EDIT_PAUSE).await;
-                    body = read().await.unwrap_or(body);
-                    tries += 1;
-                }
+            let answer = writer.update_body(resource, key, subresource, bytes, why).await;
+            if conflicts.repeat(is_conflict(&answer)).await {
+                body = read().await.unwrap_or(body);
+                continue;
+            }
+            return match answer {
                 Err(error) if error.outcome_unknown() => {
                     let Ok(found) = read().await else { return Err(error) };
                     let mut edited = found.clone();
                     edit(&mut edited);
-                    return if edited == found { Ok(None) } else { Err(error) };
+                    if edited == found { Ok(None) } else { Err(error) }
                 }
-                answer => return answer.map(metadata),
-            }
+                answer => answer.map(metadata),
+            };
         }
     }
 
@@ -422,6 +424,30 @@ impl<'a> Executor<'a> {
             }
         }
     }
+}
+
+/// How often a write is repeated after conflicts.
+struct Conflicts {
+    pauses: std::slice::Iter<'static, Duration>,
+}
+
+impl Conflicts {
+    fn new(pauses: &'static [Duration]) -> Self {
+        Self { pauses: pauses.iter() }
+    }
+
+    /// Whether to repeat the write, after a pause.
+    async fn repeat(&mut self, is_conflict: bool) -> bool {
+        let Some(pause) = self.pauses.next().filter(|_| is_conflict) else { return false };
+        if !pause.is_zero() {
+            tokio::time::sleep(*pause).await;
+        }
+        true
+    }
+}
+
+fn is_conflict<T>(answer: &Result<T, Error>) -> bool {
+    answer.as_ref().is_err_and(|error| error.is_conflict())
 }
 
 fn metadata(object: PartialObject) -> Option<Box<ObjectMeta>> {

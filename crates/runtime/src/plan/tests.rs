@@ -208,7 +208,7 @@ fn exact_bodies_keep_the_kind_and_the_raw_json() {
 #[tokio::test]
 async fn events_follow_what_came_of_a_write() {
     let event = |reason: &str, message: Message| Event::normal(reason.to_owned(), message);
-    let told = |write: Write| {
+    let noted = |write: Write| {
         write
             .on_success(event("Yes", Message::ThenName("made ".into())))
             .on_failure(event("No", Message::ThenError("not made: ".into())))
@@ -218,11 +218,11 @@ async fn events_follow_what_came_of_a_write() {
     let generated = write("a-*", Operation::Create(Body::new(&json!({"metadata": {"generateName": "a-"}}))));
     #[rustfmt::skip]
     let table: [(&str, Refuse, Write, &str, bool); 5] = [
-        ("done",                  never,  told(create("a")),                          "event Yes made a",              true),
-        ("under a new name",      never,  told(generated),                            "event Yes made a-x",            true),
-        ("refused",               exists, told(create("a")),                          "event No not made: refused, event Too in order", false),
-        ("refused and accepted",  exists, told(create("a")).accept(Refusals::EXISTS), "",                              true),
-        ("refused and quiet",     exists, told(create("a")).quiet(Refusals::EXISTS),  "",                              false),
+        ("done",                  never,  noted(create("a")),                          "event Yes made a",              true),
+        ("under a new name",      never,  noted(generated),                            "event Yes made a-x",            true),
+        ("refused",               exists, noted(create("a")),                          "event No not made: refused, event Too in order", false),
+        ("refused and accepted",  exists, noted(create("a")).accept(Refusals::EXISTS), "",                              true),
+        ("refused and quiet",     exists, noted(create("a")).quiet(Refusals::EXISTS),  "",                              false),
     ];
     for (case, refuse, write, want, is_ok) in table {
         let (outcome, seen, _) = perform(refuse, [write]).await;

@@ -1,13 +1,13 @@
-//! Where the real control plane's binaries are, and what to say when they are not there.
+//! The binaries of the real control plane, and the message if they are missing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The version of Kubernetes that this project stands in for, and tests against.
+/// The version of Kubernetes that this project replaces and tests against.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";
 
-/// The binaries of a control plane, in the order in which they are built: what is needed first comes first.
+/// The binaries of a control plane, in the order in which they are built.
 pub const BINARIES: [&str; 5] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kube-scheduler"];
 
@@ -27,7 +27,7 @@ impl fmt::Display for Skip {
 impl std::error::Error for Skip {}
 
 impl Skip {
-    /// Says on the terminal that `test` was skipped, past the test harness, which swallows what passing tests print.
+    /// Prints that `test` was skipped, past the test harness, which hides the output of passing tests.
     pub fn announce(&self, test: &str) {
         static SKIPPED: AtomicUsize = AtomicUsize::new(0);
         let so_far = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -72,7 +72,7 @@ impl Assets {
         Err(Skip { reason })
     }
 
-    /// The path of one binary, whether it is there or not.
+    /// The path of one binary, whether it exists or not.
     pub fn binary(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

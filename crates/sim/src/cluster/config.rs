@@ -1,4 +1,4 @@
-//! The command lines and files of a control plane: what is fixed for every test cluster, and why.
+//! The command lines and files of a control plane.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ pub(super) struct Ports {
     pub(super) peer: u16,
 }
 
-/// How the cluster at hand differs from the usual one.
+/// Differences of a cluster from the default.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub apiserver_flags: Vec<String>,
-    /// What the API server serves that it would not by default.
+    /// What the API server serves beyond its defaults.
     pub features: Features,
-    /// Whether the audit log shows what the controller manager reads, too.
+    /// Whether the audit log has the controller manager's reads, too.
     pub audit_reads: bool,
 }
 
@@ -30,7 +30,7 @@ const TOKENS: &str = concat!(
     "kcm-token,system:kube-controller-manager,kcm-uid\n"
 );
 
-/// Who wrote what, and which watches were opened; the administrator (that is the test itself) leaves no trace.
+/// The audit policy: writes and watches; the administrator (the test itself) is left out.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -45,7 +45,7 @@ const AUDIT_READS: &str = "\
 ";
 const AUDIT_NOTHING_ELSE: &str = "- {level: None}\n";
 
-/// Writes what the API server reads at its start.
+/// Writes the files that the API server reads at its start.
 pub(super) fn write_files(dir: &Path, options: &Options) -> anyhow::Result<()> {
     write(&dir.join("tokens.csv"), TOKENS)?;
     let reads = if options.audit_reads { AUDIT_READS } else { "" };
@@ -92,7 +92,7 @@ pub(super) fn etcd_args(dir: &Path, ports: Ports) -> Vec<String> {
     ]
 }
 
-/// The API server as a cluster would run it, but for what the comments say.
+/// The API server's command line, as in a real cluster except where a comment says why.
 pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Options) -> Vec<String> {
     let file = |name: &str| dir.join(name).display().to_string();
     let mut args: Vec<String> = [
@@ -115,7 +115,7 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
         // Both families, so that dual-stack services can be tested.
         ("service-cluster-ip-range", "10.96.0.0/16,fd00:96::/112".to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
-        // Nobody serves the `kubernetes` service here; its endpoints would only be noise.
+        // The `kubernetes` service has no server here; its endpoints would only be noise.
         ("endpoint-reconciler-type", "none".to_owned()),
         ("allow-privileged", "true".to_owned()),
         // Pods would wait for a service account that only exists where its controller runs.
@@ -126,7 +126,7 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
         ("max-mutating-requests-inflight", "1000".to_owned()),
         ("audit-policy-file", file("audit-policy.yaml")),
         ("audit-log-path", file("audit.log")),
-        // Megabytes; a log that rotates would lose requests to us.
+        // Megabytes; a rotated log would lose requests for us.
         ("audit-log-maxsize", "10000".to_owned()),
         ("cert-dir", file("apiserver-cert")),
     ]
@@ -138,13 +138,13 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
     args
 }
 
-/// How a controller manager is started beside the flags that every one needs.
+/// How a controller manager is started, beside the flags that every one needs.
 #[derive(Debug, Clone)]
 pub struct Manager<'a> {
     pub binary: &'a Path,
     /// The value of `--controllers`; empty leaves the flag out.
     pub controllers: &'a [String],
-    /// Whether it takes part in the election.
+    /// Whether it takes part in leader election.
     pub leader_elect: bool,
     pub flags: &'a [String],
 }
@@ -161,7 +161,7 @@ pub(super) fn manager_args(dir: &Path, pki: &Pki, port: u16, manager: &Manager<'
     keys.chain(cloud_manager_args(dir, port, manager)).collect()
 }
 
-/// What a cloud-controller-manager is told, too. As it has no account of its own here, it goes by that of the other.
+/// Further flags of a cloud-controller-manager. It has no account of its own here and uses the other manager's.
 pub(super) fn cloud_manager_args(dir: &Path, port: u16, manager: &Manager<'_>) -> Vec<String> {
     let kubeconfig = dir.join("kcm.kubeconfig").display().to_string();
     let mut args: Vec<String> = [

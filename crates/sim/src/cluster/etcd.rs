@@ -1,4 +1,4 @@
-//! What a test does to the store behind the API server's back, through etcd's JSON gateway.
+//! Changes etcd directly, without the API server, through its JSON gateway.
 
 use anyhow::{Context as _, bail};
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-/// Compacts at the current revision: everything older than now is forgotten.
+/// Compacts at the current revision: all history is dropped.
 pub(super) async fn compact(port: u16) -> anyhow::Result<()> {
     let range = call(port, "/v3/kv/range", json!({"key": "AA=="})).await?;
     let revision = range["header"]["revision"].as_str().context("etcd gave no revision")?.to_owned();

@@ -35,9 +35,9 @@ use watchdog::Watchdog;
 
 use crate::api::Api;
 use crate::audit::AuditLog;
-use crate::door::{Door, Tls};
+use crate::client::{ApiClient, Tls};
 
-/// How often a start is repeated because somebody else took one of the ports.
+/// Attempts to start if another process takes one of the ports.
 const ATTEMPTS: usize = 5;
 /// How long the API server may take to become ready; a busy machine needs most of it.
 const READY_WITHIN: Duration = Duration::from_secs(180);
@@ -48,14 +48,14 @@ pub enum Unavailable {
     /// This machine has no control plane binaries: the test is skipped.
     #[error(transparent)]
     Skip(#[from] Skip),
-    /// They are there, but the cluster did not start: the test fails.
+    /// They exist, but the cluster did not start: the test fails.
     #[error("the cluster did not start")]
     Broken(#[source] anyhow::Error),
 }
 
-/// A control plane of this test's own.
+/// A control plane for one test.
 pub struct Cluster {
-    // Fields are dropped in this order: first the API server, then its store, then who watches over both.
+    // Fields are dropped in this order: first the API server, then etcd, then the watchdog.
     apiserver: Option<Process>,
     etcd: Process,
     watchdog: Arc<Watchdog>,
@@ -63,13 +63,13 @@ pub struct Cluster {
     ports: Ports,
     assets: Assets,
     options: Options,
-    door: Arc<dyn Door>,
+    client: Arc<dyn ApiClient>,
     dir: PathBuf,
     keep: bool,
 }
 
 impl Cluster {
-    /// A cluster for the test called `name`, or `None` after saying on the terminal that the test is skipped.
+    /// A cluster for the test called `name`, or `None` after printing that the test is skipped.
     pub async fn for_test(name: &str) -> anyhow::Result<Option<Self>> {
         match Self::real(Options::default()).await {
             Ok(cluster) => Ok(Some(cluster)),
@@ -81,8 +81,8 @@ impl Cluster {
         }
     }
 
-    /// Plays a test on a cluster of its own, whose logs are kept if the test fails. Without assets it says on the
-    /// terminal that the test called `name` is skipped.
+    /// Runs a test on its own cluster, whose logs are kept if the test fails. Without assets it prints that the test called
+    /// `name` is skipped.
     pub async fn play(
         name: &str,
         test: impl AsyncFnOnce(&mut Self) -> anyhow::Result<()>,
@@ -92,7 +92,7 @@ impl Cluster {
         result.inspect_err(|_| cluster.keep_logs())
     }
 
-    /// Starts etcd and kube-apiserver and waits until the cluster's bootstrap objects are there.
+    /// Starts etcd and kube-apiserver and waits until the cluster's bootstrap objects exist.
     pub async fn real(options: Options) -> Result<Self, Unavailable> {
         let assets = Assets::find()?;
         let mut last = None;
@@ -116,10 +116,10 @@ impl Cluster {
         let ports = Ports { api, etcd, peer };
         let server = format!("https://127.0.0.1:{api}");
         config::write_kubeconfigs(&dir, &pki, &server)?;
-        let door: Arc<dyn Door> = Arc::new(Tls::new(&server, &pki.file("ca.crt"), "admin-token")?);
+        let client: Arc<dyn ApiClient> = Arc::new(Tls::new(&server, &pki.file("ca.crt"), "admin-token")?);
         let etcd = start_etcd(&assets, &dir, ports, &watchdog)?;
         let mut cluster =
-            Self { apiserver: None, etcd, watchdog, pki, ports, assets, options, door, dir, keep: false };
+            Self { apiserver: None, etcd, watchdog, pki, ports, assets, options, client, dir, keep: false };
         let ready = match cluster.start_apiserver_process() {
             Ok(()) => cluster.ready().await,
             Err(e) => Err(e),
@@ -142,7 +142,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the API server, as a machine failure would; requests under way get no answer.
+    /// Kills the API server, as a machine failure would; requests in flight get no response.
     pub fn kill_apiserver(&mut self) {
         self.apiserver = None;
     }
@@ -152,7 +152,7 @@ impl Cluster {
         self.etcd.kill();
     }
 
-    /// Starts etcd again, on the same ports and with what its data folder holds by now.
+    /// Starts etcd again, on the same ports and the current data folder.
     pub fn start_etcd(&mut self) -> anyhow::Result<()> {
         self.etcd.kill();
         self.etcd = start_etcd(&self.assets, &self.dir, self.ports, &self.watchdog)?;
@@ -170,14 +170,14 @@ impl Cluster {
         self.ready().await
     }
 
-    /// Keeps a copy of what is in the store. The control plane is down meanwhile.
+    /// Copies the data of etcd. The control plane is down meanwhile.
     pub async fn back_up(&mut self) -> anyhow::Result<()> {
         self.stop_store().await?;
         copy_folder(&self.dir.join("etcd"), &self.dir.join("etcd-backup")).context("copy the store")?;
         self.start_store().await
     }
 
-    /// Puts the copy back in the store's place, as a restore from a snapshot does: versions begin anew where they were.
+    /// Restores the copy, as from a snapshot of etcd: versions continue from there.
     pub async fn restore(&mut self) -> anyhow::Result<()> {
         self.stop_store().await?;
         std::fs::remove_dir_all(self.dir.join("etcd")).context("remove the store")?;
@@ -206,7 +206,7 @@ impl Cluster {
     }
 
     async fn ready(&mut self) -> anyhow::Result<()> {
-        /// Written by the API server shortly after it calls itself ready; before that, roles may be missing.
+        /// Created by the API server shortly after it reports ready; before that, roles may be missing.
         const BOOTSTRAP: [&str; 7] = [
             "/api/v1/namespaces/default",
             "/api/v1/namespaces/kube-system",
@@ -219,7 +219,8 @@ impl Cluster {
         let deadline = tokio::time::Instant::now() + READY_WITHIN;
         let mut wanted = std::iter::once("/readyz").chain(BOOTSTRAP).peekable();
         while let Some(path) = wanted.peek() {
-            if matches!(crate::door::get(&*self.door, path).await, Ok(reply) if reply.status().is_success()) {
+            if matches!(crate::client::get(&*self.client, path).await, Ok(reply) if reply.status().is_success())
+            {
                 wanted.next();
                 continue;
             }
@@ -236,7 +237,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether a process of this cluster complained that its port was in use.
+    /// Whether a process of this cluster logged that its port was in use.
     fn lost_a_port(&self) -> bool {
         ["etcd.log", "kube-apiserver.log"].iter().any(|log| {
             let text = std::fs::read(self.dir.join(log)).unwrap_or_default();
@@ -253,7 +254,7 @@ impl Cluster {
             .with_context(|| format!("start {}", manager.binary.display()))
     }
 
-    /// Starts a cloud-controller-manager in the same way; `controllers` and `flags` must say whose cloud.
+    /// Starts a cloud-controller-manager in the same way; `controllers` and `flags` must name the cloud.
     pub fn start_cloud_manager(&self, manager: &Manager<'_>) -> anyhow::Result<Process> {
         let [port] = ports::free().context("find a free port")?;
         let args = config::cloud_manager_args(&self.dir, port, manager);
@@ -262,23 +263,23 @@ impl Cluster {
             .with_context(|| format!("start {}", manager.binary.display()))
     }
 
-    /// What the administrator sees of the cluster.
+    /// The administrator's API with discovery.
     pub async fn api(&self) -> anyhow::Result<Arc<Api>> {
-        Ok(Arc::new(Api::discover(Arc::clone(&self.door)).await?))
+        Ok(Arc::new(Api::discover(Arc::clone(&self.client)).await?))
     }
 
-    /// The administrator's way in, without discovery.
-    pub fn door(&self) -> &Arc<dyn Door> {
-        &self.door
+    /// The administrator's client, without discovery.
+    pub fn client(&self) -> &Arc<dyn ApiClient> {
+        &self.client
     }
 
-    /// Where the API server listens.
+    /// The address of the API server.
     pub fn apiserver_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.ports.api))
     }
 
-    /// Writes a kubeconfig by which the controller manager reaches the API server at another address, such as a
-    /// proxy's. To be given as `--kubeconfig` with the further flags.
+    /// Writes a kubeconfig with which the controller manager reaches the API server at another address, such as a proxy's. To
+    /// be given as `--kubeconfig` with the further flags.
     pub fn kubeconfig_by_way_of(&self, address: SocketAddr) -> anyhow::Result<PathBuf> {
         let there = std::fs::read_to_string(self.dir.join("kcm.kubeconfig"))?;
         let file = self.dir.join(format!("kcm-{}.kubeconfig", address.port()));
@@ -301,22 +302,22 @@ impl Cluster {
         &self.assets
     }
 
-    /// What the API server has used so far.
+    /// CPU and memory of the API server.
     pub fn apiserver_usage(&self) -> Option<Usage> {
         self.apiserver.as_ref().and_then(|process| Usage::of(process.id()))
     }
 
-    /// Keeps the logs when the cluster goes, as a panicking test does by itself.
+    /// Keeps the logs when the cluster is dropped, as after a panic.
     pub fn keep_logs(&mut self) {
         self.keep = true;
     }
 
-    /// Deletes an object behind the API server's back: `pods/default/x`. Only sensible while the server is stopped.
+    /// Deletes an object directly in etcd: `pods/default/x`. Only useful while the server is stopped.
     pub async fn delete_from_store(&self, key: &str) -> anyhow::Result<()> {
         etcd::delete(self.ports.etcd, &format!("/registry/{key}")).await
     }
 
-    /// Forgets all history of the store, so that a watch from before must answer 410.
+    /// Compacts etcd, so that an older watch gets 410.
     pub async fn compact(&self) -> anyhow::Result<()> {
         etcd::compact(self.ports.etcd).await
     }

@@ -1,4 +1,4 @@
-//! Keys and certificates of a throw-away cluster, made in process so that no openssl is needed.
+//! Keys and certificates of a temporary cluster, created in process so that no openssl is needed.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Free loopback ports. Nobody can reserve a port for another process, so whoever uses these must be ready to try
-//! again with others when a process ends because its port was taken meanwhile.
+//! Free loopback ports. A port cannot be reserved for another process, so the caller must try again with others when a
+//! process ends because its port was taken meanwhile.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
@@ -10,10 +10,10 @@ use rand::Rng;
 /// Below the range from which the kernel takes the local ports of outgoing connections.
 const RANGE: std::ops::Range<u16> = 18_000..32_000;
 
-/// Ports handed out by this process: clusters started side by side must not race for the same one.
+/// Ports in use by this process: clusters that start in parallel must not take the same one.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// `N` different ports on which nobody listens right now.
+/// `N` different ports that are free now.
 pub(super) fn free<const N: usize>() -> std::io::Result<[u16; N]> {
     let mut taken = TAKEN.lock();
     let mut ports = [0; N];
@@ -23,7 +23,7 @@ pub(super) fn free<const N: usize>() -> std::io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Gives ports back that are no longer used.
+/// Releases ports.
 pub(super) fn release(ports: &[u16]) {
     let mut taken = TAKEN.lock();
     for port in ports {

@@ -1,5 +1,4 @@
-//! A process of the control plane: started so that it cannot outlive the test, stopped politely, its output in a
-//! file.
+//! A process of the control plane: it cannot outlive the test, is stopped with SIGTERM, and logs to a file.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -13,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::watchdog::Watchdog;
 
-/// Waits for a word on its input before it becomes the program: by then the watchdog knows the process id, and if
-/// the test dies before that, the input ends and the program never starts.
+/// Waits for a line on its input before it execs the program: by then the watchdog knows the process id, and if the test
+/// dies before that, the input ends and the program never starts.
 const GATE: &str = r#"read -r _ || exit 1; exec "$@" </dev/null"#;
 
 /// A running program; killed when dropped.
@@ -65,23 +64,23 @@ impl Process {
         self.pid
     }
 
-    /// Where it writes what it has to say.
+    /// Its log file.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// The status with which it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
 
-    /// Asks the process to end (SIGTERM), and insists after `patience`. Returns its exit status.
+    /// Sends SIGTERM, and SIGKILL after `patience`. Returns the exit status.
     pub async fn stop(&mut self, patience: Duration) -> std::io::Result<ExitStatus> {
         self.signal(Signal::TERM);
         self.wait_at_most(patience).await
     }
 
-    /// Ends the process at once (SIGKILL), as a machine failure would.
+    /// Sends SIGKILL, like a machine failure.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -90,12 +89,12 @@ impl Process {
         }
     }
 
-    /// Stops the process where it is (SIGSTOP), until it is told to [go on](Self::go_on).
+    /// Pauses the process (SIGSTOP), until [`go_on`](Self::go_on).
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a paused process go on (SIGCONT).
+    /// Continues a paused process (SIGCONT).
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
@@ -147,7 +146,7 @@ mod tests {
     }
 
     fn is_alive(pid: u32) -> bool {
-        // A zombie is dead; only its parent does not know it yet.
+        // A zombie is dead, though its parent has not waited for it yet.
         std::fs::read_to_string(format!("/proc/{pid}/stat"))
             .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
     }
@@ -182,7 +181,7 @@ mod tests {
         assert!(process.stop(Duration::from_secs(1)).await.is_err(), "it has ended before");
     }
 
-    /// Not a test: the one below runs it in a process of its own, and kills that.
+    /// Not a test: the one below runs it in another process, and kills that.
     #[test]
     #[ignore = "runs until it is killed"]
     fn sleeps_with_a_program() {

@@ -1,4 +1,4 @@
-//! What a process has cost so far, as the kernel counts it.
+//! CPU time and memory of a process, from the kernel.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Ends a cluster's processes when the test that started them is gone, however it went: a killed test cannot run
-//! destructors, but its end of this pipe closes all the same.
+//! Ends a cluster's processes when the test that started them is gone, even if it was killed: a killed test cannot run
+//! destructors, but its end of this pipe is closed.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -8,8 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use parking_lot::Mutex;
 
-/// Remembers the process ids it is told of; at the end of its input kills those that were not released, and removes
-/// the data folder (the logs stay: a killed test is one that somebody will want to look into).
+/// Reads process ids from its input; at the end of the input kills those that were not released, and removes the data folder.
+/// The logs stay, for an investigation of the killed test.
 const SCRIPT: &str = r#"
 alive=
 while read -r verb pid; do
@@ -23,7 +23,7 @@ kill -KILL $alive 2>/dev/null
 rm -rf "$1"
 "#;
 
-/// A small shell process that outlives the test by a moment.
+/// A small shell process that outlives the test for a short time.
 pub(super) struct Watchdog {
     pipe: Mutex<Option<ChildStdin>>,
     shell: Mutex<Child>,
@@ -46,16 +46,16 @@ impl Watchdog {
     }
 
     pub(super) fn guard(&self, pid: u32) -> std::io::Result<()> {
-        self.tell("guard", pid)
+        self.send("guard", pid)
     }
 
-    /// To be called as soon as the process has ended, before its id can be anybody else's.
+    /// To be called as soon as the process has ended, before its id can be reused.
     pub(super) fn release(&self, pid: u32) {
         // A watchdog that is gone has nothing left to kill.
-        let _ = self.tell("release", pid);
+        let _ = self.send("release", pid);
     }
 
-    fn tell(&self, verb: &str, pid: u32) -> std::io::Result<()> {
+    fn send(&self, verb: &str, pid: u32) -> std::io::Result<()> {
         match self.pipe.lock().as_mut() {
             Some(pipe) => writeln!(pipe, "{verb} {pid}"),
             None => Ok(()),

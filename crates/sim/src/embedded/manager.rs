@@ -14,6 +14,7 @@ use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
 use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
 use flyball_runtime::decisions::DecisionLog;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{
     DebugPages, Extensions, Health, Judge, Leadership, Metrics, Shared, Signal, SignalSender, Supervision,
     version,
@@ -24,9 +25,9 @@ use tokio::task::JoinHandle;
 use super::Embedded;
 use crate::cluster::Pki;
 
-/// Watches and jitter of a run are the same every time.
+/// Seed for watches and jitter, the same in every run.
 const SEED: u64 = 1;
-/// How long a controller manager may take to end.
+/// How long a controller manager may take to stop.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A controller manager that runs until it is stopped or dropped.
@@ -36,7 +37,7 @@ pub struct RunningManager {
     life: Life,
 }
 
-/// The caches and numbers of the life that a controller manager is in.
+/// The caches and metrics of the current process of a controller manager.
 type Life = Arc<Mutex<Option<(Informers, Metrics)>>>;
 
 impl RunningManager {
@@ -45,7 +46,7 @@ impl RunningManager {
         self.task.is_finished()
     }
 
-    /// Completes when its cache of a resource shows `version`; at once if it does not watch that.
+    /// Completes when its cache of a resource has reached `version`; at once if it does not watch that resource.
     pub async fn seen(&self, resource: &ResourceType, version: ResourceVersion) {
         let progress = self.life.lock().as_ref().and_then(|(informers, _)| informers.progress(resource));
         if let Some(progress) = progress {
@@ -53,12 +54,12 @@ impl RunningManager {
         }
     }
 
-    /// What its `/metrics` would serve.
+    /// The text of its `/metrics`.
     pub fn metrics(&self) -> String {
         self.life.lock().as_ref().map_or_else(String::new, |(_, metrics)| metrics.text())
     }
 
-    /// Ends it as a signal would, and insists after `patience`.
+    /// Stops it as a signal would, and aborts it after `patience`.
     pub async fn stop(mut self, patience: Duration) {
         self.stop.set();
         if tokio::time::timeout(patience, &mut self.task).await.is_err() {
@@ -74,11 +75,11 @@ impl Drop for RunningManager {
     }
 }
 
-/// Which manager, and what it is told.
+/// Which manager, and its command line.
 pub(super) struct Program {
     component: &'static Component,
     arguments: Vec<String>,
-    /// The cloud that it works for. A cloud outlives its managers.
+    /// The cloud that it works for, which outlives the manager.
     cloud: Option<Cloud>,
 }
 
@@ -102,7 +103,7 @@ impl Program {
     }
 }
 
-/// What every manager is told here.
+/// Flags of every manager here.
 fn general(controllers: &[String], further: &[String]) -> impl Iterator<Item = String> {
     let own = [
         "--use-service-account-credentials=true".to_owned(),
@@ -112,7 +113,7 @@ fn general(controllers: &[String], further: &[String]) -> impl Iterator<Item = S
     own.into_iter().chain(further.to_vec())
 }
 
-/// Starts a controller manager behind the cluster's faults. If one of them is its death, another takes its place.
+/// Starts a controller manager behind the cluster's faults. After a crash fault another one is started.
 pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<RunningManager> {
     let begin = prepare(cluster, program)?;
     let life = Life::default();
@@ -131,7 +132,7 @@ pub(super) fn start(cluster: &Embedded, program: Program) -> anyhow::Result<Runn
     Ok(RunningManager { stop, task, life })
 }
 
-/// Everything that can fail, before the first of any number of lives.
+/// Everything that can fail, done once before the first start.
 fn prepare(
     cluster: &Embedded,
     program: Program,
@@ -142,6 +143,7 @@ fn prepare(
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock_of_manager();
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
+    let streams = gates.enabled(Gate::WatchListClient);
     Ok(move |life: &Life| {
         let agent = agent();
         let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
@@ -149,7 +151,7 @@ fn prepare(
         let unlimited =
             ClientOptions { qps: 0.0, ..client_options(&options, format!("{agent}/shared-informers")) };
         let watches = Client::with_watches(Arc::clone(&main), Arc::clone(&main), unlimited);
-        let informers = Informers::new(watches, InformerOptions { resync, seed: SEED });
+        let informers = Informers::new(watches, InformerOptions { resync, streams, seed: SEED });
         let metrics = Metrics::default();
         metrics.watch_informers(component.name, &informers);
         *life.lock() = Some((informers.clone(), metrics.clone()));
@@ -181,27 +183,27 @@ fn prepare(
                 cloud.begin(surroundings).await;
             }
             engine.run(chosen, &supervision).await;
-            // Without any controller there is still a manager, until it is told to end.
+            // A manager without controllers still runs until it is stopped.
             supervision.shutdown.wait().await;
         });
         RunningManager { stop, task, life: Arc::clone(life) }
     })
 }
 
-/// What the controllers find beside the usual: their cloud, and who judges what they decide.
+/// Extensions of the context: the cloud, and the judge of invariants.
 fn extensions(cluster: &Embedded, cloud: Option<&Cloud>) -> Extensions {
     let mut extensions = Extensions::default();
     if let Some(cloud) = cloud {
         extensions = extensions.with(cloud.clone());
     }
-    if let Some(witness) = &cluster.witness {
+    if let Some(checker) = &cluster.checker {
         extensions = extensions.with(Judge::default());
-        witness.hear(extensions.get::<Judge>());
+        checker.add_judge(extensions.get::<Judge>());
     }
     extensions
 }
 
-/// What the program makes of its command line.
+/// Parses a command line as the program does.
 fn plan(program: &Program) -> anyhow::Result<Prepared> {
     match program.component.parse(&program.arguments).context("read the controller manager's flags")? {
         Invocation::Run(parsed) => {

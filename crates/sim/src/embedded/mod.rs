@@ -1,8 +1,8 @@
-//! A cluster in this process: the embedded API server, and our controller manager beside it. Time is tokio's, so with
-//! a paused clock it is virtual.
+//! A cluster in this process: the embedded API server and our controller manager. Time is tokio's, so with a paused clock it
+//! is virtual.
 
-mod door;
 mod manager;
+mod transport;
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,29 +17,29 @@ use parking_lot::Mutex;
 pub use manager::RunningManager;
 
 use crate::audit::Entry;
+use crate::client::ApiClient;
 use crate::cluster::Pki;
-use crate::door::Door;
-use crate::faults::{Faults, Hole};
+use crate::faults::{Blackhole, Faults};
 use crate::features::Features;
 use crate::golden::clock::Clock;
-use crate::invariants::Witness;
+use crate::invariants::RuleChecker;
 
-/// Both families, as the real test cluster has them.
+/// Both IP families, as in the real test cluster.
 const SERVICE_RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:96::/112"];
-/// How long a server is down that is restored on request.
+/// How long the server is down after a restore by a test.
 const DOWN: Duration = Duration::from_secs(2);
-/// Requests of one scenario: all must be kept until they are read.
+/// Size of the audit log: all requests of one scenario must be kept until they are read.
 const AUDIT_ENTRIES: usize = 1_000_000;
 
-/// Keys and certificates in a folder. They take longer to make than all else that a cluster needs, and nothing depends
-/// on which they are, so clusters that are there at the same time share them.
+/// Keys and certificates in a folder. They take longer to create than everything else in a cluster, and nothing depends on
+/// their values, so clusters that exist at the same time share them.
 pub struct Keys {
     pki: Pki,
     _folder: tempfile::TempDir,
 }
 
 impl Keys {
-    /// Those that somebody holds, or new ones.
+    /// The keys of another cluster that still exists, or new ones.
     pub fn shared() -> anyhow::Result<Arc<Self>> {
         static SHARED: Mutex<Weak<Keys>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock();
@@ -60,15 +60,15 @@ pub struct Embedded {
     clock: Clock,
     keys: Arc<Keys>,
     read: u64,
-    answers: Arc<door::Answers>,
+    answers: Arc<transport::Answers>,
     faults: Option<Arc<Faults>>,
-    hole: Option<Arc<Hole>>,
-    witness: Option<Arc<Witness>>,
+    blackhole: Option<Arc<Blackhole>>,
+    checker: Option<Arc<RuleChecker>>,
     time_stands: bool,
 }
 
 impl Embedded {
-    /// A new cluster in which it is `start`. The same seed gives the same names and uids.
+    /// A new cluster whose time begins at `start`. The same seed gives the same names and uids.
     pub fn start(start: Timestamp, seed: u64, features: &Features) -> anyhow::Result<Self> {
         let keys = Keys::shared()?;
         let clock = Clock::starting_at(start);
@@ -79,7 +79,7 @@ impl Embedded {
             runtime_config: features.served(),
             clock: Arc::new(move || clock.now()),
             seed,
-            // Chance should not decide how a run ends.
+            // Random uids would influence how a run ends.
             uids: Uids::Falling,
             tokens: vec![
                 StaticToken::new("admin-token", "admin", &["system:masters"]),
@@ -87,7 +87,7 @@ impl Embedded {
             ],
             service_account_key: Some(key),
             service_cidrs: ranges.context("parse the service ranges")?,
-            // As in the real test cluster: pods do not wait for a controller that may not run.
+            // As in the real test cluster: pods must not wait for a controller that may not run.
             disabled_admission: ["ServiceAccount".to_owned()].into(),
             audit_entries: AUDIT_ENTRIES,
             ..Options::default()
@@ -99,8 +99,8 @@ impl Embedded {
             read: 0,
             answers: Arc::default(),
             faults: None,
-            hole: None,
-            witness: None,
+            blackhole: None,
+            checker: None,
             time_stands: false,
         })
     }
@@ -110,16 +110,16 @@ impl Embedded {
         self.clock
     }
 
-    pub fn door(&self) -> Arc<dyn Door> {
+    pub fn client(&self) -> Arc<dyn ApiClient> {
         let way = self.transport(Some("admin-token"));
-        Arc::new(door::InProcess::new(way, self.server.clone(), Arc::clone(&self.answers)))
+        Arc::new(transport::InProcess::new(way, self.server.clone(), Arc::clone(&self.answers)))
     }
 
-    /// A way in with the given token, or with whatever the requests bring.
+    /// A transport with the given token, or with the token of each request.
     pub fn transport(&self, token: Option<&str>) -> Arc<dyn Transport> {
         let bare = ServiceTransport::new(self.server.clone());
         match token {
-            Some(token) => Arc::new(door::WithToken::new(bare, token)),
+            Some(token) => Arc::new(transport::WithToken::new(bare, token)),
             None => Arc::new(bare),
         }
     }
@@ -137,11 +137,11 @@ impl Embedded {
         restored.map_err(|gone| anyhow::anyhow!("version {version} is gone, the oldest is {}", gone.oldest))
     }
 
-    /// Puts faults between the server and controller managers that are started from now on. A restore undoes only
-    /// what nobody but controllers can have seen.
+    /// Adds faults between the server and controller managers that are started from now on. A restore undoes only writes that
+    /// no test client has read.
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
-        let (server, answers, witness) =
-            (self.server.clone(), Arc::clone(&self.answers), self.witness.clone());
+        let (server, answers, checker) =
+            (self.server.clone(), Arc::clone(&self.answers), self.checker.clone());
         faults.restore_by(move |writes, down| {
             let now = server.store().version();
             let to = now.saturating_sub(writes).max(answers.seen());
@@ -149,33 +149,33 @@ impl Embedded {
                 return false;
             }
             answers.restored(down);
-            if let Some(witness) = &witness {
-                witness.world().restored(to);
+            if let Some(checker) = &checker {
+                checker.state().restored(to);
             }
             true
         });
         self.faults = Some(faults);
     }
 
-    /// Puts a hole into the way of controller managers that are started from now on.
-    pub fn put_hole(&mut self, hole: Arc<Hole>) {
-        self.hole = Some(hole);
+    /// Puts a blackhole into the way of controller managers that are started from now on.
+    pub fn put_blackhole(&mut self, blackhole: Arc<Blackhole>) {
+        self.blackhole = Some(blackhole);
     }
 
-    /// Has every write of controller managers that are started from now on judged by the invariants.
-    pub fn put_witness(&mut self) -> Arc<Witness> {
-        let witness = Witness::at(self.server.clone());
-        self.witness = Some(Arc::clone(&witness));
-        witness
+    /// Checks the rules at every write of controller managers that are started from now on.
+    pub fn check_rules(&mut self) -> Arc<RuleChecker> {
+        let checker = RuleChecker::new(self.server.clone());
+        self.checker = Some(Arc::clone(&checker));
+        checker
     }
 
-    /// Stops the clocks of controller managers that are started from now on, though not their patience: what they
-    /// do is not due to the time.
+    /// Stops the clocks of controller managers that are started from now on (not their timers), so that nothing becomes due by
+    /// the passage of time.
     pub fn stop_managers_clocks(&mut self) {
         self.time_stands = true;
     }
 
-    /// The time for a controller manager that is started now.
+    /// The clock for a controller manager that is started now.
     fn clock_of_manager(&self) -> impl Fn() -> flyball_runtime::Clock + Send + 'static {
         let (clock, stands) = (self.clock, self.time_stands);
         move || match stands {
@@ -184,16 +184,16 @@ impl Embedded {
         }
     }
 
-    /// A controller manager's way in.
+    /// The transport of a controller manager.
     fn way_of_manager(&self, token: Option<&str>) -> Arc<dyn Transport> {
         let way = self.transport(token);
-        let way = match &self.witness {
-            Some(witness) => witness.over(way),
+        let way = match &self.checker {
+            Some(checker) => checker.over(way),
             None => way,
         };
-        let way: Arc<dyn Transport> = Arc::new(door::Distant::new(way, Arc::clone(&self.answers)));
-        let way = match &self.hole {
-            Some(hole) => hole.over(way),
+        let way: Arc<dyn Transport> = Arc::new(transport::DelayedWrites::new(way, Arc::clone(&self.answers)));
+        let way = match &self.blackhole {
+            Some(blackhole) => blackhole.over(way),
             None => way,
         };
         match &self.faults {
@@ -202,7 +202,7 @@ impl Embedded {
         }
     }
 
-    /// What was asked of the server since the last call, without what the administrator did.
+    /// The audit log since the last call, without the administrator's requests.
     pub fn audit(&mut self) -> Vec<Entry> {
         let (records, next) = self.server.audit().since(self.read);
         self.read = next;

@@ -1,10 +1,10 @@
-//! Faults between a controller manager and its API server: whatever a network, a busy server or a crash may do to
-//! requests and watches, by the roll of a seeded die.
+//! Faults between a controller manager and its API server: what a network, a busy server or a crash may do to requests and
+//! watches, chosen by a seeded random generator.
 //!
-//! A seed first picks a *mix* (how likely each kind of fault is; some never), then every single fault. So each seed
-//! is a world of its own, and a run can be repeated. Faults can be switched off: then what was broken must heal.
+//! A seed first picks a *mix* (the probability of each kind of fault; some are zero), then every single fault. So a seed
+//! determines a run, which can be repeated. Faults can be switched off: then the controllers must repair what is broken.
 
-mod hole;
+mod blackhole;
 mod requests;
 mod watches;
 
@@ -21,53 +21,53 @@ use rand::{Rng, RngCore as _, SeedableRng};
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-pub use hole::Hole;
+pub use blackhole::Blackhole;
 
-/// How likely each kind of fault is, between 0 and 1.
+/// The probability of each kind of fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix {
-    /// A request does not leave the machine.
+    /// A request is not sent.
     pub not_sent: f64,
-    /// A write is done and its answer lost.
+    /// A write is made and its response lost.
     pub lost_answer: f64,
-    /// A write is lost, and nobody knows whether it was done.
+    /// A write is not made, and its outcome is reported as unknown.
     pub lost_request: f64,
-    /// An update meets a conflict.
+    /// An update gets a conflict.
     pub conflict: f64,
-    /// The server asks to come back later.
+    /// The server answers 429.
     pub throttled: f64,
     pub server_error: f64,
     /// A watch ends after an event.
     pub watch_cut: f64,
-    /// An event of a watch is told once more.
+    /// An event of a watch is delivered twice.
     pub watch_replay: f64,
-    /// How late events of a watch may be.
+    /// The largest delay of watch events.
     pub watch_lag: Duration,
-    /// The controller manager dies of a write, before it hears the answer.
+    /// The controller manager crashes after a write, before it gets the response.
     pub crash: f64,
-    /// A sync panics where it would write.
+    /// A sync panics at a write.
     pub panic: f64,
-    /// A write ends in a restore of the server to a state shortly before.
+    /// After a write the server is restored to a state shortly before it.
     pub restore: f64,
 }
 
-/// A kind of fault, by which it can be asked for alone.
+/// A kind of fault, for the command line and for scenarios that exclude it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Requests are refused: not sent, 429, 500.
     Refused,
-    /// Answers are lost, with or without the write being done.
+    /// Responses are lost, with or without the write being made.
     Lost,
     Conflict,
-    /// Watches end, and what they would have told is missed until the next.
+    /// Watches end, and their events are missing until the next one.
     Dropped,
     Duplicated,
     Stale,
-    /// The controller manager dies after a write.
+    /// The controller manager crashes after a write.
     Crash,
     Panic,
-    /// The server goes back to an older state: what controllers wrote meanwhile is lost.
+    /// The server is restored to an older state: the writes of controllers since then are lost.
     Restore,
 }
 
@@ -145,7 +145,7 @@ impl Mix {
         }
     }
 
-    /// The worst of each of some kinds.
+    /// The highest probabilities of these kinds, and zero for the others.
     fn worst(kinds: &[Kind]) -> Self {
         let chance = |kind: Kind, most: f64| if kinds.contains(&kind) { most } else { 0.0 };
         Self {
@@ -164,7 +164,7 @@ impl Mix {
         }
     }
 
-    /// The same without some kinds.
+    /// The same without these kinds.
     fn without(mut self, spared: &[Kind]) -> Self {
         for kind in spared {
             match kind {
@@ -182,7 +182,7 @@ impl Mix {
         self
     }
 
-    /// The kinds that it has.
+    /// The kinds with a probability above zero.
     pub fn kinds(&self) -> Vec<Kind> {
         let has = |kind: &Kind| match kind {
             Kind::Refused => self.not_sent + self.throttled + self.server_error > 0.0,
@@ -199,10 +199,10 @@ impl Mix {
     }
 }
 
-/// So many deaths, panics and restores there are at most in one run: in between it must get somewhere.
-const DISASTERS: u32 = 6;
-/// Apart from the die of all others, so that a seed is the same world with and without them.
-const DISASTER: u64 = 0x5eed;
+/// The maximum number of crashes, panics and restores in one run: in between it must make progress.
+const MOST_DISASTERS: u32 = 6;
+/// They have their own generator, so that a seed gives the same other faults with and without them.
+const DISASTER_SEED: u64 = 0x5eed;
 
 /// The faults of one run.
 pub struct Faults {
@@ -217,12 +217,12 @@ pub struct Faults {
     restorer: OnceLock<Restorer>,
 }
 
-/// Takes the server back to before the last few writes of controllers, as many as it is told if nobody else has written or
-/// read since, and lets it be down for a while; false if that is not possible.
+/// Restores the server to before the last writes of controllers (at most the given number, and none that a test client has read
+/// or written since), and keeps it down for a while; false if that is not possible.
 type Restorer = Box<dyn Fn(u64, Duration) -> bool + Send + Sync>;
-/// So many writes are lost at most.
+/// The maximum number of lost writes.
 const LOST_WRITES: u64 = 8;
-/// So long a server is down at most when it is restored.
+/// The longest time that a restored server is down.
 const DOWN: Duration = Duration::from_secs(5);
 
 impl Faults {
@@ -230,26 +230,27 @@ impl Faults {
     pub fn random(seed: u64, spared: &[Kind]) -> Arc<Self> {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut mix = Mix::random(&mut rng);
-        let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER);
+        let mut rarely = StdRng::seed_from_u64(seed ^ DISASTER_SEED);
         let mut chance = || if rarely.random_bool(0.3) { rarely.random_range(0.0..0.1) } else { 0.0 };
-        // Not restores: what users wrote in between is undone, and a scenario may then rightly end otherwise (an autoscaler
-        // that sees an earlier state scales again). `--fault restore` plays them.
+        // No restores: they also undo what users wrote in between, and a scenario may then correctly end otherwise (an
+        // autoscaler that sees an earlier state scales again). `--fault restore` selects them.
         (mix.crash, mix.panic) = (chance(), chance());
         Self::new(mix.without(spared), rng, None)
     }
 
-    /// Faults of these kinds only, by a seed, and without those that are spared.
+    /// Faults of these kinds only, from a seed, and without the excluded ones.
     pub fn only(kinds: &[Kind], seed: u64, spared: &[Kind]) -> Arc<Self> {
         Self::new(Mix::worst(kinds).without(spared), StdRng::seed_from_u64(seed), None)
     }
 
-    /// No faults but one: the controller manager dies right after its n-th write, before it hears the answer.
+    /// One fault only: the controller manager crashes right after its n-th write, before it gets the response.
     pub fn crash_after(write: u64) -> Arc<Self> {
         Self::new(Mix::NONE, StdRng::seed_from_u64(0), Some(write))
     }
 
     fn new(mix: Mix, rng: StdRng, crash_after: Option<u64>) -> Arc<Self> {
-        let disasters = Mutex::new((StdRng::seed_from_u64(rng.clone().next_u64() ^ DISASTER), DISASTERS));
+        let disasters =
+            Mutex::new((StdRng::seed_from_u64(rng.clone().next_u64() ^ DISASTER_SEED), MOST_DISASTERS));
         Arc::new(Self {
             mix,
             rng: Mutex::new(rng),
@@ -263,13 +264,13 @@ impl Faults {
         })
     }
 
-    /// Says how the server is restored; without it, it never is.
+    /// Sets how the server is restored; without it, it never is.
     pub(crate) fn restore_by(&self, restorer: impl Fn(u64, Duration) -> bool + Send + Sync + 'static) {
-        // Whoever came first stays: a server has its faults to itself.
+        // The first one stays: a server has its own faults.
         let _ = self.restorer.set(Box::new(restorer));
     }
 
-    /// From now on everything works.
+    /// Switches all faults off.
     pub fn end(&self) {
         self.on.store(false, Ordering::Relaxed);
     }
@@ -278,13 +279,12 @@ impl Faults {
         !self.on.load(Ordering::Relaxed)
     }
 
-    /// How likely each kind of fault is.
     pub fn mix(&self) -> &Mix {
         &self.mix
     }
 
-    /// Whether a request was struck, or the controller manager died. From then on events may be missing: they are
-    /// told at most once, and only by who heard that what they tell of was done.
+    /// Whether a request has failed by a fault, or the controller manager has crashed. From then on events may be missing: they
+    /// are emitted at most once, after a confirmed write.
     pub fn have_struck(&self) -> bool {
         self.struck.load(Ordering::Relaxed)
     }
@@ -294,12 +294,12 @@ impl Faults {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Waits for the moment at which the controller manager has to die.
+    /// Waits until the controller manager has to crash.
     pub async fn crashed(&self) {
         self.crashed.notified().await;
     }
 
-    /// The same transport with faults.
+    /// The transport with faults.
     pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
         Arc::new(Faulty { faults: self.clone(), inner })
     }
@@ -313,14 +313,14 @@ impl Faults {
         chance > 0.0 && self.are_on() && self.rng.lock().random_bool(chance.min(1.0))
     }
 
-    /// Rolls the die for a request, and remembers a strike.
+    /// Whether a fault hits a request; records that one did.
     fn strikes_request(&self, chance: f64) -> bool {
         let strikes = self.strikes(chance);
         self.struck.fetch_or(strikes, Ordering::Relaxed);
         strikes
     }
 
-    /// How late the next event of a watch is.
+    /// The delay of the next watch event.
     fn lag(&self) -> Duration {
         match self.are_on() && !self.mix.watch_lag.is_zero() {
             true => self.mix.watch_lag.mul_f64(self.rng.lock().random_range(0.0..1.0)),
@@ -328,7 +328,7 @@ impl Faults {
         }
     }
 
-    /// Rolls the die for what must not happen too often.
+    /// The same for faults whose number is limited.
     fn is_disaster(&self, chance: f64) -> bool {
         if chance == 0.0 || !self.are_on() {
             return false;
@@ -340,7 +340,7 @@ impl Faults {
         strikes
     }
 
-    /// Rolls the die after a write, and restores the server if it says so.
+    /// Whether the server is restored after a write; restores it.
     fn restores(&self) -> bool {
         let Some(restore) = self.restorer.get() else { return false };
         if !self.is_disaster(self.mix.restore) {
@@ -350,7 +350,7 @@ impl Faults {
         restore(rng.random_range(1..=LOST_WRITES), DOWN.mul_f64(rng.random_range(0.0..1.0)))
     }
 
-    /// Counts a write that was done; true when the controller manager dies of it.
+    /// Counts a write that was made; true if the controller manager crashes after it.
     fn wrote(&self) -> bool {
         let count = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
         let is_chosen = self.on.load(Ordering::Relaxed) && self.crash_after == Some(count);
@@ -363,7 +363,7 @@ impl Faults {
     }
 }
 
-/// What a sync panics with: those who tell of panics may keep quiet about it.
+/// The payload of deliberate panics, so that they can be left out of the output.
 pub struct Deliberate;
 
 struct Faulty {

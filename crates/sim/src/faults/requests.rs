@@ -1,4 +1,4 @@
-//! What can go wrong with a request and its answer.
+//! Faults of a request and its response.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::Faults;
 
-/// Sends a request, or not, and returns its answer, or not.
+/// Sends a request, unless a fault prevents it, and returns its response, unless it is lost.
 pub(super) async fn send(
     faults: &Faults,
     inner: Arc<dyn Transport>,
     request: http::Request<Bytes>,
     is_read: bool,
 ) -> Result<http::Response<Body>, TransportError> {
-    // Tokens are asked for by the client on its own account, with retries of its own.
+    // The client requests tokens by itself, with its own retries.
     if request.uri().path().ends_with("/token") {
         return inner.send(request).await;
     }
@@ -35,7 +35,7 @@ pub(super) async fn send(
         return inner.send(request).await;
     }
     let is_event = request.uri().path().contains("/events");
-    // We are in the middle of the sync that writes.
+    // This runs inside the sync that writes.
     if !is_event && faults.is_disaster(mix.panic) {
         std::panic::panic_any(super::Deliberate);
     }

@@ -1,5 +1,5 @@
-//! What can go wrong with a watch: events come late or twice, and it ends at any time. Events are never left out
-//! while a watch lasts, as no server does that.
+//! Faults of a watch: events are late or repeated, and it ends at any time. Events are never dropped while a watch lasts, as no
+//! server does that.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ pub(super) async fn send(
         return Err(TransportError::NotSent("a fault: not sent".into()));
     }
     let (head, body) = inner.send(request).await?.into_parts();
-    let (told, arrivals) = mpsc::unbounded_channel();
-    // Events are on their way side by side: a busy watch is as late as a quiet one, not ever later.
+    let (sender, arrivals) = mpsc::unbounded_channel();
+    // Events are delayed independently: in a busy watch the delays do not add up.
     tokio::spawn(async move {
         let mut lines = Lines { body, unread: BytesMut::new() };
         loop {
             let line = tokio::select! {
                 line = lines.next() => line,
-                () = told.closed() => return,
+                () = sender.closed() => return,
             };
             let Some(line) = line else { return };
-            if told.send((Instant::now(), line)).is_err() {
+            if sender.send((Instant::now(), line)).is_err() {
                 return;
             }
         }
@@ -49,7 +49,7 @@ pub(super) async fn send(
 struct Late {
     faults: Arc<Faults>,
     arrivals: mpsc::UnboundedReceiver<(Instant, Result<Bytes, BoxError>)>,
-    /// A line to be told once more.
+    /// A line to be delivered again.
     again: Option<Bytes>,
 }
 

@@ -1,5 +1,5 @@
-//! Where a scenario runs: an API server, a controller manager that can be started and stopped, and a record of what
-//! the controller manager asked for.
+//! Where a scenario runs: an API server, a controller manager that can be started and stopped, and a record of the
+//! controller manager's requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ pub trait Backend {
     /// The time in the cluster.
     fn clock(&self) -> Clock;
 
-    /// A namespace that no scenario before had.
+    /// A namespace that no earlier scenario has used.
     fn fresh_namespace(&self) -> String {
         format!("g{:08x}", rand::random::<u32>())
     }
 
-    /// The cluster-scoped objects that were there before any scenario.
+    /// The cluster-scoped objects that existed before any scenario.
     fn baseline(&self) -> &BTreeSet<ClusterObject>;
 
     /// Starts the controller manager, stopping one that runs, and waits until it watches.
@@ -42,26 +42,26 @@ pub trait Backend {
     /// How the controller manager ended by itself, if it did.
     fn kcm_ended(&mut self) -> Option<String>;
 
-    /// What was asked of the API server since the last call.
+    /// The audit log since the last call.
     fn audit(&mut self) -> Vec<Entry>;
 
-    /// Waits until the controller manager has seen an object as of `version`. Without faults it takes milliseconds,
-    /// and nothing is waited for. Where each watch is late by its own, what was made first might be seen last, and a
-    /// controller may rightly end elsewhere then.
+    /// Waits until the controller manager has seen an object as of `version`. Without faults this takes milliseconds, and this
+    /// does not wait. Where every watch has its own delay, the object that was created first might be seen last, and a
+    /// controller may then correctly reach another state.
     fn seen(&self, _resource: &Resource, _version: ResourceVersion) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 
-    /// Whether events that ought to have been told may never come.
+    /// Whether expected events may be missing.
     fn may_lose_events(&self) -> bool {
         false
     }
 
-    /// Makes room for the next scenario. `tracked` are the paths of objects made outside of the scenario's namespace.
+    /// Removes what the scenario left. `tracked` are the paths of objects outside of the scenario's namespace.
     fn clean(&mut self, tracked: &[String]) -> impl Future<Output = Result<(), Error>>;
 }
 
-/// Kinds of which every cluster has some that nobody made, or that the server manages by itself.
+/// Kinds of which every cluster has objects of its own, or that the server manages by itself.
 const NOT_OURS: [&str; 7] = [
     "componentstatuses",
     "apiservices",
@@ -72,7 +72,7 @@ const NOT_OURS: [&str; 7] = [
     "leasecandidates",
 ];
 
-/// All cluster-scoped objects that a scenario may have made.
+/// All cluster-scoped objects that a scenario may have created.
 pub(super) async fn cluster_objects(api: &Api) -> Result<Vec<(ClusterObject, serde_json::Value)>, Error> {
     let mut out = Vec::new();
     for resource in api.preferred() {

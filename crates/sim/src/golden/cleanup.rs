@@ -1,5 +1,5 @@
-//! Removes what a scenario left behind, so that the next one can use the same cluster. There is no controller
-//! manager at this point: namespaces are emptied and finalized by hand.
+//! Removes what a scenario left behind, so that the next one can use the same cluster. No controller manager runs at this
+//! point: namespaces are emptied and finalized here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::backend::{ClusterObject, cluster_objects};
 use crate::api::{Api, Call, Content, Error, Resource};
 
-/// Owners go before what they own, or else the owned would be made again.
+/// Owners are deleted before their dependents, which would be created again otherwise.
 const OWNERS_FIRST: [&str; 10] = [
     "cronjobs",
     "deployments",
@@ -51,7 +51,7 @@ pub(super) async fn clean(
             drop_finalizers(api, &path).await?;
         }
         delete_now(api, &path).await?;
-        // Deletion itself may have added some.
+        // The deletion itself may have added finalizers.
         drop_finalizers(api, &path).await?;
     }
     for namespace in ["default", "kube-system", "kube-public"] {

@@ -1,4 +1,4 @@
-//! What time it is for a scenario: real, or virtual where tokio's clock is paused.
+//! The clock of a scenario: real, or virtual where tokio's clock is paused.
 
 use std::time::Duration;
 

@@ -10,26 +10,26 @@ use super::expected::Snapshot;
 const UNSTABLE: &str = "<unstable>";
 const SOME: &str = "some";
 
-/// One place where a run is not as recorded.
+/// One difference between a run and its recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Snapshot, section, and the way down to the value.
+    /// Snapshot, section, and path of the value.
     pub path: Vec<String>,
-    /// What was recorded, if it is in the recording.
+    /// The recorded value, if there is one.
     pub want: Option<Value>,
-    /// What was seen, if it was.
+    /// The observed value, if there is one.
     pub got: Option<Value>,
 }
 
 /// How counts of requests and events are treated. They depend on how changes were batched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counts {
-    /// Only what must be exact is compared: how often something was created or deleted.
+    /// Only what must be exact is compared: the number of creations and deletions.
     Relaxed,
     Strict,
 }
 
-/// Where `got` is not what `want` says. Snapshots that only `got` has are of no interest.
+/// How `got` differs from `want`. Snapshots that only `got` has are ignored.
 pub fn differences(want: &[Snapshot], got: &[Snapshot], counts: Counts) -> Vec<Difference> {
     let mut out = Vec::new();
     for wanted in want {
@@ -50,7 +50,7 @@ pub fn differences(want: &[Snapshot], got: &[Snapshot], counts: Counts) -> Vec<D
                 Counts::Strict => compare_maps(want, got, &mut trail, &mut out),
                 Counts::Relaxed => {
                     let mut relaxed = section.relax(got, want);
-                    // A fact that is unstable in the recording must not be demanded.
+                    // What is unstable in the recording is not required.
                     relaxed.retain(|key, _| !want.get(key).is_some_and(is_unstable));
                     compare_maps(&section.relax(want, want), &relaxed, &mut trail, &mut out);
                 }
@@ -74,7 +74,7 @@ impl Section {
         }
     }
 
-    /// `counts` without what need not be exact, as `recorded` tells it.
+    /// `counts` without what need not be exact according to `recorded`.
     fn relax(
         self,
         counts: &BTreeMap<String, Value>,
@@ -146,7 +146,7 @@ fn is_unstable(value: &Value) -> bool {
     value == UNSTABLE
 }
 
-/// What two runs agree on; the paths of what they do not are added to `flaky`.
+/// What two runs agree on; the paths of the differences are added to `flaky`.
 pub fn merge(a: Vec<Snapshot>, b: Vec<Snapshot>, flaky: &mut BTreeSet<String>) -> Vec<Snapshot> {
     a.into_iter()
         .zip(b)

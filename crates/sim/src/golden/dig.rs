@@ -37,7 +37,7 @@ fn item<'a>(items: &'a [Value], key: &str) -> Option<&'a Value> {
     items.iter().find(|item| plain(&item[field]) == wanted)
 }
 
-/// A value as one would write it without quotes.
+/// A value as text without quotes.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,5 +1,5 @@
-//! Scenarios on the embedded server with our controller manager in the same process. With tokio's clock paused, what
-//! takes minutes takes milliseconds.
+//! Scenarios on the embedded server with our controller manager in the same process. With tokio's clock paused, minutes take
+//! milliseconds.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::audit::Entry;
 use crate::embedded::{Embedded, RunningManager};
 use crate::faults::Faults;
 use crate::features::Features;
-use crate::invariants::{Tally, Witness};
+use crate::invariants::{Findings, RuleChecker};
 
 /// A controller manager counts as started when it has opened watches and then none for this long.
 const NO_MORE_WATCHES: Duration = Duration::from_millis(800);
-/// Faults may keep it from that for long; in virtual time waiting costs nothing.
+/// Faults may delay that for long; in virtual time waiting costs nothing.
 const STARTED_WITHIN: Duration = Duration::from_secs(3600);
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
-/// Late and broken watches included.
+/// Includes delayed and broken watches.
 const SEEN_WITHIN: Duration = Duration::from_secs(120);
-/// Every run begins at the same time, so that a run can be repeated.
+/// Every run begins at the same time, so that it can be repeated.
 const START: &str = "2026-06-01T12:00:00Z";
 const SEED: u64 = 7;
 /// The cluster has only one scenario.
@@ -39,51 +39,51 @@ pub struct InProcess {
     baseline: BTreeSet<ClusterObject>,
     kcm: Option<RunningManager>,
     unread: Vec<Entry>,
-    ordeal: Option<Ordeal>,
+    fault_plan: Option<FaultPlan>,
 }
 
-/// Faults, and how many starts of the controller manager they last.
-struct Ordeal {
+/// Faults, and for how many starts of the controller manager they last.
+struct FaultPlan {
     faults: Arc<Faults>,
-    witness: Arc<Witness>,
+    checker: Arc<RuleChecker>,
     starts_left: usize,
 }
 
 impl InProcess {
     pub async fn start(features: &Features) -> anyhow::Result<Self> {
         let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED, features)?;
-        let api = Arc::new(Api::discover(cluster.door()).await?);
+        let api = Arc::new(Api::discover(cluster.client()).await?);
         let baseline = cluster_objects(&api).await?.into_iter().map(|(key, _)| key).collect();
-        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), ordeal: None })
+        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), fault_plan: None })
     }
 
-    /// A new cluster with faults, which end with the start of the controller manager after `starts` others. One that
-    /// is started after that finds its clock stopped.
+    /// A new cluster with faults, which end with the start of the controller manager after `starts` others. A manager that is
+    /// started after that has a stopped clock.
     pub async fn start_under(
         features: &Features,
         faults: Arc<Faults>,
         starts: usize,
     ) -> anyhow::Result<Self> {
         let mut new = Self::start(features).await?;
-        let witness = new.cluster.put_witness();
+        let checker = new.cluster.check_rules();
         new.cluster.put_faults(faults.clone());
-        new.ordeal = Some(Ordeal { faults, witness, starts_left: starts });
+        new.fault_plan = Some(FaultPlan { faults, checker, starts_left: starts });
         Ok(new)
     }
 
-    /// Judges the cluster once it is at rest, for these controllers.
+    /// Checks the cluster once it is at rest, for these controllers.
     pub fn judge_rest(&self, controllers: &[String]) {
-        if let Some(ordeal) = &self.ordeal {
-            ordeal.witness.judge_rest(controllers);
+        if let Some(fault_plan) = &self.fault_plan {
+            fault_plan.checker.judge_rest(controllers);
         }
     }
 
-    /// What the controllers have done under faults, and which rules they have broken.
-    pub fn tally(&self) -> Tally {
-        self.ordeal.as_ref().map(|ordeal| ordeal.witness.tally()).unwrap_or_default()
+    /// The writes of the controllers under faults, and the violations.
+    pub fn findings(&self) -> Findings {
+        self.fault_plan.as_ref().map(|fault_plan| fault_plan.checker.findings()).unwrap_or_default()
     }
 
-    /// What the controller manager's `/metrics` would serve; nothing while none runs.
+    /// The text of the controller manager's `/metrics`; empty while none runs.
     pub fn metrics(&self) -> String {
         self.kcm.as_ref().map_or_else(String::new, RunningManager::metrics)
     }
@@ -108,11 +108,11 @@ impl Backend for InProcess {
 
     async fn start_kcm(&mut self, controllers: &[String], flags: &[String]) -> Result<(), StepError> {
         self.stop_kcm().await;
-        if let Some(ordeal) = &mut self.ordeal {
-            match ordeal.starts_left.checked_sub(1) {
-                Some(left) => ordeal.starts_left = left,
-                None if ordeal.faults.have_ended() => self.cluster.stop_managers_clocks(),
-                None => ordeal.faults.end(),
+        if let Some(fault_plan) = &mut self.fault_plan {
+            match fault_plan.starts_left.checked_sub(1) {
+                Some(left) => fault_plan.starts_left = left,
+                None if fault_plan.faults.have_ended() => self.cluster.stop_managers_clocks(),
+                None => fault_plan.faults.end(),
             }
         }
         let started = self.cluster.start_manager(controllers, flags);
@@ -148,14 +148,14 @@ impl Backend for InProcess {
     }
 
     async fn seen(&self, resource: &Resource, version: ResourceVersion) {
-        if let (Some(kcm), Some(_)) = (&self.kcm, &self.ordeal) {
-            // One that dies meanwhile does not see it; the next one will with its first list.
+        if let (Some(kcm), Some(_)) = (&self.kcm, &self.fault_plan) {
+            // A manager that crashes meanwhile does not see it; the next one will with its first list.
             let _ = tokio::time::timeout(SEEN_WITHIN, kcm.seen(&resource.as_type(), version)).await;
         }
     }
 
     fn may_lose_events(&self) -> bool {
-        self.ordeal.as_ref().is_some_and(|ordeal| ordeal.faults.have_struck())
+        self.fault_plan.as_ref().is_some_and(|fault_plan| fault_plan.faults.have_struck())
     }
 
     fn audit(&mut self) -> Vec<Entry> {

@@ -1,4 +1,4 @@
-//! Recordings: what a scenario's snapshots showed, as a file keeps it.
+//! Recordings: the snapshots of a scenario, as stored in a file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::text::pretty;
 
-/// What was seen at one `snapshot` step.
+/// The result of one `snapshot` step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub label: String,
@@ -26,7 +26,7 @@ pub struct Recording {
     pub name: String,
     /// How long a run took.
     pub seconds: u64,
-    /// What differed between the runs that made the recording.
+    /// Differences between the runs that made the recording.
     pub flaky: Vec<String>,
     pub snapshots: Vec<Snapshot>,
 }

@@ -1,4 +1,4 @@
-//! Plays scheduler, kubelet and node heartbeats in the background, at the pace that recordings were made with.
+//! Simulates scheduler, kubelet and node heartbeats in the background, at the pace that recordings were made with.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use tokio::task::JoinHandle;
 
-use super::duty::{Duty, duty};
+use super::pod_action::{PodAction, next_action};
 use super::stage::Stage;
 use super::steps::arguments::Kubelet as Mode;
 use super::text::matches_labels;
@@ -17,7 +17,7 @@ use crate::api::Error;
 const TICK: Duration = Duration::from_millis(100);
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Runs the pods of a scenario's namespace, as their images say (see [`duty`]).
+/// Runs the pods of a scenario's namespace, as their images say (see [`next_action`]).
 pub(super) struct Kubelet {
     /// Held while pods are touched: steps and the kubelet take turns.
     mode: Arc<tokio::sync::Mutex<Mode>>,
@@ -65,16 +65,16 @@ impl Drop for Kubelet {
     }
 }
 
-/// Does what is to be done for each pod; false if there was nothing.
+/// Does the next step for each pod; false if there was none.
 async fn tick(stage: &Stage, mode: &Mode) -> Result<bool, Error> {
     let mut acted = false;
     for mut pod in stage.api.list_named("pods", Some(&stage.namespace), None).await? {
         if mode.except.as_ref().is_some_and(|except| matches_labels(except, &pod["metadata"]["labels"])) {
             continue;
         }
-        let duty = duty(&pod, mode.hold_delete);
-        acted |= duty != Duty::Nothing;
-        stage.perform(&mut pod, duty, &mode.nodes).await?;
+        let action = next_action(&pod, mode.hold_delete);
+        acted |= action != PodAction::Nothing;
+        stage.perform(&mut pod, action, &mode.nodes).await?;
     }
     Ok(acted)
 }

@@ -1,4 +1,4 @@
-//! Golden scenarios: what happens in a cluster, and what kube-controller-manager v1.36.4 made of it.
+//! Golden scenarios: what happens in a cluster, and what kube-controller-manager v1.36.4 did.
 //!
 //! A scenario (`tests/golden/scenarios/*.yaml`) is a list of steps; the results of its `snapshot` steps are compared
 //! with a recording (`tests/golden/expected/*.json`). In reading order: [`scenario`] is the vocabulary, [`run`]
@@ -10,12 +10,12 @@ mod cleanup;
 pub mod clock;
 pub mod compare;
 mod dig;
-mod duty;
 pub mod embedded;
 pub mod expected;
 mod kubelet;
 pub mod normalise;
 mod permitted;
+mod pod_action;
 pub mod real;
 mod renumber;
 pub mod report;
@@ -32,16 +32,16 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use duty::{Duty, duty};
+pub(crate) use pod_action::{PodAction, next_action};
 pub(crate) use stage::Stage;
 
-/// Why a step of a scenario could not be done.
+/// Why a step of a scenario failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// The API server refused or was not there.
+    /// The API server refused a request or was unavailable.
     #[error(transparent)]
     Api(#[from] crate::api::Error),
-    /// What the step waited for or relied on is not so.
+    /// A condition that the step waited for or relied on does not hold.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,5 +1,5 @@
-//! Makes two runs of a scenario comparable: names, ids and times that chance or the clock chose get placeholders,
-//! numbered in an order that does not depend on chance.
+//! Makes two runs of a scenario comparable: random names, ids and times get placeholders, numbered in an order that is not
+//! random.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::text::{canonical, natural};
 use super::tokens::Tokens;
 
-/// Owners before what they own, so that the names of the owned can refer to the placeholders of their owners.
+/// Owners before dependents, so that names of dependents can refer to the placeholders of their owners.
 const KIND_ORDER: [&str; 17] = [
     "Namespace",
     "Node",
@@ -32,7 +32,7 @@ const KIND_ORDER: [&str; 17] = [
     "EndpointSlice",
 ];
 
-/// Remembers every object it has seen and what stands for its name, id and addresses.
+/// Remembers every object it has seen and the placeholders for its name, uid and addresses.
 pub struct Normaliser {
     tokens: Tokens,
     counters: BTreeMap<String, usize>,
@@ -56,7 +56,7 @@ impl Normaliser {
         self.known.contains(uid)
     }
 
-    /// Gives every object not seen before its placeholders, in a canonical order.
+    /// Assigns placeholders to every new object, in a canonical order.
     pub fn observe(&mut self, objects: &[Value]) {
         let fresh: Vec<&Value> =
             objects.iter().filter(|o| !self.known.contains(text(&o["metadata"]["uid"]))).collect();
@@ -77,7 +77,7 @@ impl Normaliser {
         }
     }
 
-    /// Addresses come later than the pods that have them.
+    /// Addresses are assigned later than their pods are created.
     pub fn learn_addresses(&mut self, pod: &Value) {
         let name = self.text(text(&pod["metadata"]["name"]));
         for ip in items(&pod["status"]["podIPs"]) {
@@ -93,7 +93,7 @@ impl Normaliser {
         *counter
     }
 
-    /// An object without what chance put into it.
+    /// An object with placeholders for its random parts.
     fn masked(&self, object: &Value) -> String {
         let mut object = object.clone();
         if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -110,7 +110,7 @@ impl Normaliser {
         self.text(&canonical(&object))
     }
 
-    /// What an object's name is before chance adds to it; sorts objects of one origin together, revisions in order.
+    /// An object's name without its random suffix; sorts objects of one owner together, revisions in order.
     fn base(&self, object: &Value) -> String {
         let meta = &object["metadata"];
         let name = text(&meta["name"]);
@@ -182,7 +182,7 @@ impl Normaliser {
         self.tokens.add(name, format!("{stem}<rand-{number}>"));
     }
 
-    /// A whole object as a recording shows it: without what every server fills in, with sorted sets.
+    /// A whole object for a recording: without what every server fills in, with sorted sets.
     pub fn object(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let kind = text(&object["kind"]).to_owned();
@@ -244,7 +244,7 @@ fn has_suffix(name: &str, last: &str) -> bool {
         && last.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
-/// Ports, keys, tokens and certificates that the server or a controller drew at random.
+/// Ports, keys, tokens and certificates that the server or a controller chose at random.
 fn blank_secrets(kind: &str, object: &mut Value) {
     match kind {
         "Service" => {
@@ -336,7 +336,7 @@ fn drop_defaults(fields: &mut Map<String, Value>, defaults: &[(&str, Value)]) {
     }
 }
 
-/// Lists that are sets, and whose order is therefore chance.
+/// Lists that are sets, and whose order is therefore random.
 fn sort_sets(kind: &str, out: &mut Value) {
     if let Some(conditions) = out.pointer_mut("/status/conditions") {
         sort(conditions);

@@ -1,11 +1,11 @@
-//! Whether what the audit log shows a controller's account doing is what the table of controllers states.
+//! Whether the writes of a controller's account in the audit log are those that the table of controllers states.
 
 use flyball_manager::access::of_account;
 use flyball_manager::table::CONTROLLERS;
 
 use crate::audit::Entry;
 
-/// A write that the table does not state for its account, in words. Accounts that are not in the table are not looked at.
+/// A write that the table does not state for its account, as text. Accounts that are not in the table are ignored.
 pub(super) fn unstated(entry: &Entry) -> Option<String> {
     let account = entry.user.strip_prefix("system:serviceaccount:kube-system:")?;
     if !entry.is_write() || !CONTROLLERS.iter().any(|c| c.identity == Some(account)) {

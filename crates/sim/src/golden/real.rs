@@ -1,4 +1,4 @@
-//! Scenarios on a real control plane, with a controller manager that is a program of its own: upstream's or ours.
+//! Scenarios on a real control plane, with a controller manager in its own process: upstream's or ours.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Real {
     }
 
     fn read_log(&mut self) -> Vec<Entry> {
-        // An unreadable log shows as requests that were not made.
+        // An unreadable log shows as missing requests.
         self.log.read().unwrap_or_default()
     }
 
@@ -84,7 +84,7 @@ impl Real {
     }
 }
 
-/// The API server goes on writing bootstrap objects for a moment: what is there when two looks in a row agree.
+/// The API server goes on writing bootstrap objects for a while: the objects when two lists in a row agree.
 async fn settled_objects(api: &Api) -> Result<BTreeSet<ClusterObject>, Error> {
     let look =
         || async { Ok::<_, Error>(cluster_objects(api).await?.into_iter().map(|(key, _)| key).collect()) };
@@ -125,7 +125,7 @@ impl Backend for Real {
 
     async fn stop_kcm(&mut self) {
         if let Some(mut kcm) = self.kcm.take() {
-            // Whether it went by itself or was killed makes no difference to the scenario.
+            // Whether it exited by itself or was killed makes no difference to the scenario.
             let _ = kcm.stop(STOPPED_WITHIN).await;
         }
     }

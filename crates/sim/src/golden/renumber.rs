@@ -1,5 +1,5 @@
-//! Objects with random names are interchangeable: which of several equal pods a controller picks is chance. So they
-//! are numbered anew, by content, in every snapshot, and the numbers carry no identity from one to the next.
+//! Objects with random names are interchangeable: which of several equal pods a controller picks is random. So they are
+//! renumbered by content in every snapshot, and the numbers carry no identity from one to the next.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -14,10 +14,10 @@ use super::text::{canonical, natural};
 #[expect(clippy::unwrap_used, reason = "a constant pattern, compiled by every test")]
 static NUMBERED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"<rand-(\d+)>").unwrap());
 
-/// The snapshot with the numbers of random names assigned by what the objects are.
+/// The snapshot with the numbers of random names assigned by the objects' content.
 pub(super) fn renumber(snapshot: Snapshot) -> Snapshot {
     let new_names = new_names(&snapshot.objects);
-    // The longest first: a name may be the beginning of another.
+    // The longest first: a name may be a prefix of another.
     let mut old: Vec<&str> = new_names.keys().map(String::as_str).collect();
     old.sort_by_key(|name| std::cmp::Reverse(name.len()));
     let rename = Rename { old, new: &new_names };
@@ -79,7 +79,7 @@ struct Rename<'a> {
 }
 
 impl Rename<'_> {
-    /// All at once, from left to right: a new name is never taken for an old one.
+    /// In one pass from left to right: a new name is never taken for an old one.
     fn text(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;

@@ -1,4 +1,4 @@
-//! Explains differences to a person: where, what was recorded, what was seen.
+//! Formats differences: where, what was recorded, what was observed.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use super::text::pretty;
 
 const PLAIN_LINES: usize = 12;
 const DIFF_LINES: usize = 60;
-/// Lines of two values are only aligned up to this many; beyond, all old lines come before all new ones.
+/// Above this many lines two values are not aligned: all old lines come before all new ones.
 const ALIGN_AT_MOST: usize = 2000;
 const CONTEXT: usize = 2;
 
-/// The differences as text, grouped by snapshot; `-` is recorded, `+` is seen.
+/// The differences as text, grouped by snapshot; `-` is recorded, `+` is observed.
 pub fn explain(differences: &[Difference]) -> String {
     let mut out = String::new();
     let mut last = None;

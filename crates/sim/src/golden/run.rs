@@ -19,10 +19,10 @@ use super::text::glob;
 use crate::api::{Api, Call, Content, Error, Resource};
 use crate::audit::Entry;
 
-/// What a run has shown.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The snapshots that were reached.
+    /// The snapshots so far.
     pub snapshots: Vec<Snapshot>,
     /// Why it ended early, if it did.
     pub stopped: Option<String>,
@@ -44,20 +44,20 @@ pub struct Run<'a, B> {
     /// Paths of objects outside of the namespace, which must be removed one by one.
     pub(super) tracked: Vec<String>,
     pub(super) verbose: bool,
-    /// Writes that the table of controllers does not state, in words.
+    /// Writes that the table of controllers does not state, as text.
     pub(super) unstated: BTreeSet<String>,
 }
 
-/// How a run is to be done.
+/// Settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     pub patience: f64,
-    /// Whether each step is announced.
+    /// Whether each step is printed.
     pub verbose: bool,
 }
 
 impl<'a, B: Backend> Run<'a, B> {
-    /// Performs the scenario and cleans up behind it.
+    /// Runs the scenario and cleans up after it.
     pub async fn perform(backend: &'a mut B, scenario: &'a Scenario, settings: Settings) -> Outcome {
         let namespace = backend.fresh_namespace();
         let api = Arc::clone(backend.api());
@@ -98,7 +98,7 @@ impl<'a, B: Backend> Run<'a, B> {
         if scenario.kcm != Some(ManagerStart::Manual) {
             self.backend.start_kcm(&scenario.controllers, &scenario.flags).await?;
         }
-        self.backend.audit(); // what it did while it started is not the scenario's doing
+        self.backend.audit(); // requests of its start do not count
         if !scenario.start_after {
             self.create_namespace().await?;
         }
@@ -186,8 +186,7 @@ impl<'a, B: Backend> Run<'a, B> {
         super::dig::plain(&self.fill_text(text, &Variables::new()))
     }
 
-    /// Finds the object that `resource/name` or `namespace:resource/name` means; the name may be a placeholder's or
-    /// contain `*`.
+    /// Finds the object for `resource/name` or `namespace:resource/name`; the name may be a placeholder or contain `*`.
     pub(super) async fn target(&self, target: &str) -> Result<Target, StepError> {
         let filled = self.filled(target);
         let (resource, name) = filled
@@ -222,7 +221,7 @@ impl<'a, B: Backend> Run<'a, B> {
         Ok(Target { resource, namespace, name })
     }
 
-    /// Gives placeholders to the workloads of the namespace and their pods.
+    /// Assigns placeholders to the workloads of the namespace and their pods.
     pub(super) async fn observe(&self) -> Result<(), Error> {
         const OBSERVED: [&str; 9] = [
             "deployments",
@@ -243,7 +242,7 @@ impl<'a, B: Backend> Run<'a, B> {
         Ok(())
     }
 
-    /// Takes note of what the controller manager has asked for, and counts what shows that it is not at rest.
+    /// Records the requests of the controller manager, and returns the number of those that show that it is not at rest.
     pub(super) fn poll_requests(&mut self) -> usize {
         let mut unrest = 0;
         for entry in self.backend.audit() {
@@ -254,7 +253,7 @@ impl<'a, B: Backend> Run<'a, B> {
             if entry.resource != "events" {
                 self.requests.push(entry);
             } else if entry.verb != "create" {
-                continue; // a repeated event is no sign of unrest
+                continue; // a repeated event does not count
             }
             unrest += 1;
         }

@@ -1,4 +1,4 @@
-//! The vocabulary of scenarios: a YAML file becomes typed steps, and what is misspelt is named before anything runs.
+//! The scenario format: parses a YAML file into typed steps, and reports unknown keys before anything runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,19 +38,19 @@ pub struct Scenario {
     /// Cluster-scoped resources to record.
     #[serde(default)]
     pub cluster: Vec<String>,
-    /// Objects to record although every cluster has them.
+    /// Objects to record although they exist in every cluster.
     #[serde(default)]
     pub cluster_names: Vec<String>,
     /// Further namespaces whose events and requests count.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Which of their resources to record.
+    /// Resources of those namespaces to record.
     #[serde(default)]
     pub extra_resources: Vec<String>,
-    /// Resources to leave out.
+    /// Resources not to record.
     #[serde(default)]
     pub ignore: Vec<String>,
-    /// Events to leave out, as regular expressions.
+    /// Events not to record, as regular expressions.
     #[serde(default)]
     pub ignore_events: Vec<String>,
     /// Whether numbers of random names stay with their objects.
@@ -59,13 +59,13 @@ pub struct Scenario {
     /// The address families of pods.
     #[serde(default, rename = "podIPs", deserialize_with = "words")]
     pub pod_ips: Option<Vec<String>>,
-    /// `manual`: the controller manager waits for a step that starts it.
+    /// `manual`: the controller manager is started by a step.
     #[serde(default)]
     pub kcm: Option<ManagerStart>,
     /// Seconds without writes before a snapshot.
     #[serde(default)]
     pub quiet: Option<f64>,
-    /// How long it takes; long ones are started first.
+    /// Expected duration; long scenarios are started first.
     #[serde(default)]
     pub seconds: Option<f64>,
     /// Labels of the scenario's namespace.
@@ -74,11 +74,10 @@ pub struct Scenario {
     /// Whether the namespace exists before the controller manager starts.
     #[serde(default)]
     pub start_after: bool,
-    /// Faults that the simulator leaves out, as the scenario cannot be played under them.
+    /// Faults that the simulator leaves out, as the scenario cannot run under them.
     #[serde(default)]
     pub spared_faults: Vec<Kind>,
     #[serde(rename = "steps", deserialize_with = "steps")]
-    /// What happens.
     pub steps: Vec<Step>,
 }
 
@@ -91,7 +90,7 @@ pub enum ManagerStart {
 }
 
 impl Scenario {
-    /// Reads a file and checks what can be checked without running it.
+    /// Reads a file and validates it.
     pub fn load(file: &Path) -> Result<Self, ScenarioError> {
         let error = |problem: String| ScenarioError { file: file.to_owned(), problem };
         let text = std::fs::read_to_string(file).map_err(|e| error(e.to_string()))?;
@@ -126,14 +125,14 @@ impl Scenario {
 
 macro_rules! vocabulary {
     ($($(#[doc = $doc:literal])+ $verb:literal => $variant:ident($arguments:ty): $keys:expr,)+) => {
-        /// What can happen in a cluster.
+        /// The steps.
         #[derive(Debug, Clone)]
         pub enum Step {
             $($(#[doc = $doc])+ $variant($arguments),)+
         }
 
         impl Step {
-            /// How the scenario calls it.
+            /// Its key in the scenario.
             pub fn verb(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => $verb,)+
@@ -153,10 +152,10 @@ macro_rules! vocabulary {
     };
 }
 
-/// The keys by which a step picks pods.
+/// The keys that select pods.
 const PICK: &[&str] =
     &["select", "names", "index", "phase", "finished", "node", "terminating", "pick", "optional"];
-/// For steps whose argument is free (a manifest, a table of variables).
+/// For steps with an untyped argument (a manifest, a table of variables).
 const ANY: Option<&[&[&str]]> = None;
 
 vocabulary! {
@@ -172,7 +171,7 @@ vocabulary! {
     "scale" => Scale(Scale): Some(&[&["target", "replicas"]]),
     /// Delete an object.
     "delete" => Delete(Delete): Some(&[&["target", "propagation", "grace"]]),
-    /// Say what pods are doing, as a kubelet would.
+    /// Write the status of pods, as a kubelet would.
     "pods" => Pods(Pods): Some(&[PICK, &["set", "exitCode", "reason", "status", "restarts", "readySince", "bind", "nodes"]]),
     /// Schedule pods.
     "bind" => Bind(Bind): Some(&[PICK, &["nodes"]]),
@@ -203,7 +202,7 @@ vocabulary! {
     "sleep" => Sleep(f64): ANY,
     /// Wait for a second of the minute.
     "next-minute" => NextMinute(f64): ANY,
-    /// Remember values.
+    /// Save values in variables.
     "var" => Var(BTreeMap<String, Place>): ANY,
     /// Send any request.
     "raw" => Raw(Raw): Some(&[&["method", "path", "body", "type", "code"]]),

@@ -16,16 +16,16 @@ use super::run::Run;
 use super::scenario::SnapshotStep;
 use crate::api::{Error, FAN_OUT, Resource};
 
-/// A crowd of a kind that nobody asked for is not even looked at.
+/// Kinds with more objects than this are skipped, unless the scenario asks for them.
 const CROWD: usize = 100;
-/// Events about races that the controllers lose now and then, and try again.
+/// Events about conflicts that controllers run into now and then, and retry.
 const LOST_RACES: [&str; 3] = [
     "the object has been modified",
     "FailedToCreateEndpoint .* already exists",
     "StorageError: invalid object",
 ];
 
-/// What the API server says of its own repairs: on a slow machine a new Service's address is found before its record.
+/// An event of the API server's own repair: on a slow machine a new Service's address is found before its record.
 const REPAIRS: [&str; 1] = [r"\[(ip|port)allocator-repair-controller\]:"];
 
 /// Takes a snapshot; the controller manager should be at rest.
@@ -141,7 +141,7 @@ fn is_wanted(resource: &Resource, skip: &BTreeSet<&str>, only: &[String]) -> boo
     !skipped && (only.is_empty() || only.iter().any(|wanted| wanted == name))
 }
 
-/// The events of the namespaces of interest, and those about cluster-scoped objects.
+/// The events of the recorded namespaces, and those about cluster-scoped objects.
 pub(super) async fn raw_events<B: Backend>(run: &Run<'_, B>) -> Result<Vec<Value>, Error> {
     let mut out = run.api.list_named("events", Some(&run.stage.namespace), None).await?;
     for namespace in &run.scenario.namespaces {

@@ -1,5 +1,5 @@
-//! What the players share: the namespace of a scenario, and how a scheduler binds, a kubelet reports and a node
-//! shows that it is alive.
+//! Shared by the simulated scheduler, kubelet and nodes: the namespace of a scenario, and how to bind pods, report their
+//! status and send heartbeats.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::clock::Clock;
-use super::duty::Duty;
 use super::normalise::{Normaliser, items, text};
+use super::pod_action::PodAction;
 use super::steps::arguments::{PodPhase, PodState};
 use crate::api::{Api, Call, Content, Error};
 
@@ -20,7 +20,7 @@ pub(crate) struct Stage {
     pub(crate) namespace: String,
     pub(super) clock: Clock,
     families: Vec<String>,
-    /// Only for moments, never across a request.
+    /// Never held across a request.
     memory: Mutex<Memory>,
 }
 
@@ -42,7 +42,7 @@ impl Stage {
         Self { api, namespace, clock, families, memory: Mutex::new(memory) }
     }
 
-    /// Looks at or changes what names stand for.
+    /// Reads or changes the placeholders.
     pub(super) fn names<T>(&self, act: impl FnOnce(&mut Normaliser) -> T) -> T {
         act(&mut self.memory.lock().normaliser)
     }
@@ -55,20 +55,25 @@ impl Stage {
         format!("/api/v1/namespaces/{}/pods/{name}", self.namespace)
     }
 
-    /// Does what scheduler or kubelet would do next.
-    pub(crate) async fn perform(&self, pod: &mut Value, duty: Duty, nodes: &[String]) -> Result<(), Error> {
-        match duty {
-            Duty::Nothing => Ok(()),
-            Duty::Bind => self.bind(pod, nodes, None).await,
-            Duty::ConfirmDelete => self.finish_delete(pod).await,
-            Duty::Report(phase, exit_code) => {
+    /// Performs the next step of scheduler or kubelet.
+    pub(crate) async fn perform(
+        &self,
+        pod: &mut Value,
+        action: PodAction,
+        nodes: &[String],
+    ) -> Result<(), Error> {
+        match action {
+            PodAction::Nothing => Ok(()),
+            PodAction::Bind => self.bind(pod, nodes, None).await,
+            PodAction::ConfirmDelete => self.finish_delete(pod).await,
+            PodAction::Report(phase, exit_code) => {
                 let state = PodState { exit_code, ..PodState::simply(phase) };
                 self.report(pod, &state).await
             }
         }
     }
 
-    /// Binds a pod: to the node it asks for by name, or to the next of `nodes`.
+    /// Binds a pod: to the node it names, or to the next of `nodes`.
     pub(super) async fn bind(&self, pod: &Value, nodes: &[String], node: Option<&str>) -> Result<(), Error> {
         let node = match node.map(str::to_owned).or_else(|| pinned_node(pod)) {
             Some(node) => node,
@@ -96,7 +101,7 @@ impl Stage {
         node
     }
 
-    /// Reports a pod's state, as its kubelet would.
+    /// Writes a pod's status, as its kubelet would.
     pub(super) async fn report(&self, pod: &mut Value, state: &PodState) -> Result<(), Error> {
         let status = self.status_of(pod, state);
         let path = self.pod_path(text(&pod["metadata"]["name"])) + "/status";
@@ -205,7 +210,7 @@ impl Stage {
         addresses
     }
 
-    /// Confirms that a pod is gone from its node.
+    /// Finishes the deletion of a pod, as its kubelet would.
     pub(super) async fn finish_delete(&self, pod: &Value) -> Result<(), Error> {
         let path = self.pod_path(text(&pod["metadata"]["name"]));
         let body = json!({
@@ -266,7 +271,7 @@ impl Stage {
     }
 }
 
-/// The node that a DaemonSet's pod asks for.
+/// The node that a DaemonSet's pod is for.
 fn pinned_node(pod: &Value) -> Option<String> {
     let terms = pod.pointer(
         "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",

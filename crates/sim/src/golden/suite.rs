@@ -1,4 +1,4 @@
-//! Runs many scenarios side by side, each worker on a cluster of its own, and tells what came out as it comes.
+//! Runs many scenarios in parallel, each worker on its own cluster, and reports each result as it comes.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -80,12 +80,12 @@ fn matches(filter: &str, name: &str) -> bool {
     }
 }
 
-/// What is done with what a run has shown.
+/// The purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Compare it with the recording.
     Check(Counts),
-    /// Make a recording of what so many runs agree on.
+    /// Make a recording of what this many runs agree on.
     Record {
         runs: usize,
         /// Whether the recording that exists counts as a further run.
@@ -94,7 +94,7 @@ pub enum Purpose {
     Show,
 }
 
-/// How a suite is to be run.
+/// Settings of a suite.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub corpus: Corpus,
@@ -102,46 +102,50 @@ pub struct Plan {
     /// The controller manager under test, on real clusters.
     pub program: PathBuf,
     pub jobs: usize,
-    /// Further tries for a scenario that fails.
+    /// Retries for a scenario that fails.
     pub retries: usize,
-    /// How each run is to be done.
+    /// Settings of each run.
     pub settings: Settings,
 }
 
-/// What came out of one scenario.
+/// The result of one scenario.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct ScenarioResult {
     pub name: String,
     pub passed: bool,
-    /// What there is to say about it; lines end with a newline.
+    /// Details; lines end with a newline.
     pub detail: String,
     pub took: Duration,
 }
 
-/// Runs the scenarios on real clusters and hands each verdict to `tell` as it comes.
-pub fn run_real(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)) -> anyhow::Result<()> {
-    run(plan, scenarios, tell, |queue, verdicts| {
+/// Runs the scenarios on real clusters and passes each result to `report` as it comes.
+pub fn run_real(
+    plan: &Plan,
+    scenarios: Vec<Scenario>,
+    report: impl FnMut(ScenarioResult),
+) -> anyhow::Result<()> {
+    run(plan, scenarios, report, |queue, results| {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().context("make a runtime")?;
         runtime.block_on(async {
             let mut backend: Option<(Features, Real)> = None;
             while let Some(scenario) = next(queue) {
-                let mut verdict = None;
+                let mut result = None;
                 for _ in 0..=plan.retries {
                     let features = &scenario.api_server;
                     let mut fresh = match backend.take() {
                         Some((same, used)) if same == *features => used,
                         _ => start(plan, features).await?,
                     };
-                    let judged = verdict.insert(judge(plan, &scenario, &mut fresh).await);
+                    let judged = result.insert(judge(plan, &scenario, &mut fresh).await);
                     if judged.passed {
                         backend = Some((features.clone(), fresh));
                         break;
                     }
-                    // Its logs tell why, and a scenario that went wrong may have left anything behind.
+                    // Its logs are needed, and a failed scenario may have left anything behind.
                     fresh.keep_logs();
                 }
-                if verdict.is_some_and(|verdict| verdicts.send(verdict).is_err()) {
+                if result.is_some_and(|result| results.send(result).is_err()) {
                     break;
                 }
             }
@@ -151,21 +155,25 @@ pub fn run_real(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)
 }
 
 /// Runs the scenarios in this process, in virtual time, with our controller manager.
-pub fn run_embedded(plan: &Plan, scenarios: Vec<Scenario>, tell: impl FnMut(Verdict)) -> anyhow::Result<()> {
-    run(plan, scenarios, tell, |queue, verdicts| {
+pub fn run_embedded(
+    plan: &Plan,
+    scenarios: Vec<Scenario>,
+    report: impl FnMut(ScenarioResult),
+) -> anyhow::Result<()> {
+    run(plan, scenarios, report, |queue, results| {
         while let Some(scenario) = next(queue) {
-            // A runtime for each: when it goes, whatever the scenario left running goes with it.
+            // One runtime per scenario: when it is dropped, leftover tasks are, too.
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .start_paused(true)
                 .build()
                 .context("make a runtime")?;
-            let verdict = runtime.block_on(async {
+            let result = runtime.block_on(async {
                 let mut backend =
                     InProcess::start(&scenario.api_server).await.context("start the embedded cluster")?;
                 anyhow::Ok(judge(plan, &scenario, &mut backend).await)
             })?;
-            if verdicts.send(verdict).is_err() {
+            if results.send(result).is_err() {
                 break;
             }
         }
@@ -180,14 +188,14 @@ async fn start(plan: &Plan, features: &Features) -> anyhow::Result<Real> {
     })
 }
 
-/// Runs a scenario for the plan's purpose.
-async fn judge<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) -> Verdict {
+/// Runs a scenario for the given purpose.
+async fn judge<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) -> ScenarioResult {
     let start = Instant::now();
     let (detail, passed) = match purpose(plan, scenario, backend).await {
         Ok(detail) => (detail, true),
         Err(detail) => (detail, false),
     };
-    Verdict { name: scenario.name.clone(), passed, detail, took: start.elapsed() }
+    ScenarioResult { name: scenario.name.clone(), passed, detail, took: start.elapsed() }
 }
 
 async fn purpose<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) -> Result<String, String> {
@@ -214,7 +222,7 @@ async fn check<B: Backend>(
     let outcome = Run::perform(backend, scenario, plan.settings).await;
     let mut detail = String::new();
     if let Some(why) = &outcome.stopped {
-        // Still tell what differed until then.
+        // Report the differences up to there.
         want.truncate(outcome.snapshots.len());
         detail = format!("  stopped: {why}\n");
     }
@@ -283,19 +291,19 @@ fn next(queue: &Queue) -> Option<Scenario> {
     queue.lock().pop_front()
 }
 
-/// Workers take scenarios from one queue, the longest first, so that none is left alone with a long one at the end;
-/// those that need another API server come last, side by side, so that few are started.
+/// Workers take scenarios from one queue, the longest first, so that no worker has a long one left at the end; those that
+/// need another API server come last, together, so that few servers are started.
 fn run(
     plan: &Plan,
     mut scenarios: Vec<Scenario>,
-    mut tell: impl FnMut(Verdict),
-    work: impl Fn(&Queue, mpsc::Sender<Verdict>) -> anyhow::Result<()> + Sync,
+    mut report: impl FnMut(ScenarioResult),
+    work: impl Fn(&Queue, mpsc::Sender<ScenarioResult>) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
     let length = |scenario: &Scenario| scenario.seconds.unwrap_or(10.0);
     scenarios.sort_by(|a, b| a.api_server.cmp(&b.api_server).then_with(|| length(b).total_cmp(&length(a))));
     let workers = plan.jobs.clamp(1, scenarios.len().max(1));
     let queue: Queue = Mutex::new(scenarios.into());
-    let (sender, verdicts) = mpsc::channel();
+    let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
         let (work, queue) = (&work, &queue);
         let handles: Vec<_> = (0..workers)
@@ -305,8 +313,8 @@ fn run(
             })
             .collect();
         drop(sender);
-        for verdict in verdicts {
-            tell(verdict);
+        for result in results {
+            report(result);
         }
         handles.into_iter().try_for_each(|handle| match handle.join() {
             Ok(result) => result,

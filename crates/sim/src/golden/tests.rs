@@ -1,4 +1,4 @@
-//! Tables for the pure parts: normalising, renumbering, judging, merging, explaining, reading scenarios.
+//! Tables for the pure parts: normalising, renumbering, comparing, merging, reporting, parsing scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -169,7 +169,7 @@ fn a_recording_keeps_what_runs_agree_on() {
         "snapshots/0/requests/k create pods 201 (count 1 or 2)",
     ];
     assert_eq!(flaky.iter().map(String::as_str).collect::<Vec<_>>(), want);
-    // Whatever is merged accepts both of the runs that made it.
+    // A merged recording accepts both of the runs that made it.
     for phase in ["Running", "Pending"] {
         assert!(differences(&merged, &run(phase, json!({}), 7), Counts::Strict).is_empty());
     }

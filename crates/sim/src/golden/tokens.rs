@@ -1,5 +1,5 @@
-//! Replaces what varies from run to run in a text: known names by their placeholders, and what merely looks random,
-//! like an id or like a time.
+//! Replaces the parts of a text that vary from run to run: known names by their placeholders, and what looks like a random
+//! suffix, an id or a time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ static UUID: LazyLock<Regex> = LazyLock::new(|| {
 static STAMP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)").unwrap());
 
-/// Known texts and what stands for them.
+/// Known texts and their placeholders.
 #[derive(Default)]
 pub(super) struct Tokens {
     placeholders: HashMap<String, String>,
@@ -39,7 +39,7 @@ impl Tokens {
         self.placeholders.contains_key(raw)
     }
 
-    /// The text with everything replaced that does not repeat.
+    /// The text with everything replaced that varies.
     pub(super) fn replace(&self, text: &str) -> String {
         let text = self.replace_known(text);
         let text = replace_suffixes(&text);

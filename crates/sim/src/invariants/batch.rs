@@ -1,4 +1,4 @@
-//! Rules for Jobs and what starts and ends them.
+//! Rules for Jobs, CronJobs and TTLs.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::values::{condition, ensure, has_condition, is_deleting, items, manager, text, uid};
-use super::{Rule, World, Write, rule};
+use super::{Rule, ServerState, Write, rule};
 
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    rule("job-controller",                "never more pods than could ever run at once",     parallelism),
-    rule("job-controller",                "one live pod per index",                          indexes),
-    rule("job-controller",                "what was counted stays counted",                  counted),
-    rule("job-controller",                "a pod is freed once it is counted",               freed),
-    rule("cronjob-controller",            "none beside another, if that is forbidden",       forbidden),
-    rule("cronjob-controller",            "times never move back",                           times),
-    rule("cronjob-controller",            "no Job before its time",                          in_time),
-    rule("ttl-after-finished-controller", "only Jobs that have ended, and after their time", outlived),
+    rule("job-controller",                "never more active pods than the parallelism",       parallelism),
+    rule("job-controller",                "one active pod per index",                          indexes),
+    rule("job-controller",                "counts never decrease",                             counted),
+    rule("job-controller",                "a pod loses its finalizer only once it is counted", freed),
+    rule("cronjob-controller",            "with Forbid, no Job beside an active one",          forbidden),
+    rule("cronjob-controller",            "times never move back",                             times),
+    rule("cronjob-controller",            "no Job before its scheduled time",                  in_time),
+    rule("ttl-after-finished-controller", "only finished Jobs, and after their TTL",           outlived),
 ];
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
@@ -27,29 +27,29 @@ fn ended(job: &Value) -> bool {
     has_condition(job, "Complete") || has_condition(job, "Failed")
 }
 
-fn parallelism(world: &World, write: &Write) -> Result<(), String> {
+fn parallelism(state: &ServerState, write: &Write) -> Result<(), String> {
     if !write.creates("", "pods") {
         return Ok(());
     }
     let owner = manager(&write.after);
-    ensure(!owner.is_empty(), || "nobody manages the pod".to_owned())?;
-    let jobs = world.versions("batch", "jobs", owner);
+    ensure(!owner.is_empty(), || "the pod has no controller".to_owned())?;
+    let jobs = state.versions("batch", "jobs", owner);
     let most = jobs.iter().map(|job| job["spec"]["parallelism"].as_i64().unwrap_or(1)).max().unwrap_or(0);
-    let live = world.live_pods(&write.account, &write.namespace, owner).len();
+    let live = state.live_pods(&write.account, &write.namespace, owner).len();
     ensure(i64::try_from(live).unwrap_or(i64::MAX) <= most, || format!("{live} live, {most} at most"))
 }
 
-fn indexes(world: &World, write: &Write) -> Result<(), String> {
+fn indexes(state: &ServerState, write: &Write) -> Result<(), String> {
     let index = &write.after["metadata"]["annotations"][INDEX];
     if !write.creates("", "pods") || index.is_null() {
         return Ok(());
     }
-    let live = world.live_pods(&write.account, &write.namespace, manager(&write.after));
+    let live = state.live_pods(&write.account, &write.namespace, manager(&write.after));
     let same = live.iter().filter(|pod| pod["metadata"]["annotations"][INDEX] == *index).count();
     ensure(same <= 1, || format!("{same} live pods with index {index}"))
 }
 
-fn counted(_: &World, write: &Write) -> Result<(), String> {
+fn counted(_: &ServerState, write: &Write) -> Result<(), String> {
     if !write.changes("batch", "jobs") || uid(&write.before) != uid(&write.after) {
         return Ok(());
     }
@@ -64,15 +64,15 @@ fn counted(_: &World, write: &Write) -> Result<(), String> {
     ensure(!ended(&write.before) || ended(&write.after), || "it had ended, and goes on".to_owned())
 }
 
-/// A pod that succeeded is kept by its finalizer until the Job has noted it.
-fn freed(world: &World, write: &Write) -> Result<(), String> {
+/// A pod that succeeded keeps its finalizer until the Job's status counts it.
+fn freed(state: &ServerState, write: &Write) -> Result<(), String> {
     let is_success = write.is_on("", "pods") && write.before["status"]["phase"] == "Succeeded";
     if !write.drops(TRACKING) || !is_success {
         return Ok(());
     }
     let owner = manager(&write.before);
-    let jobs = world.versions("batch", "jobs", owner);
-    // Indexes are noted by their number, and those that nobody asked for not at all.
+    let jobs = state.versions("batch", "jobs", owner);
+    // Indexes are recorded by number; those beyond the completions are not recorded at all.
     if jobs.iter().any(|job| job["spec"]["completionMode"] == "Indexed") {
         return Ok(());
     }
@@ -80,7 +80,7 @@ fn freed(world: &World, write: &Write) -> Result<(), String> {
         let uncounted = &job["status"]["uncountedTerminatedPods"]["succeeded"];
         ended(job) || is_deleting(job) || items(uncounted).any(|noted| noted == uid(&write.before))
     };
-    let is_gone = world.list("batch", "jobs", Some(&write.namespace)).iter().all(|job| uid(job) != owner);
+    let is_gone = state.list("batch", "jobs", Some(&write.namespace)).iter().all(|job| uid(job) != owner);
     let is_over = |job: &Arc<Value>| {
         let conditions = ["SuccessCriteriaMet", "FailureTarget"];
         conditions.iter().any(|over| has_condition(job, over))
@@ -89,25 +89,25 @@ fn freed(world: &World, write: &Write) -> Result<(), String> {
     ensure(holds, || format!("its Job {owner} never noted it"))
 }
 
-fn forbidden(world: &World, write: &Write) -> Result<(), String> {
+fn forbidden(state: &ServerState, write: &Write) -> Result<(), String> {
     if !write.creates("batch", "jobs") {
         return Ok(());
     }
     let owner = manager(&write.after);
-    let crons = world.versions("batch", "cronjobs", owner);
+    let crons = state.versions("batch", "cronjobs", owner);
     ensure(!crons.is_empty(), || "no CronJob has asked for it".to_owned())?;
     if crons.iter().any(|cron| cron["spec"]["concurrencyPolicy"] != "Forbid") {
         return Ok(());
     }
-    let jobs = world.list("batch", "jobs", Some(&write.namespace));
+    let jobs = state.list("batch", "jobs", Some(&write.namespace));
     let is_rival = |job: &&Arc<Value>| {
         manager(job) == owner
             && uid(job) != uid(&write.after)
             && !ended(job)
             && !is_deleting(job)
-            && world.was_made_by(&write.account, job)
+            && state.was_made_by(&write.account, job)
     };
-    // One that it does not list any more, it has been told to forget.
+    // Jobs that are not in its active list any more are no longer its own.
     let listed = crons.last().map(|cron| cron["status"]["active"].clone()).unwrap_or_default();
     let is_listed = |job: &Arc<Value>| items(&listed).any(|active| text(&active["uid"]) == uid(job));
     let rival = jobs.iter().filter(is_rival).find(|job| is_listed(job));
@@ -116,7 +116,7 @@ fn forbidden(world: &World, write: &Write) -> Result<(), String> {
     })
 }
 
-fn times(_: &World, write: &Write) -> Result<(), String> {
+fn times(_: &ServerState, write: &Write) -> Result<(), String> {
     if !write.changes("batch", "cronjobs") || uid(&write.before) != uid(&write.after) {
         return Ok(());
     }
@@ -127,16 +127,16 @@ fn times(_: &World, write: &Write) -> Result<(), String> {
     Ok(())
 }
 
-fn in_time(world: &World, write: &Write) -> Result<(), String> {
+fn in_time(state: &ServerState, write: &Write) -> Result<(), String> {
     if !write.creates("batch", "jobs") {
         return Ok(());
     }
     let at = text(&write.after["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]);
     let due = at.parse::<Timestamp>().map_err(|error| format!("scheduled for {at:?}: {error}"))?;
-    ensure(due <= world.now(), || format!("due at {due}, and it is {}", world.now()))
+    ensure(due <= state.now(), || format!("due at {due}, and it is {}", state.now()))
 }
 
-fn outlived(world: &World, write: &Write) -> Result<(), String> {
+fn outlived(state: &ServerState, write: &Write) -> Result<(), String> {
     if !write.deletes("batch", "jobs") {
         return Ok(());
     }
@@ -145,6 +145,6 @@ fn outlived(world: &World, write: &Write) -> Result<(), String> {
     let end = end.filter(|end| end["status"] == "True").map(|end| text(&end["lastTransitionTime"])).next();
     let end = end.and_then(|end| end.parse::<Timestamp>().ok()).ok_or("it has not ended")?;
     let patience = job["spec"]["ttlSecondsAfterFinished"].as_i64().ok_or("it may stay for ever")?;
-    let age = world.now().as_second() - end.as_second();
+    let age = state.now().as_second() - end.as_second();
     ensure(age >= patience, || format!("it ended {age} s ago and may stay for {patience} s"))
 }

@@ -3,35 +3,35 @@
 use serde_json::Value;
 
 use super::values::{ensure, finalizers, is_deleting, uid};
-use super::{Rule, World, Write, rule};
+use super::{Rule, ServerState, Write, rule};
 
-/// The rules; a violation is told of whoever made the write.
+/// The rules; a violation is attributed to the controller that made the write.
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    rule("", "a delete names the object that it means",                        delete_names_its_object),
-    rule("", "an update names the state that it was made from",                update_names_its_state),
-    rule("", "what was observed never moves back, nor ahead of what there is", observed),
-    rule("", "nobody takes the finalizer of another away",                     own_finalizers),
-    rule("", "what is created is wanted by an owner that exists or existed",   owners),
+    rule("", "a delete has the uid as precondition",                           delete_names_its_object),
+    rule("", "an update has the resourceVersion",                              update_names_its_state),
+    rule("", "observedGeneration never decreases, nor exceeds the generation", observed),
+    rule("", "a controller removes no finalizer of another",                   own_finalizers),
+    rule("", "a created object has an owner that exists or existed",           owners),
 ];
 
-/// Without the uid, a delete that comes late hits whoever has the name by then.
-fn delete_names_its_object(_: &World, write: &Write) -> Result<(), String> {
+/// Without the uid, a late delete may hit a new object of the same name.
+fn delete_names_its_object(_: &ServerState, write: &Write) -> Result<(), String> {
     let preconditions = &write.body["preconditions"];
     let is_named = preconditions["uid"] == write.before["metadata"]["uid"]
         || preconditions["resourceVersion"].is_string();
-    // Contents of namespaces go by name, whoever has it: nothing else can come there any more.
+    // Contents of namespaces are deleted by name: no new object can appear there.
     let may_do_without = write.account == "namespace-controller";
     ensure(write.verb != "delete" || is_named || may_do_without, || format!("sent {}", write.body))
 }
 
-fn update_names_its_state(_: &World, write: &Write) -> Result<(), String> {
+fn update_names_its_state(_: &ServerState, write: &Write) -> Result<(), String> {
     let version = &write.body["metadata"]["resourceVersion"];
     let is_named = version.as_str().is_some_and(|version| !version.is_empty());
     ensure(write.verb != "update" || is_named, || format!("sent {}", write.body["metadata"]))
 }
 
-fn observed(_: &World, write: &Write) -> Result<(), String> {
+fn observed(_: &ServerState, write: &Write) -> Result<(), String> {
     let observed = |object: &Value| object["status"]["observedGeneration"].as_i64().unwrap_or(0);
     if uid(&write.before) != uid(&write.after) || write.subresource != "status" {
         return Ok(());
@@ -41,7 +41,7 @@ fn observed(_: &World, write: &Write) -> Result<(), String> {
     ensure(before <= after && after <= now, || format!("{before}, then {after} of {now}"))
 }
 
-/// Which account a finalizer belongs to.
+/// The account that owns a finalizer.
 const FINALIZERS: &[(&str, &str)] = &[
     ("batch.kubernetes.io/job-tracking", "job-controller"),
     ("external-provisioner.volume.kubernetes.io/finalizer", "persistent-volume-binder"),
@@ -56,7 +56,7 @@ const FINALIZERS: &[(&str, &str)] = &[
     ("scheduling.k8s.io/podgroup-protection", "podgroup-protection-controller"),
 ];
 
-fn own_finalizers(_: &World, write: &Write) -> Result<(), String> {
+fn own_finalizers(_: &ServerState, write: &Write) -> Result<(), String> {
     if !matches!(write.verb, "update" | "patch") || write.before["metadata"]["finalizers"].is_null() {
         return Ok(());
     }
@@ -66,17 +66,17 @@ fn own_finalizers(_: &World, write: &Write) -> Result<(), String> {
     taken.next().map_or(Ok(()), |finalizer| Err(format!("{finalizer} is gone")))
 }
 
-/// An owner that never was would have the object collected as soon as it is seen.
-fn owners(world: &World, write: &Write) -> Result<(), String> {
+/// With an owner that never existed the object is garbage collected as soon as it is seen.
+fn owners(state: &ServerState, write: &Write) -> Result<(), String> {
     if write.verb != "create" || !write.subresource.is_empty() {
         return Ok(());
     }
     for owner in super::values::items(&write.after["metadata"]["ownerReferences"]) {
         let (api_version, kind) =
             (super::values::text(&owner["apiVersion"]), super::values::text(&owner["kind"]));
-        let Some(resource) = world.server().inner().catalog.by_kind(api_version, kind) else { continue };
+        let Some(resource) = state.server().inner().catalog.by_kind(api_version, kind) else { continue };
         let shelf = &resource.shelf;
-        let versions = world.versions(&shelf.group, &shelf.plural, super::values::text(&owner["uid"]));
+        let versions = state.versions(&shelf.group, &shelf.plural, super::values::text(&owner["uid"]));
         ensure(!versions.is_empty(), || format!("there was never a {kind} {}", owner["uid"]))?;
         let was_going = versions.iter().all(|version| is_deleting(version));
         ensure(!was_going, || format!("{kind} {} was going when it was first seen", owner["name"]))?;

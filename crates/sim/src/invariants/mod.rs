@@ -1,12 +1,13 @@
-//! What must hold of the cluster after every single write of a controller, whatever went wrong before: the rules by
-//! which the simulator judges controllers while they work, not only by how a run ends.
+//! The rules that must hold at every single write of a controller, whatever went wrong before. The simulator checks them
+//! while controllers work, not only at the end of a run.
 //!
-//! A rule belongs to a controller and looks at one write of that one and at the server's true state right after it.
-//! Controllers see that state late, so a rule must not ask for what nobody could have known: where a decision may
-//! rest on an older state, the rule looks at all states that there were ([`World::versions`]).
+//! A rule belongs to a controller and gets one write of that controller and the server's state right after it. Controllers
+//! see that state late, so a rule must not require what the controller could not have known: where a decision may be based on
+//! an older state, the rule looks at all past states ([`ServerState::versions`]).
 
 mod apps;
 mod batch;
+mod checker;
 mod everyone;
 mod identity;
 mod lifecycle;
@@ -15,31 +16,30 @@ mod node;
 mod policy;
 mod resource;
 mod rest;
+mod state;
 mod storage;
 #[cfg(test)]
 mod tests;
 mod values;
-mod witness;
-mod world;
 
 use std::fmt;
 
-pub use witness::{Tally, Witness};
-pub use world::{World, Write};
+pub use checker::{Findings, RuleChecker};
+pub use state::{ServerState, Write};
 
 pub struct Rule {
-    /// The controller that has to keep it, as the table of controllers calls it.
+    /// The controller that has to keep it, by its name in the table of controllers.
     pub controller: &'static str,
     /// What must hold, in words.
     pub says: &'static str,
-    /// Looks at a write and the state after it; an error says what is wrong.
-    pub check: fn(&World, &Write) -> Result<(), String>,
+    /// Checks a write and the state after it; an error says what is wrong.
+    pub check: fn(&ServerState, &Write) -> Result<(), String>,
 }
 
 const fn rule(
     controller: &'static str,
     says: &'static str,
-    check: fn(&World, &Write) -> Result<(), String>,
+    check: fn(&ServerState, &Write) -> Result<(), String>,
 ) -> Rule {
     Rule { controller, says, check }
 }
@@ -60,14 +60,14 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     families.into_iter().flatten()
 }
 
-/// Controllers of the table that have no rule of their own, and why.
+/// Controllers of the table without a rule of their own, and why.
 pub const WITHOUT: &[(&str, &str)] = &[
     ("service-lb-controller", "lives in the cloud-controller-manager, which no scenario runs"),
     ("node-route-controller", "lives in the cloud-controller-manager, which no scenario runs"),
     ("cloud-node-lifecycle-controller", "lives in the cloud-controller-manager, which no scenario runs"),
 ];
 
-/// A rule that a write has broken.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub controller: &'static str,

@@ -1,4 +1,4 @@
-//! Rules for what looks after nodes.
+//! Rules for the node controllers.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::values::{condition, ensure, items, name, text, uid};
-use super::{Rule, World, Write, rule};
+use super::{Rule, ServerState, Write, rule};
 
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    rule("node-ipam-controller",      "no address is given to two nodes",                   ranges),
-    rule("node-ipam-controller",      "a node keeps its ranges",                            kept),
-    rule("node-lifecycle-controller", "nobody is driven from a node that was always ready", driven),
-    rule("node-lifecycle-controller", "never both not ready and lost",                      one_reason),
-    rule("taint-eviction-controller", "only pods that do not bear a taint",                 evicted),
-    rule("ttl-controller",            "nothing but its annotation",                         only_annotation),
+    rule("node-ipam-controller",      "no address belongs to two nodes",          ranges),
+    rule("node-ipam-controller",      "a node keeps its pod CIDRs",               kept),
+    rule("node-lifecycle-controller", "no taint on a node that was always ready", driven),
+    rule("node-lifecycle-controller", "never both not-ready and unreachable",     one_reason),
+    rule("taint-eviction-controller", "only pods that do not tolerate a taint",   evicted),
+    rule("ttl-controller",            "only its annotation",                      only_annotation),
 ];
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -25,12 +25,12 @@ fn given(node: &Value) -> Vec<IpNet> {
     items(&node["spec"]["podCIDRs"]).filter_map(|range| text(range).parse().ok()).collect()
 }
 
-fn ranges(world: &World, write: &Write) -> Result<(), String> {
+fn ranges(state: &ServerState, write: &Write) -> Result<(), String> {
     let own = given(&write.after);
     if !write.changes("", "nodes") || own.is_empty() {
         return Ok(());
     }
-    for other in world.list("", "nodes", None).iter().filter(|other| uid(other) != uid(&write.after)) {
+    for other in state.list("", "nodes", None).iter().filter(|other| uid(other) != uid(&write.after)) {
         let overlaps = |one: &IpNet, two: &IpNet| one.contains(two) || two.contains(one);
         let shared = given(other).into_iter().find(|range| own.iter().any(|mine| overlaps(mine, range)));
         ensure(shared.is_none(), || format!("{} has {shared:?}, too", name(other)))?;
@@ -38,7 +38,7 @@ fn ranges(world: &World, write: &Write) -> Result<(), String> {
     Ok(())
 }
 
-fn kept(_: &World, write: &Write) -> Result<(), String> {
+fn kept(_: &ServerState, write: &Write) -> Result<(), String> {
     let (before, after) = (given(&write.before), given(&write.after));
     let holds = !write.changes("", "nodes") || before.is_empty() || before == after;
     ensure(holds, || format!("{before:?} became {after:?}"))
@@ -48,18 +48,18 @@ fn has_taint(node: &Value, key: &str) -> bool {
     items(&node["spec"]["taints"]).any(|taint| taint["key"] == key && taint["effect"] == "NoExecute")
 }
 
-fn driven(world: &World, write: &Write) -> Result<(), String> {
+fn driven(state: &ServerState, write: &Write) -> Result<(), String> {
     let is_driven = |node: &Value| has_taint(node, NOT_READY) || has_taint(node, LOST);
     if !write.changes("", "nodes") || is_driven(&write.before) || !is_driven(&write.after) {
         return Ok(());
     }
     let was_unwell =
         |node: &Arc<Value>| condition(node, "Ready").is_none_or(|ready| ready["status"] != "True");
-    let holds = world.versions("", "nodes", uid(&write.after)).iter().any(was_unwell);
+    let holds = state.versions("", "nodes", uid(&write.after)).iter().any(was_unwell);
     ensure(holds, || "it was always ready".to_owned())
 }
 
-fn one_reason(_: &World, write: &Write) -> Result<(), String> {
+fn one_reason(_: &ServerState, write: &Write) -> Result<(), String> {
     let holds =
         !(write.changes("", "nodes") && has_taint(&write.after, NOT_READY) && has_taint(&write.after, LOST));
     ensure(holds, || write.after["spec"]["taints"].to_string())
@@ -76,13 +76,13 @@ fn bears(pod: &Value, taint: &Value) -> bool {
     })
 }
 
-fn evicted(world: &World, write: &Write) -> Result<(), String> {
+fn evicted(state: &ServerState, write: &Write) -> Result<(), String> {
     if !write.deletes("", "pods") {
         return Ok(());
     }
     let pod = &write.before;
     let node = text(&pod["spec"]["nodeName"]);
-    let nodes = world.versions_named("", "nodes", "", node);
+    let nodes = state.versions_named("", "nodes", "", node);
     let drives = |node: &Arc<Value>| {
         let mut taints = items(&node["spec"]["taints"]).filter(|taint| taint["effect"] == "NoExecute");
         taints.any(|taint| !bears(pod, taint))
@@ -90,7 +90,7 @@ fn evicted(world: &World, write: &Write) -> Result<(), String> {
     ensure(nodes.iter().any(drives), || format!("node {node} never had a taint that it does not bear"))
 }
 
-fn only_annotation(_: &World, write: &Write) -> Result<(), String> {
+fn only_annotation(_: &ServerState, write: &Write) -> Result<(), String> {
     let content = |node: &Value| {
         let mut node = node.clone();
         for field in ["resourceVersion", "managedFields"] {

@@ -3,19 +3,19 @@
 use serde_json::Value;
 
 use super::values::{ensure, items, text};
-use super::{Rule, World, Write, rule};
+use super::{Rule, ServerState, Write, rule};
 
 #[rustfmt::skip]
 pub(super) const RULES: &[Rule] = &[
-    rule("disruption-controller",                       "who may go leaves as many as must stay",                        budget),
-    rule("disruption-controller",                       "the condition says what the number says",                       condition),
-    rule("resourcequota-controller",                    "limits in force are those that are asked for",                  limits),
-    rule("resourcequota-controller",                    "only what is limited is counted, from zero",                    used),
-    rule("clusterrole-aggregation-controller",          "only roles that gather others, and only rules that a role has", gathered),
-    rule("validatingadmissionpolicy-status-controller", "nothing but the status, and of this generation",                policy),
+    rule("disruption-controller",                       "allowed disruptions leave the desired healthy pods",    budget),
+    rule("disruption-controller",                       "the condition matches the number",                      condition),
+    rule("resourcequota-controller",                    "status.hard is spec.hard",                              limits),
+    rule("resourcequota-controller",                    "only limited resources are counted, from zero",         used),
+    rule("clusterrole-aggregation-controller",          "only aggregated roles, and only rules that a role has", gathered),
+    rule("validatingadmissionpolicy-status-controller", "only the status, and of this generation",               policy),
 ];
 
-fn budget(_: &World, write: &Write) -> Result<(), String> {
+fn budget(_: &ServerState, write: &Write) -> Result<(), String> {
     if !write.is_on("policy", "poddisruptionbudgets") {
         return Ok(());
     }
@@ -27,7 +27,7 @@ fn budget(_: &World, write: &Write) -> Result<(), String> {
     ensure(holds, || status.to_string())
 }
 
-fn condition(_: &World, write: &Write) -> Result<(), String> {
+fn condition(_: &ServerState, write: &Write) -> Result<(), String> {
     let status = &write.after["status"];
     let Some(said) = items(&status["conditions"]).find(|said| said["type"] == "DisruptionAllowed") else {
         return Ok(());
@@ -38,14 +38,15 @@ fn condition(_: &World, write: &Write) -> Result<(), String> {
     })
 }
 
-fn limits(_: &World, write: &Write) -> Result<(), String> {
-    let (asked, told) = (&write.after["spec"]["hard"], &write.after["status"]["hard"]);
+fn limits(_: &ServerState, write: &Write) -> Result<(), String> {
+    let (asked, enforced) = (&write.after["spec"]["hard"], &write.after["status"]["hard"]);
     let is_none = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
-    let holds = !write.is_on("", "resourcequotas") || asked == told || is_none(asked) && is_none(told);
-    ensure(holds, || format!("{asked} is asked for, {told} in force"))
+    let holds =
+        !write.is_on("", "resourcequotas") || asked == enforced || is_none(asked) && is_none(enforced);
+    ensure(holds, || format!("{asked} is in the spec, {enforced} in the status"))
 }
 
-fn used(_: &World, write: &Write) -> Result<(), String> {
+fn used(_: &ServerState, write: &Write) -> Result<(), String> {
     if !write.is_on("", "resourcequotas") {
         return Ok(());
     }
@@ -56,23 +57,23 @@ fn used(_: &World, write: &Write) -> Result<(), String> {
     Ok(())
 }
 
-fn gathered(world: &World, write: &Write) -> Result<(), String> {
+fn gathered(state: &ServerState, write: &Write) -> Result<(), String> {
     const GROUP: &str = "rbac.authorization.k8s.io";
-    let roles = world.list(GROUP, "clusterroles", None);
+    let roles = state.list(GROUP, "clusterroles", None);
     ensure(write.after["aggregationRule"].is_object(), || "it gathers no others".to_owned())?;
     for rule in items(&write.after["rules"]) {
         let has = |role: &Value| items(&role["rules"]).any(|own| own == rule);
         let is_other = |role: &Value| super::values::name(role) != write.name;
         let is_held = roles.iter().any(|role| is_other(role) && has(role))
             || roles.iter().filter(|role| is_other(role)).any(|role| {
-                world.versions(GROUP, "clusterroles", super::values::uid(role)).iter().any(|old| has(old))
+                state.versions(GROUP, "clusterroles", super::values::uid(role)).iter().any(|old| has(old))
             });
         ensure(is_held || has(&write.before), || format!("no role has {rule}"))?;
     }
     Ok(())
 }
 
-fn policy(_: &World, write: &Write) -> Result<(), String> {
+fn policy(_: &ServerState, write: &Write) -> Result<(), String> {
     let (before, after) = (&write.before, &write.after);
     ensure(before["spec"] == after["spec"], || "the policy itself has changed".to_owned())?;
     let (observed, now) = (&after["status"]["observedGeneration"], &after["metadata"]["generation"]);

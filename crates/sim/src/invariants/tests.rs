@@ -1,4 +1,4 @@
-//! Every controller has a rule, and every rule can be broken: the files in `planted/` hold one write for each rule that
+//! Every controller has a rule, and every rule can be broken: the files in `counterexamples/` hold one write for each rule that
 //! breaks it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,8 @@ use flyball_manager::table::CONTROLLERS;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::witness::account;
-use super::{WITHOUT, Witness, Write, everyone, rules};
+use super::checker::account;
+use super::{RuleChecker, WITHOUT, Write, everyone, rules};
 
 #[test]
 fn every_controller_of_the_table_has_a_rule_or_a_reason() {
@@ -30,8 +30,8 @@ fn every_controller_of_the_table_has_a_rule_or_a_reason() {
     }
 }
 
-/// A write that breaks a rule. Objects are called `a` in the namespace `n` if they do not say otherwise, and their uid is
-/// their name; `owner: x` is short for a reference to a controller.
+/// A write that breaks a rule. The default name is `a`, the default namespace `n`, and the uid is the name; `owner: x` is
+/// short for a controller reference.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Planted {
@@ -40,7 +40,7 @@ struct Planted {
     /// Objects by `group/plural`.
     #[serde(default)]
     there: BTreeMap<String, Vec<Value>>,
-    /// The uids of what the controller has made.
+    /// The uids of the objects that the controller has created.
     #[serde(default)]
     made: Vec<String>,
     /// `verb group/plural`, or `verb group/plural/subresource`.
@@ -81,7 +81,7 @@ impl Planted {
     /// The rules that the write breaks.
     fn broken(&self) -> Vec<&'static str> {
         let server = ApiServer::new(Options::default()).unwrap();
-        let witness = Witness::at(server.clone());
+        let checker = RuleChecker::new(server.clone());
         let shelf = |place: &str| {
             let (group, plural) = place.split_once('/').unwrap();
             ShelfId::new(group, plural)
@@ -92,7 +92,7 @@ impl Planted {
         let account = account(&self.by);
         for uid in &self.made {
             let after = Arc::new(json!({"metadata": {"uid": uid}}));
-            witness.world().note(&Write {
+            checker.state().note(&Write {
                 account: account.into(),
                 verb: "create",
                 after,
@@ -113,7 +113,7 @@ impl Planted {
             json!({"metadata": {"resourceVersion": "1"}, "preconditions": preconditions})
         };
         let text = |field: &str| known["metadata"][field].as_str().unwrap_or_default().to_owned();
-        witness.judge(&Write {
+        checker.judge(&Write {
             account: account.to_owned(),
             verb: verbs.into_iter().find(|known| *known == verb).unwrap(),
             group: group.to_owned(),
@@ -125,7 +125,7 @@ impl Planted {
             before: Arc::new(before.unwrap_or_default()),
             after: Arc::new(after.unwrap_or_default()),
         });
-        let broken = witness.tally().violations;
+        let broken = checker.findings().violations;
         let own = |rule: &str| everyone::RULES.iter().any(|common| common.says == rule);
         broken.iter().filter(|it| it.controller == self.by || own(it.rule)).map(|it| it.rule).collect()
     }
@@ -135,19 +135,19 @@ fn read(file: &str) -> Vec<Planted> {
     serde_yaml::from_str(file).unwrap()
 }
 
-/// Every rule of a family is broken by what is planted for it.
+/// Every rule of a family is broken by what is example for it.
 fn breaks_all(file: &str, family: &[super::Rule]) {
     let mut open: BTreeSet<(&str, &str)> = family.iter().map(|rule| (rule.controller, rule.says)).collect();
-    for planted in read(file) {
-        let found = planted.broken();
+    for example in read(file) {
+        let found = example.broken();
         assert!(
-            found.contains(&planted.breaks.as_str()),
+            found.contains(&example.breaks.as_str()),
             "{}: broke {found:?}, not {}",
-            planted.by,
-            planted.breaks
+            example.by,
+            example.breaks
         );
         open.retain(|(controller, says)| {
-            *says != planted.breaks || !controller.is_empty() && *controller != planted.by
+            *says != example.breaks || !controller.is_empty() && *controller != example.by
         });
     }
     assert!(open.is_empty(), "nothing breaks {open:?}");
@@ -157,7 +157,7 @@ macro_rules! families {
     ($($family:ident),*) => { $(
         #[test]
         fn $family() {
-            breaks_all(include_str!(concat!("planted/", stringify!($family), ".yaml")), super::super::$family::RULES);
+            breaks_all(include_str!(concat!("counterexamples/", stringify!($family), ".yaml")), super::super::$family::RULES);
         }
     )* };
 }
@@ -178,8 +178,8 @@ fn a_write_that_changes_nothing_breaks_no_rule() {
 #[test]
 fn at_rest_numbers_must_be_those_of_what_exists() {
     let server = ApiServer::new(Options::default()).unwrap();
-    let witness = Witness::at(server.clone());
-    let told = |quota: u64, budget: u64| {
+    let checker = RuleChecker::new(server.clone());
+    let broken_with = |quota: u64, budget: u64| {
         let hard = json!({"pods": "9"});
         let quota = json!({"spec": {"hard": hard}, "status": {"used": {"pods": quota.to_string()}}});
         put(&server, &ShelfId::new("", "resourcequotas"), &object(quota));
@@ -187,13 +187,13 @@ fn at_rest_numbers_must_be_those_of_what_exists() {
         let budget = json!({"spec": spec, "status": {"currentHealthy": budget}});
         put(&server, &ShelfId::new("policy", "poddisruptionbudgets"), &object(budget));
         let all = ["resourcequota-controller", "disruption-controller"].map(str::to_owned);
-        let broken = super::rest::broken(witness.world(), &all);
+        let broken = super::rest::broken(checker.state(), &all);
         broken.iter().map(|broken| broken.controller).collect::<Vec<_>>()
     };
     let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let pod = json!({"metadata": {"labels": {"app": "x"}}, "status": status});
     put(&server, &ShelfId::new("", "pods"), &object(pod));
-    assert_eq!(told(1, 1), Vec::<&str>::new());
-    assert_eq!(told(2, 1), ["resourcequota-controller"]);
-    assert_eq!(told(1, 0), ["disruption-controller"]);
+    assert_eq!(broken_with(1, 1), Vec::<&str>::new());
+    assert_eq!(broken_with(2, 1), ["resourcequota-controller"]);
+    assert_eq!(broken_with(1, 0), ["disruption-controller"]);
 }

@@ -32,12 +32,12 @@ pub(super) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     finalizers(object).any(|found| found == finalizer)
 }
 
-/// The reference to what manages an object.
+/// The controller reference.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     items(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true)
 }
 
-/// The uid of what manages an object; empty if nothing does.
+/// The uid of the controller; empty if there is none.
 pub(super) fn manager(object: &Value) -> &str {
     controller_of(object).map_or("", |owner| text(&owner["uid"]))
 }
@@ -46,7 +46,7 @@ pub(super) fn has_ended(pod: &Value) -> bool {
     matches!(text(&pod["status"]["phase"]), "Succeeded" | "Failed")
 }
 
-/// A pod that runs or will.
+/// Whether a pod is active: not finished and not being deleted.
 pub(super) fn is_live(pod: &Value) -> bool {
     !has_ended(pod) && !is_deleting(pod)
 }
@@ -82,7 +82,7 @@ fn has_all(wanted: &Value, labels: &Value) -> bool {
     wanted.as_object().into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// The rule holds, or else what is wrong.
+/// `Ok` if the rule holds, else what is wrong.
 pub(super) fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
 }

@@ -1,6 +1,6 @@
-//! A standby whose watch of pods lags wins the lease. It must not create the pods of the former leader a second time:
-//! its controllers start only when their caches show everything that the former leader wrote. Beside it stands a manager
-//! that starts at once, to show that the wait is what prevents it.
+//! A standby whose watch of pods lags wins the lease. It must not create the pods of the former leader a second time: its
+//! controllers start only when their caches show everything that the former leader wrote. For comparison a manager that
+//! starts at once does create them twice.
 
 #[path = "../supervision/lag.rs"]
 mod lag;
@@ -54,7 +54,7 @@ impl Transport for PodsLag {
     }
 }
 
-/// When a manager that has won the lease begins to work.
+/// When a manager that has won the lease starts its controllers.
 #[derive(Clone, Copy, PartialEq)]
 enum TakesOver {
     /// When its caches show what the former leader wrote, as our program does.
@@ -90,7 +90,7 @@ impl Manager {
         let settings = Settings::new(&LeaderElection::default(), identity.to_owned());
         let mut elector = Elector::new(settings, client.clone(), shared.metrics.clone(), move || clock.now())
             .with_random(|| 0.5);
-        // Warm, also where the controllers are set up later.
+        // Caches are warm, also if the controllers are set up later.
         let _caches = (shared.informers.get::<Pod>(), shared.informers.get::<ReplicaSet>());
         let engine = Engine::new(shared, Identities::shared(client, "test"));
         let (won, leads) = Signal::new();
@@ -121,7 +121,7 @@ impl Manager {
         Self { task, leads }
     }
 
-    /// As `kill -9`: nothing is finished, and the lease is not given back.
+    /// Like `kill -9`: nothing is finished, and the lease is not released.
     fn kill(&self) {
         self.task.abort();
     }

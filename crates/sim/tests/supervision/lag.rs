@@ -1,4 +1,4 @@
-//! A way on which whatever the server sends takes its time.
+//! A transport on which responses are delayed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Everything comes late, and in order.
+/// Everything is delayed, in order.
 pub(crate) struct Lagging {
     pub(crate) inner: Arc<dyn Transport>,
     pub(crate) lag: Duration,
@@ -25,10 +25,10 @@ impl Transport for Lagging {
         let (inner, lag) = (self.inner.clone(), self.lag);
         Box::pin(async move {
             let (head, mut body) = inner.send(request).await?.into_parts();
-            let (told, arrivals) = mpsc::unbounded_channel();
+            let (sender, arrivals) = mpsc::unbounded_channel();
             tokio::spawn(async move {
                 while let Some(frame) = body.frame().await {
-                    if told.send((Instant::now(), frame)).is_err() {
+                    if sender.send((Instant::now(), frame)).is_err() {
                         return;
                     }
                 }

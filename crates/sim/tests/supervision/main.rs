@@ -1,5 +1,5 @@
-//! A panic costs what it must and no more: in a sync its key, anywhere else a new set-up of its controller. The others
-//! never notice, `/healthz` and the metrics tell of it, and nothing is written twice.
+//! The effects of a panic: in a sync only its key is delayed, anywhere else its controller is set up again. Other controllers
+//! are not affected, `/healthz` and the metrics show the panic, and nothing is written twice.
 
 mod lag;
 mod poisoned;
@@ -56,7 +56,7 @@ pub(crate) const fn controller(name: &'static str, start: Start) -> Controller {
 static FRAGILE: Controller = controller("fragile", start_looking);
 static BYSTANDER: Controller = controller("bystander", start_looking);
 
-/// Both controllers, at work on one object.
+/// Both controllers have synced one object.
 async fn working(diary: Arc<Diary>) -> anyhow::Result<Stage> {
     let stage = Stage::start(diary, vec![&FRAGILE, &BYSTANDER], |way| way)?;
     stage.create("before").await?;
@@ -65,8 +65,8 @@ async fn working(diary: Arc<Diary>) -> anyhow::Result<Stage> {
     Ok(stage)
 }
 
-/// The fragile controller was set up anew after so many panics at one place, was seen to be ill and is well by now;
-/// the other one never noticed.
+/// The fragile controller was set up again after this many panics at one place, was unhealthy and is healthy now; the other
+/// one was not affected.
 async fn recovers(stage: &Stage, place: Place, panics: usize) -> anyhow::Result<()> {
     until("set up anew", || stage.diary.set_ups("fragile").len() == panics + 1).await;
     assert_eq!(stage.panics("fragile", place), panics as u64);
@@ -97,7 +97,7 @@ async fn a_sync_that_panics_costs_its_key_a_pause_and_nothing_else() -> anyhow::
         (Some(true), "1 key in quarantine")
     );
 
-    // It keeps nobody else waiting, and does not come sooner for being changed.
+    // Other keys do not wait for it, and a change of the object does not end its delay.
     let asked = Instant::now();
     stage.touch("poison", 1).await?;
     stage.create("after").await?;
@@ -115,7 +115,7 @@ async fn a_sync_that_panics_costs_its_key_a_pause_and_nothing_else() -> anyhow::
     assert_eq!(stage.remark("fragile"), "");
     assert_eq!((stage.diary.set_ups("fragile").len(), stage.diary.set_ups("bystander").len()), (1, 1));
 
-    // Workers are done with their keys and loops only wait: nobody needs the grace.
+    // Workers are done with their keys and loops only wait: the grace period is not needed.
     assert!(stage.stop().await? < GRACE);
     Ok(())
 }
@@ -159,7 +159,7 @@ async fn an_object_on_which_a_trigger_always_panics_keeps_no_other_waiting() -> 
         stage.create(&name).await?;
         stage.diary.has_synced("fragile", &name, 1).await;
         assert!(asked.elapsed() < Duration::from_millis(100), "{name} took {:?}", asked.elapsed());
-        // A kubelet asks every ten seconds, and has had enough when eight answers in a row are bad.
+        // A kubelet probes every ten seconds, and restarts after eight failures in a row.
         failures = if stage.is_well("fragile") == Some(true) { 0 } else { failures + 1 };
         assert!(failures < 8, "at {:?}", began.elapsed());
         tokio::time::sleep_until(began + Duration::from_secs(10 * (n as u64 + 1))).await;
@@ -197,11 +197,11 @@ async fn without_its_preparation_a_controller_does_not_work() -> anyhow::Result<
     Ok(())
 }
 
-/// Ends of what takes time, so that a test can see whether it was waited for.
+/// Ends of slow work, so that a test can see whether it was awaited.
 static SYNCED: AtomicUsize = AtomicUsize::new(0);
 static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A sync that takes a while.
+/// A slow sync.
 struct TakesTime;
 
 impl Reconcile for TakesTime {
@@ -263,7 +263,7 @@ async fn a_controller_that_is_set_up_anew_still_waits_for_what_it_wrote() -> any
     let pods =
         async || anyhow::Ok(client.list::<Pod>(Some("default"), &ListParams::default()).await?.items.len());
     client.create::<ReplicaSet>("default", &set("web", 10)).await?;
-    // The caches hear of this one when the pods of the first have been made, and not yet been seen.
+    // The caches see this one when the pods of the first have been created and are not visible yet.
     tokio::time::sleep(LAG / 2).await;
     stage.diary.poison("replicaset-controller", Place::Trigger, "default/odd", 1);
     client.create::<ReplicaSet>("default", &set("odd", 0)).await?;

@@ -1,4 +1,4 @@
-//! One poisoned object among a thousand, for an hour.
+//! One object whose sync always panics among a thousand others, for an hour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// How long a sync takes.
 const SYNC: Duration = Duration::from_millis(100);
 
-/// What a poisoned key waits, in seconds, as long as an hour.
+/// The delays of a panicking key in seconds, up to an hour.
 fn quarantines() -> Vec<u64> {
     let mut waits: Vec<u64> = (1..=8).map(|power| 1 << power).collect();
     while waits.iter().sum::<u64>() + 300 < HOUR.as_secs() {
@@ -28,15 +28,15 @@ fn quarantines() -> Vec<u64> {
     waits
 }
 
-/// How long it was each time until the next.
+/// The times between its syncs.
 fn gaps(times: &[Instant]) -> Vec<Duration> {
     times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect()
 }
 
-/// Syncs that are over: of what, and when.
+/// Finished syncs: key and time.
 static DONE: Mutex<Vec<(String, Instant)>> = Mutex::new(vec![]);
 
-/// Takes its time with everything, and panics at the end of it if the object is poisoned.
+/// Slow, and panics at the end if the object is the poisoned one.
 struct Thorough;
 
 impl Reconcile for Thorough {
@@ -57,7 +57,7 @@ fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
 
 static THOROUGH: Controller = controller("thorough", start);
 
-/// A single worker, so that every other key would feel it.
+/// A single worker, so that every other key would be affected.
 #[tokio::test(start_paused = true)]
 async fn no_other_key_is_delayed_by_more_than_one_sync() -> anyhow::Result<()> {
     let stage = Stage::start(Arc::default(), vec![&THOROUGH], |way| way)?;
@@ -83,7 +83,7 @@ async fn no_other_key_is_delayed_by_more_than_one_sync() -> anyhow::Result<()> {
     let waits: Vec<u64> = gaps(&tries).into_iter().map(|gap| (gap - SYNC).as_secs()).collect();
     assert_eq!(waits, quarantines());
     assert_eq!(stage.panics("thorough", Place::Sync), tries.len() as u64);
-    assert_eq!(seen(), 2 * HEALTHY, "nobody was looked at in vain");
+    assert_eq!(seen(), 2 * HEALTHY, "no key was synced without need");
     assert_eq!(stage.diary.set_ups("thorough").len(), 1);
     Ok(())
 }

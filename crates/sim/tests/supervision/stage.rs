@@ -1,5 +1,5 @@
-//! Controllers over an embedded cluster, in virtual time, and a diary of what they do: by which they can be made to
-//! panic wherever a controller can.
+//! Controllers over an embedded cluster, in virtual time, and a diary of what they do, through which they can be made to panic
+//! at any place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// How long keys in hand may take at the end.
+/// Grace period for syncs in flight at the end.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
-/// What happened: when, in which controller, where, to what.
+/// One entry: time, controller, place, object.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) when: Instant,
@@ -34,7 +34,7 @@ pub(crate) struct Line {
     pub(crate) what: String,
 }
 
-/// A panic that is to come, so many times.
+/// A panic to be caused, this many times.
 struct Poison {
     controller: &'static str,
     place: Place,
@@ -42,7 +42,7 @@ struct Poison {
     times: usize,
 }
 
-/// Who notes what controllers do, and makes them panic.
+/// Records what controllers do, and makes them panic.
 #[derive(Default)]
 pub(crate) struct Diary {
     lines: Mutex<Vec<Line>>,
@@ -50,29 +50,29 @@ pub(crate) struct Diary {
 }
 
 impl Diary {
-    /// Has a controller panic where it meets `what`, `times` times.
+    /// Makes a controller panic at `what`, `times` times.
     pub(crate) fn poison(&self, controller: &'static str, place: Place, what: &str, times: usize) {
         self.poisons.lock().push(Poison { controller, place, what: what.to_owned(), times });
     }
 
-    /// When a controller came by at `place`, with `what`.
+    /// The times at which a controller was at `place` with `what`.
     pub(crate) fn times(&self, controller: &str, place: Place, what: &str) -> Vec<Instant> {
         let lines = self.lines.lock();
         let about = lines.iter().filter(|line| line.controller == controller && line.place == place);
         about.filter(|line| line.what == what).map(|line| line.when).collect()
     }
 
-    /// When a controller was set up.
+    /// The times at which a controller was set up.
     pub(crate) fn set_ups(&self, controller: &str) -> Vec<Instant> {
         self.times(controller, Place::Start, controller)
     }
 
-    /// When a controller looked at an object of the namespace `default`.
+    /// The times at which a controller synced an object of the namespace `default`.
     pub(crate) fn syncs(&self, controller: &str, name: &str) -> Vec<Instant> {
         self.times(controller, Place::Sync, &format!("default/{name}"))
     }
 
-    /// Waits until a controller has looked at an object so many times.
+    /// Waits until a controller has synced an object this many times.
     pub(crate) async fn has_synced(&self, controller: &str, name: &str, times: usize) {
         let what = format!("{controller} and {name}");
         until(&what, || self.syncs(controller, name).len() >= times).await;
@@ -114,7 +114,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the controllers, whose watches go through what `watches` makes of the usual way.
+    /// Starts the controllers, with `watches` wrapped around the transport of the informers.
     pub(crate) fn start(
         diary: Arc<Diary>,
         controllers: Vec<&'static Controller>,
@@ -123,7 +123,7 @@ impl Stage {
         Self::start_with(diary, controllers, watches, |way| way)
     }
 
-    /// The same, and what controllers write goes through what `writes` makes of the usual way.
+    /// The same, with `writes` wrapped around the transport of the writes.
     pub(crate) fn start_with(
         diary: Arc<Diary>,
         controllers: Vec<&'static Controller>,
@@ -173,12 +173,12 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether the check of a controller passes.
+    /// Whether the health check of a controller passes.
     pub(crate) fn is_well(&self, name: &str) -> Option<bool> {
         self.health.checks().into_iter().find(|(check, _)| *check == name).map(|(_, state)| state.is_ok())
     }
 
-    /// What is remarked upon a controller.
+    /// The remark of a controller's health check.
     pub(crate) fn remark(&self, name: &str) -> String {
         let found = self.health.remarks().into_iter().find(|(check, _)| *check == name);
         found.map(|(_, remark)| remark).unwrap_or_default()
@@ -191,12 +191,12 @@ impl Stage {
         value.map_or(0, |value| value.parse().unwrap_or(u64::MAX))
     }
 
-    /// How often a controller panicked at a place.
+    /// The number of a controller's panics at a place.
     pub(crate) fn panics(&self, controller: &str, place: Place) -> u64 {
         self.metric(&format!("flyball_controller_panics_total{{name=\"{controller}\",place=\"{place}\"}}"))
     }
 
-    /// Ends it all, and says how long that took.
+    /// Stops everything, and returns how long that took.
     pub(crate) async fn stop(self) -> anyhow::Result<Duration> {
         let asked = Instant::now();
         self.stop.set();

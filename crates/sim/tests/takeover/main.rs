@@ -1,5 +1,5 @@
-//! Takeover: upstream's controller manager builds a busy cluster, ours takes it over, and hands it back. Neither may
-//! touch anything: silence. Skipped without assets.
+//! Takeover: upstream's controller manager builds a cluster with objects of many kinds, ours takes it over, and upstream's
+//! takes it back. Neither may write anything. Skipped without assets.
 
 mod volumes;
 mod workloads;
@@ -18,13 +18,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// No write for this long means that a controller manager has nothing more to do.
+/// A controller manager is at rest after this long without a write.
 const QUIET: Duration = Duration::from_secs(5);
 const SETTLED_WITHIN: Duration = Duration::from_secs(120);
-/// A new controller manager must stay silent for this long; its caches are filled well before.
+/// A new controller manager must not write for this long; its caches are filled well before.
 const SILENT_FOR: Duration = Duration::from_secs(15);
 
-/// Controllers without a part of their own that a real cluster has beside these.
+/// Controllers of a real cluster that have no part in this test.
 const COMPANIONS: [&str; 4] = [
     "serviceaccount-controller",
     "garbage-collector-controller",
@@ -32,10 +32,10 @@ const COMPANIONS: [&str; 4] = [
     "root-ca-certificate-publisher-controller",
 ];
 
-/// Ours, among those who take over.
+/// Ours, in the sequence of managers.
 const OURS: &str = "ours";
 
-/// Objects by name, with what must not change about them.
+/// Objects by name, with the fields that must not change.
 type State = BTreeMap<String, Value>;
 
 /// A cluster whose controller manager changes: upstream's first, then ours, then upstream's again.
@@ -64,7 +64,7 @@ impl<'a> Relay<'a> {
         Ok(Self { cluster, upstream: upstream.to_owned(), controllers, flags, log, process })
     }
 
-    /// Lets the others take over, who must not touch what was built.
+    /// Lets the others take over, which must not change anything.
     async fn hand_over(mut self, api: &Api, kinds: &[&str], built: &State) -> anyhow::Result<()> {
         let ours = ours::binary(Profile::Debug)?;
         let heirs = [(OURS, ours), ("upstream-2", self.upstream.clone())];
@@ -103,14 +103,14 @@ async fn settle(log: &mut AuditLog, process: &mut Process) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Writes that change the cluster: not leases, not events, not questions to the server, not lost races.
+/// Writes that change the cluster: no leases, events, reviews or conflicts.
 fn is_change(entry: &Entry) -> bool {
     let aside = matches!(
         entry.resource.as_str(),
         "leases" | "events" | "tokenreviews" | "subjectaccessreviews" | "selfsubjectaccessreviews"
     );
     entry.by_manager() && entry.is_write() && !aside && entry.subresource != "token" && entry.code < 400
-        // An account for a controller that acts for the first time.
+        // Creates an account for a controller that acts for the first time.
         && !(entry.resource == "serviceaccounts" && entry.namespace == "kube-system")
 }
 
@@ -140,7 +140,7 @@ async fn state(api: &Api, cluster: &[&str]) -> anyhow::Result<State> {
     Ok(state)
 }
 
-/// Fails unless `name` takes the lease, stays silent, and leaves everything as it was.
+/// Fails unless `name` takes the lease, writes nothing, and leaves everything as it was.
 async fn untouched(
     name: &str,
     api: &Api,
@@ -152,7 +152,7 @@ async fn untouched(
     let what = format!("{name} took over");
     let (start, since) = (Instant::now(), Timestamp::now());
     let (mut watching, mut changes) = (None, Vec::new());
-    // The lease of the one before has to run out first.
+    // The lease of the previous manager has to expire first.
     while watching.is_none_or(|since: Instant| since.elapsed() < SILENT_FOR) {
         ensure!(start.elapsed() < Duration::from_secs(120), "{what}, but opened no watch");
         ensure!(process.ended().is_none(), "{what}, but ended");
@@ -161,13 +161,13 @@ async fn untouched(
             if entry.verb == "watch" && entry.by_manager() && entry.resource == "pods" {
                 watching = watching.or(Some(Instant::now()));
             }
-            // Upstream's attach-detach controller begins by telling each node once more what it said already.
+            // Upstream's attach-detach controller first writes each node's attached volumes again.
             let is_echo = name != OURS && entry.resource == "nodes" && entry.subresource == "status";
             if is_change(&entry) && !is_echo {
                 changes.push(entry);
             }
         }
-        // A warm standby watches before it leads: silence only counts from the lease on.
+        // A warm standby watches before it leads: writes count only from the lease on.
         if watching.is_some() && !is_led(api, since).await? {
             watching = watching.map(|_| Instant::now());
         }
@@ -183,7 +183,7 @@ async fn untouched(
     Ok(())
 }
 
-/// Whether somebody has got the lease since then.
+/// Whether the lease has a new holder since then.
 async fn is_led(api: &Api, since: Timestamp) -> anyhow::Result<bool> {
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
     let lease = api.get(path).await?;

@@ -1,5 +1,5 @@
-//! Volumes and devices change hands: bound claims stay bound, attached disks stay attached, what was released, lost or is
-//! on its way stays so.
+//! Takeover of volumes and devices: bound claims stay bound, attached disks stay attached, and what is released, lost or in
+//! progress stays so.
 
 use std::path::Path;
 
@@ -202,7 +202,7 @@ fn pods() -> Vec<Request> {
     ]
 }
 
-/// What a driver and a kubelet would say: the disks are attached and mounted.
+/// The statuses that a driver and a kubelet write: the disks are attached and mounted.
 async fn attach(api: &Api) -> anyhow::Result<()> {
     let path = "/apis/storage.k8s.io/v1/volumeattachments";
     let asked = load::list(api, path).await?;
@@ -219,7 +219,7 @@ async fn attach(api: &Api) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What happens later: a claim grows, claims go, a volume goes.
+/// Later changes: a claim grows, claims and a volume are deleted.
 fn changes() -> Vec<Request> {
     let claim = |name: &str| format!("{}/{name}", load::path("v1", "persistentvolumeclaims"));
     let grown = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
@@ -231,7 +231,7 @@ fn changes() -> Vec<Request> {
     ]
 }
 
-/// A volume that is being deleted goes for good, though it is bound.
+/// Deletes a volume although it is bound.
 fn loss() -> Vec<Request> {
     let unprotected = json!({"metadata": {"finalizers": null}});
     vec![Request::merge("/api/v1/persistentvolumes/pv-lost", unprotected)]

@@ -1,5 +1,5 @@
-//! Workloads change hands: no pod, no ReplicaSet, no ControllerRevision, no status is touched. Kinds whose controllers
-//! are not here yet are left out, and named.
+//! Takeover of workloads: no pod, ReplicaSet, ControllerRevision or status is changed. Kinds whose controllers are missing are
+//! skipped, and named.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{COMPANIONS, Relay, settle, state};
 
-/// Something in the busy cluster: which controller looks after it, how it begins, and what changes later.
+/// An object of the cluster: its controller, its first state, and its later change.
 struct Part {
     controller: &'static str,
     collection: String,
@@ -35,7 +35,7 @@ impl Part {
     }
 }
 
-/// Every workload kind, with a second revision where it has revisions, and what looks at their pods.
+/// Every workload kind, with a second revision where it has revisions, and the objects that select their pods.
 fn busy_cluster() -> Vec<Part> {
     let new_image =
         || json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "main:2"}]}}}});
@@ -157,11 +157,11 @@ async fn play(cluster: &Cluster, upstream: &Path, parts: &[Part]) -> anyhow::Res
     load::send_all(&api, ["node-1", "node-2"].map(|name| Request::create("/api/v1/nodes", node(name))))
         .await?;
     for name in ["node-1", "node-2"] {
-        // Admission taints new nodes; the node lifecycle controller, which would undo it, is not part of this.
+        // Admission taints new nodes; the node lifecycle controller, which would remove the taints, does not run here.
         let path = format!("/api/v1/nodes/{name}");
         load::send_all(&api, [Request::merge(path, json!({"spec": {"taints": null}}))]).await?;
     }
-    let _nodes = Nodes::start(cluster.door().clone(), api.clone(), NAMESPACE);
+    let _nodes = Nodes::start(cluster.client().clone(), api.clone(), NAMESPACE);
     load::send_all(&api, parts.iter().map(|part| Request::create(&part.collection, part.manifest.clone())))
         .await?;
     settle(&mut relay.log, &mut relay.process).await?;

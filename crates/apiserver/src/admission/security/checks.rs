@@ -1,4 +1,4 @@
-//! The rules of the Pod Security Standards: each looks at a pod and says what is wrong with it, in upstream's words.
+//! The checks of the Pod Security Standards: each takes a pod and returns its violations, in upstream's words.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ struct Check {
     /// The minor version since which it holds.
     since: u32,
     level: Level,
-    /// The restricted check in whose place a baseline one stands, and from which version on.
+    /// The restricted check that this baseline one replaces, and from which version on.
     replaced_since: Option<u32>,
     look: fn(&Pod<'_>, u32) -> Option<Violation>,
 }
@@ -41,7 +41,7 @@ const fn restricted(since: u32, look: fn(&Pod<'_>, u32) -> Option<Violation>) ->
     Check { since, level: Level::Restricted, replaced_since: None, look }
 }
 
-/// In the order in which violations are told: by level, then by upstream's names of the checks.
+/// In the order in which violations are listed: by level, then by upstream's names of the checks.
 const CHECKS: [Check; 19] = [
     baseline(0, app_armor),
     replaced(22, capabilities),
@@ -67,7 +67,7 @@ const CHECKS: [Check; 19] = [
 /// The newest version at which a rule changed.
 const NEWEST: u32 = 35;
 
-/// Everything about a pod that a standard forbids.
+/// All violations of a standard by a pod.
 pub(super) fn violations(pod: &Pod<'_>, standard: Standard) -> Vec<Violation> {
     let minor = match standard.version {
         Version::Latest => NEWEST,
@@ -111,7 +111,7 @@ impl<'a> Pod<'a> {
         self.spec.text("os.name") == "windows"
     }
 
-    /// Root in a user namespace is nobody outside.
+    /// In a user namespace, root has no privileges on the host.
     fn has_user_namespace(&self) -> bool {
         self.spec["hostUsers"] == false
     }
@@ -134,7 +134,7 @@ fn these(containers: &[&str]) -> String {
     format!("{} {}", plural("container", "containers", containers.len()), quoted(containers.iter().copied()))
 }
 
-/// `pod and container "a"`; nothing if nobody is to blame.
+/// `pod and container "a"`; empty without an offender.
 fn setters(pod: bool, containers: &[&str]) -> Option<String> {
     let parts: Vec<String> = pod
         .then(|| "pod".to_owned())
@@ -367,7 +367,7 @@ fn is_confined(profile: &Value) -> bool {
     matches!(profile.text("type"), "RuntimeDefault" | "Localhost")
 }
 
-/// Who sets a profile that confines nothing.
+/// Who sets an unconfined profile.
 fn unconfined(pod: &Pod<'_>) -> Option<Violation> {
     let mut profiles = BTreeSet::new();
     let mut is_bad = |context: &Value| {

@@ -1,5 +1,5 @@
-//! PodSecurity: namespaces say by their labels how much their pods may do. What is enforced refuses pods; what is
-//! warned about says so, to those who write templates as well.
+//! PodSecurity: labels of namespaces say what their pods may do. Pods that violate the enforced level are refused; for the
+//! warning level there are warnings, for templates as well.
 
 mod checks;
 mod policy;
@@ -16,10 +16,10 @@ use crate::store::{Key, ShelfId};
 use checks::{Pod, Violation, violations};
 use policy::{Level, Policy, Standard};
 
-/// At most so many pods are looked at when a namespace becomes stricter; upstream's number.
+/// At most this many pods are checked when a namespace becomes stricter; upstream's number.
 const PODS_CHECKED: usize = 3000;
 
-/// Where the kinds that make pods keep their templates.
+/// Where the kinds that create pods have their templates.
 const TEMPLATES: [(&str, &str, &str); 8] = [
     ("", "podtemplates", "template"),
     ("", "replicationcontrollers", "spec.template"),
@@ -31,7 +31,7 @@ const TEMPLATES: [(&str, &str, &str); 8] = [
     ("batch", "jobs", "spec.template"),
 ];
 
-/// Refuses pods that their namespace does not allow, and labels that mean nothing.
+/// Refuses pods that their namespace does not allow, and invalid labels.
 pub(super) fn check(
     ops: &mut Ops<'_>,
     request: &Request<'_>,
@@ -102,7 +102,7 @@ fn details(violations: &[Violation]) -> String {
     violations.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Only images can change in a pod, and containers can be added to it, in ways that matter here.
+/// Of an update, only changed images and added containers matter here.
 fn changes_images(new: &Value, old: &Value) -> bool {
     let images = |pod: &Value, list: &str| -> Vec<String> {
         pod["spec"].items(list).iter().map(|container| container.text("image").to_owned()).collect()
@@ -132,7 +132,7 @@ fn check_namespace(ops: &mut Ops<'_>, new: &Value, old: Option<&Value>) -> Resul
     Ok(())
 }
 
-/// What the pods that are there already have against a stricter namespace: alike ones in one line, told of the first.
+/// Violations of existing pods when a namespace becomes stricter: equal ones in one line, with the first pod's name.
 fn existing(ops: &Ops<'_>, namespace: &str, standard: Standard) -> Vec<String> {
     let pods = ops.server.store.all(&ShelfId::new("", "pods"), Some(namespace));
     let mut alike: Vec<(String, &str, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a namespace's `pod-security.kubernetes.io/…` labels ask for.
+//! The `pod-security.kubernetes.io/…` labels of a namespace.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::invalid::Cause;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How much pods may do, from anything to little.
+/// The levels, from permissive to strict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     #[default]
@@ -15,7 +15,7 @@ pub(super) enum Level {
     Restricted,
 }
 
-/// Which release's rules are meant: a minor version, or always the newest.
+/// The release whose rules apply: a minor version, or always the newest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Version {
     #[default]
@@ -44,7 +44,7 @@ impl fmt::Display for Standard {
     }
 }
 
-/// What a namespace wants: what is refused, and what is warned about.
+/// What a namespace enforces and what it warns about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) enforce: Standard,
@@ -52,7 +52,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// Reads a namespace's labels; what cannot be read is a fault, and strict where it is enforced.
+    /// Reads a namespace's labels; an invalid label is an error, and means the strictest level where it is enforced.
     pub(super) fn read<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<Cause>) {
         let mut policy = Self::default();
         let mut faults = Vec::new();
@@ -87,7 +87,7 @@ impl Policy {
                     warn_version = true;
                     policy.warn.version = version(value, fault);
                 }
-                // Audit annotations are not kept, but the labels are held to their rules.
+                // Audit annotations are not kept, but their labels are validated.
                 "audit" if level(value).is_none() => fault(LEVELS),
                 "audit-version" => {
                     version(value, fault);
@@ -95,7 +95,7 @@ impl Policy {
                 _ => {}
             }
         }
-        // Who writes a template should hear what will become of its pods.
+        // The author of a template should get the warnings of its pods.
         if enforced && !warn_level && policy.enforce.level > policy.warn.level {
             policy.warn.level = policy.enforce.level;
             if !warn_version {

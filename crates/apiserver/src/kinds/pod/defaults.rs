@@ -26,7 +26,7 @@ pub(in crate::kinds) fn default_pod(pod: &mut Value) {
     }
 }
 
-/// Whoever limits a resource without requesting it requests the limit.
+/// A resource with a limit and without a request gets the limit as its request.
 fn copy_missing(value: &mut Value, from: &str, to: &str) {
     let Some(source) = value.map(from).cloned() else { return };
     let Some(target) = value.map_mut(to) else { return };
@@ -49,8 +49,8 @@ fn complete_pod_resources(pod: &mut Value) {
     copy_missing(pod, "spec.resources.limits", "spec.resources.requests");
 }
 
-/// What the containers of a pod request together: at the most that is needed at any time, by those that run with their
-/// sidecars, or by one that prepares them and the sidecars that were started before it.
+/// The requests of a pod's containers together: the most that is needed at any time, by the regular containers and
+/// sidecars, or by one init container and the sidecars that were started before it.
 fn requested_by_containers(pod: &Value) -> BTreeMap<String, Quantity> {
     let mut sidecars = BTreeMap::new();
     let mut most = BTreeMap::new();
@@ -90,7 +90,7 @@ fn larger(
     one
 }
 
-/// The account has an older name, which goes on saying the same.
+/// The deprecated `serviceAccount` mirrors `serviceAccountName`.
 pub(in crate::kinds) fn default_spec(spec: &mut Value) {
     let older = spec.at("serviceAccount").clone();
     if older.is_string() {
@@ -102,7 +102,7 @@ pub(in crate::kinds) fn default_spec(spec: &mut Value) {
     }
 }
 
-/// The first address also stands alone, and wins where the two disagree.
+/// `podIP` is the first of `podIPs`, and wins where the two disagree.
 pub(in crate::kinds) fn default_status(status: &mut Value) {
     let single = status.text("podIP").to_owned();
     match status.items("podIPs").first().map(|ip| ip.text("ip").to_owned()) {
@@ -140,7 +140,7 @@ fn pull_policy(image: &str) -> &'static str {
         Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
         _ => (name, None),
     };
-    // Without a domain in front, capitals make it no image name at all; upstream then finds no tag either.
+    // With capitals and no domain it is no valid image name; upstream then finds no tag either.
     let repository = path.split_once('/').map_or(path, |(domain, rest)| {
         if domain.contains(['.', ':']) || domain == "localhost" || domain.chars().any(char::is_uppercase) {
             rest

@@ -1,5 +1,5 @@
-//! What `kubectl get pods` shows. READY counts containers, STATUS is the most telling word that the containers,
-//! the phase or the deletion have to offer.
+//! The table of `kubectl get pods`. READY counts containers; STATUS is the most specific reason of the containers, the phase
+//! or the deletion.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -96,7 +96,7 @@ impl Summary {
         summary
     }
 
-    /// The first init container that is not done says why. `None`: there is one; else the sidecars' restarts.
+    /// The reason of the first init container that is not done. `None`: there is one; else the sidecars' restarts.
     fn look_at_init_containers(&mut self, pod: &Value, sidecars: &[&str]) -> Option<Restarts> {
         for (at, container) in pod.items("status.initContainerStatuses").iter().enumerate() {
             self.restarts.add(container);

@@ -1,5 +1,5 @@
-//! What a pod or a template says that will not do what its author expects: deprecated volumes and labels, names
-//! that hide each other, fractions of bytes, selectors that select nothing.
+//! Warnings about pods and templates: deprecated volumes and labels, names that hide each other, fractions of bytes,
+//! selectors that select nothing.
 
 use serde_json::Value;
 

@@ -130,9 +130,9 @@ fn first_of(items: &[String], max: usize, separator: &str) -> String {
     }
 }
 
-/// The time since a moment, `<unknown>` if it is not there.
-fn since(moment: &Value, now: Timestamp) -> String {
-    match moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
+/// The time since then, `<unknown>` without a time.
+fn since(time: &Value, now: Timestamp) -> String {
+    match time.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
         Some(then) => human_duration(now.as_second() - then.as_second()),
         None => "<unknown>".to_owned(),
     }

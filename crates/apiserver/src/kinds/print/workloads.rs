@@ -236,7 +236,7 @@ fn suspend(job: &Value, _: Timestamp) -> String {
 fn last_schedule(job: &Value, now: Timestamp) -> String {
     match job.at("status.lastScheduleTime") {
         Value::Null => "<none>".to_owned(),
-        moment => since(moment, now),
+        time => since(time, now),
     }
 }
 
@@ -263,11 +263,11 @@ fn completions(job: &Value, _: Timestamp) -> String {
 }
 
 fn job_duration(job: &Value, now: Timestamp) -> String {
-    let moment = |path: &str| job.text(path).parse::<Timestamp>().ok();
-    match moment("status.startTime") {
+    let time = |path: &str| job.text(path).parse::<Timestamp>().ok();
+    match time("status.startTime") {
         None => String::new(),
         Some(start) => {
-            let end = moment("status.completionTime").unwrap_or(now);
+            let end = time("status.completionTime").unwrap_or(now);
             human_duration(end.as_second() - start.as_second())
         }
     }

@@ -89,7 +89,7 @@ fn job_spec(faults: &mut Faults, spec: &At<'_>) {
     restart_policy(faults, spec, &template);
     let mut of_template = Vec::new();
     pod::validate_template(&mut of_template, &template);
-    // The policy has been judged more strictly above.
+    // The policy has been validated more strictly above.
     faults.extend(of_template.into_iter().filter(|cause| !cause.field.ends_with(".restartPolicy")));
 }
 
@@ -108,7 +108,7 @@ fn indexed_job(faults: &mut Faults, spec: &At<'_>) {
 fn restart_policy(faults: &mut Faults, spec: &At<'_>, template: &At<'_>) {
     let path = template.path("spec.restartPolicy");
     match template.text("spec.restartPolicy") {
-        // What was left out has been completed to Always, which no job may have.
+        // A missing policy was defaulted to Always, which no job may have.
         "" | "Always" => faults.push(Cause::required(path, "valid values: \"OnFailure\", \"Never\"")),
         "Never" => {}
         "OnFailure" if spec.has("podFailurePolicy") => {

@@ -37,7 +37,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// The decisions on a request: they can only hold.
+/// The decisions on a request: they can only be true.
 const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
 
 pub(in crate::kinds) fn request(object: &Value) -> Vec<Cause> {
@@ -92,7 +92,7 @@ fn pem_fault(text: &str) -> Option<&'static str> {
     let Ok((_, request)) = parsed else {
         return Some("asn1: structure error: malformed certificate request");
     };
-    // Of an algorithm that is not known here nothing can be said.
+    // Nothing can be checked for an unknown algorithm.
     match request.verify_signature() {
         Err(X509Error::SignatureVerificationError) => Some(signature_fault(&request)),
         _ => None,

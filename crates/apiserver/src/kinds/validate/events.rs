@@ -6,7 +6,7 @@ use super::{At, names};
 use crate::invalid::Cause;
 use crate::kinds::json::Json;
 
-/// Core events are hardly looked at, for they were there first.
+/// Core events are hardly validated, for compatibility.
 pub(in crate::kinds) fn core(event: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     let (own, involved) = (event.text("metadata.namespace"), event.text("involvedObject.namespace"));

@@ -1,5 +1,5 @@
-//! What is wrong with a write to a status: counts that cannot be, and conditions that contradict each other or what
-//! was there. Controllers rely on these rules as much as users do.
+//! What is wrong with a write to a status: impossible counts, and conditions that contradict each other or the previous
+//! ones. Controllers rely on these rules as much as users do.
 
 use serde_json::Value;
 
@@ -105,7 +105,7 @@ pub(in crate::kinds) fn pod(new: &Value, old: &Value) -> Vec<Cause> {
     faults
 }
 
-/// A container that has ended does not come back, unless the pod's policy restarts it.
+/// A terminated container does not run again, unless the pod's policy restarts it.
 fn never_restarts(faults: &mut Faults, new: &Value, old: &Value) {
     let policy = old.text("spec.restartPolicy");
     if policy == "Always" || policy.is_empty() {
@@ -168,8 +168,8 @@ impl Conditions {
     }
 }
 
-/// The status of a job: what is wrong in itself, and what may not become of what was there. A rule applies only
-/// when something that it is about has changed, so that an old fault does not lock a job.
+/// The status of a job: what is wrong in itself, and which changes are not allowed. A rule applies only when one of its
+/// fields has changed, so that an old error does not block a job.
 pub(in crate::kinds) fn job(new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     let status = At::root(new).child("status");

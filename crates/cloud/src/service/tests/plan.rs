@@ -93,7 +93,7 @@ event Warning SyncLoadBalancerFailed: Error syncing load balancer: failed to ens
 fn ensuring_sets_the_finalizer_first_and_the_status_last() {
     let (new, kept) = (service(json!({})), service(json!({"metadata": {"finalizers": [FINALIZER]}})));
     let call = "\
-note Begun
+record Begun
 event Normal EnsuringLoadBalancer: Ensuring load balancer
 in sequence
   patch Service/status ns/s: its load balancer must be deleted before it
@@ -101,19 +101,19 @@ else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
 call Ensure";
     assert_eq!(steps(&new, false, &["a"], &[]), call);
     let without_nodes = "\
-note Begun
+record Begun
 event Normal EnsuringLoadBalancer: Ensuring load balancer
 event Warning UnAvailableLoadBalancer: There are no available nodes for LoadBalancer
 call Ensure";
     assert_eq!(steps(&kept, false, &[], &[]), without_nodes);
-    let report = "\
+    let expected = "\
 event Normal EnsuredLoadBalancer: Ensured load balancer
 in sequence
   patch Service/status ns/s: the status of its load balancer has changed
 else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
-note Ensured";
-    assert_eq!(steps(&kept, false, &["a"], &[ensured()]), report);
-    assert_eq!(steps(&kept, false, &["a"], &[Answer::ManagedElsewhere]), "note Ensured");
+record Ensured";
+    assert_eq!(steps(&kept, false, &["a"], &[ensured()]), expected);
+    assert_eq!(steps(&kept, false, &["a"], &[Answer::ManagedElsewhere]), "record Ensured");
     let retried = format!("{FAILURE}\nfail: failed to ensure load balancer: down");
     assert_eq!(steps(&kept, false, &["a"], &[failed(None)]), retried);
     assert_eq!(steps(&kept, false, &["a"], &[failed(Some(7))]), format!("{FAILURE}\nagain after 7s"));
@@ -123,19 +123,19 @@ note Ensured";
 fn nodes_that_cannot_be_updated_lead_to_ensuring_at_once() {
     let kept = service(json!({"metadata": {"finalizers": [FINALIZER]}}));
     const FAILED: &str = "\
-note UpdateFailed
+record UpdateFailed
 event Warning UpdateLoadBalancerFailed: Error updating load balancer with new hosts [a b] [node names limited, total number of nodes: 2], error: down
 again after 0ns";
     #[rustfmt::skip]
     let table: [(&str, &[&str], &[Answer], &str); 7] = [
         // case                   nodes        answers                                  steps
-        ("at first",              &["a", "b"], &[],                                     "note Begun\ncall UpdateNodes"),
-        ("updated",               &["a", "b"], &[Answer::Done],                         "event Normal UpdatedLoadBalancer: Updated load balancer with new hosts\nnote Ensured"),
-        ("updated to no nodes",   &[],         &[Answer::Done],                         "event Warning UnAvailableLoadBalancer: There are no available nodes for LoadBalancer\nnote Ensured"),
-        ("managed elsewhere",     &["a", "b"], &[Answer::ManagedElsewhere],             "note Ensured"),
+        ("at first",              &["a", "b"], &[],                                     "record Begun\ncall UpdateNodes"),
+        ("updated",               &["a", "b"], &[Answer::Done],                         "event Normal UpdatedLoadBalancer: Updated load balancer with new hosts\nrecord Ensured"),
+        ("updated to no nodes",   &[],         &[Answer::Done],                         "event Warning UnAvailableLoadBalancer: There are no available nodes for LoadBalancer\nrecord Ensured"),
+        ("managed elsewhere",     &["a", "b"], &[Answer::ManagedElsewhere],             "record Ensured"),
         ("failed",                &["a", "b"], &[failed(None)],                         "call Get"),
         ("failed, exists",        &["a", "b"], &[failed(None), Answer::Found(true)],    FAILED),
-        ("failed, does not exist", &["a", "b"], &[failed(None), Answer::Found(false)],  "note Ensured"),
+        ("failed, does not exist", &["a", "b"], &[failed(None), Answer::Found(false)],  "record Ensured"),
     ];
     for (case, nodes, answers, want) in table {
         assert_eq!(steps(&kept, true, nodes, answers), want, "{case}");
@@ -152,7 +152,7 @@ fn the_finalizer_is_removed_after_the_load_balancer_is_deleted() {
 in sequence
   patch Service/status ns/s: its load balancer is deleted
 else event Warning SyncLoadBalancerFailed: Error syncing load balancer: <error>
-note Deleted
+record Deleted
 event Normal DeletedLoadBalancer: Deleted load balancer
 in sequence
   patch Service/status ns/s: the status of its load balancer has changed
@@ -166,7 +166,7 @@ again after 7s";
     let found = || Answer::Found(true);
     #[rustfmt::skip]
     let table = [
-        ("at first",          vec![],                                  "note Begun\ncall Get"),
+        ("at first",          vec![],                                  "record Begun\ncall Get"),
         ("exists",            vec![found()],                           "event Normal DeletingLoadBalancer: Deleting load balancer\ncall Delete"),
         ("does not exist",    vec![Answer::Found(false)],              DONE),
         ("cannot be found",   vec![failed(None)],                      UNKNOWN),
@@ -183,14 +183,14 @@ again after 7s";
 fn the_load_balancer_of_a_service_without_finalizer_is_deleted_after_it() {
     let (plain, internal) = (service(json!({})), service(json!({"spec": {"type": "ClusterIP"}})));
     const DELETING: &str = "event Normal DeletingLoadBalancer: Deleting load balancer\ncall Delete";
-    const DONE: &str = "event Normal DeletedLoadBalancer: Deleted load balancer\nnote Deleted";
+    const DONE: &str = "event Normal DeletedLoadBalancer: Deleted load balancer\nrecord Deleted";
     const FAILED: &str = "\
 event Warning DeleteLoadBalancerFailed: Error deleting load balancer: down
 fail: failed to delete load balancer: down";
     const ELSEWHERE: &str = "\
 event Warning DeleteLoadBalancerFailed: Error deleting load balancer: implemented by alternate to cloud provider
 fail: failed to delete load balancer: implemented by alternate to cloud provider";
-    assert_eq!(show(plan_deleted(&internal, &[])), "note Deleted");
+    assert_eq!(show(plan_deleted(&internal, &[])), "record Deleted");
     assert_eq!(show(plan_deleted(&plain, &[])), DELETING);
     assert_eq!(show(plan_deleted(&plain, &[Answer::Done])), DONE);
     assert_eq!(show(plan_deleted(&plain, &[failed(None)])), FAILED);

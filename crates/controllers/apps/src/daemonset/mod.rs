@@ -28,6 +28,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, DaemonSet, Key, Node};
 use flyball_common::index::{by_controller, by_node};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name of the controller, and the source of its events.
@@ -52,7 +53,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     });
     tasks.feed(&nodes, &node_queue, |change| triggers::is_relevant(change).then(|| change.key()));
     let workers = usize::try_from(cx.config.daemon_set_controller.concurrent_daemon_set_syncs).unwrap_or(1);
-    let comparisons = cx.gates.enabled("TaintTolerationComparisonOperators");
+    let comparisons = cx.gates.enabled(Gate::TaintTolerationComparisonOperators);
     let watch = sync::NodeWatch {
         sets: sets.clone(),
         pods: pods.clone(),

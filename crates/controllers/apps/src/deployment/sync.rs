@@ -8,6 +8,7 @@ use flyball_cache::Informer;
 use flyball_common::adoption::adopt_and_release;
 use flyball_common::index::{owned, owned_or_orphaned};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, Executor, Next, Reconcile, SyncError};
 
 use super::after;
@@ -54,7 +55,7 @@ impl Reconcile for Controller {
             limits,
             sets: &sets,
             pods: &pods,
-            counts_terminating: self.cx.gates.enabled("DeploymentReplicaSetTerminatingReplicas"),
+            counts_terminating: self.cx.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas),
             now: self.cx.clock.now(),
         };
         let decision = decide(&view);

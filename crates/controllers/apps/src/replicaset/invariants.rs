@@ -23,10 +23,13 @@ pub fn check<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Re
     let (going, staying): (Vec<_>, Vec<_>) =
         view.pods.iter().partition(|pod| distinct.contains(&pod.metadata.uid.to_smol_str()));
     let mut crowds = BTreeMap::<&str, usize>::new();
-    for pod in view.family.iter().filter(|pod| pod.is_active()) {
+    for pod in view.spread().iter().filter(|pod| pod.is_active()) {
         *crowds.entry(&pod.spec.node_name).or_default() += 1;
     }
-    let worth = |pod: &Pod| worth(pod, crowds.get(pod.spec.node_name.as_str()).copied().unwrap_or(0));
+    let worth = |pod: &Pod| {
+        let neighbours = crowds.get(pod.spec.node_name.as_str()).copied().unwrap_or(0);
+        worth(pod, neighbours, view.has_costs)
+    };
     let most_worth = going.iter().map(|pod| worth(pod)).max();
     let rules = [
         ("a set that is being deleted is left alone", !view.set.is_deleting() || writes.is_empty()),
@@ -49,7 +52,8 @@ pub fn check<T: Replicated>(view: &View<'_, T>, plan: &Plan<Option<&Pod>>) -> Re
 
 /// The first criteria of the deletion order: node, phase, readiness, deletion cost, number of pods on the node. Ages and
 /// restarts come after these.
-fn worth(pod: &Pod, neighbours: usize) -> (bool, u8, bool, i32, Reverse<usize>) {
+fn worth(pod: &Pod, neighbours: usize, has_costs: bool) -> (bool, u8, bool, i32, Reverse<usize>) {
     let of = Usefulness::of(pod, neighbours);
-    (of.assigned, of.phase, of.ready.is_some(), of.deletion_cost, Reverse(of.neighbours))
+    let cost = if has_costs { of.deletion_cost } else { 0 };
+    (of.assigned, of.phase, of.ready.is_some(), cost, Reverse(of.neighbours))
 }

@@ -25,6 +25,7 @@ use flyball_api::replica_set::ReplicaSetStatus;
 use flyball_api::selector::{InvalidSelector, Selector};
 use flyball_api::{PodTemplate, ReplicaSet, Resource};
 use flyball_common::index::by_controller;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name of the controller, and the source of its events.
@@ -36,6 +37,8 @@ pub trait Replicated: Resource {
     const EVENT_SOURCE: &'static str;
     /// Whether its status has a field for the number of terminating pods.
     const COUNTS_TERMINATING: bool;
+    /// Whether pods that share a node with pods of the same owner's other sets are deleted first.
+    const SPREADS_OVER_NODES: bool;
 
     fn selector(&self) -> Result<Selector, InvalidSelector>;
     fn replicas(&self) -> usize;
@@ -49,6 +52,7 @@ pub trait Replicated: Resource {
 impl Replicated for ReplicaSet {
     const EVENT_SOURCE: &'static str = NAME;
     const COUNTS_TERMINATING: bool = true;
+    const SPREADS_OVER_NODES: bool = true;
 
     fn selector(&self) -> Result<Selector, InvalidSelector> {
         Selector::from_object(self.spec.selector.as_ref())
@@ -93,10 +97,11 @@ pub(crate) fn start_for<T: Replicated>(
         move |change| triggers::pod_changed(change, sets.store())
     });
     let counts_terminating =
-        T::COUNTS_TERMINATING && cx.gates.enabled("DeploymentReplicaSetTerminatingReplicas");
+        T::COUNTS_TERMINATING && cx.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
+    let has_costs = cx.gates.enabled(Gate::PodDeletionCost);
     let events = cx.events.with_source(T::EVENT_SOURCE);
     let ages = cx.metrics.histogram(&ages::AGE_RATIO, &[]);
-    let controller = sync::Controller { events, cx, sets, pods, counts_terminating, ages };
+    let controller = sync::Controller { events, cx, sets, pods, counts_terminating, has_costs, ages };
     tasks.workers(&queue, usize::try_from(workers).unwrap_or(1), Arc::new(controller));
     Ok(())
 }

@@ -23,10 +23,18 @@ pub struct View<'a, T> {
     pub set: &'a T,
     /// The active pods that the set controls.
     pub pods: &'a [Arc<Pod>],
-    /// The pods of all sets with the same controller, such as a Deployment. Of these, pods that share a node are deleted
-    /// first. Empty without a controller.
+    /// The pods of all sets with the same controller, such as a Deployment. Empty without a controller.
     pub family: &'a [Arc<Pod>],
+    /// Whether the annotation with the cost of a deletion counts (`PodDeletionCost`).
+    pub has_costs: bool,
     pub now: Timestamp,
+}
+
+impl<'a, T: Replicated> View<'a, T> {
+    /// The pods of which those that share a node are deleted first.
+    pub(super) fn spread(&self) -> &'a [Arc<Pod>] {
+        if T::SPREADS_OVER_NODES { self.family } else { &[] }
+    }
 }
 
 /// The writes that bring the number of pods to `spec.replicas`. Deletions are tagged with their pod.
@@ -62,7 +70,7 @@ fn delete<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<
         let why = format_smolstr!("{have} pods, {want} wanted; this one ranks first for deletion: {why}");
         pods::deletion(pod, why).tag(Some(pod))
     };
-    let spare = least_useful(view.pods, view.family, count, view.now);
+    let spare = least_useful(view.pods, view.spread(), count, view.has_costs, view.now);
     Effect::concurrent(spare.into_iter().map(delete)).into()
 }
 

@@ -24,6 +24,7 @@ pub(super) struct Controller<T> {
     pub(super) sets: Arc<Informer<T>>,
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) counts_terminating: bool,
+    pub(super) has_costs: bool,
     pub(super) ages: Histogram,
 }
 
@@ -41,7 +42,13 @@ impl<T: Replicated> Reconcile for Controller<T> {
         let terminating = || inactive.iter().filter(|pod| pod.is_terminating() && is_own(pod)).count();
         let terminating = self.counts_terminating.then(terminating);
         let family = self.family(&set);
-        let view = View { set: &*set, pods: &active, family: &family, now: self.cx.clock.now() };
+        let view = View {
+            set: &*set,
+            pods: &active,
+            family: &family,
+            has_costs: self.has_costs,
+            now: self.cx.clock.now(),
+        };
 
         let plan = plan(&view);
         self.cx.judge(|| invariants::check(&view, &plan));

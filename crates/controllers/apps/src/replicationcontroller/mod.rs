@@ -1,7 +1,7 @@
 //! Maintains the number of pods that a ReplicationController specifies.
 //!
-//! A ReplicationController is the predecessor of the ReplicaSet: its selector is a plain map and its status does not
-//! count terminating pods. All behavior is in [`crate::replicaset`].
+//! A ReplicationController is the predecessor of the ReplicaSet: its selector is a plain map, its status does not
+//! count terminating pods, and when it deletes pods, it does not matter how they are spread over nodes. All behavior is in [`crate::replicaset`].
 //! Upstream: `pkg/controller/replication`.
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub const NAME: &str = "replicationcontroller-controller";
 impl Replicated for ReplicationController {
     const EVENT_SOURCE: &'static str = "replication-controller";
     const COUNTS_TERMINATING: bool = false;
+    const SPREADS_OVER_NODES: bool = false;
 
     fn selector(&self) -> Result<Selector, InvalidSelector> {
         // An empty map means that there is no selector. As a selector it would match every pod of the namespace.

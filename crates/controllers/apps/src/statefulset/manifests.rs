@@ -14,8 +14,11 @@ pub fn pod(set: &StatefulSet, template: &PodTemplate, revision: &str, ordinal: i
     pod["metadata"]["labels"][REVISION] = revision.into();
     // These fields are immutable, so they are not part of a repair.
     pod["spec"]["hostname"] = pod_name(set, ordinal).as_str().into();
+    // Without a Service the pod has no subdomain, whatever the template says.
     if !set.spec.service_name.is_empty() {
         pod["spec"]["subdomain"] = set.spec.service_name.as_str().into();
+    } else if let Some(spec) = pod["spec"].as_object_mut() {
+        spec.remove("subdomain");
     }
     equip(set, &mut pod, ordinal);
     pod

@@ -9,7 +9,10 @@
 //! - **Beyond upstream**: with the annotation [`plan::REPLACE_STUCK_PODS`] an unready pod of an outdated revision
 //!   does not block a rollout forever; the deletion of a claim triggers the set that waits for it.
 //! - Upstream: `pkg/controller/statefulset`. What differs: the write barrier replaces expectations, and a pod is
-//!   read live before it is repaired, as the cache holds only parts of it.
+//!   read live before it is repaired, as the cache holds only parts of it. A parallel set gets at most [`plan::BURST`] new
+//!   pods in one sync, and its status is written after each; upstream holds all of them in memory, however many. If both
+//!   a pod and the owners of its claims are refused, there is an event about each; upstream has one about the owners.
+//!   A conflict while a pod is repaired causes no event.
 
 pub mod claims;
 pub mod defaults;
@@ -34,6 +37,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ControllerRevision, PersistentVolumeClaim, StatefulSet};
 use flyball_common::index::by_controller;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 
 /// The name of the controller, and the source of its events.
@@ -56,8 +60,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         move |change| triggers::claim_gone(change, sets.store())
     });
     let workers = cx.config.stateful_set_controller.concurrent_stateful_set_syncs;
-    let obeys_max_unavailable = cx.gates.enabled("MaxUnavailableStatefulSet");
-    let by_meaning = cx.gates.enabled("StatefulSetSemanticRevisionComparison");
+    let obeys_max_unavailable = cx.gates.enabled(Gate::MaxUnavailableStatefulSet);
+    let by_meaning = cx.gates.enabled(Gate::StatefulSetSemanticRevisionComparison);
     let events = cx.events.with_source(NAME);
     let controller =
         sync::Controller { events, cx, sets, pods, claims, revisions, obeys_max_unavailable, by_meaning };

@@ -14,13 +14,16 @@ pub fn create(view: &View<'_>, ordinal: i32) -> Step {
     let (set, name) = (view.set, pod_name(view.set, ordinal));
     let revision = view.revision_for(ordinal);
     let body = manifests::pod(set, &view.template(revision), revision, ordinal);
+    let claims = claims::create(view, ordinal, &name).on_failure(failure(set, "Create", &name));
     let create = Write::create::<Pod>(Key::new(set.metadata.namespace.as_str(), name.as_str()), body)
         .why(format_args!("the pod with ordinal {ordinal} is missing"))
+        .on_failure(failure(set, "Create", &name))
+        .quiet(Refusals::EXISTS)
         .tag(None);
     // If the pod is refused, its claims still get the right owners, unless another pod has its name.
-    let owners = claims::correct_owners(view, ordinal, None);
+    let owners = claims::correct_owners(view, ordinal, None).on_failure(failure(set, "Update", &name));
     let create = Step::each([Step::from(create), owners.into()]).ends_at(Refusals::EXISTS);
-    with_events(set, "Create", &name, [claims::create(view, ordinal, &name).into(), create.into()])
+    Step::sequence([claims, create]).on_success(success(set, "Create", &name)).into()
 }
 
 pub fn delete(set: &StatefulSet, pod: &Pod, why: Why) -> Step {
@@ -53,20 +56,27 @@ pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
 
 /// Creates the claims that a pending pod lacks, and corrects their owners.
 pub fn provide_claims(view: &View<'_>, ordinal: i32, pod: &Pod) -> [Step; 2] {
-    let (set, name) = (&view.set.metadata.name, &pod.metadata.name);
-    let failure = format!("Update Pod {name} in StatefulSet {set} failed error: ");
-    let owners = claims::correct_owners(view, ordinal, Some(pod))
-        .on_failure(Event::warning("FailedUpdate", Message::ThenError(failure)));
+    let name = &pod.metadata.name;
+    let owners =
+        claims::correct_owners(view, ordinal, Some(pod)).on_failure(failure(view.set, "Update", name));
     [claims::create(view, ordinal, name).into(), owners.into()]
 }
 
 /// Effects in sequence, with one event about all of them. A conflict causes no event.
 fn with_events(set: &StatefulSet, verb: &str, pod: &str, effects: impl IntoIterator<Item = Step>) -> Step {
-    let what = format!("{verb} Pod {pod} in StatefulSet {}", set.metadata.name);
-    let failure = Message::ThenError(format!("{what} failed error: "));
     Step::sequence(effects)
-        .on_success(Event::normal(format!("Successful{verb}"), format!("{what} successful")))
-        .on_failure(Event::warning(format!("Failed{verb}"), failure))
+        .on_success(success(set, verb, pod))
+        .on_failure(failure(set, verb, pod))
         .quiet(Refusals::CONFLICT | Refusals::EXISTS)
         .into()
+}
+
+fn success(set: &StatefulSet, verb: &str, pod: &str) -> Event {
+    let message = format!("{verb} Pod {pod} in StatefulSet {} successful", set.metadata.name);
+    Event::normal(format!("Successful{verb}"), message)
+}
+
+fn failure(set: &StatefulSet, verb: &str, pod: &str) -> Event {
+    let message = format!("{verb} Pod {pod} in StatefulSet {} failed error: ", set.metadata.name);
+    Event::warning(format!("Failed{verb}"), Message::ThenError(message))
 }

@@ -36,7 +36,7 @@ pub struct Ownership {
 /// The owner that a claim should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    Nobody,
+    None,
     Set,
     Pod,
 }
@@ -51,7 +51,7 @@ fn owner(set: &StatefulSet, holder: &Holder) -> Owner {
     match policy(set) {
         (true, _) if !holder.wanted => Owner::Pod,
         (_, true) => Owner::Set,
-        _ => Owner::Nobody,
+        _ => Owner::None,
     }
 }
 
@@ -81,7 +81,7 @@ pub fn judge(claim: &PersistentVolumeClaim, set: &StatefulSet, holder: &Holder) 
         let theirs = references.iter().filter(|reference| !names_set(reference) && !names_pod(reference));
         let ours = match owner(set, holder) {
             _ if is_contested => None,
-            Owner::Nobody => None,
+            Owner::None => None,
             Owner::Set => Some(controller_reference(set)),
             Owner::Pod => Some(pod_reference(holder)),
         };

@@ -147,29 +147,29 @@ impl Scaling<'_> {
 
 /// What follows from the current number of replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum NextStep {
     /// A user has scaled the workload to zero, which disables the autoscaler.
-    Nothing,
+    Disabled,
     /// The number of replicas is out of bounds: scale to this bound without reading metrics. With the reason.
-    Bound(i32, &'static str),
-    Metrics,
+    ScaleTo(i32, &'static str),
+    ReadMetrics,
 }
 
 const BELOW: &str = "Current number of replicas below Spec.MinReplicas";
 const ABOVE: &str = "Current number of replicas above Spec.MaxReplicas";
 
-/// Whether metrics have to be read.
-pub fn need(scaling: &Scaling<'_>) -> Need {
+/// Whether metrics have to be read, or the number of replicas alone decides.
+pub fn next_step(scaling: &Scaling<'_>) -> NextStep {
     let (current, min, max) = (scaling.current, scaling.min(), scaling.max());
     if current == 0 {
         let may_return = scaling.has_scaled_to_zero() && (min != 0 || scaling.has_metric_without_pods());
-        if may_return { Need::Metrics } else { Need::Nothing }
+        if may_return { NextStep::ReadMetrics } else { NextStep::Disabled }
     } else if current > max {
-        Need::Bound(max, ABOVE)
+        NextStep::ScaleTo(max, ABOVE)
     } else if current < min {
-        Need::Bound(min, BELOW)
+        NextStep::ScaleTo(min, BELOW)
     } else {
-        Need::Metrics
+        NextStep::ReadMetrics
     }
 }
 
@@ -234,16 +234,16 @@ impl Decision {
         self.current = Some(scaling.current);
         self.report.scale_known();
         self.history.begin(scaling.current, view.now);
-        match need(&scaling) {
-            Need::Nothing => {
+        match next_step(&scaling) {
+            NextStep::Disabled => {
                 self.report.disabled(view.settings.scale_to_zero);
                 self.waiting = vec![disabled(view.hpa)];
             }
-            Need::Bound(replicas, reason) => {
+            NextStep::ScaleTo(replicas, reason) => {
                 self.rescale = Some(Rescale { replicas, reason: reason.to_owned() });
                 self.waiting = vec![next_sync(view, "when the metrics are read")];
             }
-            Need::Metrics => self.follow_metrics(view, &scaling, scale),
+            NextStep::ReadMetrics => self.follow_metrics(view, &scaling, scale),
         }
     }
 
@@ -259,7 +259,7 @@ impl Decision {
                 evaluate(scaling, proposals, &mut self.report)
             }
         };
-        self.metrics = evaluated.shown;
+        self.metrics = evaluated.statuses;
         let Some(recommendation) = evaluated.recommended else {
             let problem = evaluated.error.unwrap_or_else(|| "there is no metric".to_owned());
             self.report.warn("FailedComputeMetricsReplicas", problem.clone());
@@ -307,7 +307,7 @@ pub struct Evaluated {
     /// The highest proposal; `None` if there is none, or if it would scale down while other metrics are invalid.
     pub recommended: Option<Recommendation>,
     /// Each metric as the status shows it, blank where it is invalid; `None` if none were read.
-    pub shown: Option<Vec<MetricStatus>>,
+    pub statuses: Option<Vec<MetricStatus>>,
     /// What is wrong with the invalid ones.
     pub error: Option<String>,
 }
@@ -319,7 +319,7 @@ pub struct Recommendation {
     /// The metric that calls for it.
     pub metric: String,
     /// Why that metric leaves the number of replicas as it is.
-    pub kept: Option<&'static str>,
+    pub unchanged: Option<&'static str>,
 }
 
 /// Combines the proposals of all metrics into one recommendation. If any metric is invalid, it never scales down.
@@ -329,21 +329,21 @@ pub fn evaluate(
     report: &mut Report,
 ) -> Evaluated {
     let count = proposals.len();
-    let mut shown = vec![];
+    let mut statuses = vec![];
     let mut best: Option<Recommendation> = None;
     let mut invalid: Vec<InvalidMetric> = vec![];
     for proposal in proposals {
         match proposal {
             Ok(Proposal { count, name, status }) => {
-                shown.push(status);
+                statuses.push(status);
                 // As in upstream, any later proposal replaces one of zero replicas, even a negative one.
                 if best.as_ref().is_none_or(|best| best.replicas == 0 || count.replicas > best.replicas) {
-                    let kept = count.kept.map(|kept| kept.words());
-                    best = Some(Recommendation { replicas: count.replicas, metric: name, kept });
+                    let unchanged = count.unchanged.map(|unchanged| unchanged.words());
+                    best = Some(Recommendation { replicas: count.replicas, metric: name, unchanged });
                 }
             }
             Err(metric) => {
-                shown.push(MetricStatus::default());
+                statuses.push(MetricStatus::default());
                 report.warn(metric.reason, metric.message.clone());
                 invalid.push(metric);
             }
@@ -364,7 +364,7 @@ pub fn evaluate(
         }
         (_, None) => None,
     };
-    Evaluated { recommended, shown: Some(shown), error }
+    Evaluated { recommended, statuses: Some(statuses), error }
 }
 
 /// The number of replicas to set, if it differs from the current one, and how the recommendation was limited.
@@ -404,7 +404,7 @@ pub fn rescale(
 
 /// What the autoscaler is waiting for: the end of limits that apply to the recommendation, and the next sync.
 fn waiting(view: &View<'_>, recommendation: &Recommendation, normalized: &Normalized) -> Vec<Waiting> {
-    let Recommendation { replicas: recommended, metric, kept } = recommendation;
+    let Recommendation { replicas: recommended, metric, unchanged } = recommendation;
     let autoscaler = |until: String| Waiting::on::<HorizontalPodAutoscaler>(&view.hpa.key(), until);
     let held = normalized.held.as_ref().map(|held| {
         let when = format!(
@@ -427,8 +427,9 @@ fn waiting(view: &View<'_>, recommendation: &Recommendation, normalized: &Normal
             format!("when fewer than {replicas} replicas may be allowed by the scale-down rate"),
         )),
     });
-    let kept = kept.map(|kept| format!(": {kept}")).unwrap_or_default();
-    let metrics = format!("when the metrics are read again; {metric} calls for {recommended} replicas{kept}");
+    let unchanged = unchanged.map(|why| format!(": {why}")).unwrap_or_default();
+    let metrics =
+        format!("when the metrics are read again; {metric} calls for {recommended} replicas{unchanged}");
     held.into_iter().chain(limited).chain([next_sync(view, metrics)]).collect()
 }
 

@@ -3,7 +3,7 @@
 use flyball_api::horizontal_pod_autoscaler::ScalingPolicy;
 use jiff::SignedDuration;
 
-use super::decision::{Decision, Need, Rescale, Scaling, View, need};
+use super::decision::{Decision, NextStep, Rescale, Scaling, View, next_step};
 use super::history::History;
 
 /// Checks the rescale of a decision against the spec and the earlier rescales.
@@ -13,10 +13,10 @@ use super::history::History;
 pub fn check(view: &View<'_>, decision: &Decision) -> Result<(), String> {
     let (Some(current), Some(rescale)) = (decision.current, &decision.rescale) else { return Ok(()) };
     let scaling = view.scaling(current);
-    match need(&scaling) {
-        Need::Metrics => check_rescale(&scaling, view.history, rescale),
+    match next_step(&scaling) {
+        NextStep::ReadMetrics => check_rescale(&scaling, view.history, rescale),
         // Outside of the bounds no policy applies.
-        Need::Bound(..) | Need::Nothing => Ok(()),
+        NextStep::ScaleTo(..) | NextStep::Disabled => Ok(()),
     }
 }
 

@@ -8,7 +8,8 @@
 //!   and the `scale` of workloads, nothing else.
 //! - Upstream: `pkg/controller/podautoscaler`. What differs: events name autoscalers that select the same pods in
 //!   alphabetical order, a kind that the server begins to serve is found within seconds, and a huge metric value calls for
-//!   many replicas instead of a negative number.
+//!   many replicas instead of a negative number. Series of an external metric may be negative: their sum counts, where
+//!   upstream takes a negative sum for an overflow if the target is an average value, and scales up to the maximum.
 //! - Besides `sync.rs`, the clients of the scale subresource and of the metrics APIs are async: both are live reads.
 
 pub mod after;
@@ -39,6 +40,7 @@ use std::time::Duration;
 use flyball_api::horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 use flyball_api::pod::Pod;
 use flyball_common::labelled::PODS_BY_LABEL;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 use jiff::SignedDuration;
 use parking_lot::Mutex;
@@ -96,8 +98,8 @@ fn settings(cx: &Context) -> Settings {
             initialization: signed(config.cpu_initialization_period),
             readiness: signed(config.initial_readiness_delay),
         },
-        own_tolerance: cx.gates.enabled("HPAConfigurableTolerance"),
-        scale_to_zero: cx.gates.enabled("HPAScaleToZero"),
-        pod_level: cx.gates.enabled("PodLevelResources"),
+        own_tolerance: cx.gates.enabled(Gate::HPAConfigurableTolerance),
+        scale_to_zero: cx.gates.enabled(Gate::HPAScaleToZero),
+        pod_level: cx.gates.enabled(Gate::PodLevelResources),
     }
 }

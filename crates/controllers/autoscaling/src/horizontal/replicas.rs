@@ -56,18 +56,18 @@ pub struct Utilization {
 pub struct Count {
     pub replicas: i32,
     /// Why it is the present number although the value differs from the target.
-    pub kept: Option<Kept>,
+    pub unchanged: Option<Unchanged>,
 }
 
 /// Why a metric whose value differs from its target leaves the number of replicas as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum Unchanged {
     WithinTolerance,
     /// Pods without a usable sample, counted as idle or as busy, would turn the direction.
     UnmeasuredPods,
 }
 
-impl Kept {
+impl Unchanged {
     /// The reason, for users.
     pub fn words(self) -> &'static str {
         match self {
@@ -79,11 +79,11 @@ impl Kept {
 
 impl Count {
     fn exactly(replicas: i32) -> Self {
-        Self { replicas, kept: None }
+        Self { replicas, unchanged: None }
     }
 
-    fn kept(replicas: i32, why: Kept) -> Self {
-        Self { replicas, kept: Some(why) }
+    fn unchanged(replicas: i32, why: Unchanged) -> Self {
+        Self { replicas, unchanged: Some(why) }
     }
 }
 
@@ -137,19 +137,19 @@ pub fn by_share(tolerances: Tolerances, present: i32, usage: i64, target: i64) -
         true => tolerated(present, ratio),
         false => Count::exactly(ceil(usage as f64 / target as f64)),
     };
-    let share = if usage == i64::MAX { usage } else { shown((usage as f64 / f64::from(present)).ceil()) };
+    let share = if usage == i64::MAX { usage } else { go_int64((usage as f64 / f64::from(present)).ceil()) };
     (count, share)
 }
 
 /// The present number of replicas, which is kept because of the tolerance unless the ratio is exactly one.
 fn tolerated(present: i32, ratio: f64) -> Count {
-    if ratio == 1.0 { Count::exactly(present) } else { Count::kept(present, Kept::WithinTolerance) }
+    if ratio == 1.0 { Count::exactly(present) } else { Count::unchanged(present, Unchanged::WithinTolerance) }
 }
 
 /// The number as upstream shows it. Without replicas it is infinite, and its conversion to an integer is that of amd64.
 ///
 /// Upstream: `GetObjectPerPodMetricReplicas`: `int64(math.Ceil(…))`, on amd64.
-fn shown(number: f64) -> i64 {
+fn go_int64(number: f64) -> i64 {
     let fits = number >= i64::MIN as f64 && number < i64::MAX as f64;
     if fits { number as i64 } else { i64::MIN }
 }
@@ -188,11 +188,15 @@ fn replicas(
         return Ok(tolerated(present, adjusted));
     }
     if has_turned {
-        return Ok(Count::kept(present, Kept::UnmeasuredPods));
+        return Ok(Count::unchanged(present, Unchanged::UnmeasuredPods));
     }
     let replicas = ceil(adjusted * samples.len() as f64);
     let is_backwards = (adjusted < 1.0 && replicas > present) || (adjusted > 1.0 && replicas < present);
-    Ok(if is_backwards { Count::kept(present, Kept::UnmeasuredPods) } else { Count::exactly(replicas) })
+    Ok(if is_backwards {
+        Count::unchanged(present, Unchanged::UnmeasuredPods)
+    } else {
+        Count::exactly(replicas)
+    })
 }
 
 /// The utilization by pods whose requests are known.

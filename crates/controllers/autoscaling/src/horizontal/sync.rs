@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::after::{After, after};
 use super::decision::{
-    Decision, Metrics, Need, Observations, ScaleError, Scaling, SelectorError, Settings, View, decide, need,
-    reference, target_key,
+    Decision, Metrics, NextStep, Observations, ScaleError, Scaling, SelectorError, Settings, View, decide,
+    next_step, reference, target_key,
 };
 use super::history::History;
 use super::invariants;
@@ -81,7 +81,7 @@ impl Controller {
             || -> Executor<'_> { self.cx.executor(key).about(ObjectRef::of(view.hpa)).events(&self.events) };
         let planned = plan(view, decision);
         // The scale is read from the server each time, so no cache has to show what was written.
-        let outcome = executor().unawaited().perform(planned.effects).await;
+        let outcome = executor().without_barrier().perform(planned.effects).await;
         let failure = outcome.failures.iter().find_map(|failure| failure.tag.and(failure.error.as_ref()));
         let failure = failure.zip(view.observed.scale.as_ref().ok()).map(|(error, scale)| scale.quote(error));
         let After { plan, history, desired } = after(view, decision, failure.as_deref());
@@ -104,7 +104,8 @@ impl Controller {
     ) -> (Observations, Vec<Duration>) {
         let scale = self.read_scale(hpa).await;
         let is_needed = |scale: &Scale| {
-            need(&Scaling { hpa, current: scale.replicas, settings: &self.settings, now }) == Need::Metrics
+            next_step(&Scaling { hpa, current: scale.replicas, settings: &self.settings, now })
+                == NextStep::ReadMetrics
         };
         let Some(found) = scale.as_ref().ok().filter(|scale| is_needed(scale)) else {
             return (Observations { scale, metrics: Metrics::NotRead }, vec![]);

@@ -31,7 +31,7 @@ pub fn conclude<'a>(view: &View<'_>, report: &'a Report<'_>, released: &Outcome<
     status.uncounted_terminated_pods = Some(uncounted);
     let may_end = released.is_ok() && !report.is_capped;
     let end = match &report.end {
-        Some(end) if may_end && finish(&mut status, end, view.now) => Some(end),
+        Some(end) if may_end && finish(&mut status, end, report.unended, view.now) => Some(end),
         _ => None,
     };
     Conclusion { status, end }
@@ -76,11 +76,11 @@ pub fn settle(
     status.failed = status.failed.saturating_add(number(failed - uncounted.failed.len()));
 }
 
-/// Adds the final condition, if all pods have ended and are counted.
-pub fn finish(status: &mut JobStatus, end: &End, now: Timestamp) -> bool {
+/// Adds the final condition, if all pods are counted and have ended.
+pub fn finish(status: &mut JobStatus, end: &End, unended: i32, now: Timestamp) -> bool {
     let uncounted = status.uncounted_terminated_pods.as_ref();
     let has_uncounted = uncounted.is_some_and(|pods| !pods.succeeded.is_empty() || !pods.failed.is_empty());
-    if has_uncounted || status.terminating.unwrap_or(0) > 0 {
+    if has_uncounted || unended > 0 {
         return false;
     }
     let over = holds(end.terminal(), &end.reason, &end.message, now);

@@ -71,7 +71,10 @@ pub fn check_report(view: &View<'_>, report: &Report<'_>) -> Result<(), String> 
         ("failures are never forgotten", after.failed >= before.failed),
         ("successes are never forgotten", view.is_indexed() || after.succeeded >= before.succeeded),
         ("no more ready than active", after.ready.unwrap_or(0) <= after.active),
-        ("nothing below zero", after.active >= 0 && after.ready >= Some(0) && after.terminating >= Some(0)),
+        (
+            "nothing below zero",
+            after.active >= 0 && after.ready >= Some(0) && after.terminating.is_none_or(|n| n >= 0),
+        ),
         ("only tracked pods are released", report.release.iter().all(|pod| view.is_tracked(pod))),
     ];
     broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: reported {after:?}")))

@@ -12,6 +12,7 @@ use super::plan::PodWrite;
 use super::status::Report;
 use super::tally::Tally;
 use super::verdict::{End, Verdict};
+use super::view::View;
 
 const SYNC_DURATION: Family = Family::histogram(
     "job_controller_job_sync_duration_seconds",
@@ -103,22 +104,34 @@ pub(super) fn handled(metrics: &Metrics, report: &Report<'_>) {
 }
 
 /// Counts created pods and failed attempts.
-pub(super) fn created(metrics: &Metrics, job: &Job, tally: &Tally<'_>, outcome: &Outcome<PodWrite<'_>>) {
-    let is_creation = |tag: &PodWrite<'_>| matches!(tag, PodWrite::Create(_));
-    let made = outcome.done.iter().filter(|done| is_creation(&done.tag)).count();
-    // Several failures in one sync count as one failed attempt.
-    let refused = outcome.failures.iter().any(|failure| failure.tag.as_ref().is_none_or(is_creation));
-    let only_failed = job.spec.pod_replacement_policy.as_deref() == Some("Failed");
+pub(super) fn created(
+    metrics: &Metrics,
+    view: &View<'_>,
+    tally: &Tally<'_>,
+    outcome: &Outcome<PodWrite<'_>>,
+) {
+    let only_failed = view.job.spec.pod_replacement_policy.as_deref() == Some("Failed");
     let reason = match (tally.failed > 0, tally.terminating > 0) {
+        _ if !view.features.replacement_policy => "new",
         (true, _) if only_failed => "recreate_failed",
         (false, false) => "new",
         _ => "recreate_terminating_or_failed",
     };
-    for (status, count) in [("succeeded", made), ("failed", usize::from(refused))] {
+    let (made, failed) = creations(outcome);
+    for (status, count) in [("succeeded", made), ("failed", failed)] {
         if count > 0 {
             metrics.counter(&PODS_MADE, &[reason, status]).add(count as u64);
         }
     }
+}
+
+/// How many pods were created, and how many creations failed. Those that are refused because the namespace is being deleted
+/// are neither.
+pub(super) fn creations(outcome: &Outcome<PodWrite<'_>>) -> (usize, usize) {
+    let is_creation = |tag: &PodWrite<'_>| matches!(tag, PodWrite::Create(_));
+    let made = outcome.written().filter(|done| is_creation(&done.tag)).count();
+    let failed = outcome.failures.iter().filter(|failure| failure.tag.as_ref().is_none_or(is_creation));
+    (made, failed.count())
 }
 
 /// Counts the changes in a status that was written.

@@ -7,7 +7,7 @@
 //!   `status` of its Jobs, nothing else. A Job whose `managedBy` names another controller is left alone.
 //! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
 //! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of
-//!   finalizers. Left out: `WorkloadWithJob` (alpha, off by default).
+//!   finalizers; the metric of created pods does not count those whose creation failed. Left out: `WorkloadWithJob` (alpha, off by default).
 
 pub mod backoff;
 pub mod conclusion;
@@ -39,6 +39,7 @@ use flyball_queue::{Backoff, Queue};
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use triggers::{Orphans, Urgency};
+use view::Features;
 
 /// The name of the controller, and the source of its events.
 pub const NAME: &str = "job-controller";
@@ -53,15 +54,8 @@ const BATCH_PERIOD: Duration = Duration::from_secs(1);
 const RETRIES: Backoff =
     Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60), rate: 0.0, burst: 0.0 };
 
-/// The other controller that manages the Job, if one does.
-fn managed_elsewhere(job: &Job) -> Option<&str> {
-    job.spec.managed_by.as_deref().filter(|name| *name != OURS)
-}
-
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
-    if cx.gates.enabled("WorkloadWithJob") {
-        tracing::warn!("the gate WorkloadWithJob is on, but Jobs get no Workload or PodGroup here");
-    }
+    let features = Features::of(&cx.gates);
     let queue = tasks.queue_with("job", RETRIES);
     let orphans: Queue<Orphans> = tasks.queue_with("job_orphan_pod", RETRIES);
     let (jobs, pods) = (cx.informer::<Job>(), cx.informer::<Pod>());
@@ -78,7 +72,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             if triggers::may_leave_orphans(change) {
                 orphans.add(Orphans::OfJob(change.key(), job.metadata.uid.clone()), urgent);
             }
-            if let (None, Some(controller)) = (change.old, managed_elsewhere(job)) {
+            if let (None, Some(controller)) = (change.old, features.managed_elsewhere(job)) {
                 metrics::external(&numbers, controller);
             }
         }
@@ -103,9 +97,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         }
     });
     let workers = usize::try_from(cx.config.job_controller.concurrent_job_syncs).unwrap_or(1);
-    let releaser = orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone() };
+    let releaser =
+        orphans::OrphanController { cx: cx.clone(), jobs: jobs.clone(), pods: pods.clone(), features };
     tasks.workers(&orphans, workers, Arc::new(releaser));
-    let controller = sync::Controller { cx, jobs, pods, backoffs: Default::default() };
+    let controller = sync::Controller { cx, jobs, pods, features, backoffs: Default::default() };
     tasks.workers(&queue, workers, Arc::new(controller));
     Ok(())
 }

@@ -37,6 +37,8 @@ pub struct Report<'a> {
     pub handled: BTreeMap<&'static str, u64>,
     /// The end of the Job, if it has ended.
     pub end: Option<End>,
+    /// Terminating pods that the end of the Job waits for.
+    pub unended: i32,
 }
 
 impl<'a> Report<'a> {
@@ -73,7 +75,9 @@ pub fn report<'a>(
 ) -> Report<'a> {
     let mut status = view.job.status.clone();
     status.start_time = verdict::started(view);
-    count_pods(&mut status, tally, outcome);
+    let terminating = count_pods(&mut status, tally, outcome);
+    status.terminating = view.features.replacement_policy.then_some(terminating);
+    let unended = if view.features.delays_end() { terminating } else { 0 };
     let had_ended = end.is_some();
     let end = match end {
         // Pods that could not be deleted are not counted yet.
@@ -87,7 +91,7 @@ pub fn report<'a>(
     settle(&mut status, &mut uncounted, |uid| tracked.contains(uid));
 
     let mut report =
-        Report { status, release: vec![], is_capped: false, event, handled: BTreeMap::new(), end };
+        Report { status, release: vec![], is_capped: false, event, handled: BTreeMap::new(), end, unended };
     count_ended(view, tally, &mut report, &mut uncounted);
     report.status.uncounted_terminated_pods = Some(uncounted);
     if let Some(indexes) = &tally.indexes {
@@ -95,14 +99,14 @@ pub fn report<'a>(
         report.status.completed_indexes = indexes.succeeded.to_smolstr();
         report.status.failed_indexes = indexes.failed.as_ref().map(ToSmolStr::to_smolstr);
     }
-    if let Some(end) = report.end.as_ref().filter(|end| end.is_news) {
+    if let Some(end) = report.end.as_ref().filter(|end| end.is_news && end.has_interim(view.features)) {
         report.status.conditions.push(holds(end.interim(), &end.reason, &end.message, view.now));
     }
     report
 }
 
-/// Counts the pods that have not ended, as they are after the writes that were made.
-fn count_pods(status: &mut JobStatus, tally: &Tally<'_>, outcome: &Outcome<PodWrite<'_>>) {
+/// Counts the pods that have not ended, as they are after the writes that were made, and returns those that terminate.
+fn count_pods(status: &mut JobStatus, tally: &Tally<'_>, outcome: &Outcome<PodWrite<'_>>) -> i32 {
     let (mut active, mut ready, mut terminating) =
         (number(tally.active.len()), tally.ready, tally.terminating);
     for done in &outcome.done {
@@ -118,7 +122,7 @@ fn count_pods(status: &mut JobStatus, tally: &Tally<'_>, outcome: &Outcome<PodWr
     }
     status.active = active;
     status.ready = Some(ready);
-    status.terminating = Some(terminating);
+    terminating
 }
 
 /// Adds the pods that have ended to the uncounted ones, and to those whose finalizer is removed.
@@ -132,8 +136,8 @@ fn count_ended<'a>(
     let known = |uids: &[Uid]| uids.iter().cloned().collect::<FxHashSet<_>>();
     let (succeeded, failed) = (known(&uncounted.succeeded), known(&uncounted.failed));
     let has_failed = |pod: &Pod| match end {
-        // All remaining pods of a failed Job have failed, too.
-        Some(end) if end.verdict == Verdict::Failed => true,
+        // All remaining pods of a failed Job have failed, too, and of one that ends at once.
+        Some(end) if end.verdict == Verdict::Failed || !end.has_interim(view.features) => true,
         // The controller itself deletes these pods, so they have not failed. Upstream: job_controller.go,
         // trackJobStatusAndRemoveFinalizers: counts them as failed if it crashes in between.
         Some(end) if end.spares_the_stopped() => pod.status.phase == Phase::Failed,
@@ -208,7 +212,7 @@ fn switch(view: &View<'_>, status: &mut JobStatus) -> Option<Event> {
     if !is_suspended {
         // The deadline counts from the last resumption.
         status.start_time = Some(time::truncate(view.now));
-    } else if view.suspension_clears_start {
+    } else if view.features.suspension_clears_start {
         status.start_time = None;
     }
     Some(match is_suspended {

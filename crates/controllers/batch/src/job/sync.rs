@@ -21,13 +21,14 @@ use super::plan::{plan, unknown_mode};
 use super::status::{Report, report};
 use super::tally::Tally;
 use super::verdict::verdict;
-use super::view::{TRACKING_FINALIZER, View, in_order};
-use super::{invariants, managed_elsewhere, metrics};
+use super::view::{Features, TRACKING_FINALIZER, View, in_order};
+use super::{invariants, metrics};
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
     pub(super) jobs: Arc<Informer<Job>>,
     pub(super) pods: Arc<Informer<Pod>>,
+    pub(super) features: Features,
     /// Consecutive failures by Job, until it has ended.
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
 }
@@ -36,7 +37,7 @@ impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let executor = self.cx.executor(key);
         let job = self.jobs.store().get(key).filter(|job| !job.is_finished());
-        let Some(job) = job.filter(|job| managed_elsewhere(job).is_none()) else {
+        let Some(job) = job.filter(|job| self.features.managed_elsewhere(job).is_none()) else {
             self.backoffs.lock().remove(key);
             executor.wait_for(vec![]);
             return Ok(Next::Settled);
@@ -66,7 +67,7 @@ impl Controller {
             job,
             pods: &pods,
             backoff: self.backoffs.lock().get(&job.metadata.key()).copied().unwrap_or_default(),
-            suspension_clears_start: self.cx.gates.enabled("MutableSchedulingDirectivesForSuspendedJobs"),
+            features: self.features,
             now: self.cx.clock.now(),
         };
         let tally = Tally::of(&view);
@@ -77,7 +78,7 @@ impl Controller {
         let next = plan.next();
         executor.wait_for(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
-        metrics::created(&self.cx.metrics, job, &tally, &outcome);
+        metrics::created(&self.cx.metrics, &view, &tally, &outcome);
         let report = report(&view, &tally, end, &outcome);
         self.cx.judge(|| invariants::check_report(&view, &report));
         self.publish(executor, &view, tally.backoff, &report).await?;

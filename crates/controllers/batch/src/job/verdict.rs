@@ -12,13 +12,17 @@ use smol_str::SmolStr;
 use super::failure_policy::Meaning;
 use super::success_policy;
 use super::tally::Tally;
-use super::view::{View, number};
+use super::view::{Features, View, number};
 
 /// The default of the API server.
 const DEFAULT_BACKOFF_LIMIT: i32 = 6;
 
 /// The reason when all completions are reached.
 const COMPLETIONS_REACHED: &str = "CompletionsReached";
+/// The reason when the failure policy fails the Job.
+const FAILURE_POLICY: &str = "PodFailurePolicy";
+/// The reason when the success policy is met.
+const SUCCESS_POLICY: &str = "SuccessPolicy";
 
 /// Whether a Job that has ended succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,11 @@ impl End {
             Verdict::Succeeded => SUCCESS_CRITERIA_MET,
             Verdict::Failed => FAILURE_TARGET,
         }
+    }
+
+    /// Whether a condition announces the end before all pods are counted.
+    pub fn has_interim(&self, features: Features) -> bool {
+        features.delays_end() || [FAILURE_POLICY, SUCCESS_POLICY].contains(&self.reason.as_str())
     }
 
     /// The condition once all pods have ended.
@@ -119,7 +128,7 @@ fn by_failure_policy(view: &View<'_>) -> Option<End> {
     let message = view.pods.iter().filter(|pod| view.is_failed(pod)).find_map(|pod| {
         if let Meaning::FailsJob(message) = view.meaning(pod) { Some(message) } else { None }
     })?;
-    Some(End::new(Verdict::Failed, "PodFailurePolicy", message))
+    Some(End::new(Verdict::Failed, FAILURE_POLICY, message))
 }
 
 fn by_backoff_limit(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
@@ -164,5 +173,5 @@ fn by_indexes(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
 fn by_success_policy(view: &View<'_>, tally: &Tally<'_>) -> Option<End> {
     let policy = view.job.spec.success_policy.as_ref();
     let message = success_policy::met(policy, &tally.indexes.as_ref()?.succeeded, view.completions())?;
-    Some(End::new(Verdict::Succeeded, "SuccessPolicy", message))
+    Some(End::new(Verdict::Succeeded, SUCCESS_POLICY, message))
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Job, Timestamp};
+use flyball_runtime::gates::{Gate, Gates};
 
+use super::OURS;
 use super::backoff::Backoff;
 use super::failure_policy::{self, Meaning};
 
@@ -25,10 +27,40 @@ pub struct View<'a> {
     pub pods: &'a [Arc<Pod>],
     /// Its failures in a row.
     pub backoff: Backoff,
-    /// Whether suspending clears the start time, so that the scheduling directives can be changed
+    pub features: Features,
+    pub now: Timestamp,
+}
+
+/// Feature gates.
+#[derive(Debug, Clone, Copy)]
+pub struct Features {
+    /// A Job may name another controller (`JobManagedBy`).
+    pub managed_by: bool,
+    /// A Job may say when terminating pods are replaced, and its status counts them (`JobPodReplacementPolicy`).
+    pub replacement_policy: bool,
+    /// Suspending clears the start time, so that the scheduling directives can be changed
     /// (`MutableSchedulingDirectivesForSuspendedJobs`).
     pub suspension_clears_start: bool,
-    pub now: Timestamp,
+}
+
+impl Features {
+    pub fn of(gates: &Gates) -> Self {
+        Self {
+            managed_by: gates.enabled(Gate::JobManagedBy),
+            replacement_policy: gates.enabled(Gate::JobPodReplacementPolicy),
+            suspension_clears_start: gates.enabled(Gate::MutableSchedulingDirectivesForSuspendedJobs),
+        }
+    }
+
+    /// Whether a Job ends only once all of its pods have ended.
+    pub fn delays_end(self) -> bool {
+        self.managed_by || self.replacement_policy
+    }
+
+    /// The other controller that manages the Job, if one does.
+    pub fn managed_elsewhere(self, job: &Job) -> Option<&str> {
+        job.spec.managed_by.as_deref().filter(|name| self.managed_by && *name != OURS)
+    }
 }
 
 impl<'a> View<'a> {
@@ -48,7 +80,8 @@ impl<'a> View<'a> {
 
     /// Whether a terminating pod is replaced only once it has ended.
     pub fn replaces_only_failed(&self) -> bool {
-        self.job.spec.pod_replacement_policy.as_deref() == Some("Failed")
+        let policy = self.job.spec.pod_replacement_policy.as_deref();
+        self.features.replacement_policy && policy == Some("Failed")
             || self.job.spec.pod_failure_policy.is_some()
     }
 

@@ -52,7 +52,7 @@ pub fn plan_deleted(deleted: &AccountKey, current: Option<&ServiceAccount>, toke
 
 fn delete(secret: &Secret) -> Write {
     // A conflict fails the sync: another secret has taken the name. By the retry, the cache will show it.
-    Write::delete(secret).why("its service account is deleted").accept_only(Refusals::GONE)
+    Write::delete(secret).why("its service account does not exist").accept_only(Refusals::GONE)
 }
 
 /// Adds what the secret lacks. Does nothing if the cache is stale: the watch event that updates it queues the secret
@@ -83,7 +83,7 @@ fn remove_reference(token: &SecretKey) -> Write {
         without_reference(live, &name).filter(|_| is_account)
     };
     Write::edit_latest::<ServiceAccount>(token.account.clone(), edit)
-        .why("the token secret is deleted")
+        .why("the token secret does not exist")
         .accept(Refusals::GONE)
 }
 

@@ -33,7 +33,7 @@ impl Reconcile<AccountKey> for Controller {
     }
 }
 
-/// Fills or deletes a token secret, or removes the reference to one that is deleted.
+/// Fills or deletes a token secret, or removes the reference to one that does not exist.
 impl Reconcile<SecretKey> for Controller {
     async fn sync(&self, token: &SecretKey) -> Result<Next, SyncError> {
         let named = token.account_ref();

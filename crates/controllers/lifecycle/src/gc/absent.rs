@@ -78,26 +78,26 @@ impl Absent {
     }
 }
 
-/// Workers that read the same owner take turns, so that the others can use the answer of the first.
+/// Serializes reads of the same owner, so that other workers can use the answer of the first.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct OwnerReads {
     owners: Mutex<FxHashMap<Identity, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// The turn of one worker.
-pub struct Turn<'a> {
-    turns: &'a Turns,
+/// The read of one worker.
+pub struct OwnerRead<'a> {
+    reads: &'a OwnerReads,
     owner: Identity,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
+impl OwnerReads {
     /// Waits until no other worker reads `owner`.
-    pub async fn take(&self, owner: &Identity) -> Turn<'_> {
-        let turn = self.owners.lock().entry(owner.clone()).or_default().clone();
-        let mut taken = Turn { turns: self, owner: owner.clone(), guard: None };
-        taken.guard = Some(turn.lock_owned().await);
-        taken
+    pub async fn begin(&self, owner: &Identity) -> OwnerRead<'_> {
+        let lock = self.owners.lock().entry(owner.clone()).or_default().clone();
+        let mut read = OwnerRead { reads: self, owner: owner.clone(), guard: None };
+        read.guard = Some(lock.lock_owned().await);
+        read
     }
 
     #[cfg(test)]
@@ -106,12 +106,12 @@ impl Turns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for OwnerRead<'_> {
     fn drop(&mut self) {
         self.guard = None;
-        let mut owners = self.turns.owners.lock();
+        let mut owners = self.reads.owners.lock();
         // Workers that wait hold a reference, too.
-        if owners.get(&self.owner).is_some_and(|turn| Arc::strong_count(turn) == 1) {
+        if owners.get(&self.owner).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             owners.remove(&self.owner);
         }
     }

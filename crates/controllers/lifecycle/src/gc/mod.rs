@@ -72,7 +72,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         let collector = collector.clone();
         move |page, query| {
             let uids: Vec<Uid> = query("uid").iter().map(|uid| uid.as_str().into()).collect();
-            let body = (page == "graph").then(|| collector.look(|graph| dot::dot(graph, &uids)))?;
+            let body = (page == "graph").then(|| collector.read_graph(|graph| dot::dot(graph, &uids)))?;
             Some(DebugPage { content_type: "text/vnd.graphviz", body })
         }
     });

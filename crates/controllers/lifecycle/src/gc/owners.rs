@@ -17,7 +17,7 @@ impl<S: Server> Collector<S> {
         object: &Identity,
         references: &[OwnerReference],
     ) -> Result<Vec<Standing>, Problem> {
-        let living: Vec<bool> = self.look(|graph| {
+        let living: Vec<bool> = self.read_graph(|graph| {
             references.iter().map(|reference| graph.is_living(reference, &object.namespace)).collect()
         });
         let mut standings = vec![Standing::Solid; references.len()];
@@ -42,7 +42,7 @@ impl<S: Server> Collector<S> {
             return Ok(Standing::Absent);
         }
         // If the server does not serve the kind any more, a cache may have seen the deletion of the owner.
-        let has_vanished = || self.look(|graph| graph.has_vanished(reference, &object.namespace));
+        let has_vanished = || self.read_graph(|graph| graph.has_vanished(reference, &object.namespace));
         let resource = match self.resource(&reference.api_version, &reference.kind) {
             Err(Problem::UnknownKind(..)) if has_vanished() => return Ok(Standing::Absent),
             found => found?,
@@ -52,10 +52,10 @@ impl<S: Server> Collector<S> {
         }
         let namespace = if resource.namespaced { object.namespace.clone() } else { SmolStr::default() };
         let owner = Identity::claimed(reference, &namespace);
-        // Only the answer that an owner is gone is of use to others, so only such reads take turns.
-        let _turn = match self.look(|graph| graph.is_living(reference, &object.namespace)) {
+        // Only the answer that an owner is gone is of use to others, so only such reads are serialized.
+        let _read = match self.read_graph(|graph| graph.is_living(reference, &object.namespace)) {
             true => None,
-            false => Some(self.turns.take(&owner).await),
+            false => Some(self.owner_reads.begin(&owner).await),
         };
         if self.absent().has(reference, &object.namespace) {
             return Ok(Standing::Absent);

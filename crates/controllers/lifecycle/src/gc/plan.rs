@@ -73,7 +73,7 @@ pub struct View<'a> {
 }
 
 /// Whether an object's owners matter at all. An object that is being deleted already has a propagation policy.
-pub fn is_judged(object: &ObjectMeta) -> bool {
+pub fn needs_owner_check(object: &ObjectMeta) -> bool {
     !object.is_deleting() && !object.owner_references.is_empty()
 }
 
@@ -81,7 +81,7 @@ pub fn is_judged(object: &ObjectMeta) -> bool {
 pub fn plan(view: &View<'_>) -> Plan {
     let View { target, seen, standings, dependents, style, .. } = *view;
     let has = |standing| standings.contains(&standing);
-    if !is_judged(seen) || standings.len() != seen.owner_references.len() {
+    if !needs_owner_check(seen) || standings.len() != seen.owner_references.len() {
         return Plan::default();
     }
     let over = (style == Style::Merge).then_some(seen);

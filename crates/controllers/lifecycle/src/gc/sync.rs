@@ -8,11 +8,11 @@ use flyball_runtime::{Next, Reconcile, SyncError};
 use futures::{StreamExt, stream};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::absent::{Absent, Turns};
+use super::absent::{Absent, OwnerReads};
 use super::act::Answer;
 use super::graph::{Graph, Node, Trigger};
 use super::identity::{Identity, Item};
-use super::plan::{self, Dependents, Finalizer, Style, Target, View, is_judged, plan};
+use super::plan::{self, Dependents, Finalizer, Style, Target, View, needs_owner_check, plan};
 use super::server::{Problem, Server};
 use super::unserved::Unserved;
 
@@ -25,7 +25,7 @@ pub struct Collector<S> {
     pub(super) server: S,
     graph: Mutex<Graph>,
     absent: Mutex<Absent>,
-    pub(super) turns: Turns,
+    pub(super) owner_reads: OwnerReads,
     pub(super) unserved: Mutex<Unserved>,
     pub(super) deletions: Queue<Item>,
     orphanings: Queue<Item>,
@@ -53,7 +53,7 @@ impl<S: Server> Collector<S> {
     /// A collector with an empty graph, which adds objects to these queues.
     pub fn new(server: S, deletions: Queue<Item>, orphanings: Queue<Item>) -> Self {
         let (graph, absent, unserved) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { server, graph, absent, turns: Turns::default(), unserved, deletions, orphanings }
+        Self { server, graph, absent, owner_reads: OwnerReads::default(), unserved, deletions, orphanings }
     }
 
     /// Changes or reads the graph, and handles the triggers that result: adds objects to the queues, or records events.
@@ -79,14 +79,14 @@ impl<S: Server> Collector<S> {
         absent
     }
 
-    pub fn look<R>(&self, look: impl FnOnce(&Graph) -> R) -> R {
-        look(&self.graph.lock())
+    pub fn read_graph<R>(&self, read: impl FnOnce(&Graph) -> R) -> R {
+        read(&self.graph.lock())
     }
 
     /// Examines one object: whether it is to be deleted, or its foreground deletion can be completed.
     pub async fn examine(&self, item: &Item) -> Result<Next, SyncError> {
         let find = |graph: &Graph| graph.get(&item.uid).filter(|node| !node.has_vanished()).map(Subject::of);
-        let Some(node) = self.look(find) else { return Ok(Next::Settled) };
+        let Some(node) = self.read_graph(find) else { return Ok(Next::Settled) };
         if node.deleting && !node.waiting {
             // It is being deleted. Its deletion event will remove it from the graph.
             return Ok(Next::Settled);
@@ -96,10 +96,13 @@ impl<S: Server> Collector<S> {
             false => self.collect(&node.identity).await,
         };
         match done {
-            Ok(()) if self.look(find).is_some_and(|node| !node.observed) => {
+            Ok(()) if self.read_graph(find).is_some_and(|node| !node.observed) => {
                 // It may have been created and deleted while its resource was not watched. Then no watch event removes
                 // it from the graph, so it is requeued.
-                let error = SyncError::other(format!("waiting for a cache to show {item}"), "not seen yet");
+                let error = SyncError::other(
+                    format!("waiting for a cache to show {item}"),
+                    "no informer has seen it yet",
+                );
                 Err(error.expected())
             }
             Ok(()) | Err(Problem::NamespacedOwner) => Ok(Next::Settled),
@@ -123,11 +126,11 @@ impl<S: Server> Collector<S> {
         for _ in 0..TRIES {
             let is_live = cached.is_none();
             let Some(seen) = self.view(target, &mut cached).await? else { return Ok(()) };
-            if !is_judged(&seen) {
+            if !needs_owner_check(&seen) {
                 return self.keep(&seen);
             }
             let standings = self.standings(object, &seen.owner_references).await?;
-            let dependents = self.look(|graph| Dependents {
+            let dependents = self.read_graph(|graph| Dependents {
                 any: graph.dependents(&object.uid).next().is_some(),
                 any_waiting: graph.dependents(&object.uid).any(|dependent| dependent.waiting),
             });
@@ -156,8 +159,9 @@ impl<S: Server> Collector<S> {
     /// object is requeued: if the references change back before the cache has shown the change, no event would cause
     /// another examination.
     fn keep(&self, seen: &ObjectMeta) -> Result<(), Problem> {
-        let is_as_known =
-            self.look(|graph| graph.get(&seen.uid).is_none_or(|node| *node.owners == *seen.owner_references));
+        let is_as_known = self.read_graph(|graph| {
+            graph.get(&seen.uid).is_none_or(|node| *node.owners == *seen.owner_references)
+        });
         match is_as_known || seen.is_deleting() {
             true => Ok(()),
             false => Err(Problem::KeepsChanging),
@@ -181,7 +185,7 @@ impl<S: Server> Collector<S> {
 
     /// Removes the references to one owner from its dependents, then the finalizer from the owner.
     pub async fn orphan(&self, item: &Item) -> Result<Next, SyncError> {
-        let found = self.look(|graph| {
+        let found = self.read_graph(|graph| {
             let owner = graph.get(&item.uid).filter(|node| node.orphaning)?.identity.clone();
             let dependents: Vec<Identity> =
                 graph.dependents(&item.uid).map(|dependent| dependent.identity.clone()).collect();

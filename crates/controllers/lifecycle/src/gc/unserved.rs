@@ -62,7 +62,7 @@ impl<S: Server> Collector<S> {
     pub fn served(&self, is_new: bool) {
         let mut unserved = self.unserved.lock();
         if !is_new {
-            self.look(|graph| unserved.keep(|uid| graph.get(uid).is_some()));
+            self.read_graph(|graph| unserved.keep(|uid| graph.get(uid).is_some()));
             return;
         }
         let items = unserved.take();

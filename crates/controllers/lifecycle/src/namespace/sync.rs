@@ -6,6 +6,7 @@ use std::sync::Arc;
 use flyball_api::{Key, Namespace, Timestamp};
 use flyball_cache::Informer;
 use flyball_client::{Discovery, Error};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Context, Next, Reconcile, Refusals, SyncError};
 use futures::{StreamExt, stream};
 
@@ -38,7 +39,7 @@ impl Reconcile for Controller {
 impl Controller {
     async fn delete(&self, key: &Key) -> Result<Next, SyncError> {
         let namespace = self.read(key).await?;
-        let executor = self.cx.executor(key).unawaited();
+        let executor = self.cx.executor(key).without_barrier();
         executor.perform::<()>(plan::mark_terminating(&namespace)).await.result()?;
         let Some(deleted_at) = namespace.metadata.deletion_timestamp else { return Ok(Next::Settled) };
         if !plan::is_to_be_emptied(&namespace) {
@@ -61,7 +62,8 @@ impl Controller {
         }
     }
 
-    /// Deletes all content. Pods come first, and alone: they may need other objects of the namespace to terminate.
+    /// Deletes all content. Pods come first, and alone: they may need other objects of the namespace to terminate. Without
+    /// the gate `OrderedNamespaceDeletion`, there is no order.
     async fn empty(
         &self,
         key: &Key,
@@ -69,9 +71,10 @@ impl Controller {
         discovery: &Discovery,
     ) -> Vec<(Collection, Remains)> {
         let emptying =
-            Emptying { executor: self.cx.executor(key).unawaited(), cx: &self.cx, key, deleted_at };
+            Emptying { executor: self.cx.executor(key).without_barrier(), cx: &self.cx, key, deleted_at };
+        let has_order = self.cx.gates.enabled(Gate::OrderedNamespaceDeletion);
         let (pods, others): (Vec<_>, Vec<_>) =
-            collections(discovery).into_iter().partition(Collection::is_pods);
+            collections(discovery).into_iter().partition(|collection| has_order && collection.is_pods());
         let mut all = vec![];
         for collection in pods {
             let remains = emptying.empty(&collection).await;
@@ -105,7 +108,7 @@ impl Controller {
                 // Another namespace of that name, which has to be emptied first.
                 return Ok(Next::Settled);
             }
-            let executor = self.cx.executor(&key).unawaited();
+            let executor = self.cx.executor(&key).without_barrier();
             let outcome = executor.perform([plan::finalize(&namespace)]).await;
             if !outcome.failure().is_some_and(|failure| failure.is_one_of(Refusals::CONFLICT)) {
                 return outcome.result().map(|()| Next::Settled);

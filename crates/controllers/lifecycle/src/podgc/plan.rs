@@ -72,12 +72,14 @@ pub struct View {
     pub nodes: BTreeMap<SmolStr, Arc<Node>>,
     /// Nodes that are known to be gone.
     pub gone: BTreeSet<SmolStr>,
+    /// Whether the status says which generation of the pod it is about (`PodObservedGenerationTracking`).
+    pub tracks_generation: bool,
     pub now: Timestamp,
 }
 
 /// Marks and deletes pods; each once, for the first reason that applies.
 pub fn plan(view: &View) -> Plan<Tag> {
-    let all = doomed(view).into_iter().map(|(pod, reason)| end(pod, reason, view.now));
+    let all = doomed(view).into_iter().map(|(pod, reason)| end(view, pod, reason));
     Plan::of([Effect::concurrent(all)])
 }
 
@@ -127,9 +129,9 @@ fn is_out_of_service(node: &Node) -> bool {
 }
 
 /// The writes that end one pod. A pod that is gone by the time it is marked is not deleted.
-fn end(pod: &Pod, reason: Reason, now: Timestamp) -> Group<Tag> {
+fn end(view: &View, pod: &Pod, reason: Reason) -> Group<Tag> {
     let tag = |step| Tag { namespace: pod.metadata.namespace.clone(), reason, step };
-    let mark = failure(pod, reason, now).map(|patch| {
+    let mark = failure(view, pod, reason).map(|patch| {
         let mark = Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).subresource("status");
         mark.why(reason.why()).accept(Refusals::GONE).tag(tag(Step::Mark))
     });
@@ -143,13 +145,18 @@ fn end(pod: &Pod, reason: Reason, now: Timestamp) -> Group<Tag> {
 
 /// The status patch that marks a pod as failed before it is deleted, so that its owner sees how it ended; `None` if it
 /// has finished already.
-fn failure(pod: &Pod, reason: Reason, now: Timestamp) -> Option<Value> {
+fn failure(view: &View, pod: &Pod, reason: Reason) -> Option<Value> {
     if has_finished(pod) {
         return None;
     }
-    let mut status = json!({"phase": "Failed", "observedGeneration": pod.metadata.generation});
+    let tracks = view.tracks_generation;
+    let mut status = json!({"phase": "Failed"});
+    if tracks || pod.status.observed_generation != 0 {
+        status["observedGeneration"] = pod.metadata.generation.into();
+    }
     if reason == Reason::Orphaned {
-        status["conditions"] = json!([target(pod, "DeletionByPodGC", "PodGC: node no longer exists", now)]);
+        let message = "PodGC: node no longer exists";
+        status["conditions"] = json!([target(pod, "DeletionByPodGC", message, tracks, view.now)]);
     }
     Some(json!({"metadata": {"uid": pod.metadata.uid}, "status": status}))
 }

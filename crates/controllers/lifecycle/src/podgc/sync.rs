@@ -9,6 +9,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, Node};
 use flyball_cache::Informer;
 use flyball_queue::Queue;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::metrics::{Family, Stability};
 use flyball_runtime::{Chain, Context, Outcome, Periodic, Plan, SyncError};
 use futures::FutureExt;
@@ -50,7 +51,8 @@ impl Periodic for Controller {
         let nodes = self.nodes_of(&pods);
         let gone = self.gone_nodes().await;
         let threshold = self.cx.config.pod_gc_controller.terminated_pod_gc_threshold;
-        Ok(View { pods, threshold, nodes, gone, now: self.cx.clock.now() })
+        let tracks_generation = self.cx.gates.enabled(Gate::PodObservedGenerationTracking);
+        Ok(View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() })
     }
 
     fn round((): (), view: &View) -> ((), Plan<Tag>) {

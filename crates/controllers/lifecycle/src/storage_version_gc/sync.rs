@@ -46,7 +46,7 @@ impl Reconcile<GoneServer> for Controller {
         let all = self.cx.client.list_as::<Value>(&StorageVersion::TYPE, None, &ListParams::default()).await;
         let versions = all.map_err(SyncError::api("listing storage versions"))?.items;
         let plan = plan(&View { versions: &versions, gone: &gone, now: self.cx.clock.now() });
-        self.cx.executor(lease).unawaited().execute(plan).await
+        self.cx.executor(lease).without_barrier().execute(plan).await
     }
 }
 

@@ -105,7 +105,7 @@ impl Reconcile for Migrator {
         let resource = &found.resource;
         let old = plan::old(self.objects(resource, checkpoint).await?, checkpoint);
         for batch in old.chunks(BATCH) {
-            let rewritten = self.cx.executor(key).unawaited();
+            let rewritten = self.cx.executor(key).without_barrier();
             let rewritten = rewritten.perform(plan::plan_rewrite(resource, batch).effects).await;
             let error = rewritten.failure().and_then(|failure| failure.error.as_ref());
             if let Some(end) = error.and_then(|error| plan::refusal(&migration, error, self.cx.clock.now())) {

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use flyball_api::pod::Pod;
 use flyball_api::{Endpoints, Service};
-use flyball_runtime::{Plan, Write};
+use flyball_runtime::{Plan, Write, all_hold};
 
 use super::plan::View;
 use super::subsets::CAPACITY;
 use crate::names::OVER_CAPACITY;
 use crate::{addresses, members};
 
-/// What is wrong with a plan; empty if nothing is.
-pub fn broken(view: &View<'_>, plan: &Plan) -> Vec<String> {
-    let Some(service) = view.service else { return vec![] };
-    plan.writes().into_iter().filter_map(written).flat_map(|new| wrong(view, service, &new)).collect()
+pub fn check(view: &View<'_>, plan: &Plan) -> Result<(), String> {
+    let Some(service) = view.service else { return Ok(()) };
+    let written = plan.writes().into_iter().filter_map(written);
+    all_hold(written.flat_map(|new| wrong(view, service, &new)).collect())
 }
 
 /// The Endpoints that a write sends; `None` for a deletion.

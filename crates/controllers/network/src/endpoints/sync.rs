@@ -42,7 +42,7 @@ impl Reconcile for Controller {
         };
         let view = View { service: service.as_deref(), pods: &pods, current: current.as_deref(), trigger };
         let plan = plan(&view);
-        self.cx.judge(|| invariants::broken(&view, &plan));
+        self.cx.judge(|| invariants::check(&view, &plan));
         self.cx.executor(key).events(&self.events).execute(plan).await
     }
 }

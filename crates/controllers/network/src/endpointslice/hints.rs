@@ -20,8 +20,9 @@ pub enum HintMode {
 }
 
 impl HintMode {
-    /// The annotations take precedence over the field, and the older annotation over the newer one.
-    pub fn of(service: &Service) -> Self {
+    /// The annotations take precedence over the field, and the older annotation over the newer one. `has_same`: whether the
+    /// field may be `PreferSameZone` or `PreferSameNode` (`PreferSameTrafficDistribution`).
+    pub fn of(service: &Service, has_same: bool) -> Self {
         let annotations = &service.metadata.annotations;
         let older = annotations.get("service.kubernetes.io/topology-aware-hints");
         let mode = older.or_else(|| annotations.get("service.kubernetes.io/topology-mode"));
@@ -29,8 +30,9 @@ impl HintMode {
             return HintMode::Auto;
         }
         match service.spec.traffic_distribution.as_deref() {
-            Some("PreferClose" | "PreferSameZone") => HintMode::SameZone,
-            Some("PreferSameNode") => HintMode::SameNode,
+            Some("PreferClose") => HintMode::SameZone,
+            Some("PreferSameZone") if has_same => HintMode::SameZone,
+            Some("PreferSameNode") if has_same => HintMode::SameNode,
             _ => HintMode::None,
         }
     }

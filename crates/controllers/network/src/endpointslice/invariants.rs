@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use flyball_runtime::all_hold;
+
 use super::packing::Changes;
 use crate::addresses::Family;
 use crate::slices::Identity;
 
-/// What is wrong with the changes; empty if nothing is. `capacity` is the limit of endpoints in one slice.
-pub fn broken(changes: &[(Family, Changes<'_>)], capacity: usize) -> Vec<String> {
+/// Checks the changes. `capacity` is the limit of endpoints in one slice.
+pub fn check(changes: &[(Family, Changes<'_>)], capacity: usize) -> Result<(), String> {
     let mut broken = vec![];
     for (family, changes) in changes {
         if changes.after().next().is_none() {
@@ -28,5 +30,5 @@ pub fn broken(changes: &[(Family, Changes<'_>)], capacity: usize) -> Vec<String>
             }
         }
     }
-    broken
+    all_hold(broken)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flyball_api::endpoint_slice::EndpointPort;
 use flyball_api::{Key, Object, Service};
 use flyball_runtime::Outcome;
 use flyball_runtime::metrics::{Family, Metrics, Stability};
@@ -12,7 +13,7 @@ use smol_str::SmolStr;
 use super::hints::HintMode;
 use super::packing::Changes;
 use crate::addresses;
-use crate::slices::SliceWrite;
+use crate::slices::{SliceWrite, sorted};
 
 const PER_SYNC: &[f64] =
     &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0];
@@ -78,10 +79,11 @@ static BY_DISTRIBUTION: Family = Family::gauge(
 
 /// What one Service has.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Tally {
-    endpoints: usize,
-    slices: usize,
-    desired: usize,
+pub(super) struct Tally {
+    pub(super) endpoints: usize,
+    pub(super) slices: usize,
+    /// The number of slices if all were as full as possible.
+    pub(super) desired: usize,
     distribution: Option<SmolStr>,
 }
 
@@ -98,22 +100,21 @@ struct Tallies {
 }
 
 /// The changes in each family of a Service.
-type FamilyChanges<'a> = [(addresses::Family, Changes<'a>)];
+pub(super) type FamilyChanges<'a> = [(addresses::Family, Changes<'a>)];
 
 impl Numbers {
     pub(super) fn new(metrics: Metrics) -> Self {
         Self { metrics, tallies: Mutex::default() }
     }
 
-    /// Records a sync.
+    /// Records what a sync did.
     pub(super) fn synced(
         &self,
-        service: &Service,
+        (service, mode): (&Service, HintMode),
         changes: &FamilyChanges<'_>,
         capacity: usize,
         outcome: &Outcome<SliceWrite>,
     ) {
-        let mode = HintMode::of(service);
         let topology = if mode == HintMode::Auto { "Auto" } else { "Disabled" };
         let distribution = mode.distribution(service);
         for done in outcome.written() {
@@ -129,7 +130,11 @@ impl Numbers {
             }
         }
         self.set_tally(&service.key(), Some(tally(changes, capacity, distribution)));
-        self.metrics.counter(&SYNCS, &[if outcome.is_ok() { "success" } else { "error" }]).inc();
+    }
+
+    /// Counts a sync, also of a Service that is gone or gets no slices.
+    pub(super) fn count(&self, is_ok: bool) {
+        self.metrics.counter(&SYNCS, &[if is_ok { "success" } else { "error" }]).inc();
     }
 
     pub(super) fn forget(&self, service: &Key) {
@@ -167,14 +172,22 @@ impl Numbers {
     }
 }
 
-fn tally(changes: &FamilyChanges<'_>, capacity: usize, distribution: Option<SmolStr>) -> Tally {
+/// Counts the slices and endpoints of all families. In each family, every set of ports has its own slices, and there is
+/// at least one slice.
+///
+/// Upstream: endpointslice/reconciler.go: of a Service with two families only the one that is reconciled last is counted,
+/// and that is left to chance.
+pub(super) fn tally(changes: &FamilyChanges<'_>, capacity: usize, distribution: Option<SmolStr>) -> Tally {
     let mut tally = Tally { distribution, ..Tally::default() };
     for (_, changes) in changes {
+        let mut by_ports = BTreeMap::<Vec<EndpointPort>, usize>::new();
         for slice in changes.after() {
             tally.slices += 1;
-            tally.endpoints += slice.endpoints.len();
+            *by_ports.entry(sorted(slice.ports.clone())).or_default() += slice.endpoints.len();
         }
-        tally.desired += tally.endpoints.div_ceil(capacity.max(1)).max(1);
+        tally.endpoints += by_ports.values().sum::<usize>();
+        let desired: usize = by_ports.values().map(|endpoints| endpoints.div_ceil(capacity.max(1))).sum();
+        tally.desired += desired.max(1);
     }
     tally
 }

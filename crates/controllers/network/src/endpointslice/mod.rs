@@ -8,7 +8,8 @@
 //!   nothing else. Services of type ExternalName or without a selector are ignored.
 //! - Upstream: `pkg/controller/endpointslice` and `k8s.io/endpointslice`. What differs: the write barrier
 //!   replaces tracked versions; retries do not end after fifteen attempts; a Service whose pods wait for a node is synced
-//!   as soon as a node is added; ties are broken by name.
+//!   as soon as a node is added; ties are broken by name; the gauges of slices and endpoints count both families of a
+//!   Service (upstream: one of the two).
 
 pub mod families;
 pub mod hint_states;

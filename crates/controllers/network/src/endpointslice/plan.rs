@@ -38,6 +38,8 @@ pub struct View<'a> {
     pub ratios: Option<&'a Ratios>,
     /// The hints after the last sync.
     pub hints: &'a HintState,
+    /// The hints that the Service asks for.
+    pub mode: HintMode,
 }
 
 /// A plan, and the data that metrics and the next sync need.
@@ -89,8 +91,7 @@ fn set_hints(
         let message = format!("{why}, addressType: {}", family.as_str());
         Event::warning("TopologyAwareHintsDisabled", message)
     };
-    let mode = HintMode::of(view.service);
-    if mode == HintMode::Auto {
+    if view.mode == HintMode::Auto {
         return match topology::assign(changes, view.ratios) {
             Ok(allocated) => hints.enable(family, allocated).then(|| {
                 let message =
@@ -104,7 +105,7 @@ fn set_hints(
             }
         };
     }
-    match mode {
+    match view.mode {
         HintMode::SameZone => hints::prefer_close(changes, false),
         HintMode::SameNode => hints::prefer_close(changes, true),
         HintMode::None | HintMode::Auto => hints::clear(changes),

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
+use flyball_api::topology::ZONE;
 use flyball_api::{EndpointSlice, Key, Node, Service};
 use flyball_cache::Informer;
 use flyball_common::labelled::pods_with;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use parking_lot::Mutex;
 
@@ -19,7 +21,6 @@ use super::invariants;
 use super::metrics::Numbers;
 use super::plan::{Planned, View, Zones, plan};
 use crate::members::selector;
-use crate::names::ZONE;
 use crate::own_writes::OwnWrites;
 use crate::slices::slices_of;
 use crate::trigger_time::TriggerTimes;
@@ -57,15 +58,23 @@ impl Reconcile for NodesChanged {
 
 impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
+        let result = self.sync_service(key).await;
+        self.numbers.count(result.is_ok());
+        result.map(|()| Next::Settled)
+    }
+}
+
+impl Controller {
+    async fn sync_service(&self, key: &Key) -> Result<(), SyncError> {
         let Some(service) = self.services.store().get(key) else {
             self.forget(key);
-            return Ok(Next::Settled);
+            return Ok(());
         };
-        let Some(selector) = selector(&service) else { return Ok(Next::Settled) };
+        let Some(selector) = selector(&service) else { return Ok(()) };
         let pods = pods_with(self.pods.store(), &key.namespace, selector);
         let slices = slices_of(self.slices.store(), key, MANAGER);
-        let is_by_topology = HintMode::of(&service) == HintMode::Auto;
-        let ratios = is_by_topology.then(|| self.hint_states.ratios(self.nodes.store())).flatten();
+        let mode = HintMode::of(&service, self.cx.gates.enabled(Gate::PreferSameTrafficDistribution));
+        let ratios = (mode == HintMode::Auto).then(|| self.hint_states.ratios(self.nodes.store())).flatten();
         let view = View {
             service: &service,
             pods: &pods,
@@ -75,14 +84,13 @@ impl Reconcile for Controller {
             trigger: self.trigger_times.observe(&service, &pods),
             ratios: ratios.as_deref(),
             hints: &self.hint_states.get(key),
+            mode,
         };
         let planned = plan(&view);
-        self.cx.judge(|| invariants::broken(&planned.changes, self.capacity));
-        self.execute(&service, key, planned).await.map(|()| Next::Settled)
+        self.cx.judge(|| invariants::check(&planned.changes, self.capacity));
+        self.execute((&service, mode), key, planned).await
     }
-}
 
-impl Controller {
     fn forget(&self, key: &Key) {
         self.trigger_times.forget(key);
         self.hint_states.set(key, HintState::default());
@@ -104,7 +112,12 @@ impl Controller {
         zones
     }
 
-    async fn execute(&self, service: &Service, key: &Key, planned: Planned<'_>) -> Result<(), SyncError> {
+    async fn execute(
+        &self,
+        (service, mode): (&Service, HintMode),
+        key: &Key,
+        planned: Planned<'_>,
+    ) -> Result<(), SyncError> {
         let Planned { plan, changes, hints } = planned;
         self.hint_states.set(key, hints);
         if !plan.waiting.is_empty() {
@@ -115,7 +128,7 @@ impl Controller {
         executor.wait_for(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.own_writes.record(&outcome, expected);
-        self.numbers.synced(service, &changes, self.capacity, &outcome);
+        self.numbers.synced((service, mode), &changes, self.capacity, &outcome);
         outcome.result()
     }
 }

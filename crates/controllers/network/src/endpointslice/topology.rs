@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use flyball_api::topology::ZONE;
 use flyball_api::{EndpointSlice, Node};
 use smol_str::SmolStr;
 
 use super::hints::{for_zone, is_ready};
 use super::packing::Changes;
-use crate::names::ZONE;
 
 /// How far above its fair load an endpoint may be.
 const OVERLOAD: f64 = 0.2;

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use flyball_api::Node;
+use flyball_api::topology::ZONE;
 use flyball_cache::Change;
-
-use crate::names::ZONE;
 
 /// The least time to collect changes of slices by other clients.
 const MIN_DELAY: Duration = Duration::from_secs(1);

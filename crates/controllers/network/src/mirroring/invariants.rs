@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::EndpointSlice;
+use flyball_runtime::all_hold;
 
 use super::mirror::Mirror;
 use super::plan::View;
@@ -19,8 +20,7 @@ pub fn after<'a>(view: &View<'a>, mirror: &'a Mirror<'a>) -> Vec<&'a EndpointSli
     kept.chain(&mirror.update).chain(&mirror.create).collect()
 }
 
-/// What is wrong with the changes; empty if nothing is.
-pub fn broken(view: &View<'_>, mirror: &Mirror<'_>) -> Vec<String> {
+pub fn check(view: &View<'_>, mirror: &Mirror<'_>) -> Result<(), String> {
     let mut broken = vec![];
     let mut groups = BTreeSet::new();
     let mut shown = BTreeSet::new();
@@ -48,7 +48,7 @@ pub fn broken(view: &View<'_>, mirror: &Mirror<'_>) -> Vec<String> {
     if mirror.skipped == 0 {
         broken.extend(published.difference(&shown).map(|pair| format!("{pair:?} is not mirrored")));
     }
-    broken
+    all_hold(broken)
 }
 
 /// Every address in the Endpoints, with each of its ports.

@@ -38,7 +38,7 @@ impl Reconcile for Controller {
         };
         let mirror = view.mirror();
         if let Some(mirror) = &mirror {
-            self.cx.judge(|| invariants::broken(&view, mirror));
+            self.cx.judge(|| invariants::check(&view, mirror));
         }
         self.numbers.planned(key, mirror.as_ref());
         let plan = plan(&view, mirror.as_ref());

@@ -1,13 +1,12 @@
 //! What must hold for every plan, whatever the snapshot; for tables, properties and the simulator.
 
-use flyball_runtime::Plan;
+use flyball_runtime::{Plan, all_hold};
 use serde_json::Value;
 
 use super::plan::{View, allocated};
 use super::ranges::provides;
 
-/// What is wrong with a plan; empty if nothing is.
-pub fn broken(view: &View<'_>, plan: &Plan) -> Vec<String> {
+pub fn check(view: &View<'_>, plan: &Plan) -> Result<(), String> {
     let mut broken = vec![];
     let is_deleting = view.cidr.metadata.is_deleting();
     for body in plan.writes().iter().filter_map(|write| write.body()) {
@@ -28,7 +27,7 @@ pub fn broken(view: &View<'_>, plan: &Plan) -> Vec<String> {
     if plan.requeue.is_some() && !is_deleting {
         broken.push("a ServiceCIDR that is not being deleted waits for the grace period".into());
     }
-    broken
+    all_hold(broken)
 }
 
 /// Whether a patch removes the finalizer.

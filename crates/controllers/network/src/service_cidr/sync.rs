@@ -24,7 +24,7 @@ impl Reconcile for Controller {
         let all = self.cidrs.store().list();
         let view = View { cidr: &cidr, all: &all, addresses: &addresses, now: self.cx.clock.now() };
         let plan = plan(&view);
-        self.cx.judge(|| invariants::broken(&view, &plan));
+        self.cx.judge(|| invariants::check(&view, &plan));
         self.cx.executor(key).about(ObjectRef::of(&*cidr)).events(&self.events).execute(plan).await
     }
 }

@@ -6,7 +6,7 @@ use flyball_api::{IPAddress, ServiceCIDR, Timestamp};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::invariants::{broken, removes_finalizer};
+use super::invariants::{check, removes_finalizer};
 use super::plan::{FINALIZER, View, plan};
 
 /// Ranges around, in, beside and across the range under test.
@@ -32,7 +32,7 @@ fn planned(cidr: &ServiceCIDR, others: &[ServiceCIDR], addresses: &str, now: i64
     let addresses: Vec<_> = addresses.split_whitespace().map(address).collect();
     let view = View { cidr, all: &all, addresses: &addresses, now: time(now) };
     let plan = plan(&view);
-    assert_eq!(broken(&view, &plan), Vec::<String>::new());
+    assert_eq!(check(&view, &plan), Ok(()));
     plan.to_string()
 }
 
@@ -117,7 +117,7 @@ proptest! {
         let addresses: Vec<_> = addresses.iter().map(|last| address(&format!("10.0.0.{last}"))).collect();
         let view = View { cidr: &tested, all: &all, addresses: &addresses, now: time(100 + age) };
         let planned = plan(&view);
-        prop_assert_eq!(broken(&view, &planned), Vec::<String>::new());
+        prop_assert_eq!(check(&view, &planned), Ok(()));
         if planned.writes().iter().filter_map(|write| write.body()).any(|patch| removes_finalizer(&patch)) {
             let mut released = tested.clone();
             released.metadata.finalizers = Box::new([]);

@@ -1,5 +1,5 @@
 //! Whether leases that are not renewed can be held against nodes. A watch that delivers nothing may be quiet, or its
-//! connection may be dead: no error tells them apart. Pure.
+//! connection may be dead: no error distinguishes them. Pure.
 
 use std::time::Duration;
 

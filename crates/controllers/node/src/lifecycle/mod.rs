@@ -8,6 +8,7 @@
 //! - **Watches** Nodes, Leases (looked up, they trigger nothing) and Pods. **Writes** the conditions of lost nodes, the
 //!   `not-ready` and `unreachable` taints, the `NoSchedule` taints of conditions, two labels, and `Ready` of pods on
 //!   lost nodes.
+//! - Without the gate `SeparateTaintEvictionController`, [`tainteviction`] runs as a part of this controller.
 //! - Upstream: `pkg/controller/nodelifecycle`. Differences: rates follow from the state of the zones in every round, a pod
 //!   gets an event only if it was marked, a new node with the name of an old one starts afresh, and time in which the
 //!   informers were unhealthy, or the watch of leases delivered nothing at all, does not count as silence of nodes.
@@ -42,7 +43,10 @@ use std::time::Duration;
 use flyball_api::pod::Pod;
 use flyball_api::{Key, Lease, Node};
 use flyball_common::index::by_node;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, Schedule, StartError, Tasks};
+
+use crate::tainteviction;
 
 /// The name under which the controller runs.
 pub const NAME: &str = "node-lifecycle-controller";
@@ -55,6 +59,9 @@ const POD_WORKERS: usize = 4;
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    if !cx.gates.enabled(Gate::SeparateTaintEvictionController) {
+        tainteviction::start(cx.clone(), tasks)?;
+    }
     let node_queue = tasks.queue::<Key>("node_lifecycle_controller");
     let pod_queue = tasks.queue::<Key>("node_lifecycle_controller_pods");
     let (nodes, pods, leases) = (cx.informer::<Node>(), cx.informer::<Pod>(), cx.informer::<Lease>());

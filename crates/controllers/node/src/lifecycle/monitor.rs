@@ -21,7 +21,7 @@ use super::invariants;
 use super::metrics::NodeMetrics;
 use super::plan::claims_ready;
 use super::response::Taint;
-use super::round::{LiveNode, Memory, NodePods, Observations, Seen, Settings, Stage, Tag};
+use super::round::{Input, LiveNode, Memory, NodePods, Observations, Settings, Step, Tag};
 use super::tainter::Tainter;
 
 const LEASES: &str = "kube-node-lease";
@@ -48,13 +48,13 @@ impl Periodic for Monitor {
 
     async fn observe(&self, memory: &Memory) -> Result<Observations, SyncError> {
         let started = Instant::now();
-        let seen = match memory.stage() {
-            Stage::Check => self.snapshot(),
-            Stage::Confirm { .. } => Seen::Live(self.read_nodes(memory.suspects()).await),
-            Stage::Respond => self.settled_cache(memory).await,
-            Stage::MarkPods { batch, .. } => Seen::Pods(self.read_pods(batch.clone()).await),
+        let input = match memory.step() {
+            Step::Check => self.snapshot(),
+            Step::Confirm { .. } => Input::Live(self.read_nodes(memory.suspects()).await),
+            Step::Respond => self.settled_cache(memory).await,
+            Step::MarkPods { batch, .. } => Input::Pods(self.read_pods(batch.clone()).await),
         };
-        Ok(Observations { settings: self.settings, started, now: self.now(), seen })
+        Ok(Observations { settings: self.settings, started, now: self.now(), input })
     }
 
     fn round(memory: Memory, observations: &Observations) -> (Memory, Plan<Tag>) {
@@ -96,7 +96,7 @@ impl Periodic for Monitor {
     }
 
     fn finish(&self, memory: &mut Memory, outcome: &Outcome<Tag>) -> Option<Duration> {
-        let next_step = memory.settle(outcome, Instant::now());
+        let next_step = memory.apply_outcome(outcome, Instant::now());
         if let Some(durations) = memory.take_durations() {
             durations.nodes.iter().for_each(|took| self.metrics.one_node.observe(took.as_secs_f64()));
             self.metrics.all_nodes.observe(durations.all.as_secs_f64());
@@ -106,13 +106,13 @@ impl Periodic for Monitor {
 }
 
 impl Monitor {
-    fn snapshot(&self) -> Seen {
+    fn snapshot(&self) -> Input {
         let counts = self.leases.counts();
         let mut nodes = self.nodes.store().list();
         nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let leases = self.leases.store();
         let lease_of = |node: &Node| leases.get(&Key::new(LEASES, node.metadata.name.clone()));
-        Seen::Cluster {
+        Input::Cluster {
             nodes: nodes.into_iter().map(|node| (node.clone(), lease_of(&node))).collect(),
             lease_messages: counts.events + counts.bookmarks + counts.pages,
             is_healthy: self.leases.health().is_healthy() && self.nodes.health().is_healthy(),
@@ -131,12 +131,12 @@ impl Monitor {
     }
 
     /// The cached nodes, after the cache has caught up with the writes of this round (or after [`CACHE_WAIT`]).
-    async fn settled_cache(&self, memory: &Memory) -> Seen {
+    async fn settled_cache(&self, memory: &Memory) -> Input {
         if let Some(version) = memory.written() {
             let _ = tokio::time::timeout(CACHE_WAIT, self.nodes.reached(version)).await;
         }
         let nodes = self.nodes.store().list();
-        Seen::Cache {
+        Input::Cache {
             nodes: nodes.into_iter().map(|node| (node.metadata.name.clone(), node)).collect(),
             queued: self.tainter.queued(),
         }

@@ -42,23 +42,23 @@ pub struct Observations {
     /// When the step began, before anything was read.
     pub started: Instant,
     pub now: Now,
-    pub seen: Seen,
+    pub input: Input,
 }
 
-pub enum Seen {
-    /// For [`Stage::Check`]: all nodes, sorted by name, with their leases.
+pub enum Input {
+    /// For [`Step::Check`]: all nodes, sorted by name, with their leases.
     Cluster {
         nodes: Vec<(Arc<Node>, Option<Arc<Lease>>)>,
         /// The number of events, bookmarks and list pages that the informer of leases has received.
         lease_messages: u64,
         is_healthy: bool,
     },
-    /// For [`Stage::Confirm`]: the suspect nodes, read from the server.
+    /// For [`Step::Confirm`]: the suspect nodes, read from the server.
     Live(Vec<LiveNode>),
-    /// For [`Stage::Respond`]: the cached nodes, after the writes of this round so far, and the nodes that are queued
+    /// For [`Step::Respond`]: the cached nodes, after the writes of this round so far, and the nodes that are queued
     /// for a NoExecute taint.
     Cache { nodes: FxHashMap<SmolStr, Arc<Node>>, queued: FxHashSet<SmolStr> },
-    /// For [`Stage::MarkPods`]: the pods to mark as not ready.
+    /// For [`Step::MarkPods`]: the pods to mark as not ready.
     Pods(Vec<NodePods>),
 }
 
@@ -88,7 +88,7 @@ pub enum Tag {
 
 /// The step that comes next.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub enum Stage {
+pub enum Step {
     #[default]
     Check,
     /// Read the suspect nodes from the server and declare them lost. `attempt` counts from 1.
@@ -114,7 +114,7 @@ pub struct Memory {
     is_suspended: bool,
     lease_watch: LeaseWatch,
     last_check: Option<Instant>,
-    stage: Stage,
+    step: Step,
     /// Sorted by node name, for `position`.
     checks: Vec<Check>,
     /// Nodes whose pods are to be marked in this round.
@@ -136,7 +136,7 @@ struct Check {
     after: Option<Ready>,
     state: State,
     /// Whether an earlier attempt in this round to declare it lost got no response: that write may have been made.
-    is_unsure: bool,
+    is_declare_unanswered: bool,
     /// Whether the current step makes requests for it.
     is_busy: bool,
     took: Duration,
@@ -176,8 +176,8 @@ pub struct Durations {
 }
 
 impl Memory {
-    pub fn stage(&self) -> &Stage {
-        &self.stage
+    pub fn step(&self) -> &Step {
+        &self.step
     }
 
     pub fn suspects(&self) -> Vec<SmolStr> {
@@ -200,24 +200,24 @@ impl Memory {
 
     /// Runs the next step: returns the new memory and the plan.
     pub fn round(mut self, observations: &Observations) -> (Self, Plan<Tag>) {
-        let Observations { settings, started, now, seen } = observations;
+        let Observations { settings, started, now, input } = observations;
         self.step_started = Some(*started);
-        let plan = match seen {
-            Seen::Cluster { nodes, lease_messages, is_healthy } => {
+        let plan = match input {
+            Input::Cluster { nodes, lease_messages, is_healthy } => {
                 (self.round_started, self.written) = (Some(*started), None);
                 let events = self.register(nodes);
                 self.suspend(*lease_messages, *is_healthy, settings.grace.monitor, now.monotonic);
                 plan_of(events, self.check(nodes, settings.grace, *now))
             }
-            Seen::Live(live) => {
+            Input::Live(live) => {
                 let writes = live.iter().filter_map(|live| self.confirm(live, settings.grace)).collect();
                 plan_of(vec![], writes)
             }
-            Seen::Cache { nodes, queued } => {
+            Input::Cache { nodes, queued } => {
                 self.assess(&settings.policy, now.monotonic);
                 self.respond(nodes, queued, *now)
             }
-            Seen::Pods(nodes) => Plan::of([Effect::concurrent(
+            Input::Pods(nodes) => Plan::of([Effect::concurrent(
                 nodes.iter().filter_map(|listed| self.mark_pods(listed, *now)).collect::<Vec<_>>(),
             )]),
         };
@@ -306,7 +306,7 @@ impl Memory {
                 before: after.unwrap_or(Ready::Unknown),
                 after,
                 state: if is_suspect { State::Suspect } else { State::Settled },
-                is_unsure: false,
+                is_declare_unanswered: false,
                 is_busy: write.is_some(),
                 took: Duration::ZERO,
             });
@@ -334,7 +334,7 @@ impl Memory {
         let (is_silent, silence) = (health.is_silent(node, grace, *now), health.silent_for(*now));
         self.health.insert(name.clone(), health);
         check.after = readiness(node);
-        if !(check.is_unsure && check.after == Some(Ready::Unknown)) {
+        if !(check.is_declare_unanswered && check.after == Some(Ready::Unknown)) {
             check.before = check.after.unwrap_or(Ready::Unknown);
         }
         let Some(conditions) = unknown_conditions(node, now.wall).filter(|_| is_silent) else {
@@ -420,7 +420,7 @@ impl Memory {
 
     /// Updates the memory with the results of a step's writes. Returns the pause before the next step, or `None` at the
     /// end of a round.
-    pub fn settle(&mut self, outcome: &Outcome<Tag>, now: Instant) -> Option<Duration> {
+    pub fn apply_outcome(&mut self, outcome: &Outcome<Tag>, now: Instant) -> Option<Duration> {
         for done in outcome.written() {
             let version = done.answer.written().map(|meta| meta.resource_version);
             match &done.tag {
@@ -442,7 +442,7 @@ impl Memory {
                     // marked.
                     self.unmarked.insert(name.clone());
                     if let Some(at) = self.position(name) {
-                        self.checks[at].is_unsure = true;
+                        self.checks[at].is_declare_unanswered = true;
                     }
                 }
                 Some(Tag::MarkPod(node)) => {
@@ -461,30 +461,30 @@ impl Memory {
 
     /// Selects the next step, and the pause before it.
     fn advance(&mut self, now: Instant) -> Option<Duration> {
-        self.stage = match std::mem::take(&mut self.stage) {
-            Stage::Check => self.confirm_or_respond(0),
-            Stage::Confirm { attempt } => self.confirm_or_respond(attempt),
-            Stage::Respond => next_batch(std::mem::take(&mut self.to_mark)),
-            Stage::MarkPods { rest, .. } => next_batch(rest),
+        self.step = match std::mem::take(&mut self.step) {
+            Step::Check => self.confirm_or_respond(0),
+            Step::Confirm { attempt } => self.confirm_or_respond(attempt),
+            Step::Respond => next_batch(std::mem::take(&mut self.to_mark)),
+            Step::MarkPods { rest, .. } => next_batch(rest),
         };
-        match self.stage {
-            Stage::Check => {
+        match self.step {
+            Step::Check => {
                 self.end(now);
                 None
             }
-            Stage::Confirm { attempt: 2.. } => Some(BETWEEN_TRIES),
+            Step::Confirm { attempt: 2.. } => Some(BETWEEN_TRIES),
             _ => Some(Duration::ZERO),
         }
     }
 
     /// Tries again to declare the suspects lost, or gives up for this round.
-    fn confirm_or_respond(&mut self, attempts: usize) -> Stage {
+    fn confirm_or_respond(&mut self, attempts: usize) -> Step {
         let mut suspects = self.checks.iter_mut().filter(|check| check.state == State::Suspect).peekable();
         if suspects.peek().is_some() && attempts < TRIES {
-            return Stage::Confirm { attempt: attempts + 1 };
+            return Step::Confirm { attempt: attempts + 1 };
         }
         suspects.for_each(|check| check.state = State::Unsettled);
-        Stage::Respond
+        Step::Respond
     }
 
     fn end(&mut self, now: Instant) {
@@ -499,12 +499,12 @@ impl Memory {
     }
 }
 
-fn next_batch(mut nodes: Vec<SmolStr>) -> Stage {
+fn next_batch(mut nodes: Vec<SmolStr>) -> Step {
     if nodes.is_empty() {
-        return Stage::Check;
+        return Step::Check;
     }
     let rest = nodes.split_off(nodes.len().min(NODES_PER_STEP));
-    Stage::MarkPods { batch: nodes, rest }
+    Step::MarkPods { batch: nodes, rest }
 }
 
 /// A plan of the events, followed by the writes, which are made concurrently.

@@ -42,7 +42,7 @@ impl Reconcile for Pods {
             Err(error) if error.is_not_found() => return Ok(Next::Settled),
             live => live.map_err(SyncError::api(format!("reading Pod {key}")))?,
         };
-        let executor = self.cx.executor(key).unawaited().events(&self.events);
+        let executor = self.cx.executor(key).without_barrier().events(&self.events);
         executor.execute(mark(&pod, &live, self.cx.clock.now())).await
     }
 }

@@ -82,7 +82,7 @@ impl Tainter {
         let Some(node) = self.nodes.store().get(&key) else { return };
         let write = evict(&node, self.cx.clock.now());
         let era = self.nodes.era();
-        match self.cx.executor(&key).unawaited().perform(write).await.answer() {
+        match self.cx.executor(&key).without_barrier().perform(write).await.answer() {
             Ok(answer) => {
                 if let Some(written) = answer.written() {
                     self.tainted.lock().insert(name.clone(), (era, written.resource_version));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flyball_api::{Labels, Node};
+use flyball_api::{Labels, Node, topology};
 use smol_str::{SmolStr, format_smolstr};
 
 /// Nodes with this label are not counted in their zone.
@@ -13,8 +13,8 @@ const FEW: usize = 2;
 /// The name of a node's zone; empty for a node without labels of zone and region. Deprecated labels take precedence.
 pub fn zone_of(node: &Node) -> SmolStr {
     let labels = &node.metadata.labels;
-    let zone = first(labels, ["failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"]);
-    let region = first(labels, ["failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"]);
+    let zone = first(labels, [topology::BETA_ZONE, topology::ZONE]);
+    let region = first(labels, [topology::BETA_REGION, topology::REGION]);
     if zone.is_empty() && region.is_empty() {
         return SmolStr::default();
     }

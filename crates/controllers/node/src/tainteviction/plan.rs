@@ -30,6 +30,8 @@ pub struct View<'a> {
     pub scheduled: Option<&'a Eviction>,
     /// Whether tolerations may compare numbers.
     pub compares_numbers: bool,
+    /// Whether the condition says which generation of the pod it is about (`PodObservedGenerationTracking`).
+    pub tracks_generation: bool,
     pub now: Instant,
     pub wall: Timestamp,
 }
@@ -85,7 +87,7 @@ impl View<'_> {
 
     /// Marks the pod with the reason and deletes it.
     fn eviction(&self, pod: &Pod, due: Instant, why: &str) -> Effect<Tag> {
-        let mark = marking(pod, self.wall).map(|patch| {
+        let mark = marking(pod, self.tracks_generation, self.wall).map(|patch| {
             let write = Write::patch::<Pod>(self.key.clone(), Patch::Strategic(patch)).subresource("status");
             write.why(why).accept(Refusals::GONE).tag(None)
         });
@@ -174,10 +176,10 @@ pub fn is_done(pod: &Pod) -> bool {
 }
 
 /// The patch of the status with the condition `DisruptionTarget`; `None` if the pod has it already.
-pub fn marking(pod: &Pod, now: Timestamp) -> Option<Value> {
+pub fn marking(pod: &Pod, tracks: bool, now: Timestamp) -> Option<Value> {
     if disruption::is_marked(pod, REASON, MESSAGE) {
         return None;
     }
-    let condition = disruption::target(pod, REASON, MESSAGE, now);
+    let condition = disruption::target(pod, REASON, MESSAGE, tracks, now);
     Some(json!({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}))
 }

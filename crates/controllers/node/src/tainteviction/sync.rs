@@ -8,6 +8,7 @@ use flyball_cache::Informer;
 use flyball_common::index::by_node;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::ObjectRef;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::metrics::{Counter, Family, Histogram, Stability};
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 use tokio::time::Instant;
@@ -57,6 +58,7 @@ pub(super) struct Pods {
     pods: Arc<Informer<Pod>>,
     schedule: Arc<Schedule>,
     compares_numbers: bool,
+    tracks_generation: bool,
     deletions: Counter,
     latency: Histogram,
 }
@@ -68,9 +70,10 @@ impl Pods {
         pods: Arc<Informer<Pod>>,
         schedule: Arc<Schedule>,
     ) -> Self {
-        let compares_numbers = cx.gates.enabled("TaintTolerationComparisonOperators");
+        let compares_numbers = cx.gates.enabled(Gate::TaintTolerationComparisonOperators);
+        let tracks_generation = cx.gates.enabled(Gate::PodObservedGenerationTracking);
         let (deletions, latency) = (cx.metrics.counter(&DELETIONS, &[]), cx.metrics.histogram(&LATENCY, &[]));
-        Self { cx, nodes, pods, schedule, compares_numbers, deletions, latency }
+        Self { cx, nodes, pods, schedule, compares_numbers, tracks_generation, deletions, latency }
     }
 }
 
@@ -85,6 +88,7 @@ impl Reconcile for Pods {
             taints: node.as_ref().map(|node| &*node.spec.taints),
             scheduled: scheduled.as_ref(),
             compares_numbers: self.compares_numbers,
+            tracks_generation: self.tracks_generation,
             now: Instant::now(),
             wall: self.cx.clock.now(),
         });

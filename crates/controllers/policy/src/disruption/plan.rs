@@ -18,6 +18,8 @@ use super::status::{fail_safe, status};
 /// How long pods that were created before their budget may take to show in the cache. Shorter than elsewhere: evictions
 /// wait for the budget's first status.
 const INFORMER_LAG: Duration = Duration::from_millis(20);
+/// The delay while the server has pods that the cache does not show.
+const CACHE_BEHIND: Duration = Duration::from_millis(200);
 
 /// Everything the decision may look at.
 pub struct View<'a> {
@@ -28,8 +30,10 @@ pub struct View<'a> {
     pub scale: Result<i32, &'a Problem>,
     /// The cache of pods is older than the budget.
     pub is_cache_behind: bool,
-    /// The sync has been delayed by [`View::is_early`] once.
+    /// The sync has been delayed by [`View::is_early`] before.
     pub has_waited: bool,
+    /// The server has pods that the budget selects, and the cache shows none. Read only after a delay.
+    pub has_unseen_pods: bool,
     pub now: Timestamp,
 }
 
@@ -49,9 +53,18 @@ pub enum Problem {
 impl View<'_> {
     /// Whether the pods of a new budget may not be in the cache yet, as informers of different kinds lag each other.
     pub fn is_early(&self) -> bool {
+        self.lacks_pods() && (!self.has_waited || self.has_unseen_pods)
+    }
+
+    /// Whether the server has to be asked for pods: the cache shows none, also after a delay.
+    pub fn needs_server(&self) -> bool {
+        self.lacks_pods() && self.has_waited
+    }
+
+    fn lacks_pods(&self) -> bool {
         let is_new = self.budget.status.observed_generation == 0;
         let is_empty = self.pods.is_empty() && !matches!(self.scale, Err(Problem::Selector(_)));
-        is_new && is_empty && self.is_cache_behind && !self.has_waited
+        is_new && is_empty && self.is_cache_behind
     }
 
     /// How many pods there should be, and how many must be healthy.
@@ -68,7 +81,7 @@ impl View<'_> {
 /// Writes the status. If it cannot be computed, no disruption is allowed.
 pub fn plan(view: &View<'_>) -> Plan {
     if view.is_early() {
-        return Plan::after(INFORMER_LAG);
+        return Plan::after(if view.has_waited { CACHE_BEHIND } else { INFORMER_LAG });
     }
     let mut events = pod_events(view);
     match view.required() {

@@ -26,6 +26,8 @@ pub struct View<'a> {
     pub budgets: &'a [Arc<PodDisruptionBudget>],
     /// The whole pod as the server has it; only needed if the condition is stale.
     pub whole: Option<&'a Value>,
+    /// `PodObservedGenerationTracking`.
+    pub tracks_generation: bool,
     pub now: Timestamp,
 }
 
@@ -77,13 +79,14 @@ fn clearing(view: &View<'_>) -> Option<Effect> {
     if fresh.metadata.uid != view.pod.metadata.uid || !is_stale(&fresh, view.now) {
         return None;
     }
-    let body = cleared(whole, view.now)?;
+    let body = cleared(whole, view.tracks_generation, view.now)?;
     let write = Write::update::<Pod>(view.pod.key(), body).subresource("status").accept(Refusals::GONE);
     Some(write.why("it was about to be disrupted two minutes ago, and is still running").into())
 }
 
-/// The whole pod with the condition set to false; `None` if it does not have it.
-pub fn cleared(pod: &Value, now: Timestamp) -> Option<Value> {
+/// The whole pod with the condition set to false; `None` if it does not have it. `tracks`: whether the condition says which
+/// generation of the pod it is about; one that does goes on doing so.
+pub fn cleared(pod: &Value, tracks: bool, now: Timestamp) -> Option<Value> {
     let mut pod = pod.clone();
     let generation = pod["metadata"]["generation"].clone();
     let conditions = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut)?;
@@ -91,13 +94,16 @@ pub fn cleared(pod: &Value, now: Timestamp) -> Option<Value> {
     if target["status"] != "True" {
         return None;
     }
+    let tracks = tracks || target["observedGeneration"].as_i64().unwrap_or(0) != 0;
     *target = json!({
         "type": TARGET,
         "status": "False",
-        "observedGeneration": generation,
         "lastProbeTime": null,
         "lastTransitionTime": format_seconds(now),
     });
+    if tracks {
+        target["observedGeneration"] = generation;
+    }
     if let Some(metadata) = pod["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }

@@ -1,18 +1,19 @@
 //! The shells: observe, plan, execute.
 //!
-//! The scale of owners that are not cached, and the whole pod whose condition is removed, are live reads: both are part of
-//! the views.
+//! The scale of owners that are not cached, whether the server has pods that the cache does not show, and the whole pod
+//! whose condition is removed, are live reads: all are part of the views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{Key, PodDisruptionBudget};
+use flyball_api::{Key, Object, PartialObject, PodDisruptionBudget, Resource, Selector};
 use flyball_cache::Informer;
-use flyball_client::Error;
+use flyball_client::{Error, ListParams};
 use flyball_common::informer_lag::Misses;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
 
 use super::demand::{Demand, owners_of};
@@ -49,7 +50,12 @@ impl Reconcile for Controller {
         };
         let now = self.cx.clock.now();
         let scale = scale.as_ref().copied();
-        let view = View { budget: &budget, pods: &pods, scale, is_cache_behind, has_waited, now };
+        let has_unseen_pods = false;
+        let mut view =
+            View { budget: &budget, pods: &pods, scale, is_cache_behind, has_waited, has_unseen_pods, now };
+        if view.needs_server() {
+            view.has_unseen_pods = self.has_pods(&budget).await?;
+        }
         let plan = plan(&view);
         self.cx.judge(|| invariants::check(&view, &plan));
 
@@ -73,6 +79,21 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
+    /// Whether the server has pods that a budget selects.
+    async fn has_pods(&self, budget: &PodDisruptionBudget) -> Result<bool, SyncError> {
+        let (key, selector) = (budget.key(), Selector::from_object(budget.spec.selector.as_ref()));
+        let Ok(selector) = selector.map(|selector| selector.to_string()) else { return Ok(false) };
+        let params = ListParams {
+            label_selector: (!selector.is_empty()).then(|| selector.into()),
+            limit: Some(1),
+            metadata_only: true,
+            ..ListParams::default()
+        };
+        let found = self.cx.client.list_as::<PartialObject>(&Pod::TYPE, Some(&key.namespace), &params).await;
+        let found = found.map_err(SyncError::api(format!("listing the pods of {key}")))?;
+        Ok(budget.spec.selector.is_some() && !found.items.is_empty())
+    }
+
     /// How many pods the owners want, if the budget depends on it; and the error if the server could not be asked.
     async fn scale(
         &self,
@@ -129,7 +150,13 @@ impl Reconcile for PodController {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(pod) = self.pods.store().get(key) else { return Ok(Next::Settled) };
         let budgets = budgets_selecting(self.budgets.store(), &key.namespace, &pod.metadata.labels);
-        let mut view = stale::View { pod: &pod, budgets: &budgets, whole: None, now: self.cx.clock.now() };
+        let mut view = stale::View {
+            pod: &pod,
+            budgets: &budgets,
+            whole: None,
+            tracks_generation: self.cx.gates.enabled(Gate::PodObservedGenerationTracking),
+            now: self.cx.clock.now(),
+        };
         let whole = match stale::is_stale(&pod, view.now) {
             true => {
                 let read = self.cx.whole::<Pod>(key).await;

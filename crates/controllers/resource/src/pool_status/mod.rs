@@ -7,7 +7,7 @@
 //! - **Watches** ResourcePoolStatusRequests, ResourceSlices and ResourceClaims. **Writes** the status of the requests, once,
 //!   and deletes them.
 //! - Upstream: `pkg/controller/resourcepoolstatusrequest`. What differs: a pending request is synced when slices of its
-//!   driver change, instead of five times in a row and then never.
+//!   driver change, and when its status could not be written, with backoff; upstream tries five times in a row and then never.
 
 mod cleaner;
 pub mod plan;

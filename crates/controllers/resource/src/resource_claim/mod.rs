@@ -23,6 +23,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Object, PodGroup, ResourceClaim, ResourceClaimTemplate};
 use flyball_common::index::by_controller;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 use parking_lot::Mutex;
 
@@ -39,9 +40,9 @@ const FIELD_MANAGER: &str = "ResourceClaimController";
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("resource_claim");
     let gates = Gates {
-        admin_access: cx.gates.enabled("DRAAdminAccess"),
-        prioritized_list: cx.gates.enabled("DRAPrioritizedList"),
-        groups: cx.gates.enabled("DRAWorkloadResourceClaims"),
+        admin_access: cx.gates.enabled(Gate::DRAAdminAccess),
+        prioritized_list: cx.gates.enabled(Gate::DRAPrioritizedList),
+        groups: cx.gates.enabled(Gate::DRAWorkloadResourceClaims),
     };
     let deleted = Arc::new(Mutex::new(memory::Deleted::default()));
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());

@@ -6,7 +6,8 @@
 //!   as well, and the status of the rules shows the progress.
 //! - **Watches** Pods, ResourceClaims and ResourceSlices, and DeviceTaintRules if the gate is on. **Writes** that condition,
 //!   deletes pods, and writes the `status` of rules.
-//! - Upstream: `pkg/controller/devicetainteviction`.
+//! - Upstream: `pkg/controller/devicetainteviction`. What differs: a pod that a user has already deleted is not counted as
+//!   evicted, in the status of rules or in metrics (upstream counts it if its eviction becomes due).
 
 mod devices;
 pub mod plan;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{DeviceTaintRule, ResourceClaim, ResourceSlice};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 use parking_lot::Mutex;
 
@@ -31,8 +33,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("device-taint-eviction-controller");
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());
     let slices = cx.informer::<ResourceSlice>();
-    let rules = cx.gates.enabled("DRADeviceTaintRules").then(|| cx.informer::<DeviceTaintRule>());
-    let with_groups = cx.gates.enabled("DRAWorkloadResourceClaims");
+    let rules = cx.gates.enabled(Gate::DRADeviceTaintRules).then(|| cx.informer::<DeviceTaintRule>());
+    let with_groups = cx.gates.enabled(Gate::DRAWorkloadResourceClaims);
     if with_groups {
         pods.index(&PODS_BY_GROUP);
     }

@@ -72,7 +72,7 @@ fn mark(pod: &Pod, now: Timestamp) -> Option<Write> {
     if is_marked(pod, REASON, MESSAGE) {
         return None;
     }
-    let mut condition = target(pod, REASON, MESSAGE, now);
+    let mut condition = target(pod, REASON, MESSAGE, false, now);
     // Upstream: unlike other controllers that evict pods, this one sets no observed generation.
     if let Some(fields) = condition.as_object_mut() {
         fields.remove("observedGeneration");

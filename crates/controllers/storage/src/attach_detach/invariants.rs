@@ -62,7 +62,7 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
     let attached: Vec<&str> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Attach(node) | Step::Admit(node) => Some(*node),
+            Step::Attach(node) | Step::AllowNodeAttach(node) => Some(*node),
             _ => None,
         })
         .collect();
@@ -81,6 +81,7 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
             "nothing is attached where no pod wants it",
             attached.iter().all(|node| is(node, |at| at.want.is_some())),
         ),
+        ("nothing is attached to a deleted node", attached.iter().all(|node| is(node, |at| !at.is_deleted))),
         (
             "nothing is attached where it is attached",
             attached.iter().all(|node| is(node, |at| !at.is_held())),

@@ -20,14 +20,19 @@ struct Record {
     is_announced: bool,
     is_admitted: bool,
     is_detaching: bool,
+    was_reported: bool,
 }
 
 /// What a sync sees of a disk on a node.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sighting {
     pub(super) is_wanted: bool,
+    /// The status of the node names it as attached.
+    pub(super) is_reported: bool,
     /// There is a VolumeAttachment that is not attached.
     pub(super) is_attaching: bool,
+    /// There is one that is attached.
+    pub(super) is_attached: bool,
 }
 
 /// The records of disks on nodes, and which disks deleted nodes had mounted.
@@ -59,7 +64,8 @@ impl Ledger {
         now: Instant,
     ) {
         let mut before = self.records.remove(disk).unwrap_or_default();
-        let observe = |(node, Sighting { is_wanted, is_attaching }): (&'a str, Sighting)| {
+        let observe = |(node, sighting): (&'a str, Sighting)| {
+            let Sighting { is_wanted, is_reported, is_attaching, is_attached } = sighting;
             let (node, mut record) =
                 before.remove_entry(node).unwrap_or_else(|| (node.into(), Record::default()));
             record.is_detaching = false;
@@ -72,6 +78,7 @@ impl Ledger {
             if is_attaching {
                 record.attaching_since.get_or_insert(now);
             }
+            record.was_reported = is_reported || record.was_reported && (is_attached || record.is_admitted);
             (node, record)
         };
         let after: FxHashMap<_, _> = sightings.map(observe).collect();
@@ -87,9 +94,9 @@ impl Ledger {
                 Step::Attach(node) => {
                     self.record(disk, node).attaching_since.get_or_insert(now);
                 }
-                Step::Admit(node) => self.record(disk, node).is_admitted = true,
+                Step::AllowNodeAttach(node) => self.record(disk, node).is_admitted = true,
                 Step::Detach(node, _) => self.record(disk, node).is_detaching = true,
-                Step::Held(node) => self.record(disk, node).is_announced = true,
+                Step::WarnHeldElsewhere(node) => self.record(disk, node).is_announced = true,
                 _ => {}
             }
         }
@@ -108,6 +115,7 @@ impl Ledger {
             is_backing_off: record.backoff.is_active(now),
             is_detaching: record.is_detaching,
             is_announced: record.is_announced,
+            was_reported: record.was_reported,
             ..Place::default()
         }
     }
@@ -139,6 +147,11 @@ impl Ledger {
         }
     }
 
+    /// Records that the status of a node names a disk as attached.
+    pub(super) fn reported(&mut self, disk: &str, node: &str) {
+        self.record(disk, node).was_reported = true;
+    }
+
     /// Whether a write that names a disk in the status of a node is in flight.
     pub(super) fn is_reporting(&self, node: &str, disk: &str) -> bool {
         let is_it = |reported: &SmolStr| is_name_of(reported, disk, node);
@@ -168,6 +181,11 @@ impl Ledger {
         self.deleted_nodes.remove(node);
     }
 
+    /// Whether a deleted node was one whose disks are attached and detached here.
+    pub(super) fn was_managed(&self, node: &str) -> bool {
+        self.deleted_nodes.contains_key(node)
+    }
+
     /// Whether a deleted node had the disk mounted. One that is not known may have had it.
     pub(super) fn was_mounted(&self, node: &str, disk: &str) -> bool {
         let is_it = |name: &SmolStr| is_name_of(name, disk, node);
@@ -180,11 +198,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_report_is_remembered_while_the_disk_stays_attached() {
+        #[rustfmt::skip]
+        let history = [
+            // reported  attached  was reported
+            (false,      true,     false),
+            (true,       true,     true),
+            (false,      true,     true), // the node was registered anew
+            (false,      false,    false),
+            (false,      true,     false),
+        ];
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        for (step, (is_reported, is_attached, want)) in history.into_iter().enumerate() {
+            let sighting = Sighting { is_wanted: true, is_reported, is_attached, is_attaching: !is_attached };
+            ledger.observe("disk", [("n1", sighting)].into_iter(), now);
+            assert_eq!(ledger.place("disk", "n1", now).was_reported, want, "{step}");
+        }
+        ledger.reported("disk", "n1");
+        assert!(ledger.place("disk", "n1", now).was_reported);
+    }
+
+    #[test]
     fn a_deleted_node_had_mounted_what_its_status_said() {
         let mut ledger = Ledger::default();
         assert!(ledger.was_mounted("unknown", "disk"), "it may be mounted");
         ledger.node_deleted("n1", &["disk".into()], |_| true);
         assert!(ledger.was_mounted("n1", "disk") && !ledger.was_mounted("n1", "other"));
+        assert!(ledger.was_managed("n1") && !ledger.was_managed("unknown"));
         ledger.node_deleted("n2", &[], |node| node == "n2");
         assert!(ledger.was_mounted("n1", "other"), "n1 has no VolumeAttachments any more and is forgotten");
         ledger.node_exists("n2");
@@ -195,10 +235,14 @@ mod tests {
     fn a_record_lasts_while_its_node_is_concerned() {
         let (mut ledger, start) = (Ledger::default(), Instant::now());
         let later = start + Duration::from_secs(10);
-        let wanted = Sighting { is_wanted: true, is_attaching: true };
-        let unwanted = Sighting { is_wanted: false, is_attaching: false };
+        let wanted = Sighting { is_wanted: true, is_attaching: true, ..Sighting::default() };
+        let unwanted = Sighting::default();
         ledger.observe("disk", [("n1", wanted), ("n2", unwanted)].into_iter(), start);
-        ledger.begin("disk", &[Step::Admit("n1"), Step::Detach("n2", None), Step::Held("n1")], start);
+        ledger.begin(
+            "disk",
+            &[Step::AllowNodeAttach("n1"), Step::Detach("n2", None), Step::WarnHeldElsewhere("n1")],
+            start,
+        );
         let n1 = ledger.place("disk", "n1", later);
         assert!(n1.is_admitted && n1.is_announced && n1.unwanted_for.is_zero());
         assert_eq!(n1.attaching_for, Duration::from_secs(10));

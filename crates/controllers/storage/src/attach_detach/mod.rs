@@ -14,10 +14,11 @@
 //!   that replaced them. Nodes attach iSCSI and Fibre Channel disks by themselves.
 //! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no second model of the cluster beside the
 //!   caches, and no loop that compares the two (`--attach-detach-reconcile-sync-period` has no effect). An exclusive disk
-//!   is requested for another node only when the VolumeAttachment for the first is gone, also when its driver has failed
-//!   or is slow; upstream then requests both and relies on the driver to refuse one. A VolumeAttachment whose volume was
-//!   deleted before this process started is deleted although neither it nor the node names the disk (`Caches::orphan`);
-//!   upstream leaves it. FlexVolume drivers, which are programs on the disk of the control plane, are not run.
+//!   is requested for another node only when the VolumeAttachment for the first is gone, also when its driver has failed or
+//!   is slow; upstream then requests both and relies on the driver to refuse one. Nothing is attached to a node that was
+//!   deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this
+//!   process started is deleted although neither it nor the node names the disk (`Caches::orphan`); upstream leaves it.
+//!   FlexVolume drivers, which are programs on the disk of the control plane, are not run.
 
 pub mod invariants;
 mod ledger;

@@ -25,6 +25,8 @@ pub struct Place<'a> {
     pub attachment: Option<&'a VolumeAttachment>,
     /// Whether the status of the node names the disk as attached, or a write that says so is in flight.
     pub is_reported: bool,
+    /// Whether the status of the node has named the disk since it was attached, now or before the node was registered anew.
+    pub was_reported: bool,
     /// Whether the node was allowed to attach the disk by itself.
     pub is_admitted: bool,
     pub state: NodeState,
@@ -42,6 +44,8 @@ pub struct Place<'a> {
     pub is_announced: bool,
     /// Whether the node lacks the annotation: its disks are not attached or detached here, but they count.
     pub is_unmanaged: bool,
+    /// Whether the node was deleted. Its disks are kept while there are pods that want them, but none is attached to it.
+    pub is_deleted: bool,
     /// Why the server's version of the node forbids to detach the disk; read just before a detach.
     pub refusal: Option<String>,
 }
@@ -140,10 +144,16 @@ pub(super) struct Observed {
 
 impl Observed {
     /// What the ledger has to know about each node.
-    pub(super) fn sightings(&self) -> impl Iterator<Item = (&str, Sighting)> {
-        self.nodes.keys().map(|node| {
-            let is_attaching = self.attachments.get(node).is_some_and(|found| !found.status.attached);
-            (node.as_str(), Sighting { is_wanted: self.wants.contains_key(node), is_attaching })
+    pub(super) fn sightings(&self, disk: &str) -> impl Iterator<Item = (&str, Sighting)> {
+        self.nodes.iter().map(move |(name, node)| {
+            let attachment = self.attachments.get(name);
+            let sighting = Sighting {
+                is_wanted: self.wants.contains_key(name),
+                is_reported: node.as_ref().is_some_and(|node| reports(node, disk)),
+                is_attaching: attachment.is_some_and(|found| !found.status.attached),
+                is_attached: attachment.is_some_and(|found| found.status.attached),
+            };
+            (name.as_str(), sighting)
         })
     }
 
@@ -162,6 +172,7 @@ impl Observed {
                 is_reported: is_reported || ledger.is_reporting(name, disk),
                 state,
                 is_unmanaged: node.as_ref().is_some_and(|node| !is_managed(node)),
+                is_deleted: node.is_none(),
                 ..ledger.place(disk, name, now)
             }
         };

@@ -1,6 +1,7 @@
 //! Turns the steps for one disk into writes and events, and evaluates their outcome. Pure.
 
-use flyball_api::{Key, Node, VolumeAttachment};
+use flyball_api::pod::Pod;
+use flyball_api::{Key, Node, Object, VolumeAttachment};
 use flyball_client::Error;
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::{Effect, Event, Message, Outcome, Plan, Refusals, Waiting, Write};
@@ -62,14 +63,14 @@ fn effects<'a>(view: &View<'a>, step: &Step<'a>) -> Vec<Effect<Tag<'a>>> {
             let event = |want: &Want| messages::attach_failed(&want.disk, why);
             want(node).map(|want| warnings(want, |_| event(want).into())).unwrap_or_default()
         }
-        Step::Held(node) => {
-            let others = view.places.iter().filter(|place| place.node != *node);
+        Step::WarnHeldElsewhere(node) => {
+            let others = view.places.iter().filter(|place| place.node != *node && place.may_have_it());
             let holders: Vec<_> =
                 others.filter_map(|place| place.want).flat_map(|want| want.pods.iter().cloned()).collect();
             let held = |want: &Want| warnings(want, |pod| messages::held(&want.disk, pod, &holders).into());
             want(node).map(held).unwrap_or_default()
         }
-        Step::Admit(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
+        Step::AllowNodeAttach(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
     }
 }
 
@@ -93,23 +94,23 @@ fn attach<'a>(node: &'a str, want: &Want) -> Option<Effect<Tag<'a>>> {
 
 fn detach<'a>(node: &'a str, attachment: &VolumeAttachment, force: Option<Force>) -> Effect<Tag<'a>> {
     let why = match force {
-        None => format!("no pod on node {node} wants the disk"),
+        None => format!("no pod on node {node} uses the disk"),
         Some(Force::Timeout) => {
-            format!("no pod on node {node} wants the disk; the node did not unmount it in time")
+            format!("no pod on node {node} uses the disk; the node did not unmount it in time")
         }
         Some(Force::OutOfService) => {
-            format!("no pod on node {node} wants the disk; the node is out of service")
+            format!("no pod on node {node} uses the disk; the node is out of service")
         }
     };
     let delete = Write::delete(attachment).why(why).accept_only(Refusals::GONE);
     delete.tag(Tag::Detach(node, force)).into()
 }
 
-fn events(want: &Want, message: impl Fn(&flyball_api::pod::Pod) -> Message) -> impl Iterator<Item = Event> {
+fn events(want: &Want, message: impl Fn(&Pod) -> Message) -> impl Iterator<Item = Event> {
     want.pods.iter().map(move |pod| Event::warning(FAILED, message(pod)).about(ObjectRef::of(&**pod)))
 }
 
-fn warnings<T>(want: &Want, message: impl Fn(&flyball_api::pod::Pod) -> Message) -> Vec<Effect<T>> {
+fn warnings<T>(want: &Want, message: impl Fn(&Pod) -> Message) -> Vec<Effect<T>> {
     events(want, message).map(Effect::from).collect()
 }
 
@@ -122,6 +123,10 @@ fn waiting(view: &View<'_>) -> Vec<Waiting> {
         };
         match (place.want, place.attachment) {
             _ if place.is_unmanaged => None,
+            (Some(want), Some(_)) if place.is_deleted => {
+                let pod = want.pods.first()?;
+                Some(Waiting::on::<Pod>(&pod.key(), "to be deleted, as its node was"))
+            }
             (_, Some(found)) if found.metadata.is_deleting() => {
                 Some(on_attachment(found, "to be detached by its driver"))
             }

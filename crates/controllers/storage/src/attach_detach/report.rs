@@ -29,28 +29,30 @@ pub struct Entry<'a> {
 }
 
 /// The new list, and which disks are new on it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report<'a> {
     pub volumes: Vec<AttachedVolume>,
     pub new: Vec<&'a str>,
+    /// Those of the new ones that have just been attached. The others were on the list of a node that was registered anew.
+    pub attached: Vec<&'a str>,
 }
 
-/// The patch of the node's status, if it is due, and the events for the pods whose disks are new on the list.
+/// The patch of the node's status, if it is due, and the events for the pods whose disks have just been attached.
 pub fn plan(view: &View<'_>) -> Plan {
-    let Some(Report { volumes, new }) = report(view) else { return Plan::default() };
+    let Some(Report { volumes, attached, .. }) = report(view) else { return Plan::default() };
     let list = if volumes.is_empty() { Value::Null } else { json!(volumes) };
     let patch = Patch::Strategic(json!({"status": {"volumesAttached": list}}));
     let patch = Write::patch::<Node>(view.node.key(), patch)
         .subresource("status")
         .why(format!("{} disks are attached", volumes.len()))
         .accept(Refusals::GONE);
-    let wants =
-        view.entries.iter().filter(|entry| new.contains(&entry.disk)).filter_map(|entry| entry.place.want);
-    let attached = wants.flat_map(|want| {
+    let attached = view.entries.iter().filter(|entry| attached.contains(&entry.disk));
+    let wants = attached.filter_map(|entry| entry.place.want);
+    let events = wants.flat_map(|want| {
         let message = messages::attached(&want.disk);
         want.pods.iter().map(move |pod| Event::normal(ATTACHED, message.clone()).about(ObjectRef::of(&**pod)))
     });
-    Plan::of([attached.fold(patch, |patch, event| patch.on_success(event))])
+    Plan::of([events.fold(patch, |patch, event| patch.on_success(event))])
 }
 
 /// What the status is to say; `None` if it says so already.
@@ -60,10 +62,12 @@ pub fn report<'a>(view: &View<'a>) -> Option<Report<'a>> {
     let entry = |disk: &str| entries.iter().find(|entry| entry.disk == disk);
     let stays = |volume: &&AttachedVolume| entry(&volume.name).is_none_or(|entry| stays(entry, *forces));
     let mut volumes: Vec<AttachedVolume> = reported.iter().filter(stays).cloned().collect();
-    let new: Vec<&str> = entries.iter().filter(|entry| is_new(entry)).map(|entry| entry.disk).collect();
+    let added = || entries.iter().filter(|entry| is_new(entry));
+    let new: Vec<&str> = added().map(|entry| entry.disk).collect();
+    let attached = added().filter(|entry| !entry.place.was_reported).map(|entry| entry.disk).collect();
     volumes
         .extend(new.iter().map(|disk| AttachedVolume { name: (*disk).into(), ..AttachedVolume::default() }));
-    (*volumes != **reported).then_some(Report { volumes, new })
+    (*volumes != **reported).then_some(Report { volumes, new, attached })
 }
 
 /// Whether a disk that is on the list stays there: while it is attached, and wanted or still in use.

@@ -14,7 +14,7 @@ pub enum Step<'a> {
     /// Create the VolumeAttachment.
     Attach(&'a str),
     /// Allow the node to attach the disk by itself.
-    Admit(&'a str),
+    AllowNodeAttach(&'a str),
     /// Bring `volumesAttached` in the node's status up to date.
     Report(&'a str),
     /// Delete the VolumeAttachment.
@@ -24,7 +24,7 @@ pub enum Step<'a> {
     /// The driver has failed to detach the disk, or the node still uses it.
     DetachFailed(&'a str, String),
     /// The disk is exclusively on other nodes; the pods that wait for it get an event.
-    Held(&'a str),
+    WarnHeldElsewhere(&'a str),
     /// Look again after this long.
     Wait(Duration),
 }
@@ -38,7 +38,7 @@ pub fn steps<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
         steps.extend(detach(place, forces));
     }
     let mut is_promised = false;
-    for place in places {
+    for place in places.iter().filter(|place| !place.is_deleted) {
         let Some(want) = place.want else { continue };
         let others = || places.iter().filter(|other| other.node != place.node);
         if place.is_held() {
@@ -48,10 +48,10 @@ pub fn steps<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
         } else if want.disk.is_exclusive && (is_promised || others().any(Place::is_busy)) {
             // The disk is synced again when the driver has finished.
         } else if want.disk.is_exclusive && others().any(Place::may_have_it) {
-            steps.extend((!place.is_announced).then_some(Step::Held(place.node)));
+            steps.extend((!place.is_announced).then_some(Step::WarnHeldElsewhere(place.node)));
         } else if want.disk.driver().is_none() {
             is_promised = true;
-            steps.push(Step::Admit(place.node));
+            steps.push(Step::AllowNodeAttach(place.node));
         } else if !place.is_backing_off {
             is_promised = true;
             steps.push(Step::Attach(place.node));

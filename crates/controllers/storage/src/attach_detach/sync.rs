@@ -74,10 +74,10 @@ impl Reconcile for Disks {
         let mut view = {
             // One lock from the first look to the last record, or a report of the node in between would be missed.
             let (mut ledger, now) = (ledger.lock(), Instant::now());
-            let users = caches.users(disk);
+            let users = caches.users(disk, |node| ledger.was_managed(node));
             caches.remember(disk, &users);
             observed = caches.observe(disk, &users);
-            ledger.observe(disk, observed.sightings(), now);
+            ledger.observe(disk, observed.sightings(disk), now);
             let view = View { places: observed.places(&ledger, disk, now), forces: self.0.forces() };
             ledger.begin(disk, &view.steps(), now);
             view
@@ -91,7 +91,7 @@ impl Reconcile for Disks {
         cx.judge(|| invariants::check(&view));
         for step in view.steps() {
             match step {
-                Step::Admit(node) | Step::Report(node) => {
+                Step::AllowNodeAttach(node) | Step::Report(node) => {
                     self.0.nodes.add(Key::cluster(node), Priority::Change)
                 }
                 _ => {}
@@ -144,7 +144,7 @@ impl Reconcile for Nodes {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, ledger, metrics, events, .. } = &*self.0;
         let (node, wants, found);
-        let (view, new) = {
+        let (view, attached) = {
             // One lock from the first look to the last record, or a step for a disk in between would be missed.
             let mut ledger = ledger.lock();
             for disk in ledger.end_report(&key.name) {
@@ -158,14 +158,15 @@ impl Reconcile for Nodes {
             found = self.disks_of(&node, &wants);
             let entries = entries(&ledger, &node, &found, &wants);
             let view = report::View { node: &node, entries, forces: self.0.forces() };
-            let new = report(&view).map(|report| report.new).unwrap_or_default();
-            ledger.begin_report(&key.name, &new);
-            (view, new)
+            let report = report(&view).unwrap_or_default();
+            ledger.begin_report(&key.name, &report.new);
+            (view, report.attached)
         };
         let outcome = cx.executor(key).events(events).perform(report::plan(&view).effects).await;
         if outcome.written().next().is_some() {
             let (mut ledger, now) = (ledger.lock(), Instant::now());
-            for disk in new {
+            for disk in attached {
+                ledger.reported(disk, &key.name);
                 metrics.attached(&wants[disk].disk, ledger.succeeded(disk, &key.name, now), true);
             }
         }

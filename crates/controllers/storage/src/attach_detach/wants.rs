@@ -92,7 +92,8 @@ impl Caches {
     }
 
     /// The pods that want a disk on a managed node, in the order of their names, each with the disk as it refers to it.
-    pub(super) fn users(&self, disk: &str) -> Vec<(Arc<Pod>, Disk)> {
+    /// `was_managed` says whether a deleted node was one: its disks are kept until its pods are gone, too.
+    pub(super) fn users(&self, disk: &str, was_managed: impl Fn(&str) -> bool) -> Vec<(Arc<Pod>, Disk)> {
         let mut candidates = self.pods.store().by(&BY_INLINE_DISK, disk);
         candidates
             .extend(self.memory.lock().pods(disk).into_iter().filter_map(|(key, uid)| self.pod(&key, &uid)));
@@ -102,7 +103,10 @@ impl Caches {
                 candidates.extend(pods_of(self.pods.store(), &claim));
             }
         }
-        let is_managed = |pod: &Pod| self.node(&pod.spec.node_name).is_some_and(|node| is_managed(&node));
+        let is_managed = |pod: &Pod| match self.node(&pod.spec.node_name) {
+            Some(node) => is_managed(&node),
+            None => was_managed(&pod.spec.node_name),
+        };
         let user = |pod: Arc<Pod>| {
             let disk = self.disks_of(&pod).find(|found| found.name == disk)?;
             is_managed(&pod).then_some((pod, disk))

@@ -9,7 +9,7 @@ use flyball_runtime::{Effect, Event, Plan, Waiting};
 use smol_str::SmolStr;
 
 use super::edit;
-use super::matching::{best, is_coming, is_promised, objection};
+use super::matching::{attributes_class, best, is_coming, is_promised, objection};
 use super::plugins::{self, Provisioner};
 use super::provision::{self, Provisioning};
 use super::writes::{self, Tag, Turn};
@@ -22,8 +22,8 @@ const FAILED_BINDING: &str = "FailedBinding";
 pub(crate) struct View<'a> {
     pub(crate) claim: &'a PersistentVolumeClaim,
     /// The volume that it names.
-    pub(crate) named: Option<&'a Arc<PersistentVolume>>,
-    /// The volumes that are promised to it, and those of its class that are promised to no claim.
+    pub(crate) named_volume: Option<&'a Arc<PersistentVolume>>,
+    /// The volumes whose claimRef names it, and those of its class without a claimRef.
     pub(crate) volumes: &'a [Arc<PersistentVolume>],
     /// Its class, if it exists.
     pub(crate) class: Option<&'a StorageClass>,
@@ -36,6 +36,8 @@ pub(crate) struct View<'a> {
     /// Whether the claim was created or changed since this process began to bind. Claims of before are taken as they are.
     pub(crate) is_recent: bool,
     pub(crate) provisioning: Provisioning,
+    /// Whether there are attributes classes (`VolumeAttributesClass`).
+    pub(crate) attributes: bool,
 }
 
 /// What to do next for a claim.
@@ -59,7 +61,7 @@ pub(crate) enum Step<'a> {
     NotYet,
     /// Half of a binding was undone: its volume has another claim. It is tried again.
     Contest(String),
-    /// Its selector is invalid.
+    /// Its selector is invalid, or it asks for what there is not.
     Invalid(String),
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn plan(view: &View<'_>) -> Plan<Tag> {
             Plan::of(event.map(Effect::from).into_iter().chain(pending(PENDING).map(Effect::from)))
         }
         Step::Lose(event) => Plan::of(pending(LOST).map(Effect::from).into_iter().chain([event.into()])),
-        Step::Bind(volume) => writes::planned(writes::bind(claim, volume)),
+        Step::Bind(volume) => writes::planned(writes::bind(claim, volume, view.attributes)),
         Step::SetClass(class) => writes::planned(
             edit::classed(claim, &class).map(|claim| vec![writes::claim(claim, "it gets the default class")]),
         ),
@@ -120,7 +122,7 @@ fn was_bound<'a>(view: &View<'a>) -> Step<'a> {
             "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!",
         );
     }
-    let Some(volume) = view.named else {
+    let Some(volume) = view.named_volume else {
         return lost("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
     };
     match &volume.spec.claim_ref {
@@ -135,10 +137,10 @@ fn was_bound<'a>(view: &View<'a>) -> Step<'a> {
 /// A claim whose user has chosen the volume.
 fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
     let claim = view.claim;
-    let Some(volume) = view.named else { return Step::Pend(None) };
+    let Some(volume) = view.named_volume else { return Step::Pend(None) };
     let name = &volume.metadata.name;
     if volume.spec.claim_ref.is_none() {
-        return match objection(volume, claim) {
+        return match objection(volume, claim, view.attributes) {
             None => Step::Bind(volume),
             Some(why) => {
                 let message = format!("Cannot bind to requested volume {name:?}: {why}");
@@ -159,8 +161,12 @@ fn names_a_volume<'a>(view: &View<'a>) -> Step<'a> {
 /// A claim that takes any volume that suits it.
 fn names_no_volume<'a>(view: &View<'a>) -> Result<Step<'a>, flyball_api::selector::InvalidSelector> {
     let claim = view.claim;
+    if !view.attributes && !attributes_class(claim).is_empty() {
+        let why = format!("claim {} has an attributes class, and VolumeAttributesClass is off", claim.key());
+        return Ok(Step::Invalid(why));
+    }
     let waits = view.class.is_some_and(class::waits_for_consumer);
-    if let Some(volume) = best(claim, view.volumes, waits)? {
+    if let Some(volume) = best(claim, view.volumes, waits, view.attributes)? {
         return Ok(Step::Bind(volume));
     }
     if let Some(class) = view.default_class.filter(|_| class::is_unset(claim)) {
@@ -174,7 +180,7 @@ fn names_no_volume<'a>(view: &View<'a>) -> Result<Step<'a>, flyball_api::selecto
         return Ok(Step::Pend(Some(Event::normal(FAILED_BINDING, message))));
     }
     // A volume that was created before the claim may not have its phase yet.
-    if !waits && view.is_recent && is_coming(claim, view.volumes)? {
+    if !waits && view.is_recent && is_coming(claim, view.volumes, view.attributes)? {
         return Ok(Step::NotYet);
     }
     Ok(provision(view))
@@ -212,8 +218,11 @@ fn waiting(view: &View<'_>) -> Vec<Waiting> {
     match step(view) {
         Step::Pend(_) if !claim.spec.volume_name.is_empty() => {
             let name = Key::cluster(claim.spec.volume_name.as_str());
-            let until =
-                if view.named.is_some() { "to be free and to suit the claim" } else { "to be created" };
+            let until = if view.named_volume.is_some() {
+                "to be free and to suit the claim"
+            } else {
+                "to be created"
+            };
             vec![Waiting::on::<PersistentVolume>(&name, until)]
         }
         Step::Pend(_) if view.class.is_some() && view.pods.is_empty() => {

@@ -116,6 +116,7 @@ pub(crate) fn status_without(claim: &PersistentVolumeClaim, phase: &str) -> Pers
 pub(crate) fn status_with(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
+    attributes: bool,
 ) -> PersistentVolumeClaimStatus {
     let mut status = claim.status.clone();
     status.access_modes = volume.spec.access_modes.clone();
@@ -129,7 +130,7 @@ pub(crate) fn status_with(
             status.capacity = sizes.clone();
         }
     }
-    if status.phase == PENDING {
+    if status.phase == PENDING && attributes {
         status.current_volume_attributes_class_name = volume.spec.volume_attributes_class_name.clone();
     }
     status.phase = BOUND.into();

@@ -19,16 +19,17 @@ pub(crate) fn is_promised(volume: &PersistentVolume, claim: &PersistentVolumeCla
 
 /// The best of `volumes` for a claim that names none: first those with the fewest access modes, then those that are promised
 /// to the claim, then the smallest. If the claim `waits` for a pod, volumes that are not promised are left to the
-/// scheduler.
+/// scheduler. `attributes`: see [`attributes_objection`].
 pub(crate) fn best<'a>(
     claim: &PersistentVolumeClaim,
     volumes: &'a [Arc<PersistentVolume>],
     waits: bool,
+    attributes: bool,
 ) -> Result<Option<&'a Arc<PersistentVolume>>, InvalidSelector> {
     let selector = claim.spec.selector.as_ref().map(|selector| selector.compile()).transpose()?;
     let suits = |volume: &&Arc<PersistentVolume>| {
         let is_free = volume.spec.claim_ref.is_none() && !waits && volume.status.phase == AVAILABLE;
-        is_possible(volume, claim)
+        is_possible(volume, claim, attributes)
             && (is_promised(volume, claim) || is_free && is_choice(volume, claim, selector.as_ref()))
     };
     Ok(volumes.iter().filter(suits).min_by_key(|volume| {
@@ -42,20 +43,22 @@ pub(crate) fn best<'a>(
 pub(crate) fn is_coming(
     claim: &PersistentVolumeClaim,
     volumes: &[Arc<PersistentVolume>],
+    attributes: bool,
 ) -> Result<bool, InvalidSelector> {
     let selector = claim.spec.selector.as_ref().map(|selector| selector.compile()).transpose()?;
     Ok(volumes.iter().any(|volume| {
         let is_new = volume.spec.claim_ref.is_none() && ["", PENDING].contains(&volume.status.phase.as_str());
         let was_first = volume.metadata.resource_version < claim.metadata.resource_version;
-        is_new && was_first && is_possible(volume, claim) && is_choice(volume, claim, selector.as_ref())
+        let suits = is_possible(volume, claim, attributes) && is_choice(volume, claim, selector.as_ref());
+        is_new && was_first && suits
     }))
 }
 
 /// The conditions on every volume that a claim gets without naming it, promised or not.
-fn is_possible(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+fn is_possible(volume: &PersistentVolume, claim: &PersistentVolumeClaim, attributes: bool) -> bool {
     size(&volume.spec.capacity) >= size(&claim.spec.resources.requests)
         && same_mode(volume, claim)
-        && same_attributes(volume, claim)
+        && attributes_objection(volume, claim, attributes).is_none()
         && !volume.metadata.is_deleting()
         && has_modes(volume, claim)
 }
@@ -67,8 +70,13 @@ fn is_choice(volume: &PersistentVolume, claim: &PersistentVolumeClaim, selector:
 }
 
 /// Why a volume that a claim names does not suit it.
-pub(crate) fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
+pub(crate) fn objection(
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    attributes: bool,
+) -> Option<String> {
     let too_small = size(&volume.spec.capacity).value() < size(&claim.spec.resources.requests).value();
+    let attributes = attributes_objection(volume, claim, attributes);
     match () {
         () if volume.metadata.is_deleting() => {
             Some(format!("the volume is marked for deletion {:?}", volume.metadata.name))
@@ -77,7 +85,7 @@ pub(crate) fn objection(volume: &PersistentVolume, claim: &PersistentVolumeClaim
         () if class::of_volume(volume) != class::of_claim(claim) => {
             Some("storageClassName does not match".into())
         }
-        () if !same_attributes(volume, claim) => Some("volumeAttributesClassName does not match".into()),
+        () if attributes.is_some() => attributes.map(Into::into),
         () if !same_mode(volume, claim) => Some("incompatible volumeMode".into()),
         () if !has_modes(volume, claim) => Some("incompatible accessMode".into()),
         () => None,
@@ -94,9 +102,27 @@ pub(crate) fn mode(mode: Option<&SmolStr>) -> &str {
     mode.map_or("Filesystem", SmolStr::as_str)
 }
 
-fn same_attributes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
-    let name = |name: &Option<SmolStr>| name.clone().unwrap_or_default();
-    name(&volume.spec.volume_attributes_class_name) == name(&claim.spec.volume_attributes_class_name)
+/// What speaks against the attributes class of a volume. `attributes`: whether there are such classes
+/// (`VolumeAttributesClass`).
+fn attributes_objection(
+    volume: &PersistentVolume,
+    claim: &PersistentVolumeClaim,
+    attributes: bool,
+) -> Option<&'static str> {
+    let of_volume = volume.spec.volume_attributes_class_name.as_deref().unwrap_or_default();
+    let of_claim = attributes_class(claim);
+    match attributes {
+        true if of_volume != of_claim => Some("volumeAttributesClassName does not match"),
+        false if !of_volume.is_empty() || !of_claim.is_empty() => Some(
+            "volumeAttributesClassName is not supported when the feature-gate VolumeAttributesClass is disabled",
+        ),
+        _ => None,
+    }
+}
+
+/// The attributes class that a claim asks for; empty if it asks for none.
+pub(crate) fn attributes_class(claim: &PersistentVolumeClaim) -> &str {
+    claim.spec.volume_attributes_class_name.as_deref().unwrap_or_default()
 }
 
 fn has_modes(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {

@@ -55,11 +55,6 @@ pub(super) static ERRORS: Family = counter(
     &["plugin_name", "operation_name"],
     "Total volume operation errors",
 );
-pub(super) static OLD_ERRORS: Family = counter(
-    "volume_operation_total_errors",
-    &["plugin_name", "operation_name"],
-    "Total volume operation errors",
-);
 pub(super) static LATENCY: Family = Family::histogram(
     "volume_operation_total_seconds",
     Stability::Alpha,

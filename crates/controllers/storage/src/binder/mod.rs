@@ -14,9 +14,9 @@
 //!   that may exist already are read from the server; host path directories are created and removed here. `need` says
 //!   which of these comes next, and its result becomes part of the view.
 //! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the directory of a host path volume follows from its
-//!   claim, so that a second attempt creates no second one; a recycler pod is followed through the cache; a volume
-//!   that was emptied and could not be freed is not emptied again; settled claims and volumes are not synced again without a
-//!   change.
+//!   claim, so that a second attempt creates no second one; only directories below `/tmp` are deleted, where upstream also
+//!   deletes those that have `/tmp/` elsewhere in their path; a recycler pod is followed through the cache; a volume that was
+//!   emptied and could not be freed is not emptied again; settled claims and volumes are not synced again without a change.
 
 mod claim;
 mod edit;
@@ -61,8 +61,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let (claims, volumes) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<PersistentVolume>());
     let (classes, pods, nodes) = (cx.informer::<StorageClass>(), cx.informer::<Pod>(), cx.informer::<Node>());
     pods.index(&BY_CLAIM);
-    volumes.index(&triggers::PROMISED);
-    volumes.index(&triggers::FREE);
+    volumes.index(&triggers::BY_CLAIM_REF);
+    volumes.index(&triggers::UNCLAIMED_BY_CLASS);
     let recycler =
         Recycler::new(&cx.config.persistent_volume_binder_controller.volume_configuration.recycler)?;
 
@@ -91,7 +91,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         recycler,
         claim_queue: claim_queue.clone(),
         volume_queue: volume_queue.clone(),
-        began: Default::default(),
+        start_version: Default::default(),
         class_delays: Default::default(),
     });
     // One worker each, as a sync of a claim writes volumes and the other way round.

@@ -12,6 +12,7 @@ use flyball_client::Verb;
 use flyball_common::informer_lag::{INFORMER_LAG, Misses};
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::plan::{Answer, Done};
 use flyball_runtime::{Context, Next, Outcome, Reconcile, Refusals, SyncError};
 use parking_lot::Mutex;
@@ -25,7 +26,7 @@ use super::plugins::HOST_PATH;
 use super::provision::{self, Provisioning};
 use super::reclaim::{self, Live, RecyclerPod};
 use super::recycler::Recycler;
-use super::triggers::{FREE, PROMISED, claim_of};
+use super::triggers::{BY_CLAIM_REF, UNCLAIMED_BY_CLASS, claim_of};
 use super::writes::Tag;
 use super::{host_path, invariants, metrics, relay, resync, volume};
 use crate::class;
@@ -47,7 +48,7 @@ pub(super) struct Binder {
     pub(super) volume_queue: Queue<Key>,
     /// The resourceVersion that the informer of claims had reached at the first sync of a claim, and the era in which it
     /// counts.
-    pub(super) began: Mutex<Option<(u64, ResourceVersion)>>,
+    pub(super) start_version: Mutex<Option<(u64, ResourceVersion)>>,
     /// Claims that were requeued once because their class may not be in the cache yet.
     pub(super) class_delays: Misses<Key>,
 }
@@ -64,21 +65,23 @@ impl Reconcile for Claims {
             binder.class_delays.forget(key);
             return Ok(Next::Settled);
         };
-        let is_open =
+        let is_unbound =
             claim.spec.volume_name.is_empty() && !claim.metadata.annotations.contains_key(BIND_COMPLETED);
         let class = binder.class(class::of_claim(&claim));
-        let named = binder.volumes.get(&Key::cluster(claim.spec.volume_name.as_str()));
-        let classes = if is_open && class::is_unset(&claim) { binder.classes.store().list() } else { vec![] };
+        let named_volume = binder.volumes.get(&Key::cluster(claim.spec.volume_name.as_str()));
+        let classes =
+            if is_unbound && class::is_unset(&claim) { binder.classes.store().list() } else { vec![] };
         let mut view = claim::View {
             claim: &claim,
-            named: named.as_ref(),
-            volumes: &if is_open { binder.candidates(&claim) } else { vec![] },
+            named_volume: named_volume.as_ref(),
+            volumes: &if is_unbound { binder.candidates(&claim) } else { vec![] },
             class: class.as_deref(),
-            class_delay: binder.class_delay(&claim, class.is_some() || !is_open),
+            class_delay: binder.class_delay(&claim, class.is_some() || !is_unbound),
             default_class: class::default_of(&classes).map(|class| &class.metadata.name),
-            pods: &if is_open { binder.unscheduled_pods(key) } else { vec![] },
-            is_recent: claim.metadata.resource_version > binder.began(),
+            pods: &if is_unbound { binder.unscheduled_pods(key) } else { vec![] },
+            is_recent: claim.metadata.resource_version > binder.start_version(),
             provisioning: binder.provisioning(&claim),
+            attributes: binder.cx.gates.enabled(Gate::VolumeAttributesClass),
         };
         let step = claim::step(&view);
         if let Step::Provision(provisioner) = &step {
@@ -114,6 +117,7 @@ impl Reconcile for Volumes {
             live: None,
             removed: None,
             is_deletion_requested: binder.operations.is_deletion_requested(key),
+            is_backing_off: binder.operations.is_backing_off(key),
             volume,
         };
         loop {
@@ -148,14 +152,14 @@ impl Binder {
         self.classes.store().get(&Key::cluster(name))
     }
 
-    fn began(&self) -> ResourceVersion {
+    fn start_version(&self) -> ResourceVersion {
         let informer = &self.claims.informer;
         // Versions of before a restore of etcd cannot be compared with those after it.
         let era = informer.era();
-        let mut began = self.began.lock();
-        match *began {
+        let mut start_version = self.start_version.lock();
+        match *start_version {
             Some((of, version)) if of == era => version,
-            _ => began.insert((era, informer.version_reached())).1,
+            _ => start_version.insert((era, informer.version_reached())).1,
         }
     }
 
@@ -174,8 +178,8 @@ impl Binder {
     /// The volumes whose `claimRef` names this claim, and the volumes of its class that have no `claimRef`.
     fn candidates(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
         let store = self.volumes.informer.store();
-        let mut found = store.by(&PROMISED, &format_smolstr!("{}", claim.key()));
-        found.extend(store.by(&FREE, class::of_claim(claim)));
+        let mut found = store.by(&BY_CLAIM_REF, &format_smolstr!("{}", claim.key()));
+        found.extend(store.by(&UNCLAIMED_BY_CLASS, class::of_claim(claim)));
         found.into_iter().map(|volume| self.volumes.refreshed(volume)).collect()
     }
 
@@ -286,7 +290,10 @@ impl Binder {
     /// Records the result of a volume's step in operations and in the recycler.
     fn record_volume(&self, key: &Key, view: &volume::View, outcome: &Outcome<Tag>) {
         match &view.removed {
-            Some(Err(_)) => self.operations.failed(key),
+            Some(Err(_)) => {
+                self.operations.failed(key);
+                self.operations.back_off(key);
+            }
             // The finalizer is removed first. If that failed, the deletion was not requested.
             Some(Ok(())) if outcome.failure().is_none_or(|failure| failure.verb == Some(Verb::Delete)) => {
                 self.operations.deletion_requested(key);

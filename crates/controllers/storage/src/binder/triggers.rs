@@ -9,14 +9,14 @@ use super::recycler::volume_of;
 use crate::class;
 
 /// Volumes by the claim that they refer to, as `namespace/name`.
-pub(super) const PROMISED: Index<PersistentVolume> = Index::new("claim", |volume, emit| {
+pub(super) const BY_CLAIM_REF: Index<PersistentVolume> = Index::new("claim", |volume, emit| {
     if let Some(claim) = claim_of(volume) {
         emit(&format_smolstr!("{claim}"));
     }
 });
 
 /// Volumes that refer to no claim, by their class.
-pub(super) const FREE: Index<PersistentVolume> = Index::new("free of class", |volume, emit| {
+pub(super) const UNCLAIMED_BY_CLASS: Index<PersistentVolume> = Index::new("free of class", |volume, emit| {
     if volume.spec.claim_ref.is_none() {
         emit(class::of_volume(volume));
     }
@@ -39,7 +39,7 @@ pub(super) fn claim_deleted(
     volumes: &Store<PersistentVolume>,
 ) -> Vec<Key> {
     let Some(claim) = change.old.filter(|_| change.new.is_none()) else { return vec![] };
-    let referring = volumes.by(&PROMISED, &format_smolstr!("{}", claim.key()));
+    let referring = volumes.by(&BY_CLAIM_REF, &format_smolstr!("{}", claim.key()));
     let mut keys: Vec<Key> = referring.iter().map(|volume| volume.key()).collect();
     if !claim.spec.volume_name.is_empty() {
         keys.push(Key::cluster(claim.spec.volume_name.as_str()));

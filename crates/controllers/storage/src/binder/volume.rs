@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) removed: Option<Result<(), String>>,
     /// Whether the server was asked before to delete the volume.
     pub(crate) is_deletion_requested: bool,
+    /// Whether its directory could not be removed and the next attempt is not due yet.
+    pub(crate) is_backing_off: bool,
 }
 
 /// What has to be read or done before the volume can be planned for.

@@ -88,18 +88,20 @@ pub(super) fn fail(volume: &PersistentVolume, reason: &'static str, why: &str) -
     Some(write.on_success(Event::warning(reason, why)))
 }
 
-/// Binds a volume and a claim to each other, the volume first. What is written already is left out.
+/// Binds a volume and a claim to each other, the volume first. What is written already is left out. `attributes`: whether there
+/// are attributes classes.
 pub(super) fn bind(
     old_claim: &PersistentVolumeClaim,
     old_volume: &PersistentVolume,
+    attributes: bool,
 ) -> Result<Vec<Write<Tag>>, Error> {
     let taken = edit::taken(old_volume, old_claim)?;
     let new_volume = taken.as_ref().unwrap_or(old_volume);
     let given = edit::given(old_claim, new_volume)?;
     let new_claim = given.as_ref().unwrap_or(old_claim);
     let bound = phase(new_volume, BOUND, "", Turn::after(taken.as_ref()));
-    let status =
-        claim_status(new_claim, edit::status_with(new_claim, new_volume), Turn::after(given.as_ref()));
+    let status = edit::status_with(new_claim, new_volume, attributes);
+    let status = claim_status(new_claim, status, Turn::after(given.as_ref()));
     let taken = taken.map(|taken| volume(taken, "a claim gets it"));
     let given = given.map(|given| claim(given, "it gets a volume"));
     Ok([taken, bound, given, status].into_iter().flatten().collect())

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use flyball_api::PersistentVolume;
+use flyball_api::topology::{BETA_ZONE, ZONE};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
@@ -13,8 +14,6 @@ use crate::migration::drivers;
 
 /// An unknown part of the handle of a Google disk.
 const UNSPECIFIED: &str = "UNSPECIFIED";
-const ZONE: &str = "topology.kubernetes.io/zone";
-const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 /// The separator between the zones of a regional disk.
 const ZONE_SEPARATOR: &str = "__";
 const RESOURCE_GROUP: &str = "kubernetes.io/azure-file-resource-group";
@@ -292,7 +291,7 @@ fn gce_handle(disk: &str, origin: &Origin<'_>) -> Option<SmolStr> {
         Origin::Pod { .. } => "",
         Origin::Volume(volume) => {
             let labels = &volume.metadata.labels;
-            let zones = labels.get(OLD_ZONE).filter(|zones| !zones.is_empty()).or_else(|| labels.get(ZONE));
+            let zones = labels.get(BETA_ZONE).filter(|zones| !zones.is_empty()).or_else(|| labels.get(ZONE));
             zones.unwrap_or_default()
         }
     };

@@ -19,10 +19,26 @@ pub(crate) struct Lookup {
 impl Lookup {
     /// The disk behind a volume of `pod`.
     pub(crate) fn disk_of(&self, pod: &ObjectMeta, volume: &Volume) -> Option<Disk> {
-        let Some(name) = claim_name(pod, volume) else { return Disk::of_inline(&pod.namespace, volume) };
-        let claim = self.claims.store().get(&Key::new(pod.namespace.as_str(), name))?;
+        match claim_name(pod, volume) {
+            Some(name) => Disk::of_volume(&*self.claimed_volume(pod, volume, &name)?),
+            None => Disk::of_inline(&pod.namespace, volume),
+        }
+    }
+
+    /// Whether a volume of `pod` is that of a claim which is not bound, or not the pod's.
+    pub(crate) fn is_pending(&self, pod: &ObjectMeta, volume: &Volume) -> bool {
+        claim_name(pod, volume).is_some_and(|name| self.claimed_volume(pod, volume, &name).is_none())
+    }
+
+    fn claimed_volume(
+        &self,
+        pod: &ObjectMeta,
+        volume: &Volume,
+        claim: &str,
+    ) -> Option<Arc<PersistentVolume>> {
+        let claim = self.claims.store().get(&Key::new(pod.namespace.as_str(), claim))?;
         let is_own = !matches!(volume.source, VolumeSource::Ephemeral(_)) || is_made_for(&claim, pod);
-        Disk::of_volume(&*self.bound_volume(&claim).filter(|_| is_own)?)
+        self.bound_volume(&claim).filter(|_| is_own)
     }
 
     /// The volume that a claim is bound to, if the volume refers to the claim.

@@ -62,10 +62,11 @@ pub struct DriverVolume {
 }
 
 impl DriverVolume {
-    /// Parses a name as in the status of nodes; `None` if it is not that of a driver's volume.
+    /// Parses a name as in the status of nodes; `None` if it is not that of a driver's volume. Handles may contain `^`, names
+    /// of drivers may not.
     pub fn named(name: &str) -> Option<Self> {
         let (driver, handle) = name.strip_prefix(PREFIX)?.split_once('^')?;
-        let is_whole = !driver.is_empty() && !handle.is_empty() && !handle.contains('^');
+        let is_whole = !driver.is_empty() && !handle.is_empty();
         is_whole.then(|| Self { driver: driver.into(), handle: handle.into() })
     }
 

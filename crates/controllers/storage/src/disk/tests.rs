@@ -16,8 +16,10 @@ fn a_driver_volume_has_names() {
     // As recorded from upstream.
     let name = "csi-082d7726858bfc5c29bd81a1cab468c6e36e3038241364bd5648f760fb60e108";
     assert_eq!(volume.attachment("node-1"), name);
+    let odd = DriverVolume { driver: "d".into(), handle: "a^b".into() };
+    assert_eq!(DriverVolume::named(&odd.name()), Some(odd));
     for other in
-        ["kubernetes.io/iscsi/x", "kubernetes.io/csi/d", "kubernetes.io/csi/d^", "kubernetes.io/csi/d^a^b"]
+        ["kubernetes.io/iscsi/x", "kubernetes.io/csi/d", "kubernetes.io/csi/d^", "kubernetes.io/csi/^a"]
     {
         assert_eq!(DriverVolume::named(other), None, "{other}");
     }

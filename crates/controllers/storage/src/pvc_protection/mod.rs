@@ -20,19 +20,17 @@ use std::sync::Arc;
 
 use flyball_api::PersistentVolumeClaim;
 use flyball_api::pod::Pod;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 use parking_lot::Mutex;
 
 use crate::usage::BY_CLAIM;
 
-/// The gate for the condition `Unused`.
-const UNUSED_SINCE: &str = "PersistentVolumeClaimUnusedSinceTime";
-
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("pvcprotection");
     let (claims, pods) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<Pod>());
     pods.index(&BY_CLAIM);
-    let reports_unused = cx.gates.enabled(UNUSED_SINCE);
+    let reports_unused = cx.gates.enabled(Gate::PersistentVolumeClaimUnusedSinceTime);
     tasks.feed(&claims, &queue, move |change| triggers::claim_changed(change, reports_unused));
     tasks.feed(&pods, &queue, move |change| triggers::pod_changed(change, reports_unused));
     let controller = sync::Controller { cx, claims, pods, reports_unused, listed: Mutex::default() };

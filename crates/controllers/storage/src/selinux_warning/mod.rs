@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use flyball_api::{CSIDriver, Key, PersistentVolume, PersistentVolumeClaim};
 use flyball_cache::Filter;
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, StartError, Tasks};
 use parking_lot::Mutex;
 
@@ -34,6 +35,10 @@ const EVENT_SOURCE: &str = "selinux_warning";
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
+    // Without it, nodes mount nothing with a label, so that no pods are in conflict.
+    if !cx.gates.enabled(Gate::SELinuxMountReadWriteOncePod) {
+        return Ok(());
+    }
     let queue = tasks.queue::<Key>("selinux_warning");
     let filter = Filter { fields: Some(NOT_ENDED.to_owned()), ..Filter::default() };
     let pods = cx.informers.filtered::<MountingPod>(filter);

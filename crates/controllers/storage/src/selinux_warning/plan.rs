@@ -1,6 +1,6 @@
 //! Which SELinux conflicts a pod has, and the events about them. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flyball_api::{Key, Object};
 use flyball_runtime::events::ObjectRef;
@@ -15,6 +15,8 @@ pub struct View<'a> {
     pub pod: &'a MountingPod,
     /// The disks behind the volumes of the pod, by the name of the volume.
     pub disks: &'a BTreeMap<SmolStr, MountedDisk>,
+    /// The volumes of claims that are not bound.
+    pub pending: &'a BTreeSet<SmolStr>,
     /// How pods use disks so far.
     pub registry: &'a Registry,
     /// Refers to a pod that exists.
@@ -34,7 +36,9 @@ pub struct MountedDisk {
 /// The events about volumes that a pod mounts with several labels, and about conflicts with other pods that are new.
 pub fn plan(view: &View<'_>) -> Plan {
     let mut events = vec![];
-    for (name, _) in view.pod.mounts.iter().filter(|(_, mount)| **mount == Mount::Several) {
+    let is_mixed =
+        |(name, mount): &(&SmolStr, &Mount)| **mount == Mount::Several && !view.pending.contains(*name);
+    for (name, _) in view.pod.mounts.iter().filter(is_mixed) {
         let message =
             format!("Volume \"{name}\" is mounted twice with different SELinux labels inside this pod");
         events.push(Event::warning("MultipleSELinuxLabels", message));

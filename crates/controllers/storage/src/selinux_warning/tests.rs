@@ -58,15 +58,17 @@ fn pod(key: &Key, label: &str) -> MountingPod {
     pod
 }
 
-/// Plans for a pod whose volumes are all the same disk, and records its usages.
+/// Plans for a pod whose volumes are all the same disk, and records its usages. The volume `pending` has a claim that is not
+/// bound.
 fn synced(registry: &mut Registry, pod: &MountingPod) -> String {
+    let pending = ["pending".into()].into();
     let disks = pod.mounts.keys().map(|volume| (volume.clone(), disk())).collect();
     let pods = |key: &Key| {
         let exists = key.name != "deleted";
         let pod = self::pod(key, "");
         exists.then(|| ObjectRef::of(&pod))
     };
-    let view = View { pod, disks: &disks, registry, pods: &pods };
+    let view = View { pod, disks: &disks, pending: &pending, registry, pods: &pods };
     let (plan, usages) = (plan(&view), usages(&view));
     for (disk, usage) in usages {
         registry.record(&disk, &pod.metadata.key(), usage);
@@ -121,6 +123,7 @@ fn a_pod_with_several_labels_or_several_volumes_of_one_disk_gets_each_event_once
     let mut two = pod(&Key::new("ns", "b"), ":::s0:c2");
     two.mounts.insert("same".into(), Mount::Label(":::s0:c2".into()));
     two.mounts.insert("mixed".into(), Mount::Several);
+    two.mounts.insert("pending".into(), Mount::Several);
     let events = synced(&mut registry, &two);
     assert_eq!(events.lines().count(), 3, "{events}");
     let mixed = "event Warning MultipleSELinuxLabels: Volume \"mixed\" is mounted twice with different SELinux labels \

@@ -7,8 +7,6 @@ use crate::flags::{
 };
 
 const NODE_IPAM: &[&str] = &["node-ipam-controller"];
-const ONE_VERSION: &str = "Flyball has the behaviour of one version, v1.36, and checks the value only";
-
 #[rustfmt::skip]
 pub(super) const SECTIONS: &[Section] = &[
     Section { name: "debugging", flags: &[
@@ -57,8 +55,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "Which controllers run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it \
              off. Old short names are understood, too. May be repeated."),
         Flag::new("emulated-version", List(|o| &mut o.emulated_version),
-            "Version whose behaviour is wanted, as [kube=]major.minor, between 1.33 and 1.36.")
-            .effect(Unsupported(ONE_VERSION)),
+            "Version whose behaviour is wanted, as [kube=]major.minor, between 1.33 and 1.36: its feature gates, \
+             their defaults and locks."),
         Flag::new("external-cloud-volume-plugin",
             Text(|o| &mut o.config.kube_cloud_shared.external_cloud_volume_plugin),
             "Volume plugin to use with --cloud-provider=external. Kept for old command lines.").effect(Nothing),
@@ -94,7 +92,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "Pause between two attempts to take or renew the lease."),
         Flag::new("min-compatibility-version", List(|o| &mut o.min_compatibility_version),
             "Oldest version of other control-plane parts to work with, as [kube=]major.minor, between 1.33 and 1.36 \
-             and not above --emulated-version.").effect(Unsupported(ONE_VERSION)),
+             and not above --emulated-version. Feature gates may need it."),
         Flag::new("min-resync-period", Duration(|o| &mut o.config.generic.min_resync_period),
             "All cached objects are resynced after a random time between this and twice this."),
         Flag::new("node-monitor-period", Duration(|o| &mut o.config.kube_cloud_shared.node_monitor_period),

@@ -1,4 +1,4 @@
-//! Lives of pods, told second by second: `next` is asked again and again, as the shell would.
+//! Lifecycles of pods, second by second: `next` is called repeatedly, as the shell does.
 
 use flyball_api::Timestamp;
 use flyball_api::time::SignedDuration;
@@ -28,7 +28,7 @@ fn place() -> Place {
     Place { host_ip: "172.18.0.1".into(), pod_ip: "10.244.1.2".into(), since: at(0) }
 }
 
-/// What `kubectl get pod` would make of a status, and the exit code and restarts of the first container.
+/// What `kubectl get pod` would show for a status, and the exit code and restarts of the first container.
 fn summary(status: &PodStatus) -> String {
     let first = &status.container_statuses[0];
     let state = match (&first.state.waiting, &first.state.terminated) {
@@ -45,7 +45,7 @@ fn summary(status: &PodStatus) -> String {
     format!("{} ({state}{ready}{restarts})", status.phase)
 }
 
-/// Lives on until `millis`, in steps of a quarter of a second, and tells each change with its second.
+/// Continues until `millis`, in steps of a quarter of a second, and returns each change with its second.
 fn live_until(pod: &mut Pod, from: i64, millis: i64) -> Vec<String> {
     let mut story = Vec::new();
     for now in (from..=millis).step_by(250) {
@@ -69,24 +69,24 @@ fn live_until(pod: &mut Pod, from: i64, millis: i64) -> Vec<String> {
 }
 
 #[test]
-fn pods_start_run_fail_and_end_as_told() {
+fn pods_start_run_fail_and_end_as_annotated() {
     let (created, runs) = ("0.00 Pending (ContainerCreating)", "0.50 Running (running, ready)");
     let none = || json!({});
     let sleep = json!({"containers": [{"name": "c", "command": ["sleep", "3"]}]});
     let probe = json!({"containers": [{"name": "c", "readinessProbe": {"initialDelaySeconds": 5}}]});
-    let told = |key: &str, value: &str| json!({format!("flyball.dev/{key}"): value});
+    let annotation = |key: &str, value: &str| json!({format!("flyball.dev/{key}"): value});
     #[rustfmt::skip]
     let table = [
         ("a server runs on",       pod("Always", none(), none()),                        vec![created, runs]),
         ("a task ends",            pod("Never", none(), none()),                         vec![created, runs, "2.00 Succeeded (exit 0)"]),
         ("a task takes its time",  pod("OnFailure", none(), sleep),                      vec![created, runs, "3.00 Succeeded (exit 0)"]),
-        ("a task fails",           pod("Never", told("exit-code", "3"), none()),         vec![created, runs, "2.00 Failed (exit 3)"]),
-        ("a slow start",           pod("Always", told("delay", "4s"), none()),           vec![created, "4.00 Running (running, ready)"]),
-        ("never ready",            pod("Always", told("never-ready", "true"), none()),   vec![created, "0.50 Running (running)"]),
-        ("no image",               pod("Always", told("fail", "image"), none()),         vec![created, "0.50 Pending (ImagePullBackOff)"]),
+        ("a task fails",           pod("Never", annotation("exit-code", "3"), none()),         vec![created, runs, "2.00 Failed (exit 3)"]),
+        ("a slow start",           pod("Always", annotation("delay", "4s"), none()),           vec![created, "4.00 Running (running, ready)"]),
+        ("never ready",            pod("Always", annotation("never-ready", "true"), none()),   vec![created, "0.50 Running (running)"]),
+        ("no image",               pod("Always", annotation("fail", "image"), none()),         vec![created, "0.50 Pending (ImagePullBackOff)"]),
         ("a readiness probe",      pod("Always", none(), probe),                         vec![created, "0.50 Running (running)", "5.00 Running (running, ready)"]),
         ("a deadline",             pod("Always", none(), json!({"activeDeadlineSeconds": 9})), vec![created, runs, "9.00 Failed (exit 143)"]),
-        ("it keeps failing",       pod("Always", told("fail", "true"), none()),          vec![
+        ("it keeps failing",       pod("Always", annotation("fail", "true"), none()),          vec![
             created, runs,
             "2.00 Running (running, ready, restarts 1)",
             "4.00 Running (CrashLoopBackOff, restarts 1)", "14.00 Running (running, ready, restarts 2)",
@@ -173,7 +173,7 @@ fn pods_that_are_asked_to_go_stop_tell_it_and_are_removed() {
     unborn.metadata.deletion_grace_period_seconds = Some(30);
     assert!(
         matches!(next(&unborn, &place(), at(0)), Step::Report(..)),
-        "its end is told though it never began"
+        "its end is written though it never started"
     );
 }
 

@@ -160,7 +160,7 @@ pub struct Pods {
     pub(in crate::golden) nodes: Vec<String>,
 }
 
-/// What a kubelet says of a pod.
+/// A pod's status as a kubelet writes it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodState {
@@ -391,7 +391,7 @@ pub enum Awaited {
     /// The object does not exist.
     Gone(String),
     Count(Count),
-    /// So many events were seen.
+    /// This many events were seen.
     Event {
         reason: String,
         at_least: usize,
@@ -401,7 +401,7 @@ pub enum Awaited {
         target: String,
         /// `Type=Status`.
         condition: String,
-        /// Its reason, if that matters.
+        /// Its reason, if given.
         reason: Option<String>,
     },
     /// A value in an object.

@@ -18,7 +18,7 @@ use crate::golden::run::Run;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// Makes a key and a request for it, under the name of another user if the step says so.
+/// Creates a key and a CertificateSigningRequest for it, impersonating another user if the step says so.
 pub(super) async fn request<B: Backend>(run: &Run<'_, B>, step: &Csr) -> Result<(), StepError> {
     let pem = pem(step).map_err(|problem| StepError::failed(format!("{}: {problem}", step.name)))?;
     let mut object = json!({

@@ -1,4 +1,4 @@
-//! Steps about nodes: making them, and whether they show that they are alive.
+//! Steps about nodes: creating them, and their heartbeats.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) async fn make<B: Backend>(run: &mut Run<'_, B>, step: &Nodes) -> Resu
         let status_path = format!("{path}/status");
         let body = json!({"status": status});
         run.api.send(Call::new(Method::PATCH, &status_path).body(&body, Content::MergePatch)).await?;
-        // A node that says nothing of its readiness is not ready when it beats.
+        // A node without a given readiness is not ready when it sends a heartbeat.
         run.stage.set_node_ready(name, step.ready.unwrap_or(false));
         if step.ready.is_some() && step.status.get("conditions").is_none_or(Value::is_null) {
             run.stage.report_node(name).await?;

@@ -1,4 +1,4 @@
-//! Steps that make, change and delete objects as a user would.
+//! Steps that create, change and delete objects as a user would.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::golden::normalise::{items, text};
 use crate::golden::run::Run;
 use crate::golden::scenario::OneOrMany;
 
-/// Quota and the storage of custom resources may lag a moment behind.
+/// Quota and the storage of custom resources may lag behind a little.
 const LAG_ATTEMPTS: usize = 20;
 const LAG: Duration = Duration::from_millis(250);
 const CONFLICT_ATTEMPTS: usize = 5;
@@ -25,7 +25,7 @@ pub(super) async fn apply<B: Backend>(run: &mut Run<'_, B>, manifests: &OneOrMan
         let object = run.fill(manifest);
         let resource = run.api.resource_of(&object).await?;
         let applied = apply_one(run, object).await?;
-        // The order in which a scenario makes things is part of what it says.
+        // In the order of the scenario, which may matter.
         if let Ok(version) = text(&applied["metadata"]["resourceVersion"]).parse() {
             run.backend.seen(&resource, version).await;
         }
@@ -56,8 +56,8 @@ pub(super) async fn refused<B: Backend>(run: &mut Run<'_, B>, step: &Refused) ->
     Err(StepError::failed(format!("create {kind}: expected {}, got {code} {said}", step.code)))
 }
 
-/// Creates an object, or merges it into the one that is there; its status goes through the subresource. Answers with
-/// what there is then.
+/// Creates an object, or merges it into the existing one; its status goes through the subresource. Returns the resulting
+/// object.
 pub(super) async fn apply_one<B: Backend>(run: &mut Run<'_, B>, object: Value) -> Result<Value, StepError> {
     let (mut object, url, elsewhere) = locate(run, object).await?;
     let status = take_status(&mut object);
@@ -129,7 +129,7 @@ async fn until_established<B: Backend>(run: &Run<'_, B>, path: &str) -> Result<(
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // Established, but not yet served by every path.
+    // Established, but not served yet.
     tokio::time::sleep(Duration::from_millis(500)).await;
     Ok(run.api.refresh().await?)
 }

@@ -1,4 +1,4 @@
-//! Steps about pods: which ones, and what a scheduler, a kubelet or a user does to them.
+//! Steps about pods: selecting them, and what a scheduler, a kubelet or a user does to them.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::golden::text::natural;
 
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The pods that a step is about, in the natural order of their normalised names.
+/// The selected pods, in the natural order of their normalised names.
 async fn picked<B: Backend>(run: &Run<'_, B>, pick: &Pick) -> Result<Vec<Value>, StepError> {
     run.observe().await?;
     let pods = run.api.list_named("pods", Some(&run.stage.namespace), pick.select.as_deref()).await?;

@@ -15,11 +15,11 @@ use crate::golden::normalise::{items, text};
 use crate::golden::run::Run;
 use crate::golden::snapshot;
 
-/// The pace at which the cluster is looked at; recordings were made with it.
+/// Poll interval; recordings were made with it.
 const LOOK: Duration = Duration::from_millis(100);
-/// At rest means: nothing written for this long.
+/// At rest: no write for this long.
 const QUIET: f64 = 1.3;
-/// The patience for an event that faults may have swallowed.
+/// Timeout for an event that faults may have dropped.
 const LOST: f64 = 4.0;
 /// A controller manager that does not come to rest is recorded as it is after this long.
 const RESTLESS: f64 = 20.0;
@@ -31,7 +31,7 @@ pub(super) async fn sleep(seconds: f64) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Waits until the controller manager has written nothing for a while.
+/// Waits until the controller manager has not written for a while.
 pub(super) async fn settle<B: Backend>(run: &mut Run<'_, B>, step: Settle) {
     let start = Instant::now();
     let mut last = start;
@@ -81,7 +81,7 @@ pub(super) async fn wait<B: Backend>(run: &Run<'_, B>, step: &Wait) -> Result<()
     }
 }
 
-/// `None` if it holds, else what is there instead.
+/// `None` if it holds, else what was found instead.
 async fn holds<B: Backend>(run: &Run<'_, B>, what: &Awaited) -> Result<Option<String>, StepError> {
     match what {
         Awaited::Gone(target) => {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use super::Out;
+use crate::quantity::{BINARY_SUFFIXES, DECIMAL_SUFFIXES};
 
 const NANO: i32 = -9;
 
@@ -58,24 +59,12 @@ fn parse(text: &str) -> Parsed<'_> {
             (format!("{whole}{fraction}").into(), i32::try_from(fraction.len()).unwrap_or(i32::MAX))
         }
     };
-    let (exponent, format) = match suffix {
-        "" => (0, "DecimalSI"),
-        "n" => (-9, "DecimalSI"),
-        "u" => (-6, "DecimalSI"),
-        "m" => (-3, "DecimalSI"),
-        "k" => (3, "DecimalSI"),
-        "M" => (6, "DecimalSI"),
-        "G" => (9, "DecimalSI"),
-        "T" => (12, "DecimalSI"),
-        "P" => (15, "DecimalSI"),
-        "E" => (18, "DecimalSI"),
-        "Ki" => (10, "BinarySI"),
-        "Mi" => (20, "BinarySI"),
-        "Gi" => (30, "BinarySI"),
-        "Ti" => (40, "BinarySI"),
-        "Pi" => (50, "BinarySI"),
-        "Ei" => (60, "BinarySI"),
-        exponent => (exponent.get(1..).and_then(|n| n.parse().ok()).unwrap_or_default(), "DecimalExponent"),
+    let decimal = DECIMAL_SUFFIXES.iter().find(|(known, _)| *known == suffix);
+    let binary = BINARY_SUFFIXES.iter().find(|(known, _)| *known == suffix);
+    let (exponent, format) = match (decimal, binary) {
+        (Some((_, exponent)), _) => (*exponent, "DecimalSI"),
+        (_, Some((_, exponent))) => (exponent.cast_signed(), "BinarySI"),
+        _ => (suffix.get(1..).and_then(|n| n.parse().ok()).unwrap_or_default(), "DecimalExponent"),
     };
     Parsed { is_negative, digits, fraction, exponent, format }
 }

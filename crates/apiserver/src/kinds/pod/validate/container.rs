@@ -72,7 +72,7 @@ fn one<'v>(faults: &mut Faults, container: &At<'v>, taken: &mut Vec<&'v str>, vo
     security(faults, &container.child("securityContext"));
 }
 
-/// Probes and hooks are for containers that stay.
+/// Probes and hooks are for regular containers and sidecars.
 fn init(faults: &mut Faults, container: &At<'_>) {
     if container.text("restartPolicy") == "Always" {
         return;
@@ -105,7 +105,7 @@ fn ports(faults: &mut Faults, container: &At<'_>) {
     }
 }
 
-/// A port of the host can be had once.
+/// A host port can be used once.
 fn host_ports(faults: &mut Faults, spec: &At<'_>) {
     let mut taken: Vec<String> = Vec::new();
     for port in spec.items("containers").flat_map(|container| container.items("ports").collect::<Vec<_>>()) {
@@ -230,7 +230,7 @@ fn is_standard(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// Resources that no two containers can share: what is requested must be the limit.
+/// Resources that containers cannot overcommit: the request must be the limit.
 fn is_exclusive(name: &str) -> bool {
     name.starts_with("hugepages-") || name.contains('/')
 }

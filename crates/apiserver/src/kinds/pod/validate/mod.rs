@@ -71,7 +71,7 @@ fn spec(faults: &mut Faults, spec: &At<'_>) {
     }
 }
 
-/// A subdomain of a pod is a label; dots have their own complaint.
+/// A subdomain of a pod is a label; dots have their own message.
 fn host_name(faults: &mut Faults, spec: &At<'_>) {
     let subdomain = spec.text("subdomain");
     if subdomain.contains('.') && names::subdomain(subdomain).is_empty() {
@@ -116,7 +116,7 @@ const FROZEN: &str = "pod updates may not change fields other than `spec.contain
                       to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it \
                       was previously negative)";
 
-/// A pod is what it was made; few fields may change.
+/// A pod is immutable but for a few fields.
 pub(super) fn update(new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     spec(&mut faults, &At::root(new).child("spec"));
@@ -140,7 +140,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Vec<Cause> {
         for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
             spec.pull(field);
         }
-        // A gated pod may still be told more narrowly where to go.
+        // The node selection of a gated pod may be narrowed.
         if gated {
             spec.pull("nodeSelector");
             spec.pull("affinity.nodeAffinity");

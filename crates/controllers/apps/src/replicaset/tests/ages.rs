@@ -17,7 +17,7 @@ fn the_ages_of_chosen_pods_are_compared_with_the_youngest() {
     ];
     for (case, replicas, own, want) in table {
         let (set, own) = (set(json!({"replicas": replicas}), json!({})), pods(own));
-        let view = View { set: &set, pods: &own, family: &[], now: now() };
+        let view = View { set: &set, pods: &own, family: &[], has_costs: true, now: now() };
         assert_eq!(ratios(&view, &plan(&view)), *want, "{case}");
     }
 }

@@ -1,4 +1,4 @@
-use super::world::{now, planned, pods, set};
+use super::world::{deleted, now, planned, pods, replication_controller, set};
 use crate::replicaset::plan::{View, plan};
 use serde_json::json;
 
@@ -36,6 +36,11 @@ fn pods_are_deleted_in_the_order_of_upstream() {
         ("young before old",                         "b:running,age=9000 a:running,age=10"),
         ("within a power of two the uid decides",    "b:ready=3600 a:ready=3500"),
         ("within a power of two the uid decides, 2", "b:ready=3500 a:ready=3600"),
+        ("and not the number of restarts",           "b:ready=3500,restarts=9 a:ready=3600"),
+        ("nor the age",                              "b:ready=3500,age=9 a:ready=3600,age=9000"),
+        ("unready pods count their restarts at once", "b:running,age=3500 a:running,age=3600,restarts=1"),
+        ("a negative cost may have zeros",           "b:ready,cost=-4 a:ready,cost=-05"),
+        ("other costs may not",                      "b:ready,cost=1 a:ready,cost=05"),
     ];
     for (case, pods) in table {
         assert_eq!(planned(1, pods, ""), "delete a", "{case}");
@@ -53,12 +58,38 @@ fn pods_that_share_a_node_with_sibling_pods_are_deleted_first() {
         "terminating pods do not count"
     );
     assert_eq!(planned(1, own, ""), "delete a", "without siblings they are equal, and the uid decides");
+    let (own, family) = (pods(own), pods("b:ready,on=lonely a:ready,on=crowded c:ready,on=lonely"));
+    let controller = replication_controller(1);
+    let plan = plan(&View { set: &controller, pods: &own, family: &family, has_costs: true, now: now() });
+    assert_eq!(deleted(&plan), "delete a", "a ReplicationController does not count siblings");
+}
+
+#[test]
+fn of_three_pods_whose_rules_contradict_each_other_one_is_deleted_all_the_same() {
+    // c before a: same time, more restarts; a before b and b before c: other times, smaller uid.
+    for order in ["a b c", "b c a", "c a b", "c b a", "b a c", "a c b"] {
+        let words = order
+            .replace('a', "a:ready=3600")
+            .replace('b', "b:ready=3500")
+            .replace('c', "c:ready=3600,restarts=5");
+        assert_eq!(planned(1, &words, ""), "delete c, delete b", "{order}");
+    }
+}
+
+#[test]
+fn without_its_gate_the_cost_of_a_deletion_does_not_count() {
+    let (set, own) = (set(json!({"replicas": 1}), json!({})), pods("a:ready,cost=10 b:ready,cost=5"));
+    let first = |has_costs| {
+        let plan = plan(&View { set: &set, pods: &own, family: &[], has_costs, now: now() });
+        plan.writes()[0].key.name.to_string()
+    };
+    assert_eq!([first(true), first(false)], ["b", "a"]);
 }
 
 /// A whole plan, in words.
 fn described(spec: serde_json::Value, own: &str) -> String {
     let (set, own) = (set(spec, json!({})), pods(own));
-    plan(&View { set: &set, pods: &own, family: &[], now: now() }).to_string()
+    plan(&View { set: &set, pods: &own, family: &[], has_costs: true, now: now() }).to_string()
 }
 
 #[test]

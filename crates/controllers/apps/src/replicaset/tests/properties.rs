@@ -3,9 +3,9 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{ReplicaSet, ReplicationController};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::world::{now, pod, set};
+use super::world::{self, now, pod, set};
 use crate::replicaset::plan::{BURST, View, plan};
 use crate::replicaset::{Replicated, invariants};
 
@@ -48,16 +48,15 @@ fn replica_set(replicas: i32, is_deleting: bool) -> ReplicaSet {
 }
 
 fn replication_controller(replicas: i32, is_deleting: bool) -> ReplicationController {
-    let replica_set = replica_set(replicas, is_deleting);
-    let mut object: Value = serde_json::to_value(&replica_set).unwrap();
-    object["spec"]["selector"] = json!({"app": "web"});
-    serde_json::from_value(object).unwrap()
+    let mut controller = world::replication_controller(replicas);
+    controller.metadata.deletion_timestamp = is_deleting.then(now);
+    controller
 }
 
 /// Carries plans out until there is nothing to do; returns the number of pods then, and the number of plans.
 fn obey<T: Replicated>(set: &T, mut pods: Vec<Arc<Pod>>, family: &[Arc<Pod>]) -> (usize, usize) {
     for plans in 0..100 {
-        let view = View { set, pods: &pods, family, now: now() };
+        let view = View { set, pods: &pods, family, has_costs: true, now: now() };
         let planned = plan(&view);
         invariants::check(&view, &planned).unwrap();
         assert_eq!(planned.to_string(), plan(&view).to_string(), "the same snapshot gives the same plan");
@@ -98,5 +97,34 @@ proptest! {
     #[test]
     fn large_sets_change_in_bursts(have in 0..3 * BURST, want in 0..3 * BURST) {
         comes_to_rest(&replica_set(i32::try_from(want).unwrap(), false), alike("p", have), &[]);
+    }
+}
+
+/// Whether upstream deletes one ready pod before another on the same node: each is (seconds ready, restarts, age, number).
+fn comes_first(one: (u32, u8, u32, usize), two: (u32, u8, u32, usize)) -> bool {
+    let magnitude = |seconds: u32| (f64::from(seconds) * 1e9).log2() as i64;
+    let by_age = |a: u32, b: u32| (magnitude(a), one.3) < (magnitude(b), two.3);
+    match (one.0 == two.0, one.1 == two.1) {
+        (false, _) => by_age(one.0, two.0),
+        (true, false) => one.1 > two.1,
+        (true, true) => by_age(one.2, two.2),
+    }
+}
+
+proptest! {
+    #[test]
+    fn pods_are_deleted_in_the_order_of_upstream_where_it_does_not_contradict_itself(
+        pods in proptest::collection::vec((prop::sample::select(vec![3000u32, 3500, 9000]), 0..3u8, prop::sample::select(vec![5000u32, 6000, 20_000])), 2..6),
+    ) {
+        let pods: Vec<_> = pods.into_iter().enumerate().map(|(n, (ready, restarts, age))| (ready, restarts, age, n)).collect();
+        let beaten = |one: &(u32, u8, u32, usize)| pods.iter().filter(|two| one.3 != two.3 && comes_first(*one, **two)).count();
+        let mut order = pods.clone();
+        order.sort_by_key(|pod| std::cmp::Reverse(beaten(pod)));
+        let is_total = order.iter().rev().enumerate().all(|(n, pod)| beaten(pod) == n);
+        let words: Vec<_> = pods.iter().rev().map(|(ready, restarts, age, n)| format!("{n}:ready={ready},restarts={restarts},age={age}")).collect();
+        let want: Vec<_> = order[..pods.len() - 1].iter().map(|pod| format!("delete {}", pod.3)).collect();
+        if is_total {
+            prop_assert_eq!(world::planned(1, &words.join(" "), ""), want.join(", "));
+        }
     }
 }

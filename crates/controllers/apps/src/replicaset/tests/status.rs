@@ -8,7 +8,7 @@ use crate::replicaset::status::status;
 fn computed(spec: Value, before: Value, own: &str, failure: Option<&str>) -> ReplicaSetStatus {
     let set = set(spec, before);
     let own = pods(own);
-    status(&View { set: &set, pods: &own, family: &[], now: now() }, Some(1), failure)
+    status(&View { set: &set, pods: &own, family: &[], has_costs: true, now: now() }, Some(1), failure)
 }
 
 #[test]
@@ -34,7 +34,8 @@ fn the_status_has_the_observed_generation_and_the_terminating_pods() {
     let got = computed(json!({}), json!({}), "a:ready", None);
     assert_eq!((got.observed_generation, got.terminating_replicas), (3, Some(1)));
     let (set, pods) = (set(json!({}), json!({})), pods(""));
-    let uncounted = status(&View { set: &set, pods: &pods, family: &[], now: now() }, None, None);
+    let uncounted =
+        status(&View { set: &set, pods: &pods, family: &[], has_costs: true, now: now() }, None, None);
     assert_eq!(uncounted.terminating_replicas, None);
 }
 

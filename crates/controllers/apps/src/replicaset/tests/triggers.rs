@@ -24,12 +24,13 @@ fn synced(old: &str, new: &str) -> Vec<String> {
 #[test]
 fn a_pod_syncs_its_set_and_an_orphan_every_set_that_could_adopt_it() {
     #[rustfmt::skip]
-    let table: [(&str, &str, &str, &[&str]); 11] = [
+    let table: [(&str, &str, &str, &[&str]); 12] = [
         // case                                   before                after                      synced
         ("made by a set",                         "",                   "a",                       &["web"]),
         ("changed",                               "a",                  "a:ready",                 &["web"]),
         ("gone",                                  "a",                  "",                        &["web"]),
         ("of an unknown set",                     "",                   "a:owner=uid-other",       &[]),
+        ("by a reference of an old group",        "",                   "a:group=extensions",      &["web"]),
         ("handed over",                           "a",                  "a:owner=uid-twin",        &["twin", "web"]),
         ("a new orphan that both could adopt",    "",                   "a:orphan",                &["twin", "web"]),
         ("an orphan that no set matches",         "",                   "a:orphan,label=db",       &[]),

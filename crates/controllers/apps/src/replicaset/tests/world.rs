@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use flyball_api::pod::Pod;
-use flyball_api::{ReplicaSet, Timestamp};
+use flyball_api::{ReplicaSet, ReplicationController, Timestamp};
+use flyball_runtime::Plan;
 use serde_json::{Value, json};
 
 use crate::replicaset::invariants;
@@ -20,7 +21,7 @@ fn ago(seconds: i64) -> String {
 
 /// A pod from `name:word,word`. Words: `pending`, `running`, `succeeded`, `failed`, `unscheduled`, `terminating`,
 /// `ready` (for an hour) or `ready=SECONDS`, `on=NODE`, `cost=TEXT`, `restarts=N`, `age=SECONDS`, `label=VALUE`,
-/// `owner=UID`, `orphan`.
+/// `owner=UID`, `group=NAME` (of the owner reference), `orphan`.
 pub(super) fn pod(text: &str) -> Arc<Pod> {
     let (name, words) = text.split_once(':').unwrap_or((text, ""));
     let owner = |uid: &str| json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid.replace("uid-", ""), "uid": uid, "controller": true}]);
@@ -56,6 +57,9 @@ pub(super) fn pod(text: &str) -> Arc<Pod> {
             "age" => pod["metadata"]["creationTimestamp"] = json!(ago(seconds())),
             "label" => pod["metadata"]["labels"] = json!({"app": value}),
             "owner" => pod["metadata"]["ownerReferences"] = owner(value),
+            "group" => {
+                pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!(format!("{value}/v1beta1"))
+            }
             "orphan" => pod["metadata"]["ownerReferences"] = json!([]),
             other => panic!("unknown word {other}"),
         }
@@ -88,14 +92,24 @@ pub(super) fn planned(replicas: usize, own: &str, family: &str) -> String {
     if !family.is_empty() {
         family.extend(own.clone());
     }
-    let view = View { set: &set, pods: &own, family: &family, now: now() };
+    let view = View { set: &set, pods: &own, family: &family, has_costs: true, now: now() };
     let plan = plan(&view);
     invariants::check(&view, &plan).unwrap();
-    let writes = plan.writes();
-    match writes.iter().map(|write| write.tag).collect::<Option<Vec<_>>>() {
-        Some(gone) => {
-            gone.iter().map(|pod| format!("delete {}", pod.metadata.name)).collect::<Vec<_>>().join(", ")
-        }
-        None => format!("create {}", writes.len()),
+    match plan.writes().iter().all(|write| write.tag.is_some()) {
+        true => deleted(&plan),
+        false => format!("create {}", plan.writes().len()),
     }
+}
+
+/// The pods that a plan deletes, in order.
+pub(super) fn deleted(plan: &Plan<Option<&Pod>>) -> String {
+    let delete = |pod: &Pod| format!("delete {}", pod.metadata.name);
+    plan.writes().iter().filter_map(|write| Some(delete(write.tag?))).collect::<Vec<_>>().join(", ")
+}
+
+/// A ReplicationController named `web`.
+pub(super) fn replication_controller(replicas: i32) -> ReplicationController {
+    let mut object = serde_json::to_value(set(json!({"replicas": replicas}), json!({}))).unwrap();
+    object["spec"]["selector"] = json!({"app": "web"});
+    serde_json::from_value(object).unwrap()
 }

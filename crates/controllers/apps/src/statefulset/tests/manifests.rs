@@ -35,6 +35,19 @@ fn a_new_pod_has_its_identity_and_its_claims() {
 }
 
 #[test]
+fn the_service_decides_on_the_subdomain_and_the_template_does_not() {
+    for (service, want) in [("svc", json!("svc")), ("", json!(null))] {
+        let mut set = set("1");
+        let mut spec = set.spec.raw().to_value();
+        spec["serviceName"] = json!(service);
+        spec["template"]["spec"]["subdomain"] = json!("mine");
+        set.spec = serde_json::from_value(spec).unwrap();
+        let pod = manifests::pod(&set, &set.spec.template, "db-new", 0);
+        assert_eq!(pod["spec"]["subdomain"], want, "{service}");
+    }
+}
+
+#[test]
 fn claims_have_the_labels_of_template_and_selector() {
     assert_eq!(
         manifests::claims(&set("2 claims"), 7),

@@ -170,11 +170,13 @@ in sequence
         create PersistentVolumeClaim ns/data-db-1: the pod db-1 needs it
           then event Normal SuccessfulCreate: Create Claim data-db-1 Pod db-1 in StatefulSet db success
           else event Warning FailedCreate: Create Claim data-db-1 for Pod db-1 in StatefulSet db failed error: <error>
+      else event Warning FailedCreate: Create Pod db-1 in StatefulSet db failed error: <error>
       each
         create Pod ns/db-1: the pod with ordinal 1 is missing
+          else event Warning FailedCreate: Create Pod db-1 in StatefulSet db failed error: <error>
         in sequence
+        else event Warning FailedUpdate: Update Pod db-1 in StatefulSet db failed error: <error>
     then event Normal SuccessfulCreate: Create Pod db-1 in StatefulSet db successful
-    else event Warning FailedCreate: Create Pod db-1 in StatefulSet db failed error: <error>
 waiting for Pod/ns/db-1 to be created"
     );
     let repair = checked("1 claims deleted", "0:nameless", "0:other,set");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{at, hpa, settings};
 use crate::horizontal::after::rescaled;
 use crate::horizontal::decision::{
-    Need, Recommendation, Rescale, Scaling, Settings, evaluate, need, rescale,
+    NextStep, Recommendation, Rescale, Scaling, Settings, evaluate, next_step, rescale,
 };
 use crate::horizontal::history::History;
 use crate::horizontal::metric::InvalidMetric;
@@ -30,21 +30,21 @@ fn the_present_number_decides_whether_metrics_are_needed() {
     #[rustfmt::skip]
     let table = [
         // case                                       settings  spec        status           current  want
-        ("within bounds",                             &zero_forbidden, &cpu,       json!({}),       5,  Need::Metrics),
-        ("at the bounds",                             &zero_forbidden, &cpu,       json!({}),       10, Need::Metrics),
-        ("too many",                                  &zero_forbidden, &cpu,       json!({}),       11, Need::Bound(10, "Current number of replicas above Spec.MaxReplicas")),
-        ("too few",                                   &zero_forbidden, &raised,    json!({}),       1,  Need::Bound(2, "Current number of replicas below Spec.MinReplicas")),
-        ("scaled to zero",                           &zero_forbidden, &cpu,       json!({}),       0,  Need::Nothing),
-        ("scaled to zero by a user, though the autoscaler may", &zero_allowed, &from_zero, json!({}),       0,  Need::Nothing),
-        ("scaled to zero by itself",                  &zero_allowed,  &from_zero, scaled_to_zero(),  0,  Need::Metrics),
-        ("the gate is off now",                       &zero_forbidden, &from_zero, scaled_to_zero(),  0,  Need::Nothing),
-        ("no metric without pods",                     &zero_allowed,  &json!({"minReplicas": 0}), scaled_to_zero(), 0, Need::Nothing),
-        ("but minReplicas was raised",                 &zero_allowed,  &raised,    scaled_to_zero(),  0,  Need::Metrics),
+        ("within bounds",                             &zero_forbidden, &cpu,       json!({}),       5,  NextStep::ReadMetrics),
+        ("at the bounds",                             &zero_forbidden, &cpu,       json!({}),       10, NextStep::ReadMetrics),
+        ("too many",                                  &zero_forbidden, &cpu,       json!({}),       11, NextStep::ScaleTo(10, "Current number of replicas above Spec.MaxReplicas")),
+        ("too few",                                   &zero_forbidden, &raised,    json!({}),       1,  NextStep::ScaleTo(2, "Current number of replicas below Spec.MinReplicas")),
+        ("scaled to zero",                           &zero_forbidden, &cpu,       json!({}),       0,  NextStep::Disabled),
+        ("scaled to zero by a user, though the autoscaler may", &zero_allowed, &from_zero, json!({}),       0,  NextStep::Disabled),
+        ("scaled to zero by itself",                  &zero_allowed,  &from_zero, scaled_to_zero(),  0,  NextStep::ReadMetrics),
+        ("the gate is off now",                       &zero_forbidden, &from_zero, scaled_to_zero(),  0,  NextStep::Disabled),
+        ("no metric without pods",                     &zero_allowed,  &json!({"minReplicas": 0}), scaled_to_zero(), 0, NextStep::Disabled),
+        ("but minReplicas was raised",                 &zero_allowed,  &raised,    scaled_to_zero(),  0,  NextStep::ReadMetrics),
     ];
     for (case, settings, spec, status, current, want) in table {
         let hpa = hpa(spec.clone(), status);
         let scaling = Scaling { hpa: &hpa, current, settings, now: at(0) };
-        assert_eq!(need(&scaling), want, "{case}");
+        assert_eq!(next_step(&scaling), want, "{case}");
     }
 }
 
@@ -58,7 +58,7 @@ fn conditions(report: &Report) -> String {
 fn the_highest_proposal_counts_and_invalid_metrics_prevent_scaling_down() {
     let ok = |replicas: i32, name: &str| {
         Ok(Proposal {
-            count: Count { replicas, kept: None },
+            count: Count { replicas, unchanged: None },
             name: name.to_owned(),
             status: MetricStatus { type_: "Pods".into(), ..MetricStatus::default() },
         })
@@ -93,7 +93,7 @@ fn the_highest_proposal_counts_and_invalid_metrics_prevent_scaling_down() {
         let recommended = evaluated.recommended.map(|r| format!("{} by {}", r.replicas, r.metric));
         let error = evaluated.error.map(|error| format!("; {error}")).unwrap_or_default();
         assert_eq!(format!("{}{error}", recommended.unwrap_or_default()), want, "{case}");
-        let types: Vec<_> = evaluated.shown.unwrap().iter().map(|m| m.type_.to_string()).collect();
+        let types: Vec<_> = evaluated.statuses.unwrap().iter().map(|m| m.type_.to_string()).collect();
         assert_eq!(types.join(" "), shown, "{case}");
         assert_eq!(conditions(&report), expected, "{case}");
         assert_eq!(report.events.len(), failures, "{case}: an event for each invalid metric");
@@ -128,7 +128,8 @@ fn a_rescale_states_its_reason() {
         let mut report = Report::new(&hpa, at(0));
         let mut history = History::default();
         history.begin(current.max(hpa.status.current_replicas), at(-1));
-        let recommendation = Recommendation { replicas: recommended, metric: "m".to_owned(), kept: None };
+        let recommendation =
+            Recommendation { replicas: recommended, metric: "m".to_owned(), unchanged: None };
         let (got, _) = rescale(&scaling, &recommendation, &mut history, &mut report);
         let got = got.map(|got| format!("{} because {}", got.replicas, got.reason)).unwrap_or_default();
         assert_eq!(got, want, "{case}");

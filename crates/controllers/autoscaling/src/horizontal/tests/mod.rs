@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::decision::Settings;
 use super::pod_groups::{WarmUp, Workload};
-use super::replicas::{Count, Kept, Sample, Samples, Tolerances};
+use super::replicas::{Count, Sample, Samples, Tolerances, Unchanged};
 
 /// This many seconds after 2026-01-01T00:00:00Z.
 fn at(seconds: i64) -> Timestamp {
@@ -109,11 +109,11 @@ fn samples(words: &str) -> Samples {
 
 /// A count such as `3`, or `3 tolerated` where the value differs from the target.
 fn shown(count: Count) -> String {
-    let Count { replicas, kept } = count;
-    match kept {
+    let Count { replicas, unchanged } = count;
+    match unchanged {
         None => replicas.to_string(),
-        Some(Kept::WithinTolerance) => format!("{replicas} tolerated"),
-        Some(Kept::UnmeasuredPods) => format!("{replicas} unmeasured"),
+        Some(Unchanged::WithinTolerance) => format!("{replicas} tolerated"),
+        Some(Unchanged::UnmeasuredPods) => format!("{replicas} unmeasured"),
     }
 }
 

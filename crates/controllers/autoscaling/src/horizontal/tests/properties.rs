@@ -3,14 +3,14 @@ use serde_json::{Value, json};
 
 use super::{at, hpa, pods, samples, settings, workload};
 use crate::horizontal::after::rescaled;
-use crate::horizontal::decision::{Need, Recommendation, Scaling, Settings, need, rescale};
+use crate::horizontal::decision::{NextStep, Recommendation, Scaling, Settings, next_step, rescale};
 use crate::horizontal::history::History;
 use crate::horizontal::invariants::check_rescale;
 use crate::horizontal::replicas::by_average;
 use crate::horizontal::status::{Desired, Report, is_new};
 
 fn recommendation(replicas: i32) -> Recommendation {
-    Recommendation { replicas, metric: "m".to_owned(), kept: None }
+    Recommendation { replicas, metric: "m".to_owned(), unchanged: None }
 }
 
 fn some_rules() -> impl Strategy<Value = Value> {
@@ -49,14 +49,14 @@ proptest! {
             let scaling = Scaling { hpa: &hpa, current, settings: &settings, now: at(now) };
             let mut report = Report::new(&hpa, at(now));
             history.begin(current, at(now));
-            let rescale = match need(&scaling) {
-                Need::Nothing => unreachable!("the workload is never scaled to zero"),
-                Need::Bound(replicas, _) => {
+            let rescale = match next_step(&scaling) {
+                NextStep::Disabled => unreachable!("the workload is never scaled to zero"),
+                NextStep::ScaleTo(replicas, _) => {
                     prop_assert!((min..=max).contains(&replicas));
                     current = replicas;
                     continue;
                 }
-                Need::Metrics => {
+                NextStep::ReadMetrics => {
                     let before = history.clone();
                     let (rescale, _) = rescale(&scaling, &recommendation(recommended), &mut history, &mut report);
                     if let Some(rescale) = &rescale {

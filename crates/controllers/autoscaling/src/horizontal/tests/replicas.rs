@@ -97,6 +97,8 @@ fn one_value_is_divided_by_the_replicas() {
         ("down",                                5,       20_000,    10_000, "2",        4_000),
         ("within tolerance",                    4,       42_000,    10_000, "4 tolerated",        10_500),
         ("to zero",                             4,       0,         10_000, "0",        0),
+        // Upstream takes it for an overflow, and scales up.
+        ("below zero",                          4,       -8_000,    10_000, "0",        -2_000),
         // Upstream on amd64: an infinite share is the lowest integer.
         ("from zero",                           0,       30_000,    10_000, "3",        i64::MIN),
         ("beyond all bounds",                   2,       i64::MAX,  1,      "2147483647",  i64::MAX),

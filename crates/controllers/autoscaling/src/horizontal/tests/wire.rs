@@ -43,6 +43,7 @@ fn external_series_are_summed() {
     assert_eq!(total(json!({"items": [{"value": "1"}, {"value": "500m"}]})), 1500);
     assert_eq!(total(json!({"items": null})), 0);
     assert_eq!(total(json!({"items": [{"value": "9E"}, {"value": "9E"}]})), i64::MAX);
+    assert_eq!(total(json!({"items": [{"value": "-3"}, {"value": "1"}]})), -2000, "not an overflow");
 }
 
 #[test]

@@ -2,16 +2,19 @@ use flyball_api::Timestamp;
 use flyball_api::condition;
 use flyball_api::job::{JobStatus, UncountedTerminatedPods};
 use flyball_api::pod::Pod;
-use flyball_runtime::plan::Failure;
+use flyball_client::{ApiStatus, Error};
+use flyball_runtime::plan::{Answer, Done, Failure};
 use flyball_runtime::{Outcome, Plan, Retry, Write};
 use serde_json::json;
 
-use super::world::{ago, all_done, indexed, job, now, pods, reported, view};
+use super::world::{ALL, ago, all_done, indexed, job, now, pods, reported, view};
 use crate::job::conclusion::{conclude, finish, settle};
-use crate::job::plan::PodWrite;
+use crate::job::metrics::creations;
+use crate::job::plan::{NewPod, PodWrite};
 use crate::job::status::{MOST_UNCOUNTED, report};
 use crate::job::tally::Tally;
 use crate::job::verdict::verdict;
+use crate::job::view::{Features, View};
 
 /// `succeeded uids / failed uids -> pods whose finalizer is removed`.
 fn counted(job: &flyball_api::Job, own: &str) -> String {
@@ -105,12 +108,10 @@ fn the_end_is_first_a_target_condition_and_then_a_final_one() {
     let report = reported(&view);
     let (mut status, end) = (report.status, report.end.unwrap());
     assert_eq!(types(&status), ["SuccessCriteriaMet"]);
-    assert!(!finish(&mut status, &end, now()), "a pod is not counted yet");
+    assert!(!finish(&mut status, &end, 0, now()), "a pod is not counted yet");
     status.uncounted_terminated_pods = Some(UncountedTerminatedPods::default());
-    status.terminating = Some(1);
-    assert!(!finish(&mut status, &end, now()), "a pod has not ended yet");
-    status.terminating = Some(0);
-    assert!(finish(&mut status, &end, now()));
+    assert!(!finish(&mut status, &end, 1, now()), "a pod has not ended yet");
+    assert!(finish(&mut status, &end, 0, now()));
     assert_eq!(
         (types(&status), status.completion_time),
         (vec!["SuccessCriteriaMet", "Complete"], Some(now()))
@@ -241,4 +242,69 @@ fn pods_that_could_not_be_deleted_delay_the_end() {
     let report = report(&view, &tally, verdict(&view, &tally), &outcome);
     assert_eq!((report.end, report.status.active), (None, 1));
     assert_eq!(types(&report.status), Vec::<&str>::new());
+}
+
+#[test]
+fn gates_decide_how_a_job_ends_and_what_its_status_counts() {
+    let no_policy = Features { replacement_policy: false, ..ALL };
+    let neither = Features { managed_by: false, ..no_policy };
+    let failed = json!({"completions": 2, "parallelism": 2, "backoffLimit": 0});
+    let policy = json!({"completions": 2, "parallelism": 2, "backoffLimit": 0, "podFailurePolicy": {"rules": [
+        {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]}});
+    #[rustfmt::skip]
+    let table = [
+        // gates     spec           pods                   conditions        counted  waits for
+        (ALL,        &failed,       "a:failed b:running",  "FailureTarget",  Some(1), 1),
+        (no_policy,  &failed,       "a:failed b:running",  "FailureTarget",  None,    1),
+        (neither,    &failed,       "a:failed b:running",  "",               None,    0),
+        (neither,    &policy,       "a:failed,exit=1 b:running",  "FailureTarget",  None,    0),
+    ];
+    for (features, spec, own, conditions, counted, waits_for) in table {
+        let (job, own) = (job(spec.clone()), pods(own));
+        let report = reported(&View { features, ..view(&job, &own) });
+        assert_eq!(
+            (types(&report.status).join(" "), report.status.terminating, report.unended),
+            (conditions.to_owned(), counted, waits_for),
+            "{features:?} {spec}"
+        );
+    }
+}
+
+#[test]
+fn without_its_gate_the_replacement_policy_of_a_job_is_ignored() {
+    let job = job(json!({"podReplacementPolicy": "Failed"}));
+    let only_failed = |replacement_policy| {
+        View { features: Features { replacement_policy, ..ALL }, ..view(&job, &[]) }.replaces_only_failed()
+    };
+    assert_eq!([only_failed(true), only_failed(false)], [true, false]);
+}
+
+#[test]
+fn without_its_gate_a_job_has_no_other_manager() {
+    let job = job(json!({"managedBy": "example.com/other"}));
+    let elsewhere = |managed_by| Features { managed_by, ..ALL }.managed_elsewhere(&job).map(str::to_owned);
+    assert_eq!([elsewhere(true), elsewhere(false)], [Some("example.com/other".to_owned()), None]);
+}
+
+#[test]
+fn creations_are_counted_one_by_one() {
+    let own = pods("a");
+    let (create, delete) = (PodWrite::Create(NewPod::default()), PodWrite::Delete(&own[0]));
+    let done = |tag, answer| Done { tag, answer };
+    let failure = |tag| Failure {
+        tag: Some(tag),
+        verb: None,
+        doing: String::new(),
+        message: String::new(),
+        error: None,
+        retry: Retry::Backoff,
+        is_expected: false,
+    };
+    let terminating = || Answer::Refused(Error::Status(Box::new(ApiStatus::default())));
+    let written = || Answer::Written(None);
+    let outcome = Outcome {
+        done: vec![done(create, written()), done(create, terminating()), done(delete, written())],
+        failures: vec![failure(create), failure(create), failure(delete)],
+    };
+    assert_eq!(creations(&outcome), (1, 2));
 }

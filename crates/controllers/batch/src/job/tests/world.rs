@@ -15,7 +15,7 @@ use crate::job::plan::{NewPod, PodWrite, plan};
 use crate::job::status::{Report, report};
 use crate::job::tally::Tally;
 use crate::job::verdict::{time_to_deadline, verdict};
-use crate::job::view::{self, View, in_order};
+use crate::job::view::{self, Features, View, in_order};
 
 /// The time of all tests: 2026-01-01T00:00:00Z.
 pub(super) fn now() -> Timestamp {
@@ -122,8 +122,12 @@ pub(super) fn indexed(spec: Value) -> Job {
     job(with_mode)
 }
 
+/// As in the current version.
+pub(super) const ALL: Features =
+    Features { managed_by: true, replacement_policy: true, suspension_clears_start: true };
+
 pub(super) fn view<'a>(job: &'a Job, pods: &'a [Arc<Pod>]) -> View<'a> {
-    View { job, pods, backoff: Backoff::default(), suspension_clears_start: true, now: now() }
+    View { job, pods, backoff: Backoff::default(), features: ALL, now: now() }
 }
 
 /// The reason of the end and the plan, as text: `stop` for pods that are deleted and count, `discard` for pods whose

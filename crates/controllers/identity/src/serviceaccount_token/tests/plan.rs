@@ -118,8 +118,8 @@ fn tokens_are_deleted_with_their_account_and_no_other() {
     #[rustfmt::skip]
     let table = [
         // case                         deleted  current       plan
-        ("the account is deleted",      "u1",    None,         "delete Secret n/old: its service account is deleted\ndelete Secret n/any: its service account is deleted"),
-        ("it was created again",        "u1",    Some("u2"),   "delete Secret n/old: its service account is deleted"),
+        ("the account is deleted",      "u1",    None,         "delete Secret n/old: its service account does not exist\ndelete Secret n/any: its service account does not exist"),
+        ("it was created again",        "u1",    Some("u2"),   "delete Secret n/old: its service account does not exist"),
         ("the server still has it",     "u1",    Some("u1"),   ""),
         ("it has no tokens",            "u3",    Some("u2"),   ""),
     ];
@@ -141,8 +141,8 @@ fn a_token_secret_is_filled_deleted_or_its_reference_removed() {
         Arc::new(changed)
     };
     const FILL: &str = "update Secret n/t: it must hold a token, the namespace and the cluster's CA";
-    const DELETE: &str = "delete Secret n/t: its service account is deleted";
-    const REMOVE: &str = "update ServiceAccount n/robot: the token secret is deleted";
+    const DELETE: &str = "delete Secret n/t: its service account does not exist";
+    const REMOVE: &str = "update ServiceAccount n/robot: the token secret does not exist";
     #[rustfmt::skip]
     let table = [
         // case                          cached         live             account  plan

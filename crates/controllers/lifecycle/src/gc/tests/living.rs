@@ -34,16 +34,16 @@ impl Run {
 
     /// Shows the caches one more change of a kind.
     fn show(&self, kind: usize) -> bool {
-        self.tell(|state, tell| state.show(kind, tell))
+        self.deliver(|state, deliver| state.show(kind, deliver))
     }
 
     /// The server goes back to an earlier state.
     fn restore(&self, earlier: Objects) {
-        self.tell(|state, tell| state.restore(earlier, tell));
+        self.deliver(|state, deliver| state.restore(earlier, deliver));
     }
 
     /// Shows the collector what the caches are shown.
-    fn tell<R>(
+    fn deliver<R>(
         &self,
         show: impl FnOnce(&mut State, &mut dyn FnMut(&Kind, &flyball_cache::MetaChange<'_>)) -> R,
     ) -> R {
@@ -239,7 +239,7 @@ fn dependents_of_a_custom_kind_that_is_gone_are_collected() {
             while run.work().await {}
             assert_eq!(run.world().with(|state| state.objects().count()), 0, "{case}");
             run.show_all();
-            assert!(run.collector.look(|graph| graph.is_empty()), "{case}");
+            assert!(run.collector.read_graph(|graph| graph.is_empty()), "{case}");
         });
     }
 }
@@ -354,7 +354,7 @@ fn an_owner_that_is_gone_is_asked_for_once_by_however_many_workers() {
             }
             assert_eq!(run.world().with(|state| state.objects().count()), 0);
             assert_eq!(run.world().with(|state| state.reads), owners, "{owners} owners");
-            assert!(run.collector.turns.is_empty());
+            assert!(run.collector.owner_reads.is_empty());
         });
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct State {
     outlived: BTreeSet<Uid>,
     /// Kinds that the server does not serve any more, and whether discovery has said so.
     pub(super) unserved: BTreeMap<&'static str, bool>,
-    /// Whether somebody changes an object just before each deletion of it arrives.
+    /// Whether an object is changed just before each deletion of it arrives.
     pub(super) hot: bool,
     /// Reads that were asked for.
     pub(super) reads: usize,
@@ -150,12 +150,12 @@ impl State {
     }
 
     /// The server goes back to an earlier state, and all caches are listed anew.
-    pub(super) fn restore(&mut self, earlier: Objects, tell: &mut dyn FnMut(&Kind, &MetaChange<'_>)) {
+    pub(super) fn restore(&mut self, earlier: Objects, deliver: &mut dyn FnMut(&Kind, &MetaChange<'_>)) {
         self.era += 1;
         self.objects = earlier;
         for (n, kind) in KINDS.iter().enumerate() {
             let kind = Kind { api_version: "v1".into(), kind: (*kind).into() };
-            self.relist(n, &kind, tell);
+            self.relist(n, &kind, deliver);
         }
     }
 
@@ -225,7 +225,7 @@ impl State {
         self.put((kind, key), Some(meta));
     }
 
-    /// A reference to somebody, mostly as it should be.
+    /// A reference to some object, mostly a valid one.
     fn reference(&mut self) -> Option<OwnerReference> {
         let all: Vec<(usize, Key)> = self.objects.keys().cloned().collect();
         let (kind, key) = all[self.pick(&all)?].clone();
@@ -265,13 +265,13 @@ impl State {
     }
 
     /// Shows the caches the next thing that happened to a kind, or (after a lost watch) all at once.
-    pub(super) fn show(&mut self, kind: usize, tell: &mut dyn FnMut(&Kind, &MetaChange<'_>)) -> bool {
-        let told = Kind { api_version: "v1".into(), kind: KINDS[kind].into() };
+    pub(super) fn show(&mut self, kind: usize, deliver: &mut dyn FnMut(&Kind, &MetaChange<'_>)) -> bool {
+        let of = Kind { api_version: "v1".into(), kind: KINDS[kind].into() };
         if self.unseen[kind].is_empty() {
             return false;
         }
         if self.chance(10) {
-            self.relist(kind, &told, tell);
+            self.relist(kind, &of, deliver);
             return true;
         }
         let (old, new) = self.unseen[kind].remove(0);
@@ -281,11 +281,11 @@ impl State {
                 None => self.cached.remove(&(kind, meta.key())),
             };
         }
-        tell(&told, &MetaChange { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch });
+        deliver(&of, &MetaChange { old: old.as_ref(), new: new.as_ref(), origin: Origin::Watch });
         true
     }
 
-    fn relist(&mut self, kind: usize, told: &Kind, tell: &mut dyn FnMut(&Kind, &MetaChange<'_>)) {
+    fn relist(&mut self, kind: usize, of: &Kind, deliver: &mut dyn FnMut(&Kind, &MetaChange<'_>)) {
         self.unseen[kind].clear();
         let of_kind = |objects: &Objects| -> Objects {
             objects
@@ -299,12 +299,12 @@ impl State {
         self.cached.extend(after.clone());
         for (at, old) in &before {
             if after.get(at).is_none_or(|new| new.uid != old.uid) {
-                tell(told, &MetaChange { old: Some(old), new: None, origin: Origin::Relist });
+                deliver(of, &MetaChange { old: Some(old), new: None, origin: Origin::Relist });
             }
         }
         for (at, new) in &after {
             let old = before.get(at).filter(|old| old.uid == new.uid);
-            tell(told, &MetaChange { old, new: Some(new), origin: Origin::Relist });
+            deliver(of, &MetaChange { old, new: Some(new), origin: Origin::Relist });
         }
     }
 
@@ -338,7 +338,7 @@ impl State {
         }
         match self.rng.random_range(0..20) {
             0 => Err(failure(500, "InternalError", "")),
-            // The resource is not served at the moment; from that nothing follows.
+            // The resource is not served now; from that nothing follows.
             1 => Err(failure(404, "NotFound", "")),
             _ => Ok(()),
         }

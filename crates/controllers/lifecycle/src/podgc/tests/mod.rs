@@ -58,7 +58,7 @@ fn planned(pods: Vec<Arc<Pod>>, threshold: i32, gone: &str) -> Plan<Tag> {
     let nodes: BTreeMap<_, _> =
         nodes.map(|(name, ready, is_tainted)| (name.into(), node(name, ready, is_tainted))).into();
     let gone = gone.split_whitespace().map(Into::into).collect();
-    plan(&View { pods, threshold, nodes, gone, now: now() })
+    plan(&View { pods, threshold, nodes, gone, tracks_generation: true, now: now() })
 }
 
 fn pods(text: &str) -> Vec<Arc<Pod>> {

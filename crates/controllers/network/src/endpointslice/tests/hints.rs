@@ -65,7 +65,7 @@ fn annotations_take_precedence_over_the_field() {
         ];
         service.metadata.annotations =
             annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        assert_eq!(HintMode::of(&service), want, "{older:?} {newer:?} {field:?}");
+        assert_eq!(HintMode::of(&service, true), want, "{older:?} {newer:?} {field:?}");
     }
 }
 
@@ -183,4 +183,11 @@ fn a_service_is_synced_when_a_zone_has_too_few_endpoints() {
         let allocated: Allocated = zones.split_whitespace().filter_map(count).collect();
         assert_eq!(is_overloaded(&allocated, ratios(&nodes(text)).as_ref()), want, "{zones} {text}");
     }
+}
+
+#[test]
+fn without_the_gate_only_the_older_word_is_known() {
+    let mode = |field: &str| HintMode::of(&service(json!({"trafficDistribution": field})), false);
+    let words = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+    assert_eq!(words.map(mode), [HintMode::SameZone, HintMode::None, HintMode::None]);
 }

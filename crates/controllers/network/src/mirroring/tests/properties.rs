@@ -6,7 +6,7 @@ use flyball_api::EndpointSlice;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::invariants::{after, broken};
+use super::super::invariants::{after, check};
 use super::super::plan::{View, plan};
 use super::{service, subsets};
 
@@ -36,7 +36,7 @@ proptest! {
             let view =
                 View { endpoints: Some(&endpoints), service: Some(&service), slices: &slices, capacity };
             let mirror = view.mirror().unwrap();
-            prop_assert_eq!(broken(&view, &mirror), Vec::<String>::new());
+            prop_assert_eq!(check(&view, &mirror), Ok(()));
             let named = |(at, slice): (usize, &EndpointSlice)| {
                 let mut slice = slice.clone();
                 if slice.metadata.name.is_empty() {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::super::health::{GracePeriods, Now};
 use super::super::response::Taint;
-use super::super::round::{LiveNode, Memory, NodePods, Observations, Report, Seen, Settings, Stage, Tag};
+use super::super::round::{Input, LiveNode, Memory, NodePods, Observations, Report, Settings, Step, Tag};
 use super::super::zone::Policy;
 use super::{node, now};
 
@@ -72,7 +72,7 @@ impl World {
                 settings: SETTINGS,
                 started: self.now().monotonic,
                 now: self.now(),
-                seen: self.observe(),
+                input: self.observe(),
             };
             let (memory, plan) = std::mem::take(&mut self.memory).round(&observations);
             self.memory = memory;
@@ -80,16 +80,16 @@ impl World {
             self.publish(&report);
             plans.extend((!plan.effects.is_empty()).then(|| plan.to_string()));
             let outcome = self.execute(&plan);
-            if self.memory.settle(&outcome, self.now().monotonic).is_none() {
+            if self.memory.apply_outcome(&outcome, self.now().monotonic).is_none() {
                 assert!(self.memory.take_durations().is_some(), "the round has ended");
                 return plans.join("\n");
             }
         }
     }
 
-    fn observe(&self) -> Seen {
-        match self.memory.stage() {
-            Stage::Check => Seen::Cluster {
+    fn observe(&self) -> Input {
+        match self.memory.step() {
+            Step::Check => Input::Cluster {
                 nodes: self
                     .nodes
                     .values()
@@ -98,11 +98,11 @@ impl World {
                 lease_messages: self.messages,
                 is_healthy: self.is_healthy,
             },
-            Stage::Confirm { .. } => {
+            Step::Confirm { .. } => {
                 let read = |name: SmolStr| LiveNode { node: self.read(&name), name, now: self.now() };
-                Seen::Live(self.memory.suspects().into_iter().map(read).collect())
+                Input::Live(self.memory.suspects().into_iter().map(read).collect())
             }
-            Stage::Respond => Seen::Cache {
+            Step::Respond => Input::Cache {
                 nodes: self
                     .nodes
                     .iter()
@@ -110,12 +110,12 @@ impl World {
                     .collect(),
                 queued: self.queued.clone(),
             },
-            Stage::MarkPods { batch, .. } => {
+            Step::MarkPods { batch, .. } => {
                 let list = |node: &SmolStr| NodePods {
                     node: node.clone(),
                     pods: if self.can_list_pods { Ok(vec![pod(node)]) } else { Err(refused()) },
                 };
-                Seen::Pods(batch.iter().map(list).collect())
+                Input::Pods(batch.iter().map(list).collect())
             }
         }
     }

@@ -88,7 +88,7 @@ fn a_pod_gets_the_disruption_condition_once() {
             "lastTransitionTime": "2025-01-01T00:00:00Z",
         }]}})
     };
-    let patch = marking(&pod(json!({})), now).unwrap();
+    let patch = marking(&pod(json!({})), true, now).unwrap();
     assert_eq!(
         patch,
         json!({
@@ -101,9 +101,10 @@ fn a_pod_gets_the_disruption_condition_once() {
             }]},
         })
     );
-    assert_eq!(marking(&pod(with_condition("DeletionByTaintManager", "True")), now), None);
-    let since =
-        |more| marking(&pod(more), now).unwrap()["status"]["conditions"][0]["lastTransitionTime"].clone();
+    assert_eq!(marking(&pod(with_condition("DeletionByTaintManager", "True")), true, now), None);
+    let since = |more| {
+        marking(&pod(more), true, now).unwrap()["status"]["conditions"][0]["lastTransitionTime"].clone()
+    };
     assert_eq!(
         since(with_condition("PreemptionByScheduler", "True")),
         "2025-01-01T00:00:00Z",
@@ -180,6 +181,7 @@ fn a_pod_is_evicted_with_events_a_condition_and_a_deletion() {
             taints: taints.as_deref(),
             scheduled: before.as_ref(),
             compares_numbers: false,
+            tracks_generation: true,
             now,
             wall: "2026-01-02T03:04:05Z".parse().unwrap(),
         });

@@ -71,5 +71,13 @@ fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
 
 /// A view of a budget that does not depend on a scale, at a second.
 fn view<'a>(budget: &'a PodDisruptionBudget, pods: &'a [Arc<Pod>], now: i64) -> View<'a> {
-    View { budget, pods, scale: Ok(0), is_cache_behind: false, has_waited: false, now: at(now) }
+    View {
+        budget,
+        pods,
+        scale: Ok(0),
+        is_cache_behind: false,
+        has_waited: false,
+        has_unseen_pods: false,
+        now: at(now),
+    }
 }

@@ -82,22 +82,23 @@ fn a_status_that_cannot_be_computed_allows_no_disruption() {
 }
 
 #[test]
-fn a_new_budget_without_pods_waits_once_for_the_cache() {
+fn a_new_budget_without_pods_waits_for_the_cache() {
     let new = budget(json!({"minAvailable": 1}), json!({}));
     let known = budget(json!({"minAvailable": 1}), json!({"observedGeneration": 3}));
     let (none, some) = (pods(""), pods("a:ready"));
     #[rustfmt::skip]
     let table = [
-        // case             budget  pods   behind  waited  waits
-        ("behind",          &new,   &none, true,   false,  true),
-        ("up to date",      &new,   &none, false,  false,  false),
-        ("second time",     &new,   &none, true,   true,   false),
-        ("pods are there",  &new,   &some, true,   false,  false),
-        ("not new",         &known, &none, true,   false,  false),
+        // case                                   budget  pods   behind  waited  unseen  waits
+        ("behind",                                &new,   &none, true,   false,  false,  Some("again after 20ms")),
+        ("up to date",                            &new,   &none, false,  false,  false,  None),
+        ("the server has none, either",           &new,   &none, true,   true,   false,  None),
+        ("the server has some",                   &new,   &none, true,   true,   true,   Some("again after 200ms")),
+        ("pods are there",                        &new,   &some, true,   false,  false,  None),
+        ("not new",                               &known, &none, true,   false,  false,  None),
     ];
-    for (case, budget, pods, is_cache_behind, has_waited, waits) in table {
-        let text = planned(&View { is_cache_behind, has_waited, ..view(budget, pods, 0) });
-        assert_eq!(text == "again after 20ms", waits, "{case}: {text}");
+    for (case, budget, pods, is_cache_behind, has_waited, has_unseen_pods, waits) in table {
+        let text = planned(&View { is_cache_behind, has_waited, has_unseen_pods, ..view(budget, pods, 0) });
+        assert_eq!(text.starts_with("again after").then_some(text.as_str()), waits, "{case}: {text}");
     }
 }
 

@@ -22,7 +22,7 @@ fn target(status: &str, reason: &str) -> Value {
 /// The plan for a pod, with the whole pod as the server has it.
 fn planned(cached: &Value, whole: Option<&Value>, now: i64) -> String {
     let pod: Pod = serde_json::from_value(cached.clone()).unwrap();
-    plan(&View { pod: &pod, budgets: &[], whole, now: at(now) }).to_string()
+    plan(&View { pod: &pod, budgets: &[], whole, tracks_generation: true, now: at(now) }).to_string()
 }
 
 #[test]
@@ -74,7 +74,14 @@ fn a_pod_in_several_budgets_is_reported() {
     let pod: Pod = serde_json::from_value(whole(json!({"type": "Other"}), json!({}))).unwrap();
     let budgets: Vec<_> = std::iter::repeat_with(|| budget(json!({}), json!({})).into()).take(2).collect();
     let planned = |count: usize| {
-        plan(&View { pod: &pod, budgets: &budgets[..count], whole: None, now: at(0) }).to_string()
+        plan(&View {
+            pod: &pod,
+            budgets: &budgets[..count],
+            whole: None,
+            tracks_generation: true,
+            now: at(0),
+        })
+        .to_string()
     };
     let want = "event Warning MultiplePodDisruptionBudgets: Pod \"ns\"/\"p\" matches multiple PodDisruptionBudgets.  \
                 Chose \"budget\" arbitrarily.";
@@ -84,7 +91,7 @@ fn a_pod_in_several_budgets_is_reported() {
 #[test]
 fn only_the_condition_is_changed() {
     let before = whole(target("True", "EvictionByEvictionAPI"), json!({}));
-    let after = cleared(&before, at(200)).unwrap();
+    let after = cleared(&before, true, at(200)).unwrap();
     let mut want = whole(Value::Null, json!({}));
     want["metadata"].as_object_mut().unwrap().remove("managedFields");
     want["status"]["conditions"][1] = json!({
@@ -92,6 +99,6 @@ fn only_the_condition_is_changed() {
         "lastTransitionTime": time(200),
     });
     assert_eq!(after, want);
-    assert_eq!(cleared(&after, at(300)), None, "it is false already");
-    assert_eq!(cleared(&json!({"metadata": {}}), at(0)), None, "no conditions");
+    assert_eq!(cleared(&after, true, at(300)), None, "it is false already");
+    assert_eq!(cleared(&json!({"metadata": {}}), true, at(0)), None, "no conditions");
 }

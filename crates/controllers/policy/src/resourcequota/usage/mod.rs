@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use flyball_api::pod::{Pod, ResourceOptions};
 use flyball_api::{PersistentVolumeClaim, ResourceList, ResourceQuota, ResourceType, Service, Timestamp};
 use flyball_cache::Store;
-use flyball_runtime::gates::Gates;
+use flyball_runtime::gates::{Gate, Gates};
 use smol_str::SmolStr;
 
 use super::names::{OfPods, OfServices, OfVolumeClaims, counts_of};
@@ -37,12 +37,12 @@ pub struct Features {
 impl Features {
     pub fn of(gates: &Gates) -> Self {
         Self {
-            pod_level_resources: gates.enabled("PodLevelResources"),
-            resize: gates.enabled("InPlacePodVerticalScaling"),
-            devices: gates.enabled("DynamicResourceAllocation"),
-            extended_devices: gates.enabled("DRAExtendedResource"),
-            volume_recovery: gates.enabled("RecoverVolumeExpansionFailure"),
-            volume_attributes: gates.enabled("VolumeAttributesClass"),
+            pod_level_resources: gates.enabled(Gate::PodLevelResources),
+            resize: gates.enabled(Gate::InPlacePodVerticalScaling),
+            devices: gates.enabled(Gate::DynamicResourceAllocation),
+            extended_devices: gates.enabled(Gate::DRAExtendedResource),
+            volume_recovery: gates.enabled(Gate::RecoverVolumeExpansionFailure),
+            volume_attributes: gates.enabled(Gate::VolumeAttributesClass),
         }
     }
 

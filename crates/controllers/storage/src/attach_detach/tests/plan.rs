@@ -54,6 +54,7 @@ impl Scene {
                     want: has("wanted").then_some(&self.want),
                     attachment: found.as_ref(),
                     is_reported: has("reported"),
+                    was_reported: has("known"),
                     is_admitted: has("admitted"),
                     state: NodeState {
                         is_mounted: has("mounted"),
@@ -71,6 +72,7 @@ impl Scene {
                     is_detaching: has("detaching"),
                     is_announced: has("announced"),
                     is_unmanaged: has("unmanaged"),
+                    is_deleted: has("gone"),
                     refusal: has("refused").then(|| "in use".to_owned()),
                 }
             })
@@ -81,14 +83,14 @@ impl Scene {
 fn words(step: &Step<'_>) -> String {
     match step {
         Step::Attach(node) => format!("attach {node}"),
-        Step::Admit(node) => format!("admit {node}"),
+        Step::AllowNodeAttach(node) => format!("admit {node}"),
         Step::Report(node) => format!("report {node}"),
         Step::Detach(node, None) => format!("detach {node}"),
         Step::Detach(node, Some(Force::Timeout)) => format!("force {node} late"),
         Step::Detach(node, Some(Force::OutOfService)) => format!("force {node} out"),
         Step::AttachFailed(node, why) => format!("failed {node}: {why}"),
         Step::DetachFailed(node, why) => format!("stuck {node}: {why}"),
-        Step::Held(node) => format!("held {node}"),
+        Step::WarnHeldElsewhere(node) => format!("held {node}"),
         Step::Wait(delay) => format!("wait {}", delay.as_secs()),
     }
 }
@@ -136,6 +138,12 @@ fn a_disk_goes_where_it_is_wanted() {
         ("n1:deleting,error,attached n2:wanted",                ONCE,            "stuck n1: no such disk; held n2"),
         ("n1:wanted n2:wanted",                              "ReadWriteMany", "attach n1; attach n2"),
         ("n1:wanted,attached,reported n2:wanted",            "ReadOnlyMany",  "attach n2"),
+        // a deleted node keeps its disks while it has pods, and gets no others
+        ("n1:wanted,attached,gone",                          ONCE,            ""),
+        ("n1:wanted,attached,gone n2:wanted",                ONCE,            "held n2"),
+        ("n1:wanted,asked,error,gone",                       ONCE,            ""),
+        ("n1:wanted,gone",                                   ONCE,            ""),
+        ("n1:attached,gone n2:wanted,announced",             ONCE,            "detach n1"),
         // away
         ("n1:asked",                                         ONCE,            "detach n1"),
         ("n1:asked,backoff",                                 ONCE,            ""),
@@ -175,10 +183,11 @@ fn steps_become_writes_and_events_for_pods() {
         ("n1:wanted,asked,error",                      format!("each\n  {}\nwaiting for VolumeAttachment/csi-x to be attached by its driver", failed("no such disk"))),
         ("n1:wanted,attached,reported n2:wanted",      format!("each\n  {}", event(&format!("Waiting for detach for volume \"pv\" {held}")))),
         ("n1:wanted,attached,reported n2:wanted,announced", String::new()),
-        ("n1:attached",                                "each\n  delete VolumeAttachment csi-x: no pod on node n1 wants the disk".to_owned()),
+        ("n1:attached,reported,mounted n2:wanted n3:wanted,announced", format!("each\n  {}\nwaiting for Node/n1 to unmount the disk", event("Waiting for detach for volume \"pv\" Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node"))),
+        ("n1:attached",                                "each\n  delete VolumeAttachment csi-x: no pod on node n1 uses the disk".to_owned()),
         ("n1:attached,refused",                        String::new()),
-        ("n1:attached,mounted,unhealthy,out",          "each\n  delete VolumeAttachment csi-x: no pod on node n1 wants the disk; the node is out of service".to_owned()),
-        ("n1:attached,mounted,unhealthy,long",         "each\n  delete VolumeAttachment csi-x: no pod on node n1 wants the disk; the node did not unmount it in time".to_owned()),
+        ("n1:attached,mounted,unhealthy,out",          "each\n  delete VolumeAttachment csi-x: no pod on node n1 uses the disk; the node is out of service".to_owned()),
+        ("n1:attached,mounted,unhealthy,long",         "each\n  delete VolumeAttachment csi-x: no pod on node n1 uses the disk; the node did not unmount it in time".to_owned()),
         ("n1:attached,reported,mounted",               "waiting for Node/n1 to unmount the disk".to_owned()),
         ("n1:deleting",                                "waiting for VolumeAttachment/csi-x to be detached by its driver".to_owned()),
     ];
@@ -315,6 +324,15 @@ fn a_report_patches_the_status_and_then_emits_events() {
     );
     let body = plan.writes()[0].body().unwrap();
     assert_eq!(body["status"]["volumesAttached"][0]["name"], disk.as_str());
+
+    let scene = Scene::new("n1:wanted,attached,known", true, "ReadWriteOnce");
+    let entries = vec![Entry { disk: &disk, place: scene.places().remove(0) }];
+    let plan = report::plan(&report::View { node: &node, entries, forces: true });
+    assert_eq!(
+        plan.to_string(),
+        "patch Node/status n1: 1 disks are attached",
+        "the node was registered anew"
+    );
 }
 
 #[test]
@@ -334,7 +352,8 @@ fn an_event_names_the_pods_that_have_the_disk() {
     }
 }
 
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 17] = [
+    "gone",
     "wanted",
     "asked",
     "attached",
@@ -356,7 +375,7 @@ const WORDS: [&str; 16] = [
 proptest! {
     #[test]
     fn whatever_the_places_the_invariants_hold(
-        nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=16), 1..4),
+        nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=WORDS.len()), 1..4),
         has_driver: bool,
         is_shared: bool,
         forces: bool,

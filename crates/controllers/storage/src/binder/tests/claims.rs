@@ -51,7 +51,7 @@ impl Case {
         let name = &self.claim.spec.volume_name;
         View {
             claim: &self.claim,
-            named: self.volumes.iter().find(|volume| volume.metadata.name == *name),
+            named_volume: self.volumes.iter().find(|volume| volume.metadata.name == *name),
             volumes: &self.volumes,
             class,
             class_delay: None,
@@ -63,6 +63,7 @@ impl Case {
                 is_host_path_enabled: true,
                 ..Provisioning::default()
             },
+            attributes: true,
         }
     }
 }

@@ -61,12 +61,14 @@ fn the_status_of_a_claim_takes_its_size_when_it_is_bound() {
         ("it comes back",                  "c phase=Lost",          "a 5Gi",             "5Gi"),
     ];
     for (case, words, of, want) in table {
-        let status = status_with(&claim(words), &volume(of));
+        let status = status_with(&claim(words), &volume(of), true);
         assert_eq!(status.capacity.get("storage"), want.parse::<Quantity>().ok(), "{case}");
         assert_eq!((status.phase.as_str(), status.access_modes.len()), ("Bound", 1), "{case}");
     }
-    let with = status_with(&claim("c attributes=x"), &volume("a attributes=x"));
+    let with = status_with(&claim("c attributes=x"), &volume("a attributes=x"), true);
     assert_eq!(with.current_volume_attributes_class_name.as_deref(), Some("x"));
+    let gate_off = status_with(&claim("c attributes=x"), &volume("a attributes=x"), false);
+    assert_eq!(gate_off.current_volume_attributes_class_name, None);
     let lost = status_without(&claim("c phase=Bound has=1Gi"), "Lost");
     assert!(lost.capacity.is_empty() && lost.access_modes.is_empty() && lost.phase == "Lost");
 }

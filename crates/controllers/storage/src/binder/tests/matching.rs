@@ -36,7 +36,7 @@ fn the_volume_that_suits_best_is_taken() {
     ];
     for (case, words, waits, volumes, want) in table {
         let volumes: Vec<_> = volumes.iter().map(|words| Arc::new(volume(words))).collect();
-        let chosen = best(&claim(words), &volumes, *waits).unwrap();
+        let chosen = best(&claim(words), &volumes, *waits, true).unwrap();
         assert_eq!(chosen.map_or("", |volume| &volume.metadata.name), *want, "{case}");
     }
 }
@@ -56,6 +56,13 @@ fn a_named_volume_is_refused_with_a_reason() {
         ("c",                "a phase=Released",   ""),
     ];
     for (words, of, want) in table {
-        assert_eq!(objection(&volume(of), &claim(words)).unwrap_or_default(), want, "{words} / {of}");
+        assert_eq!(objection(&volume(of), &claim(words), true).unwrap_or_default(), want, "{words} / {of}");
+    }
+    let off =
+        "volumeAttributesClassName is not supported when the feature-gate VolumeAttributesClass is disabled";
+    for (words, of, want) in
+        [("c", "a", ""), ("c attributes=x", "a attributes=x", off), ("c", "a attributes=x", off)]
+    {
+        assert_eq!(objection(&volume(of), &claim(words), false).unwrap_or_default(), want, "{words} / {of}");
     }
 }

@@ -23,6 +23,7 @@ fn view(words: &str, claimed: Option<&str>) -> View {
         live: None,
         removed: None,
         is_deletion_requested: false,
+        is_backing_off: false,
     }
 }
 
@@ -170,6 +171,9 @@ fn a_host_path_volume_is_deleted_after_its_directory() {
     let mut view = view(words, None);
     view.volume = Arc::new(with_path(words));
     assert_eq!(deletion_plugin(&view), Some("kubernetes.io/host-path"));
+    view.is_backing_off = true;
+    assert_eq!((need(&view), plan(&view).to_string().as_str()), (None, ""), "it failed a short time ago");
+    view.is_backing_off = false;
     assert_eq!(need(&view), Some(Need::Volume));
     view.live = Some(Live { claim: Some(Arc::new(claim("c names=a"))), ..live(words) });
     assert_eq!((need(&view), plan(&view).to_string().as_str()), (None, ""), "a claim has it again");

@@ -126,7 +126,7 @@ impl World {
         let named = all.iter().find(|volume| volume.metadata.name == claim.spec.volume_name);
         let view = View {
             claim: &claim,
-            named,
+            named_volume: named,
             volumes: &all,
             class: None,
             class_delay: None,
@@ -134,6 +134,7 @@ impl World {
             pods: &[],
             is_recent: true,
             provisioning: Default::default(),
+            attributes: true,
         };
         assert_eq!(check(&view), Ok(()));
         self.carry_out(&claim::plan(&view));
@@ -151,6 +152,7 @@ impl World {
             live: None,
             removed: None,
             is_deletion_requested: false,
+            is_backing_off: false,
         };
         self.carry_out(&volumes::plan(&view));
     }

@@ -1,0 +1,73 @@
+//! A blackholed connection: requests get no response, watches no events, and there is no error.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_client::{Body, Transport, TransportError};
+use futures::future::BoxFuture;
+use futures::stream;
+use http_body_util::{BodyExt, StreamBody};
+use tokio::sync::watch;
+
+/// Holds lists and watches of some resources back while it is open; what was held back arrives when it closes.
+pub struct Blackhole {
+    plurals: &'static [&'static str],
+    open: watch::Sender<bool>,
+}
+
+impl Blackhole {
+    /// A closed blackhole for these resources.
+    pub fn new(plurals: &'static [&'static str]) -> Arc<Self> {
+        Arc::new(Self { plurals, open: watch::Sender::new(false) })
+    }
+
+    pub fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    pub fn close(&self) {
+        self.open.send_replace(false);
+    }
+
+    /// The transport with the blackhole.
+    pub fn over(self: &Arc<Self>, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        Arc::new(Blackholed { blackhole: self.clone(), inner })
+    }
+
+    async fn closed(&self) {
+        // The sender lives as long as this.
+        let _ = self.open.subscribe().wait_for(|open| !open).await;
+    }
+
+    fn swallows(&self, request: &http::Request<Bytes>) -> bool {
+        let plural = request.uri().path().rsplit('/').next().unwrap_or_default();
+        request.method() == http::Method::GET && self.plurals.contains(&plural)
+    }
+}
+
+struct Blackholed {
+    blackhole: Arc<Blackhole>,
+    inner: Arc<dyn Transport>,
+}
+
+impl Transport for Blackholed {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'static, Result<http::Response<Body>, TransportError>> {
+        let (blackhole, inner) = (self.blackhole.clone(), self.inner.clone());
+        if !blackhole.swallows(&request) {
+            return inner.send(request);
+        }
+        Box::pin(async move {
+            blackhole.closed().await;
+            let (head, body) = inner.send(request).await?.into_parts();
+            let frames = stream::unfold((body, blackhole), |(mut body, blackhole)| async move {
+                let frame = body.frame().await?;
+                blackhole.closed().await;
+                Some((frame, (body, blackhole)))
+            });
+            Ok(http::Response::from_parts(head, StreamBody::new(frames).boxed_unsync()))
+        })
+    }
+}
