@@ -4,7 +4,7 @@
 //! The server does not report a restore: it accepts a watch from a version in the future, and sends nothing. So after each
 //! watch that broke off, the current version is checked.
 
-use flyball_api::ResourceVersion;
+use flyball_api::{Key, ResourceVersion};
 use tokio::sync::watch;
 
 use crate::store::Header;
@@ -43,22 +43,47 @@ impl Era {
     }
 }
 
+/// The newest state that a cache has seen of any object.
+pub(crate) struct Newest {
+    pub(crate) key: Key,
+    pub(crate) header: Header,
+    pub(crate) is_deleted: bool,
+}
+
 /// The server's current version, and its state of the newest object in the cache.
 pub(crate) struct Present {
     pub(crate) version: ResourceVersion,
     pub(crate) newest: Option<Header>,
 }
 
+/// What the server's current state says about a restore.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    None,
+    /// The server has gone back behind what the cache has seen.
+    Restored,
+    /// The server does not have the newest object of the cache. If it was deleted since, a watch will show that before it
+    /// reaches the server's current version; if not, its creation was undone.
+    Missing,
+}
+
 /// Whether the server has gone back behind what a cache has seen. If it has since written more than it lost, its version is
-/// no evidence; but it has the newest object of the cache in a version that the cache has never seen.
-pub(crate) fn is_restored(reached: ResourceVersion, newest: Option<&Header>, present: &Present) -> bool {
+/// no evidence; but it has the newest object of the cache in a version that the cache has never seen, or still has an object
+/// that was deleted.
+pub(crate) fn evidence(reached: ResourceVersion, newest: Option<&Newest>, present: &Present) -> Evidence {
     if present.version.is_unknown() {
-        return false;
+        return Evidence::None;
     }
-    present.version < reached
-        || newest.zip(present.newest.as_ref()).is_some_and(|(held, there)| {
-            there.version <= reached && (there.version != held.version || there.uid != held.uid)
-        })
+    let is_undone = match (newest, &present.newest) {
+        (_, _) if present.version < reached => true,
+        (Some(seen), None) if !seen.is_deleted => return Evidence::Missing,
+        (Some(seen), Some(there)) if seen.is_deleted => there.uid == seen.header.uid,
+        (Some(Newest { header, .. }), Some(there)) => {
+            there.version <= reached && (there.version != header.version || there.uid != header.uid)
+        }
+        _ => false,
+    };
+    if is_undone { Evidence::Restored } else { Evidence::None }
 }
 
 #[cfg(test)]
@@ -76,21 +101,37 @@ mod tests {
         };
         #[rustfmt::skip]
         let table = [
-            // case                                             server  its newest object        went back
-            ("nothing has happened",                            20,     Some(object("a", 15)),   false),
-            ("others have written",                             90,     Some(object("a", 15)),   false),
-            ("the object has changed since",                    90,     Some(object("a", 25)),   false),
-            ("the object has gone since",                       90,     None,                    false),
-            ("the object was replaced since",                   90,     Some(object("b", 25)),   false),
-            ("the server is behind",                            19,     Some(object("a", 15)),   true),
-            ("the server has caught up, the object is older",   90,     Some(object("a", 7)),    true),
-            ("the server has caught up, the object is another", 90,     Some(object("b", 15)),   true),
-            ("a change that the cache should have seen",        90,     Some(object("a", 18)),   true),
-            ("no versions at all",                              0,      None,                    false),
+            // case                                             server  its newest object        evidence
+            ("nothing has happened",                            20,     Some(object("a", 15)),   Evidence::None),
+            ("others have written",                             90,     Some(object("a", 15)),   Evidence::None),
+            ("the object has changed since",                    90,     Some(object("a", 25)),   Evidence::None),
+            ("the object has gone",                             90,     None,                    Evidence::Missing),
+            ("the object was replaced since",                   90,     Some(object("b", 25)),   Evidence::None),
+            ("the server is behind",                            19,     Some(object("a", 15)),   Evidence::Restored),
+            ("the server is behind, the object has gone",       19,     None,                    Evidence::Restored),
+            ("the server has caught up, the object is older",   90,     Some(object("a", 7)),    Evidence::Restored),
+            ("the server has caught up, the object is another", 90,     Some(object("b", 15)),   Evidence::Restored),
+            ("a change that the cache should have seen",        90,     Some(object("a", 18)),   Evidence::Restored),
+            ("no versions at all",                              0,      None,                    Evidence::None),
+        ];
+        let check = |case: &str, version, newest, is_deleted, want| {
+            let present = Present { version: ResourceVersion(version), newest };
+            let seen = Newest { key: Key::new("ns", "x"), header: object("a", 15), is_deleted };
+            assert_eq!(evidence(ResourceVersion(20), Some(&seen), &present), want, "{case}");
+        };
+        for (case, version, newest, want) in table {
+            check(case, version, newest, false, want);
+        }
+        #[rustfmt::skip]
+        let table = [
+            // case                                             server  that object              evidence
+            ("nothing has happened",                            20,     None,                    Evidence::None),
+            ("the object is back",                              90,     Some(object("a", 7)),    Evidence::Restored),
+            ("the object is back and was changed",              90,     Some(object("a", 25)),   Evidence::Restored),
+            ("another was created since",                       90,     Some(object("b", 25)),   Evidence::None),
         ];
         for (case, version, newest, want) in table {
-            let present = Present { version: ResourceVersion(version), newest };
-            assert_eq!(is_restored(ResourceVersion(20), Some(&object("a", 15)), &present), want, "{case}");
+            check(case, version, newest, true, want);
         }
     }
 }

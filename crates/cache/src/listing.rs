@@ -26,8 +26,9 @@ pub(crate) trait Listing: Send {
     /// An object that is deleted while a streaming list is in progress.
     fn unlisted(&mut self, bytes: &[u8]);
 
-    /// Removes the objects that the list did not contain. The store is then in the server's state at `version`.
-    fn finish(self: Box<Self>, version: ResourceVersion);
+    /// Removes the objects that the list did not contain. The store is then in the server's state at `version`. Returns
+    /// whether the list shows that etcd was restored: it contradicts what the store had seen.
+    fn finish(self: Box<Self>, version: ResourceVersion) -> bool;
 }
 
 pub(crate) struct ListingOf<T> {
@@ -40,6 +41,10 @@ pub(crate) struct ListingOf<T> {
     which: Listed,
     /// Whether the server went back to an earlier version since the list before this one.
     is_after_restore: bool,
+    /// Whether it contained an object in an older version than the store.
+    is_older: bool,
+    /// The version that the store had reached before.
+    reached: ResourceVersion,
 }
 
 impl<T: Object> Listing for ListingOf<T> {
@@ -67,8 +72,9 @@ impl<T: Object> Listing for ListingOf<T> {
         }
     }
 
-    fn finish(self: Box<Self>, version: ResourceVersion) {
-        let Self { writer, seen, seen_undecodable, origin, which, is_after_restore } = *self;
+    fn finish(self: Box<Self>, version: ResourceVersion) -> bool {
+        let Self { writer, seen, seen_undecodable, origin, which, is_after_restore, is_older, reached } =
+            *self;
         for object in writer.store.missing_from(&seen) {
             // The store has an older version that could be decoded. The list did contain the object.
             if !seen_undecodable.contains(&object.key()) {
@@ -86,9 +92,11 @@ impl<T: Object> Listing for ListingOf<T> {
         if origin == Origin::Relist {
             Counters::add(&writer.state.counters.relists, 1);
         }
+        writer.forget_deleted();
         writer.state.listed.send_replace(which);
         writer.set_version(version);
         writer.state.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        !is_after_restore && (is_older || (!version.is_unknown() && version < reached))
     }
 }
 
@@ -98,12 +106,18 @@ impl<T: Object> ListingOf<T> {
         let which = writer.state.begin_list();
         let is_after_restore = origin == Origin::Relist && which.era > writer.state.listed.borrow().era;
         let (seen, seen_undecodable) = (Table::default(), BTreeSet::new());
-        Self { writer, seen, seen_undecodable, origin, which, is_after_restore }
+        // Before the first list is complete, nothing is known that could be contradicted.
+        let reached = match origin {
+            Origin::Relist => writer.store.version_reached(),
+            _ => ResourceVersion::default(),
+        };
+        Self { writer, seen, seen_undecodable, origin, which, is_after_restore, is_older: false, reached }
     }
 
     fn listed_object(&mut self, object: Arc<T>) {
-        let key = object.key();
-        if self.is_news(&key, &Header::of(&*object)) {
+        let (key, header) = (object.key(), Header::of(&*object));
+        if self.is_news(&key, &header) {
+            self.is_older |= self.is_older_than_held(&key, &header);
             self.seen_undecodable.remove(&key);
             self.seen.insert(object.clone());
             self.writer.put(&object, self.origin);
@@ -111,6 +125,11 @@ impl<T: Object> ListingOf<T> {
             // Keep the copy in the store, and drop the one just decoded.
             self.seen.insert(held);
         }
+    }
+
+    fn is_older_than_held(&self, key: &Key, header: &Header) -> bool {
+        let held = self.writer.store.header(key).filter(|held| held.uid == header.uid);
+        !header.version.is_unknown() && held.is_some_and(|held| header.version < held.version)
     }
 
     /// Whether an object of the list must be applied. Its first occurrence is applied if it differs from the store. A streaming

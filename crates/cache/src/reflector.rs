@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_api::{Key, ResourceVersion, Uid};
 use futures::{FutureExt, StreamExt};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -15,7 +16,7 @@ use tracing::{debug, info, warn};
 
 use crate::backoff::Backoff;
 use crate::decode::{bookmark, header};
-use crate::era::{Present, is_restored};
+use crate::era::{Evidence, Newest, Present, evidence};
 use crate::health::Record;
 use crate::informers::InformerOptions;
 use crate::metrics::Counters;
@@ -65,6 +66,8 @@ pub(crate) struct Reflector {
     streams: bool,
     /// Whether etcd may have been restored since the last watch ended.
     may_be_restored: bool,
+    /// The newest object of the store, which the server did not have at this version.
+    missing: Option<(Key, Uid, ResourceVersion)>,
     /// The era in which the latest list began.
     era: u64,
     /// Streaming lists in a row that did not complete.
@@ -116,6 +119,7 @@ impl Reflector {
             streams: options.streams,
             pages_until: None,
             may_be_restored: false,
+            missing: None,
             era: 0,
             broken_streams: 0,
             listed: Instant::now(),
@@ -180,6 +184,7 @@ impl Reflector {
     /// watch.
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
         self.listed = Instant::now();
+        self.missing = None;
         self.era = self.state.era.now();
         // This list also serves the requests for a relist or a bookmark that were made before it.
         let _answered = self.state.relist_requests.notified().now_or_never();
@@ -225,7 +230,9 @@ impl Reflector {
                 EventKind::Bookmark => {
                     if let Some(mark) = bookmark(&event.object).filter(|mark| mark.ends_list) {
                         info!(resource = %self.state.resource, objects = list.len(), version = %mark.version, "listed");
-                        list.finish(mark.version);
+                        if list.finish(mark.version) {
+                            self.end_era("a list");
+                        }
                         self.broken_streams = 0;
                         return Ok(Some(connection));
                     }
@@ -249,7 +256,9 @@ impl Reflector {
             }
             let Some(token) = page.next else {
                 info!(resource = %self.state.resource, objects = list.len(), version = %page.version, "listed");
-                list.finish(page.version);
+                if list.finish(page.version) {
+                    self.end_era("a list");
+                }
                 self.healthy();
                 return Ok(());
             };
@@ -323,6 +332,10 @@ impl Reflector {
                         self.end_era("a bookmark");
                         return Ok(State::Listing);
                     }
+                    if self.is_missing() {
+                        self.end_era("a missing object");
+                        return Ok(State::Listing);
+                    }
                 }
             }
             consume_budget().await;
@@ -346,22 +359,34 @@ impl Reflector {
         if reached.is_unknown() {
             return Ok(false);
         }
-        let newest = self.writer.newest();
-        let mut page = self.source.present(newest.as_ref().map(|(key, _)| key)).await;
-        let mut shows_newest = newest.is_some();
+        let mut newest = self.writer.newest();
+        let mut page = self.source.present(newest.as_ref().map(|newest| &newest.key)).await;
         if newest.is_some() && page.as_ref().is_err_and(|failure| failure.class == Class::Refused) {
             // Some aggregated APIs support no field selectors.
             page = self.source.present(None).await;
-            shows_newest = false;
+            newest = None;
         }
         let page = page?;
-        let there = page.items.first().filter(|_| shows_newest).and_then(|object| header(object));
+        let there = page.items.first().filter(|_| newest.is_some()).and_then(|object| header(object));
         let present = Present { version: page.version, newest: there };
-        let is_restored = is_restored(reached, newest.as_ref().map(|(_, header)| header), &present);
-        if is_restored {
+        let evidence = evidence(reached, newest.as_ref(), &present);
+        self.missing = newest
+            .filter(|_| evidence == Evidence::Missing)
+            .map(|Newest { key, header, .. }| (key, header.uid, page.version));
+        if evidence == Evidence::Restored {
             self.end_era("the current version");
         }
-        Ok(is_restored)
+        Ok(evidence == Evidence::Restored)
+    }
+
+    /// Whether the store still has an object that was missing on the server, although the watch has shown everything up to
+    /// then.
+    fn is_missing(&mut self) -> bool {
+        let reached = self.writer.version_reached();
+        let Some((key, uid, _)) = self.missing.take_if(|(_, _, version)| reached >= *version) else {
+            return false;
+        };
+        self.writer.holds(&key, &uid)
     }
 
     fn end_era(&self, noticed_by: &'static str) {

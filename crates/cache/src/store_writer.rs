@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use flyball_api::{Key, Object, ResourceType, ResourceVersion};
+use flyball_api::{Key, Object, ResourceType, ResourceVersion, Uid};
+use parking_lot::Mutex;
 
 use crate::change::{Change, Origin};
 use crate::decode::{Decoded, decode};
-use crate::era::Era;
+use crate::era::{Era, Newest};
 use crate::fanout::{Delivery, Fanout};
 use crate::listing::{Listing, ListingOf};
 use crate::metrics::Counters;
@@ -22,6 +23,8 @@ pub(crate) struct StoreWriter<T> {
     pub(crate) state: Arc<InformerState>,
     pub(crate) store: Store<T>,
     pub(crate) fanout: Arc<Fanout<T>>,
+    /// The last object that a watch reported as deleted.
+    deleted: Mutex<Option<(Key, Header)>>,
 }
 
 /// A [`StoreWriter`] without its type parameter, so that the reflector is compiled once and not for each kind.
@@ -29,8 +32,12 @@ pub(crate) trait AnyStoreWriter: Send + Sync {
     /// The version up to which the store has seen every change.
     fn version_reached(&self) -> ResourceVersion;
 
-    /// The object with the highest version, of those whose latest version could be decoded. Looks at all objects.
-    fn newest(&self) -> Option<(Key, Header)>;
+    /// The latest change: the object with the highest version, of those whose latest version could be decoded, or the last
+    /// deleted one. Looks at all objects.
+    fn newest(&self) -> Option<Newest>;
+
+    /// Whether the store has the object of this name and uid.
+    fn holds(&self, key: &Key, uid: &Uid) -> bool;
 
     fn len(&self) -> usize;
 
@@ -51,8 +58,15 @@ impl<T: Object> AnyStoreWriter for StoreWriter<T> {
         self.store.version_reached()
     }
 
-    fn newest(&self) -> Option<(Key, Header)> {
-        self.store.newest().map(|object| (object.key(), Header::of(&*object)))
+    fn newest(&self) -> Option<Newest> {
+        let newest = |key, header, is_deleted| Newest { key, header, is_deleted };
+        let held = self.store.newest().map(|object| newest(object.key(), Header::of(&*object), false));
+        let deleted = self.deleted.lock().clone().map(|(key, header)| newest(key, header, true));
+        held.into_iter().chain(deleted).max_by_key(|newest| newest.header.version)
+    }
+
+    fn holds(&self, key: &Key, uid: &Uid) -> bool {
+        self.store.header(key).is_some_and(|held| held.uid == *uid)
     }
 
     fn len(&self) -> usize {
@@ -98,7 +112,13 @@ impl<T: Object> AnyStoreWriter for StoreWriter<T> {
 impl<T: Object> StoreWriter<T> {
     pub(crate) fn new(resource: ResourceType, era: Arc<Era>) -> Self {
         let state = Arc::new(InformerState::new(resource, era));
-        Self { store: Store::new(), fanout: Arc::new(Fanout::new(state.clone())), state }
+        let fanout = Arc::new(Fanout::new(state.clone()));
+        Self { store: Store::new(), fanout, state, deleted: Mutex::default() }
+    }
+
+    /// After a list: the last deletion may be one that was undone by a restore.
+    pub(crate) fn forget_deleted(&self) {
+        self.deleted.lock().take();
     }
 
     pub(crate) fn set_version(&self, version: ResourceVersion) {
@@ -177,6 +197,9 @@ impl<T: Object> StoreWriter<T> {
         }
         if origin == Origin::Watch {
             self.advance(header.version);
+            if due {
+                *self.deleted.lock() = Some((key.clone(), header));
+            }
         }
         due.then_some(key)
     }

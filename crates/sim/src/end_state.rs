@@ -87,7 +87,8 @@ fn forget_between_writes(key: &str, object: &mut Value) {
         }
     }
     if key.starts_with("Job/")
-        && has_condition(object, "SuccessCriteriaMet")
+        && has_met_its_policy(object)
+        && object["spec"]["podReplacementPolicy"] != "Failed"
         && let Some(status) = object["status"].as_object_mut()
     {
         status.remove("failed");
@@ -108,8 +109,17 @@ fn forget_between_writes(key: &str, object: &mut Value) {
 }
 
 fn has_condition(object: &Value, kind: &str) -> bool {
-    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
+    conditions(object).any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// Whether enough pods of a Job have succeeded although others were running. All completions leave none to be deleted.
+fn has_met_its_policy(job: &Value) -> bool {
+    has_condition(job, "SuccessCriteriaMet")
+        && conditions(job).any(|condition| condition["reason"] == "SuccessPolicy")
+}
+
+fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
+    object["status"]["conditions"].as_array().into_iter().flatten()
 }
 
 /// Merges the slices of a Service that differ in nothing but their endpoints: slices are filled as endpoints come and are
@@ -185,10 +195,20 @@ mod tests {
         let mut scaled = json!({"status": {"desiredReplicas": 3, "conditions": active}});
         forget_between_writes("HorizontalPodAutoscaler/a", &mut scaled);
         assert_eq!(scaled["status"]["desiredReplicas"], 3);
-        let met = json!([{"type": "SuccessCriteriaMet", "status": "True"}]);
-        let mut enough = json!({"status": {"failed": 1, "conditions": met}});
-        forget_between_writes("Job/j", &mut enough);
-        assert!(enough["status"]["failed"].is_null());
+        #[rustfmt::skip]
+        let table = [
+            // why the criteria are met   podReplacementPolicy     compared
+            ("SuccessPolicy",             "TerminatingOrFailed",   false),
+            ("SuccessPolicy",             "Failed",                true), // a pod that is only terminating does not count
+            ("CompletionsReached",        "TerminatingOrFailed",   true),
+        ];
+        for (reason, replaced, is_compared) in table {
+            let met = json!([{"type": "SuccessCriteriaMet", "status": "True", "reason": reason}]);
+            let spec = json!({"podReplacementPolicy": replaced});
+            let mut enough = json!({"spec": spec, "status": {"failed": 1, "conditions": met}});
+            forget_between_writes("Job/j", &mut enough);
+            assert_eq!(enough["status"]["failed"] == 1, is_compared, "{reason} {replaced}");
+        }
         let mut failed = json!({"status": {"failed": 1}});
         forget_between_writes("Job/j", &mut failed);
         assert_eq!(failed["status"]["failed"], 1);

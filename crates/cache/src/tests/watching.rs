@@ -340,6 +340,40 @@ async fn a_restore_is_detected_by_an_object_once_the_server_has_caught_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_undone_creation_or_deletion_is_detected_once_the_server_has_caught_up() {
+    for is_creation in [true, false] {
+        let old = Server::with(&["a/x", "a/y"]);
+        let server = Server::with(&["a/x", "a/y"]);
+        let informer = synced(&server).await;
+        informer.reached(if is_creation { server.put("a/z", json!({})) } else { server.delete("a/y") }).await;
+        server.set_reachable(false);
+        server.restore(&old);
+        for n in 0..9 {
+            server.put(&format!("b/{n}"), json!({}));
+        }
+        server.set_reachable(true);
+        sleep(10 * SECOND).await;
+        server.bookmark();
+        sleep(10 * SECOND).await;
+        assert_eq!(shape_of(informer.store()), server.shape(), "is a creation: {is_creation}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deleted_while_the_watch_is_broken_is_no_restore() {
+    let server = Server::with(&["a/x", "a/y"]);
+    let informer = synced(&server).await;
+    server.set_reachable(false);
+    server.delete("a/y");
+    server.set_reachable(true);
+    sleep(10 * SECOND).await;
+    server.bookmark();
+    sleep(10 * SECOND).await;
+    assert_eq!(shape_of(informer.store()), server.shape());
+    assert_eq!(informer.counts().relists, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restore_is_noticed_also_if_watches_end_in_good_order_or_survive() {
     for survives in [false, true] {
         let old = Server::with(&["a/x"]);

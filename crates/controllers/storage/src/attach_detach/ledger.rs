@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::place::Place;
 use super::steps::Step;
 use crate::backoff::Backoff;
+use crate::disk::is_name_of;
 
 /// One disk on one node.
 #[derive(Debug, Default)]
@@ -169,7 +170,8 @@ impl Ledger {
 
     /// Whether a write that names a disk in the status of a node is in flight.
     pub(super) fn is_reporting(&self, node: &str, disk: &str) -> bool {
-        self.reporting.get(node).is_some_and(|disks| disks.iter().any(|reported| reported == disk))
+        let is_it = |reported: &SmolStr| is_name_of(reported, disk, node);
+        self.reporting.get(node).is_some_and(|disks| disks.iter().any(is_it))
     }
 
     /// Forgets the last report of a node, as the cache shows what came of it. Returns its disks.
@@ -202,7 +204,8 @@ impl Ledger {
 
     /// Whether a deleted node had the disk mounted. One that is not known may have had it.
     pub(super) fn was_mounted(&self, node: &str, disk: &str) -> bool {
-        self.deleted_nodes.get(node).is_none_or(|mounted| mounted.iter().any(|name| name == disk))
+        let is_it = |name: &SmolStr| is_name_of(name, disk, node);
+        self.deleted_nodes.get(node).is_none_or(|mounted| mounted.iter().any(is_it))
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::place::Force;
-use crate::disk::{Attacher, Disk, DriverVolume};
+use crate::disk::{Attacher, Disk, DriverVolume, is_attachment_name};
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
@@ -95,6 +95,9 @@ impl DiskMetrics {
 pub(super) fn plugin(disk: &str) -> SmolStr {
     if let Some(DriverVolume { driver, .. }) = DriverVolume::named(disk) {
         return format_smolstr!("kubernetes.io/csi:{driver}");
+    }
+    if is_attachment_name(disk) {
+        return "kubernetes.io/csi".into();
     }
     let end = disk.match_indices('/').nth(1).map_or(disk.len(), |(at, _)| at);
     disk[..end].into()

@@ -16,9 +16,11 @@
 //!   caches, and no loop that compares the two (`--attach-detach-reconcile-sync-period` has no effect). An exclusive disk
 //!   is requested for another node only when the VolumeAttachment for the first is gone, also when its driver has failed or
 //!   is slow; upstream then requests both and relies on the driver to refuse one. Nothing is attached to a node that was
-//!   deleted. Volumes whose handle contains `^` can be detached. Volumes are not compared with
-//!   their drivers now and then, so there is no operation `verify_volumes_are_attached_per_node` in metrics. FlexVolume
-//!   drivers, which are programs on the disk of the control plane, are not run.
+//!   deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this
+//!   process started is deleted although neither it nor the node names the disk (`Caches::orphan`); upstream leaves it.
+//!   Volumes are not compared with their drivers now and then, so there is no operation
+//!   `verify_volumes_are_attached_per_node` in metrics. FlexVolume drivers, which are programs on the disk of the control
+//!   plane, are not run.
 
 pub mod invariants;
 mod ledger;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::ledger::{Ledger, Sighting};
 use super::wants::{Want, is_managed};
+use crate::disk::is_name_of;
 
 /// How long an unhealthy node may take to unmount a disk before the disk is detached by force.
 pub const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(6 * 60);
@@ -62,7 +63,11 @@ pub struct NodeState {
 impl NodeState {
     pub fn of(node: &Node, disk: &str) -> Self {
         Self {
-            is_mounted: node.status.volumes_in_use.iter().any(|name| name == disk),
+            is_mounted: node
+                .status
+                .volumes_in_use
+                .iter()
+                .any(|name| is_name_of(name, disk, &node.metadata.name)),
             is_healthy: node.is_ready(),
             is_out_of_service: node.is_declared_out_of_service(),
         }
@@ -71,7 +76,7 @@ impl NodeState {
 
 /// Whether the status of a node names a disk as attached.
 pub fn reports(node: &Node, disk: &str) -> bool {
-    node.status.volumes_attached.iter().any(|volume| volume.name == disk)
+    node.status.volumes_attached.iter().any(|volume| is_name_of(&volume.name, disk, &node.metadata.name))
 }
 
 /// Why a disk is detached without asking the server once more whether the node has it mounted.

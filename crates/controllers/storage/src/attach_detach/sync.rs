@@ -23,6 +23,9 @@ use super::steps::Step;
 use super::wants::{BY_TARGET, Caches, Want, is_managed};
 use crate::disk::DriverVolume;
 
+/// When a disk is synced again whose volume the cache may not show yet.
+const VOLUMES_LAG: Duration = Duration::from_secs(1);
+
 /// What both shells share.
 pub(super) struct Shared {
     pub(super) cx: Arc<Context>,
@@ -64,6 +67,9 @@ impl Reconcile for Disks {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, ledger, .. } = &*self.0;
         let disk = &key.name;
+        if caches.orphan(disk).is_some_and(|attachment| caches.may_lack_volume_of(&attachment)) {
+            return Ok(Next::After(VOLUMES_LAG));
+        }
         let observed;
         let mut view = {
             // One lock from the first look to the last record, or a report of the node in between would be missed.
@@ -198,12 +204,18 @@ fn entries<'a>(
 ) -> Vec<Entry<'a>> {
     let (now, name) = (Instant::now(), node.metadata.name.as_str());
     let entry = |(disk, attachment): &'a (SmolStr, Option<Arc<VolumeAttachment>>)| {
+        let place = ledger.place(disk, name, now);
+        // It may be detached under the name of its VolumeAttachment, because another volume for the disk was deleted.
+        let is_orphan_detaching = attachment
+            .as_ref()
+            .is_some_and(|found| ledger.place(&found.metadata.name, name, now).is_detaching);
         let place = Place {
             want: wants.get(disk),
             attachment: attachment.as_deref(),
             is_reported: reports(node, disk),
             state: NodeState::of(node, disk),
-            ..ledger.place(disk, name, now)
+            is_detaching: place.is_detaching || is_orphan_detaching,
+            ..place
         };
         Entry { disk, place }
     };

@@ -32,6 +32,7 @@ pub(super) fn pod_changed(change: &Change<'_, Pod>, caches: &Caches) -> Concerne
         let node = caches.node(name);
         let reported = node.iter().flat_map(|node| &node.status.volumes_attached);
         concerned.disks.extend(reported.map(|volume| volume.name.clone()).chain(caches.names_for(pod)));
+        concerned.disks.extend(caches.orphans_at(name));
         concerned.nodes.push(name.clone());
     }
     concerned

@@ -15,7 +15,7 @@ use smol_str::{SmolStr, format_smolstr};
 use super::memory::Memory;
 use super::metrics::{Counts, plugin};
 use super::place::Observed;
-use crate::disk::{Attacher, Disk, DriverVolume, Lookup};
+use crate::disk::{Attacher, Disk, DriverVolume, Lookup, is_attachment_name};
 use crate::usage::pods_of;
 
 /// On a node: its disks are attached and detached by this controller.
@@ -139,8 +139,12 @@ impl Caches {
 
     /// What is to be known about a disk, by node.
     pub(super) fn observe(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) -> Observed {
-        let volume = DriverVolume::named(disk);
-        let attachments = volume.map(|volume| self.attachments_of(&volume)).unwrap_or_default();
+        let attachments = match DriverVolume::named(disk) {
+            Some(volume) => self.attachments_of(&volume),
+            None => {
+                self.orphan(disk).map(|found| (found.spec.node_name.clone(), found)).into_iter().collect()
+            }
+        };
         let mut wants = BTreeMap::new();
         for (pod, disk) in users {
             add(&mut wants, pod.spec.node_name.clone(), disk.clone(), pod);
@@ -218,6 +222,30 @@ impl Caches {
         }
     }
 
+    /// The VolumeAttachment of this name, if its volume was deleted before this process started, so that its disk is known by
+    /// this name only, and no pod on its node wants that disk through another volume.
+    pub(super) fn orphan(&self, name: &str) -> Option<Arc<VolumeAttachment>> {
+        let attachment = self.attachments.store().get(&Key::cluster(name))?;
+        let is_it = |disk: &Disk| {
+            disk.driver().is_some_and(|volume| volume.attachment(&attachment.spec.node_name) == name)
+        };
+        let is_unknown = self.disk_name_of(&attachment).is_some_and(|disk| disk == name);
+        let is_wanted = || self.wanted_on(&attachment.spec.node_name).values().any(|want| is_it(&want.disk));
+        (is_unknown && !is_wanted()).then_some(attachment)
+    }
+
+    /// Whether the cache of volumes may be older than this VolumeAttachment, so that it may not show its volume yet.
+    pub(super) fn may_lack_volume_of(&self, attachment: &VolumeAttachment) -> bool {
+        self.lookup.volumes.version_reached() < attachment.metadata.resource_version
+    }
+
+    /// The disks on a node that are known by their VolumeAttachments only.
+    pub(super) fn orphans_at(&self, node: &str) -> impl Iterator<Item = SmolStr> {
+        let attachments = self.attachments.store().by(&BY_TARGET, node).into_iter();
+        let disks = attachments.filter_map(|attachment| self.disk_name_of(&attachment));
+        disks.filter(|disk| is_attachment_name(disk))
+    }
+
     /// The disks of all volumes of a driver.
     pub(super) fn disks_of_driver(&self, driver: &str) -> Vec<SmolStr> {
         let disks =
@@ -267,12 +295,17 @@ impl Caches {
         [total, used]
     }
 
-    /// The disk of a VolumeAttachment, if it is known.
+    /// The disk of a VolumeAttachment, if it is known. If its volume was deleted before this process started, the name of
+    /// the VolumeAttachment stands for the disk.
     pub(super) fn disk_name_of(&self, attachment: &VolumeAttachment) -> Option<SmolStr> {
+        let own = &attachment.metadata.name;
         match &attachment.spec.source.persistent_volume_name {
             Some(name) => match self.lookup.volumes.store().get(&Key::cluster(name.as_str())) {
                 Some(volume) => Disk::of_volume(&volume).map(|disk| disk.name),
-                None => self.deleted_volumes.lock().get(name).cloned(),
+                None => {
+                    let known = self.deleted_volumes.lock().get(name).cloned();
+                    known.or_else(|| is_attachment_name(own).then(|| own.clone()))
+                }
             },
             None => inline_volume(attachment).map(|volume| volume.name()),
         }

@@ -37,13 +37,16 @@ pub(crate) struct RecyclerPod {
     pub(crate) found: Option<Arc<Pod>>,
     /// The pod that this process has created for the volume. No other is trusted.
     pub(crate) created: Option<Uid>,
+    /// Whether an earlier sync saw that pod succeed, since the volume was released.
+    pub(crate) is_emptied: bool,
 }
 
 /// The state of a recycler pod.
 enum Progress<'a> {
     Absent,
     Running,
-    Succeeded(&'a Arc<Pod>),
+    /// The volume is empty. `None` for a pod that is deleted already.
+    Succeeded(Option<&'a Arc<Pod>>),
     /// It has failed, was deleted, or was not created by this process.
     Failed {
         pod: Option<&'a Arc<Pod>>,
@@ -184,9 +187,10 @@ fn recycle(view: &View) -> Plan<Tag> {
         }
         Progress::Succeeded(pod) => match writes::free(volume) {
             Ok(free) => {
-                let recycled = Effect::from(Event::normal("VolumeRecycled", "Volume recycled"));
-                let dismiss = dismiss(pod).map(Effect::from).into_iter();
-                Plan::of(dismiss.chain([recycled]).chain(free.into_iter().map(Effect::from)))
+                let recycled = pod.map(|_| Event::normal("VolumeRecycled", "Volume recycled"));
+                let dismiss = pod.and_then(|pod| dismiss(pod)).map(Effect::from).into_iter();
+                let effects = dismiss.chain(recycled.map(Effect::from));
+                Plan::of(effects.chain(free.into_iter().map(Effect::from)))
             }
             failed => writes::planned(failed),
         },
@@ -204,10 +208,14 @@ fn users(live: &Live) -> Vec<String> {
 fn progress(recycler: &RecyclerPod) -> Progress<'_> {
     const FAILED: &str = "failed to recycle volume";
     match (&recycler.found, &recycler.created) {
+        (Some(pod), Some(created)) if pod.uid() == created && pod.status.phase == Phase::Succeeded => {
+            Progress::Succeeded(Some(pod))
+        }
+        // Upstream empties a volume again if freeing it failed.
+        _ if recycler.is_emptied => Progress::Succeeded(None),
         (None, None) => Progress::Absent,
         (None, Some(_)) => Progress::Failed { pod: None, why: format!("{FAILED}: recycler pod was deleted") },
         (Some(pod), Some(created)) if pod.uid() == created => match pod.status.phase {
-            Phase::Succeeded => Progress::Succeeded(pod),
             Phase::Failed => {
                 let message = pod.status.rare().message.as_str();
                 let unknown = "pod failed, pod.Status.Message unknown";
@@ -230,11 +238,21 @@ fn dismiss(pod: &Pod) -> Option<Write<Tag>> {
 
 /// Whether the recycler pod of a volume is to be forgotten once the plan is carried out.
 pub(super) fn is_recycled(view: &View) -> bool {
-    let recycler = view.live.as_ref().filter(|live| reclaimable(live).is_some() && users(live).is_empty());
-    let recycler = recycler.and_then(|live| live.recycler.as_ref());
-    recycler.is_some_and(|recycler| {
-        matches!(progress(recycler), Progress::Succeeded(_) | Progress::Failed { .. })
-    })
+    recycling(view)
+        .is_some_and(|(_, progress)| matches!(progress, Progress::Succeeded(_) | Progress::Failed { .. }))
+}
+
+/// The volume, if its recycler pod has succeeded. That is to be remembered before the plan is carried out, as the pod is
+/// deleted before the volume becomes available.
+pub(super) fn emptied(view: &View) -> Option<&PersistentVolume> {
+    let (volume, progress) = recycling(view)?;
+    matches!(progress, Progress::Succeeded(_)).then_some(volume)
+}
+
+/// A volume that is being recycled, and the state of its recycler pod.
+fn recycling(view: &View) -> Option<(&PersistentVolume, Progress<'_>)> {
+    let live = view.live.as_ref().filter(|live| users(live).is_empty())?;
+    Some((reclaimable(live)?, progress(live.recycler.as_ref()?)))
 }
 
 /// What follows when the recycler pod could not be created; `None` if that did not fail.

@@ -1,6 +1,6 @@
 //! Recycler pods: their templates, their deadlines, and which of them this process has created.
 
-use flyball_api::{Key, PersistentVolume, Uid};
+use flyball_api::{Key, Object as _, PersistentVolume, Uid};
 use flyball_runtime::StartError;
 use flyball_runtime::config;
 use parking_lot::Mutex;
@@ -28,12 +28,29 @@ pub(super) struct Recycler {
     host_path: Template,
     nfs: Template,
     running: Mutex<FxHashMap<Key, Running>>,
+    emptied: Mutex<FxHashMap<Key, Emptied>>,
 }
 
 /// A recycler pod, and the relay of its events.
 struct Running {
     pod: Uid,
     _relay: Relay,
+}
+
+/// Which volume was emptied after which claim. Another claim of its name may have filled it again, and so may the same claim
+/// if a restore of etcd brings it back.
+#[derive(PartialEq, Eq)]
+struct Emptied {
+    volume: Uid,
+    claim: Uid,
+    era: u64,
+}
+
+impl Emptied {
+    fn of(volume: &PersistentVolume, era: u64) -> Option<Self> {
+        let claim = volume.spec.claim_ref.as_ref()?.uid.clone();
+        Some(Self { volume: volume.metadata.uid.clone(), claim, era })
+    }
 }
 
 /// The volume of the recycler pod of this name; `None` for other pods.
@@ -54,7 +71,7 @@ impl Recycler {
             min_seconds: config.minimum_timeout_nfs.into(),
             seconds_per_gib: config.increment_timeout_nfs.into(),
         };
-        Ok(Self { host_path, nfs, running: Mutex::default() })
+        Ok(Self { host_path, nfs, running: Mutex::default(), emptied: Mutex::default() })
     }
 
     /// The recycler pod for a volume; `None` if its plugin has none.
@@ -93,8 +110,22 @@ impl Recycler {
         self.running.lock().insert(volume.clone(), Running { pod, _relay: relay });
     }
 
+    /// Remembers that a volume was emptied after its claim was deleted.
+    pub(super) fn emptied(&self, volume: &PersistentVolume, era: u64) {
+        if let Some(emptied) = Emptied::of(volume, era) {
+            self.emptied.lock().insert(volume.key(), emptied);
+        }
+    }
+
+    /// Whether a volume was emptied after its claim was deleted.
+    pub(super) fn is_emptied(&self, volume: &PersistentVolume, era: u64) -> bool {
+        let emptied = Emptied::of(volume, era);
+        emptied.is_some() && self.emptied.lock().get(&volume.key()) == emptied.as_ref()
+    }
+
     pub(super) fn forget(&self, volume: &Key) {
         self.running.lock().remove(volume);
+        self.emptied.lock().remove(volume);
     }
 }
 
@@ -134,4 +165,35 @@ fn default_template() -> Value {
             }],
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_counts_as_emptied_until_it_may_have_been_filled_again() {
+        let recycler = Recycler::new(&config::Recycler::default()).unwrap();
+        let volume = |uid: &str, claim: &str| -> PersistentVolume {
+            serde_json::from_value(json!({
+                "metadata": {"name": "a", "uid": uid},
+                "spec": {"claimRef": {"namespace": "ns", "name": "c", "uid": claim}},
+            }))
+            .unwrap()
+        };
+        recycler.emptied(&volume("v", "c"), 3);
+        #[rustfmt::skip]
+        let table = [
+            // case                                  volume             era  is emptied
+            ("the same",                             volume("v", "c"),  3,   true),
+            ("another volume of that name",          volume("w", "c"),  3,   false),
+            ("a later claim",                        volume("v", "d"),  3,   false),
+            ("a restore may have brought it back",   volume("v", "c"),  4,   false),
+        ];
+        for (case, volume, era, want) in table {
+            assert_eq!(recycler.is_emptied(&volume, era), want, "{case}");
+        }
+        recycler.forget(&Key::cluster("a"));
+        assert!(!recycler.is_emptied(&volume("v", "c"), 3));
+    }
 }

@@ -104,6 +104,7 @@ impl Reconcile for Claims {
 impl Reconcile for Volumes {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let binder = &*self.0;
+        let era = binder.volumes.informer.era();
         let Some(volume) = binder.volumes.get(key) else {
             binder.operations.done(key);
             binder.recycler.forget(key);
@@ -129,6 +130,9 @@ impl Reconcile for Volumes {
         if volume::step(&view) == volume::Step::SyncClaim {
             let claim = claim_of(&view.volume);
             claim.into_iter().for_each(|claim| binder.claim_queue.add(claim, Priority::Change));
+        }
+        if let Some(volume) = reclaim::emptied(&view) {
+            binder.recycler.emptied(volume, era);
         }
         let plan = volume::plan(&view);
         let executor = binder.cx.executor(key).about(ObjectRef::of(&*view.volume)).events(&binder.events);
@@ -231,6 +235,7 @@ impl Binder {
 
     /// Reads a volume that is to be reclaimed from the server, and its claim and pods from the caches.
     async fn live(&self, key: &Key) -> Result<Live, SyncError> {
+        let era = self.volumes.informer.era();
         let volume = self.get::<PersistentVolume>(key).await?;
         let claim = volume.as_ref().and_then(claim_of);
         let manifest = volume.as_ref().and_then(|volume| self.recycler.pod(volume));
@@ -238,7 +243,8 @@ impl Binder {
             let text = |field: &str| manifest["metadata"][field].as_str().unwrap_or_default();
             let pod = Key::new(text("namespace"), text("name"));
             let found = self.pods.store().get(&pod);
-            RecyclerPod { manifest, key: pod, found, created: self.recycler.created(key) }
+            let is_emptied = volume.as_ref().is_some_and(|volume| self.recycler.is_emptied(volume, era));
+            RecyclerPod { manifest, key: pod, found, created: self.recycler.created(key), is_emptied }
         });
         let pods = claim.as_ref().map(|claim| pods_of(self.pods.store(), claim)).unwrap_or_default();
         Ok(Live { volume, claim: claim.and_then(|claim| self.claims.get(&claim)), pods, recycler })

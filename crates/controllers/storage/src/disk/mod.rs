@@ -84,6 +84,19 @@ impl DriverVolume {
     }
 }
 
+/// Whether this is the name of a VolumeAttachment as [`DriverVolume::attachment`] returns it. The disk of one whose volume was
+/// deleted may be known by that name only.
+pub fn is_attachment_name(name: &str) -> bool {
+    let is_hex = |hex: &str| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.strip_prefix("csi-").is_some_and(is_hex)
+}
+
+/// Whether a name in the status of `node` means this disk, which may be known by its VolumeAttachment only.
+pub fn is_name_of(name: &str, disk: &str, node: &str) -> bool {
+    let is_its = || DriverVolume::named(name).is_some_and(|volume| volume.attachment(node) == disk);
+    name == disk || (is_attachment_name(disk) && is_its())
+}
+
 impl Disk {
     /// The disk behind a PersistentVolume, if it has one that can be attached.
     pub fn of_volume(volume: &PersistentVolume) -> Option<Self> {

@@ -2,7 +2,7 @@ use flyball_api::PersistentVolume;
 use flyball_api::pod::Pod;
 use serde_json::{Value, json};
 
-use super::{Attacher, Disk, DriverVolume, Source};
+use super::{Attacher, Disk, DriverVolume, Source, is_attachment_name, is_name_of};
 
 fn volume(spec: Value) -> PersistentVolume {
     serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap()
@@ -130,4 +130,22 @@ fn an_inline_disk_becomes_the_spec_of_a_driver_volume() {
         "not attached, only mounted"
     );
     assert_eq!(disk(json!({"name": "v", "cinder": {"volumeID": 7}})), None, "not readable");
+}
+
+#[test]
+fn the_disk_of_a_volume_that_is_gone_is_known_by_its_attachment() {
+    let disk = DriverVolume { driver: "d.example".into(), handle: "h".into() };
+    let orphan = disk.attachment("n1");
+    assert!(is_attachment_name(&orphan) && !is_attachment_name("csi-x") && !is_attachment_name(&disk.name()));
+    #[rustfmt::skip]
+    let table = [
+        // case                      name                        disk            node   is it
+        ("by its name",              disk.name(),                disk.name(),    "n1",  true),
+        ("by its attachment",        disk.name(),                orphan.clone(), "n1",  true),
+        ("attached to another node", disk.name(),                orphan.clone(), "n2",  false),
+        ("another disk",             "kubernetes.io/csi/d.example^i".into(), orphan, "n1", false),
+    ];
+    for (case, name, disk, node, want) in table {
+        assert_eq!(is_name_of(&name, &disk, node), want, "{case}");
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::world::{claim, volume};
 use crate::binder::plugins::{Deleter, deleter};
-use crate::binder::reclaim::{Live, RecyclerPod, creation_failed, deletion_plugin, is_recycled};
+use crate::binder::reclaim::{Live, RecyclerPod, creation_failed, deletion_plugin, emptied, is_recycled};
 use crate::binder::volume::{Need, Step, View, may_reclaim, need, plan, step};
 use crate::binder::writes::Tag;
 
@@ -206,6 +206,7 @@ fn recycler(found: Option<Value>, created: Option<&str>) -> RecyclerPod {
         key: flyball_api::Key::new("default", "recycler-for-a"),
         found: found.map(|pod| Arc::new(serde_json::from_value(pod).unwrap())),
         created: created.map(Into::into),
+        is_emptied: false,
     }
 }
 
@@ -239,6 +240,24 @@ fn a_volume_is_recycled_by_a_pod_that_this_process_has_created() {
         view.live = Some(Live { recycler: Some(recycler(found, created)), ..live(words) });
         assert_eq!((need(&view), plan(&view).to_string()), (None, want), "{case}");
         assert_eq!(is_recycled(&view), is_over, "{case}");
+        assert_eq!(emptied(&view).is_some(), case == "succeeded", "{case}");
+    }
+}
+
+#[test]
+fn a_volume_that_was_emptied_is_freed_without_another_pod() {
+    let words = "a of=c phase=Released policy=Recycle ours";
+    let pod = |phase: &str, uid: &str| {
+        let metadata = json!({"namespace": "default", "name": "recycler-for-a", "uid": uid});
+        Some(json!({"metadata": metadata, "status": {"phase": phase}}))
+    };
+    let free = "update PersistentVolume a: no claim has it any more\nupdate PersistentVolume/status a: it is Available";
+    for (case, found) in [("the pod is gone", None), ("another pod of the name", pod("Running", "x"))] {
+        let mut view = view(words, None);
+        let recycler = RecyclerPod { is_emptied: true, ..recycler(found, Some("u")) };
+        view.live = Some(Live { recycler: Some(recycler), ..live(words) });
+        assert_eq!(plan(&view).to_string(), free, "{case}");
+        assert!(is_recycled(&view) && emptied(&view).is_some(), "{case}");
     }
 }
 
