@@ -72,7 +72,7 @@ fn seeds_that_failed_once_pass() -> anyhow::Result<()> {
 fn restores_that_were_not_noticed_are() -> anyhow::Result<()> {
     for (name, seed) in [("deployment-alone-recreate", 310_002), ("daemonset-tolerations", 310_000)] {
         for trial in trials(|found| found == name)? {
-            let restore = |_| vec![Ordeal::Only(vec![Kind::Restore], seed)];
+            let restore = |_| vec![FaultPlan::Only(vec![Kind::Restore], seed)];
             ends_the_same(&trial, restore).map_err(anyhow::Error::msg)?;
         }
     }
