@@ -26,8 +26,6 @@ use parking_lot::Mutex;
 
 use crate::usage::BY_CLAIM;
 
-/// The gate for the condition `Unused`.
-
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let queue = tasks.queue("pvcprotection");
     let (claims, pods) = (cx.informer::<PersistentVolumeClaim>(), cx.informer::<Pod>());
