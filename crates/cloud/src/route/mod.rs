@@ -32,7 +32,6 @@ use self::pace::Pace;
 use crate::surroundings::{cloud, lacking};
 
 const EVENT_SOURCE: &str = "route_controller";
-/// With this feature gate a round follows changes of Nodes, not a fixed period.
 /// The shortest time between two rounds after changes of Nodes.
 const BETWEEN_CHANGES: Duration = Duration::from_secs(10);
 /// A period of zero would leave no time for other tasks.
