@@ -1,7 +1,7 @@
 //! Decides how many replicas a workload should have, and which limits apply. Pure; [`super::plan`] turns the decision
 //! into writes.
 //!
-//! [`need`] decides from the current number of replicas whether metrics have to be read; [`evaluate`] combines the
+//! [`next_step`] decides from the current number of replicas whether metrics have to be read; [`evaluate`] combines the
 //! proposals of all metrics into one recommendation; [`rescale`] limits the recommendation by the behavior and the
 //! bounds of the spec.
 
