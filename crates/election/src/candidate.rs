@@ -5,11 +5,12 @@ use std::fmt;
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceType, Timestamp, time};
-use flyball_client::{Client, Error, EventKind, WatchParams};
+use flyball_client::{Client, Error, EventKind};
 use futures::StreamExt;
 use serde_json::{Value, json};
-use smol_str::format_smolstr;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::watch_of;
 
 const CANDIDATES: ResourceType =
     ResourceType::new("coordination.k8s.io", "v1beta1", "leasecandidates", "LeaseCandidate", true);
@@ -84,13 +85,7 @@ impl Candidate {
 
     /// Waits until the server asks for a renewal, the object is gone, or the watch ends.
     async fn asked(&self, candidate: &Value) -> Result<(), Error> {
-        let params = WatchParams {
-            namespace: Some(NAMESPACE.into()),
-            field_selector: Some(format_smolstr!("metadata.name={}", self.name)),
-            resource_version: candidate["metadata"]["resourceVersion"].as_str().map(Into::into),
-            timeout_seconds: u32::try_from(RENEWAL.as_secs()).ok(),
-            ..WatchParams::default()
-        };
+        let params = watch_of(NAMESPACE, &self.name, candidate, RENEWAL);
         let mut events = self.client.watch(&CANDIDATES, &params).await?;
         while let Some(event) = events.next().await {
             let event = event?;

@@ -3,16 +3,15 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use flyball_api::{Key, ResourceType, Timestamp};
-use flyball_client::{Client, Error, EventKind, Fence, FenceClock, WatchEvent, WatchParams};
+use flyball_client::{Client, Error, EventKind, Fence, FenceClock, WatchEvent};
 use flyball_runtime::metrics::{LEADER_SLOWPATH, LEADER_STATUS, Metrics, WRITES_REFUSED};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use serde_json::Value;
-use smol_str::format_smolstr;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use crate::{Action, JITTER_FACTOR, Observation, Record, Settings, step::step};
+use crate::{Action, JITTER_FACTOR, Observation, Record, Settings, step::step, watch_of};
 
 const LEASES: ResourceType = ResourceType::new("coordination.k8s.io", "v1", "leases", "Lease", true);
 /// How much later than the lease's end a leader that cannot renew still counts as healthy: it should have
@@ -21,7 +20,7 @@ const HEALTH_TOLERANCE: Duration = Duration::from_secs(20);
 /// The jitter of takeovers: standbys that watch the same lease see it expire at the same time, and only one can get it.
 const TAKING_SPREAD: Duration = Duration::from_millis(10);
 /// The timeout of the watch of the lease.
-const WATCH_SECONDS: u32 = 600;
+const WATCH_TIMEOUT: Duration = Duration::from_secs(600);
 /// A watch that ends sooner is a failure: opening the next one at once would be a hot loop.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 
@@ -219,13 +218,8 @@ impl Elector {
     }
 
     fn watch(&self) -> BoxStream<'static, Result<WatchEvent, Error>> {
-        let params = WatchParams {
-            namespace: Some(self.settings.namespace.as_str().into()),
-            field_selector: Some(format_smolstr!("metadata.name={}", self.settings.name)),
-            resource_version: self.lease["metadata"]["resourceVersion"].as_str().map(Into::into),
-            timeout_seconds: Some(WATCH_SECONDS),
-            ..WatchParams::default()
-        };
+        let Settings { namespace, name, .. } = &self.settings;
+        let params = watch_of(namespace, name, &self.lease, WATCH_TIMEOUT);
         let client = self.client.clone();
         futures::stream::once(async move { client.watch(&LEASES, &params).await }).try_flatten().boxed()
     }

@@ -13,7 +13,10 @@ mod tests;
 
 use std::time::Duration;
 
+use flyball_client::WatchParams;
 use flyball_runtime::config::LeaderElection;
+use serde_json::Value;
+use smol_str::format_smolstr;
 
 pub use candidate::Candidate;
 pub use elector::{Elector, LeaseHealth, LeaseRef, Lost};
@@ -115,4 +118,15 @@ pub fn problems(config: &LeaderElection) -> Vec<String> {
         }
     }
     problems
+}
+
+/// A watch of one object, from the state of it that was last seen.
+fn watch_of(namespace: &str, name: &str, seen: &Value, timeout: Duration) -> WatchParams {
+    WatchParams {
+        namespace: Some(namespace.into()),
+        field_selector: Some(format_smolstr!("metadata.name={name}")),
+        resource_version: seen["metadata"]["resourceVersion"].as_str().map(Into::into),
+        timeout_seconds: u32::try_from(timeout.as_secs()).ok(),
+        ..WatchParams::default()
+    }
 }

@@ -98,8 +98,8 @@ fn gate_notices(component: &Component, gates: &Gates) -> Vec<String> {
     let mut leaving = vec![];
     for (name, spec, _) in gates.given() {
         let unread = || {
-            let read = Gate::ALL.iter().find(|gate| gate.name() == name)?;
-            (!(component.reads)(*read)).then_some("another controller manager reads it")
+            let is_unread = !(component.reads)(Gate::named(name)?);
+            is_unread.then_some("another controller manager reads it")
         };
         if let Some(why) = without_effect(name).or_else(unread) {
             idle.entry(why).or_default().push(name);

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// As `git describe` would have it: shown by `--version`, metrics and user agents.
 pub const GIT_VERSION: &str = "v1.36.4";
-pub const BINARY: &str = "1.36.4";
+pub const BINARY: &str = GIT_VERSION.split_at(1).1;
 pub const MAJOR: &str = "1";
 pub const MINOR: &str = "36";
 /// The version whose behaviour this is, unless an older one is emulated.

@@ -23,15 +23,14 @@ impl<K> Default for Misses<K> {
 }
 
 impl<K: Clone + Eq + Hash> Misses<K> {
-    /// Notes that `key` misses an object. Returns whether it missed one before; if not, it is to be requeued after
-    /// [`INFORMER_LAG`].
-    pub fn is_repeated(&self, key: &K) -> bool {
+    /// Notes that `key` misses an object. Returns whether that is new, so that it is to be requeued after [`INFORMER_LAG`].
+    pub fn insert(&self, key: &K) -> bool {
         let mut known = self.0.lock();
         if known.len() >= MOST {
             // A key that is requeued a second time does no harm.
             known.clear();
         }
-        !known.insert(key.clone())
+        known.insert(key.clone())
     }
 
     /// Notes that `key` misses nothing, or is gone. Returns whether it missed an object before.
@@ -47,8 +46,8 @@ mod tests {
     #[test]
     fn a_key_is_requeued_once() {
         let misses = Misses::default();
-        assert!(!misses.is_repeated(&"a") && misses.is_repeated(&"a") && !misses.is_repeated(&"b"));
+        assert!(misses.insert(&"a") && !misses.insert(&"a") && misses.insert(&"b"));
         assert!(misses.forget(&"a") && !misses.forget(&"a"));
-        assert!(!misses.is_repeated(&"a"));
+        assert!(misses.insert(&"a"));
     }
 }

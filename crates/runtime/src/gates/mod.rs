@@ -129,7 +129,7 @@ pub fn without_effect(name: &str) -> Option<&'static str> {
         let oldest = find(name)?.at(Versions::emulating(OLDEST))?;
         oldest.locked.then_some("its value is locked in every version")
     };
-    if GROUPS.contains(&name) || Gate::ALL.iter().any(|gate| gate.name() == name) {
+    if GROUPS.contains(&name) || Gate::named(name).is_some() {
         return None;
     }
     let listed = UNREAD.iter().find(|(_, gates)| gates.contains(&name)).map(|(why, _)| *why);

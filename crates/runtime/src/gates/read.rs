@@ -10,6 +10,10 @@ macro_rules! gates {
         impl Gate {
             pub const ALL: &[Gate] = &[$(Gate::$name,)*];
 
+            pub fn named(name: &str) -> Option<Gate> {
+                Self::ALL.iter().copied().find(|gate| gate.name() == name)
+            }
+
             /// As `--feature-gates` takes it.
             pub const fn name(self) -> &'static str {
                 match self { $(Gate::$name => stringify!($name),)* }

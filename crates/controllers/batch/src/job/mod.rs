@@ -9,9 +9,9 @@
 //!   tracking finalizer) and the whole `status` of its Jobs, and creates Workloads and PodGroups; nothing else. A Job whose
 //!   `managedBy` names another controller is left alone.
 //! - Policies: [`failure_policy`], [`success_policy`], [`backoff`]; limits by index are in [`tally`].
-//! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of finalizers. The
-//!   metric of created pods does not count those whose creation failed. The Workload, the PodGroup and the pods of a Job are
-//!   created in a sync each, and a Job that is being deleted gets no Workload or PodGroup any more.
+//! - Upstream: `pkg/controller/job`. What differs: the write barrier replaces expectations of pods and of finalizers. In
+//!   `job_pods_creation_total`, a failed creation is not also counted as succeeded. The Workload, the PodGroup and the pods
+//!   of a Job are each created in a sync of their own, and a Job that is being deleted gets no Workload or PodGroup.
 
 pub mod backoff;
 pub mod conclusion;

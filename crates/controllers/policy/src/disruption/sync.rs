@@ -55,7 +55,7 @@ impl Reconcile for Controller {
         self.cx.judge(|| invariants::check(&view, &plan));
 
         if view.is_early() {
-            self.delayed.is_repeated(key);
+            self.delayed.insert(key);
         }
         if let Some(delay) = plan.requeue {
             self.recheck.add_after(key.clone(), delay);

@@ -86,7 +86,7 @@ impl Controller {
         let needs: Vec<EntryNeed> =
             consumer.entries.iter().map(|entry| (entry.name.clone(), need(entry))).collect();
         let may_lag = || self.templates.version_reached() < pod.metadata.resource_version;
-        if needs.iter().any(|(_, need)| need.is_err()) && may_lag() && !self.misses.is_repeated(key) {
+        if needs.iter().any(|(_, need)| need.is_err()) && may_lag() && self.misses.insert(key) {
             return Ok(Next::After(INFORMER_LAG));
         }
         let reservations = reserve(&pod, group, self, self.gates.groups);

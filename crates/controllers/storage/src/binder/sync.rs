@@ -171,7 +171,7 @@ impl Binder {
             return None;
         }
         let is_behind = self.classes.version_reached() < claim.metadata.resource_version;
-        let is_due = is_behind && !class::of_claim(claim).is_empty() && !self.class_delays.is_repeated(&key);
+        let is_due = is_behind && !class::of_claim(claim).is_empty() && self.class_delays.insert(&key);
         is_due.then_some(INFORMER_LAG)
     }
 
