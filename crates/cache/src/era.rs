@@ -12,11 +12,12 @@ use crate::store::Header;
 /// Counts restores. Shared by all informers of the process.
 pub(crate) struct Era {
     restores: watch::Sender<u64>,
+    broken_watches: watch::Sender<u64>,
 }
 
 impl Default for Era {
     fn default() -> Self {
-        Self { restores: watch::Sender::new(0) }
+        Self { restores: watch::Sender::new(0), broken_watches: watch::Sender::new(0) }
     }
 }
 
@@ -32,6 +33,24 @@ impl Era {
             *era += u64::from(ends);
             ends
         })
+    }
+
+    /// Counts a watch that broke off: etcd may have been restored.
+    pub(crate) fn watch_broke(&self) {
+        self.broken_watches.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn broken_watches(&self) -> u64 {
+        *self.broken_watches.borrow()
+    }
+
+    /// Completes when more than `seen` watches have broken off. Returns their number.
+    pub(crate) async fn watch_broken(&self, seen: u64) -> u64 {
+        let mut broken = self.broken_watches.subscribe();
+        match broken.wait_for(|count| *count > seen).await {
+            Ok(count) => *count,
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Completes when an era later than `seen` has begun.

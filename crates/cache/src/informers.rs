@@ -182,6 +182,17 @@ impl Informers {
         self.shared.era.now()
     }
 
+    /// How many watches have broken off so far. Writes that were answered before and that no cache has shown yet may have
+    /// been undone by a restore of etcd, which does not always show.
+    pub fn broken_watches(&self) -> u64 {
+        self.shared.era.broken_watches()
+    }
+
+    /// Completes when more than `seen` watches have broken off. Returns their number.
+    pub async fn watch_broken(&self, seen: u64) -> u64 {
+        self.shared.era.watch_broken(seen).await
+    }
+
     /// An informer that has not been listed since the server went back to an earlier version, as after a restore of etcd.
     /// Its contents are inconsistent with those of other informers.
     pub fn left_behind(&self) -> Option<Arc<dyn AnyInformer>> {

@@ -154,9 +154,16 @@ impl Reflector {
         if resumable { State::Watching(None) } else { State::Listing }
     }
 
+    /// The server may have been restarted with a restored etcd.
+    fn suspect_restore(&mut self) {
+        self.may_be_restored = true;
+        self.state.era.watch_broke();
+    }
+
     /// Waits after a failure, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
+        self.suspect_restore();
         let error = failure.chain();
         let first_loss = failure.class == Class::VersionUnusable
             && !listing
@@ -176,7 +183,6 @@ impl Reflector {
                 () = self.era_ended() => return State::Listing,
             }
         }
-        self.may_be_restored = true;
         if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
     }
 
@@ -315,7 +321,7 @@ impl Reflector {
                 Err(_) => {
                     Counters::add(&self.state.counters.idle_watches, 1);
                     info!(resource = %self.state.resource, "a watch did not end at its timeout, opening a new one");
-                    self.may_be_restored = true;
+                    self.suspect_restore();
                     return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.received && connection.opened.elapsed() < SHORTEST_WATCH => {
@@ -323,8 +329,9 @@ impl Reflector {
                 }
                 Ok(None) => {
                     // A server that shuts down also ends its watches without an error.
-                    self.may_be_restored |=
-                        !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end;
+                    if !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end {
+                        self.suspect_restore();
+                    }
                     return Ok(self.after_watch());
                 }
                 Ok(Some(event)) => {

@@ -193,12 +193,21 @@ impl Tasks {
     ) {
         let reconciler: Arc<dyn AnyReconcile<K>> = reconciler;
         let quarantine = Arc::new(Quarantine::new(self.quarantined.clone()));
-        let parked = Parked::default();
+        let (parked, unconfirmed) = (Parked::default(), Arc::new(Unconfirmed::default()));
         for n in 0..count.max(1) {
-            let work =
-                work(self.cx.clone(), queue.clone(), reconciler.clone(), quarantine.clone(), parked.clone());
+            let (cx, queue, reconciler) = (self.cx.clone(), queue.clone(), reconciler.clone());
+            let work = work(cx, queue, reconciler, quarantine.clone(), parked.clone(), unconfirmed.clone());
             self.running.push((format!("worker {n}"), work.boxed()));
         }
+        let (cx, queue) = (self.cx.clone(), queue.clone());
+        self.spawn("requeue of unconfirmed keys", async move {
+            let informers = cx.barrier.informers();
+            let mut seen = informers.broken_watches();
+            loop {
+                seen = informers.watch_broken(seen).await;
+                unconfirmed.requeue(&cx, &queue);
+            }
+        });
     }
 
     /// Runs a loop of the controller beside its workers, once the caches are filled. If it returns, it is not started again.
@@ -284,6 +293,39 @@ pub fn priority(origin: Origin) -> Priority {
 /// The keys of a queue that wait at the barrier, each once, however often they are added meanwhile.
 type Parked<K> = Arc<Mutex<FxHashSet<K>>>;
 
+/// The keys of a queue whose last sync made a write that the caches have not shown yet. If a watch breaks off before they do,
+/// etcd may have been restored to a state before the write, and no change may ever come: these keys are synced again.
+struct Unconfirmed<K> {
+    keys: Mutex<FxHashSet<K>>,
+}
+
+impl<K> Default for Unconfirmed<K> {
+    fn default() -> Self {
+        Self { keys: Mutex::default() }
+    }
+}
+
+impl<K: WorkKey> Unconfirmed<K> {
+    fn add(&self, cx: &Context, key: K) {
+        let mut keys = self.keys.lock();
+        if keys.len() == keys.capacity() {
+            keys.retain(|key| cx.barrier.is_raised(key.object()));
+            // So that the next pass over all keys comes after as many additions.
+            let pause = keys.len().max(64);
+            keys.reserve(pause);
+        }
+        keys.insert(key);
+    }
+
+    /// Adds the keys that still wait at the barrier to the queue.
+    fn requeue(&self, cx: &Context, queue: &Queue<K>) {
+        let keys = std::mem::take(&mut *self.keys.lock());
+        for key in keys.into_iter().filter(|key| cx.barrier.is_raised(key.object())) {
+            queue.add(key, Priority::Change);
+        }
+    }
+}
+
 /// A worker: syncs keys until the queue is closed.
 async fn work<K: WorkKey>(
     cx: Arc<Context>,
@@ -291,6 +333,7 @@ async fn work<K: WorkKey>(
     reconciler: Arc<dyn AnyReconcile<K>>,
     quarantine: Arc<Quarantine<K>>,
     parked: Parked<K>,
+    unconfirmed: Arc<Unconfirmed<K>>,
 ) {
     while let Some(key) = queue.next().await {
         let object = key.object();
@@ -312,6 +355,7 @@ async fn work<K: WorkKey>(
             }
             continue;
         }
+        let broken_watches = cx.barrier.informers().broken_watches();
         let attempt = queue.failures(&key);
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
@@ -335,6 +379,12 @@ async fn work<K: WorkKey>(
                     "a sync panicked; its key is in quarantine");
                 cx.metrics.controller_panicked(cx.name, Place::Sync);
                 queue.add_after(key.clone(), wait);
+            }
+        }
+        if cx.barrier.is_raised(object) {
+            unconfirmed.add(&cx, key.clone());
+            if cx.barrier.informers().broken_watches() != broken_watches {
+                unconfirmed.requeue(&cx, &queue);
             }
         }
     }
