@@ -42,6 +42,8 @@ pub struct Record {
     pub namespace: SmolStr,
     pub name: SmolStr,
     pub code: u16,
+    /// Whether the user's roles do not allow the request. Admission plugins also answer 403, for other reasons.
+    pub is_forbidden: bool,
     pub uri: String,
     pub user_agent: String,
 }
@@ -62,6 +64,7 @@ impl Record {
             namespace: info.namespace.clone().unwrap_or_default(),
             name: info.name.clone().unwrap_or_default(),
             code: 0,
+            is_forbidden: false,
             uri,
             user_agent: agent.to_owned(),
         }
@@ -73,12 +76,14 @@ impl Record {
             Stage::ResponseStarted => "ResponseStarted",
             Stage::ResponseComplete => "ResponseComplete",
         };
+        let decision = if self.is_forbidden { "forbid" } else { "allow" };
         let at = self.at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         let mut event = json!({
             "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "stage": stage,
             "requestURI": self.uri, "verb": self.verb, "user": {"username": self.user, "groups": self.groups},
             "userAgent": self.user_agent, "responseStatus": {"metadata": {}, "code": self.code},
             "requestReceivedTimestamp": at, "stageTimestamp": at,
+            "annotations": {"authorization.k8s.io/decision": decision},
         });
         if !self.resource.is_empty() {
             let fields = [

@@ -186,11 +186,23 @@ impl ApiServer {
         let outcome = match (crate::authn::impersonate(server, &parts, user), &accept) {
             (Err(error), _) => Err(error),
             (Ok(_), Err(error)) => Err(error.clone()),
-            (Ok(user), Ok(accept)) => {
-                let request =
-                    Incoming { server, parts: &parts, query: &query, info: &info, accept: *accept, agent };
-                request.answer(&user, body).await
-            }
+            (Ok(user), Ok(accept)) => match server.authz.check(server, &user, &info) {
+                Err(error) => {
+                    record.is_forbidden = true;
+                    Err(error)
+                }
+                Ok(()) => {
+                    let request = Incoming {
+                        server,
+                        parts: &parts,
+                        query: &query,
+                        info: &info,
+                        accept: *accept,
+                        agent,
+                    };
+                    request.answer(&user, body).await
+                }
+            },
         };
         let answer =
             outcome.unwrap_or_else(|error| respond::refusal(&error, accept.unwrap_or(Accept::JSON)).into());
@@ -220,7 +232,6 @@ struct Incoming<'a> {
 
 impl Incoming<'_> {
     async fn answer(&self, user: &User, body: Bytes) -> Result<Answer, ApiError> {
-        self.server.authz.check(self.server, user, self.info)?;
         let info = self.info;
         if !info.is_resource {
             return crate::discovery::answer(self.server, self.parts, info, self.accept);

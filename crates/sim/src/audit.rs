@@ -24,6 +24,8 @@ pub struct Entry {
     pub name: String,
     /// The status code of the answer.
     pub code: u16,
+    /// Whether the user's roles do not allow it. Quota and other admission plugins also answer 403.
+    pub is_forbidden: bool,
     /// When the server received it.
     pub received: Option<Timestamp>,
 }
@@ -64,6 +66,7 @@ impl Entry {
             namespace: record.namespace.to_string(),
             name: record.name.to_string(),
             code: record.code,
+            is_forbidden: record.is_forbidden,
             received: Some(record.at),
         }
     }
@@ -80,6 +83,7 @@ impl Entry {
             namespace: object.namespace,
             name: object.name,
             code: event.response_status.map_or(0, |status| status.code),
+            is_forbidden: event.annotations.decision.as_deref() == Some("forbid"),
             received: event.request_received_timestamp.and_then(|time| time.parse().ok()),
         })
     }
@@ -95,6 +99,14 @@ struct Event {
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: Option<String>,
+    #[serde(default)]
+    annotations: Annotations,
+}
+
+#[derive(Deserialize, Default)]
+struct Annotations {
+    #[serde(rename = "authorization.k8s.io/decision")]
+    decision: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -1,4 +1,5 @@
-//! Whether the writes of a controller's account in the audit log are those that the table of controllers states.
+//! Whether the requests of controllers in the audit log are those that the table of controllers states and that upstream's
+//! roles allow.
 
 use flyball_manager::access::of_account;
 use flyball_manager::table::CONTROLLERS;
@@ -17,6 +18,14 @@ pub(super) fn unstated(entry: &Entry) -> Option<String> {
     let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
     (!is_stated)
         .then(|| format!("{account} did {verb} {resource}{part}, which manager/table.rs does not state"))
+}
+
+/// A request of the controller manager that its roles do not allow, as text.
+pub(super) fn forbidden(entry: &Entry) -> Option<String> {
+    let Entry { verb, resource, subresource, namespace, name, .. } = entry;
+    let actor = entry.actor();
+    (entry.is_forbidden && entry.by_manager())
+        .then(|| format!("{actor} may not {verb} {resource}/{subresource} {namespace}/{name}: 403"))
 }
 
 #[cfg(test)]
@@ -48,5 +57,24 @@ mod tests {
         for (entry, want) in table {
             assert_eq!(unstated(&entry).as_deref(), want);
         }
+    }
+
+    #[test]
+    fn only_refusals_of_the_authorizer_count() {
+        let refused = |user: &str, decision: &str| {
+            let line = serde_json::json!({
+                "verb": "create", "stage": "ResponseComplete", "responseStatus": {"code": 403},
+                "user": {"username": user}, "objectRef": {"resource": "pods", "namespace": "a", "name": "x"},
+                "annotations": {"authorization.k8s.io/decision": decision},
+            });
+            forbidden(&Entry::parse(line.to_string().as_bytes()).unwrap())
+        };
+        let account = "system:serviceaccount:kube-system:job-controller";
+        assert_eq!(
+            refused(account, "forbid").as_deref(),
+            Some("job-controller may not create pods/ a/x: 403")
+        );
+        assert_eq!(refused(account, "allow"), None, "a quota");
+        assert_eq!(refused("kubernetes-admin", "forbid"), None);
     }
 }

@@ -41,7 +41,7 @@ pub struct Real {
 impl Real {
     /// Starts a cluster. `patience` multiplies waiting times, for slow machines.
     pub async fn start(program: PathBuf, patience: f64, features: Features) -> Result<Self, Unavailable> {
-        let cluster = Cluster::real(Options { features, ..Options::default() }).await?;
+        let cluster = Cluster::real(Options { features, audit_reads: true, ..Options::default() }).await?;
         Self::over(cluster, program, patience).await.map_err(Unavailable::Broken)
     }
 

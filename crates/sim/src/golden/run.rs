@@ -44,8 +44,8 @@ pub struct Run<'a, B> {
     /// Paths of objects outside of the namespace, which must be removed one by one.
     pub(super) tracked: Vec<String>,
     pub(super) verbose: bool,
-    /// Writes that the table of controllers does not state, as text.
-    pub(super) unstated: BTreeSet<String>,
+    /// Requests that the table of controllers does not state or that its roles do not allow, as text.
+    pub(super) violations: BTreeSet<String>,
 }
 
 /// Settings of a run.
@@ -77,11 +77,11 @@ impl<'a, B: Backend> Run<'a, B> {
             seen_events: BTreeMap::new(),
             tracked: Vec::new(),
             verbose: settings.verbose,
-            unstated: BTreeSet::new(),
+            violations: BTreeSet::new(),
         };
         let stopped = run.steps().await.err().map(|e| e.chain());
         run.poll_requests();
-        let stopped = stopped.or_else(|| run.unstated.first().cloned());
+        let stopped = stopped.or_else(|| run.violations.first().cloned());
         let Self { kubelet, heart, backend, snapshots, tracked, .. } = run;
         drop((kubelet, heart));
         backend.stop_kcm().await;
@@ -246,7 +246,7 @@ impl<'a, B: Backend> Run<'a, B> {
     pub(super) fn poll_requests(&mut self) -> usize {
         let mut unrest = 0;
         for entry in self.backend.audit() {
-            self.unstated.extend(permitted::unstated(&entry));
+            self.violations.extend(permitted::unstated(&entry).or_else(|| permitted::forbidden(&entry)));
             if !self.is_of_interest(&entry) {
                 continue;
             }
