@@ -27,6 +27,9 @@ pub(crate) struct Options {
     /// With --record: merge further runs into the expectation that exists, dropping what varies
     #[arg(long, requires = "record")]
     add: bool,
+    /// With --record: replace only the field managers of the expectation that exists
+    #[arg(long, requires = "record", conflicts_with = "add")]
+    managers: bool,
     /// With --record: runs per scenario; only what they agree on is kept
     #[arg(long, default_value_t = 2, value_name = "N")]
     runs: usize,
@@ -116,6 +119,9 @@ fn leave_out_missing(scenarios: Vec<Scenario>) -> Vec<Scenario> {
 }
 
 fn purpose(options: &Options) -> Purpose {
+    if options.record && options.managers {
+        return Purpose::RecordManagers { runs: options.runs.max(1) };
+    }
     if options.record {
         return Purpose::Record { runs: options.runs.max(1), add: options.add };
     }

@@ -41,6 +41,8 @@ pub fn differences(want: &[Snapshot], got: &[Snapshot], counts: Counts) -> Vec<D
         };
         let mut trail = vec![label.clone(), "objects".to_owned()];
         compare_maps(&wanted.objects, &seen.objects, &mut trail, &mut out);
+        let mut trail = vec![label.clone(), "managers".to_owned()];
+        compare_managers(wanted, seen, &mut trail, &mut out);
         for (section, want, got) in [
             (Section::Events, &wanted.events, &seen.events),
             (Section::Requests, &wanted.requests, &seen.requests),
@@ -94,6 +96,18 @@ impl Section {
             out.insert(key.clone(), kept);
         }
         out
+    }
+}
+
+/// Compares the field managers of the objects of which both have some. Missing objects are differences already.
+fn compare_managers(want: &Snapshot, got: &Snapshot, trail: &mut Vec<String>, out: &mut Vec<Difference>) {
+    for (key, managers) in &want.managers {
+        let is_stable = want.objects.get(key).is_some_and(|object| !is_unstable(object));
+        if let Some(seen) = got.managers.get(key).filter(|_| is_stable) {
+            trail.push(key.clone());
+            compare(Some(managers), Some(seen), trail, out);
+            trail.pop();
+        }
     }
 }
 
@@ -161,9 +175,14 @@ pub fn merge(a: Vec<Snapshot>, b: Vec<Snapshot>, flaky: &mut BTreeSet<String>) -
                 }
             };
             let objects = section("objects", a.objects, b.objects);
+            let managers = match a.managers.is_empty() || b.managers.is_empty() {
+                // Recordings from before managers were recorded have none.
+                true => a.managers.into_iter().chain(b.managers).collect(),
+                false => section("managers", a.managers, b.managers),
+            };
             let events = section("events", a.events, b.events);
             let requests = section("requests", a.requests, b.requests);
-            Snapshot { label: a.label, objects, events, requests }
+            Snapshot { label: a.label, objects, managers, events, requests }
         })
         .collect()
 }

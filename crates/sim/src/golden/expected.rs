@@ -10,11 +10,15 @@ use serde_json::Value;
 use super::text::pretty;
 
 /// The result of one `snapshot` step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub label: String,
     /// Objects by `Kind/name`.
     pub objects: BTreeMap<String, Value>,
+    /// The field managers of each object other than the test itself: `MANAGER OPERATION SUBRESOURCE`. Recordings from before
+    /// these were recorded have none, and are not compared.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub managers: BTreeMap<String, Value>,
     /// How often each event was seen since the last snapshot.
     pub events: BTreeMap<String, Value>,
     /// How often each request was made since the last snapshot.
@@ -54,17 +58,23 @@ impl Recording {
     }
 }
 
-/// An object that has not changed since an earlier snapshot is shown as a reference to it.
+/// The sections in which a value that has not changed since an earlier snapshot is stored as a reference to it.
+const PACKED: [fn(&mut Snapshot) -> &mut BTreeMap<String, Value>; 2] =
+    [|snapshot| &mut snapshot.objects, |snapshot| &mut snapshot.managers];
+
 fn pack(snapshots: &mut [Snapshot]) {
-    let mut last: HashMap<String, (String, Value)> = HashMap::new();
-    for snapshot in snapshots {
-        for (key, value) in &mut snapshot.objects {
-            match last.get(key) {
-                Some((label, seen)) if seen == value => {
-                    *value = Value::String(format!("<same as in '{label}'>"))
-                }
-                _ => {
-                    last.insert(key.clone(), (snapshot.label.clone(), value.clone()));
+    for section in PACKED {
+        let mut last: HashMap<String, (String, Value)> = HashMap::new();
+        for snapshot in &mut *snapshots {
+            let label = snapshot.label.clone();
+            for (key, value) in section(snapshot) {
+                match last.get(key) {
+                    Some((label, seen)) if seen == value => {
+                        *value = Value::String(format!("<same as in '{label}'>"))
+                    }
+                    _ => {
+                        last.insert(key.clone(), (label.clone(), value.clone()));
+                    }
                 }
             }
         }
@@ -72,20 +82,23 @@ fn pack(snapshots: &mut [Snapshot]) {
 }
 
 fn unpack(snapshots: &mut [Snapshot]) -> anyhow::Result<()> {
-    let mut full: HashMap<(String, String), Value> = HashMap::new();
-    for snapshot in snapshots {
-        for (key, value) in &mut snapshot.objects {
-            let reference = value
-                .as_str()
-                .and_then(|text| text.strip_prefix("<same as in '")?.strip_suffix("'>"))
-                .map(str::to_owned);
-            match reference {
-                Some(label) => {
-                    let seen = full.get(&(key.clone(), label.clone()));
-                    *value = seen.with_context(|| format!("{key} is not in snapshot '{label}'"))?.clone();
-                }
-                None => {
-                    full.insert((key.clone(), snapshot.label.clone()), value.clone());
+    for section in PACKED {
+        let mut full: HashMap<(String, String), Value> = HashMap::new();
+        for snapshot in &mut *snapshots {
+            let label = snapshot.label.clone();
+            for (key, value) in section(snapshot) {
+                let reference = value
+                    .as_str()
+                    .and_then(|text| text.strip_prefix("<same as in '")?.strip_suffix("'>"))
+                    .map(str::to_owned);
+                match reference {
+                    Some(label) => {
+                        let seen = full.get(&(key.clone(), label.clone()));
+                        *value = seen.with_context(|| format!("{key} is not in snapshot '{label}'"))?.clone();
+                    }
+                    None => {
+                        full.insert((key.clone(), label.clone()), value.clone());
+                    }
                 }
             }
         }
@@ -100,20 +113,24 @@ mod tests {
 
     fn snapshot(label: &str, objects: Value) -> Snapshot {
         let objects = serde_json::from_value(objects).unwrap();
-        Snapshot { label: label.to_owned(), objects, events: BTreeMap::new(), requests: BTreeMap::new() }
+        Snapshot { label: label.to_owned(), objects, ..Snapshot::default() }
     }
 
     #[test]
     fn packing_loses_nothing() {
-        let full = vec![
+        let mut full = vec![
             snapshot("one", json!({"Pod/a": {"x": 1}, "Pod/b": {"y": 1}})),
             snapshot("two", json!({"Pod/a": {"x": 1}, "Pod/b": {"y": 2}})),
             snapshot("three", json!({"Pod/a": {"x": 1}, "Pod/b": {"y": 2}})),
         ];
+        for snapshot in &mut full {
+            snapshot.managers.insert("Pod/b".to_owned(), json!(["kube-controller-manager Update"]));
+        }
         let mut packed = full.clone();
         pack(&mut packed);
         assert_eq!(packed[2].objects["Pod/a"], json!("<same as in 'one'>"));
         assert_eq!(packed[2].objects["Pod/b"], json!("<same as in 'two'>"));
+        assert_eq!(packed[2].managers["Pod/b"], json!("<same as in 'one'>"));
         unpack(&mut packed).unwrap();
         assert_eq!(packed, full);
     }

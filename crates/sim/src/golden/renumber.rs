@@ -40,7 +40,8 @@ pub(super) fn renumber(snapshot: Snapshot) -> Snapshot {
         let sum = events.entry(blank(key)).or_insert_with(|| 0.into());
         *sum = (sum.as_i64().unwrap_or_default() + count.as_i64().unwrap_or_default()).into();
     }
-    Snapshot { objects, events, ..snapshot }
+    let managers = snapshot.managers.iter().map(|(key, value)| (rename.text(key), value.clone())).collect();
+    Snapshot { objects, managers, events, ..snapshot }
 }
 
 fn new_names(objects: &BTreeMap<String, Value>) -> HashMap<String, String> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::StepError;
 use super::backend::Backend;
 use super::expected::Snapshot;
-use super::normalise::text;
+use super::normalise::{items, text};
 use super::renumber::renumber;
 use super::run::Run;
 use super::scenario::SnapshotStep;
@@ -28,6 +28,9 @@ const LOST_RACES: [&str; 3] = [
 /// An event of the API server's own repair: on a slow machine a new Service's address is found before its record.
 const REPAIRS: [&str; 1] = [r"\[(ip|port)allocator-repair-controller\]:"];
 
+/// What API servers call a client that names neither a field manager nor itself, as the test.
+const TEST_MANAGER: &str = "unknown";
+
 /// Takes a snapshot; the controller manager should be at rest.
 pub(super) async fn take<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) -> Result<(), StepError> {
     let skip: BTreeSet<&str> = run.scenario.ignore.iter().chain(&step.ignore).map(String::as_str).collect();
@@ -39,7 +42,7 @@ pub(super) async fn take<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) 
             names.learn_addresses(pod);
         }
     });
-    let mut objects = BTreeMap::new();
+    let (mut objects, mut managers) = (BTreeMap::new(), BTreeMap::new());
     for (resource, object) in &found {
         if is_noise(object, &run.stage.namespace) || !is_wanted(resource, &skip, &step.only) {
             continue;
@@ -51,7 +54,9 @@ pub(super) async fn take<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) 
             namespace if namespace == run.stage.namespace => name,
             elsewhere => format!("{elsewhere}:{name}"),
         };
-        objects.insert(format!("{kind}/{name}"), run.stage.names(|names| names.object(object)));
+        let key = format!("{kind}/{name}");
+        managers.insert(key.clone(), field_managers(object));
+        objects.insert(key, run.stage.names(|names| names.object(object)));
     }
     let events = events(run).await?;
     run.poll_requests();
@@ -69,8 +74,8 @@ pub(super) async fn take<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) 
         *requests.entry(key).or_default() += 1;
     }
     let values = |counts: BTreeMap<String, i64>| counts.into_iter().map(|(k, v)| (k, v.into())).collect();
-    let snapshot =
-        Snapshot { label: step.label.clone(), objects, events: values(events), requests: values(requests) };
+    let (events, requests) = (values(events), values(requests));
+    let snapshot = Snapshot { label: step.label.clone(), objects, managers, events, requests };
     run.snapshots.push(if run.scenario.identity { snapshot } else { renumber(snapshot) });
     Ok(())
 }
@@ -122,6 +127,20 @@ async fn list<B: Backend>(
         }
     }
     Ok(items)
+}
+
+/// Who set fields of an object: `MANAGER OPERATION SUBRESOURCE`, each once.
+fn field_managers(object: &Value) -> Value {
+    let entries = items(&object["metadata"]["managedFields"]);
+    let managers: BTreeSet<String> = entries
+        .iter()
+        .filter(|entry| entry["manager"] != TEST_MANAGER)
+        .map(|entry| {
+            let words = ["manager", "operation", "subresource"].map(|field| text(&entry[field]));
+            words.join(" ").trim_end().to_owned()
+        })
+        .collect();
+    managers.into_iter().collect()
 }
 
 /// ConfigMaps that the API server writes for itself.

@@ -91,6 +91,10 @@ pub enum Purpose {
         /// Whether the recording that exists counts as a further run.
         add: bool,
     },
+    /// Replace the field managers of the recording that exists by those on which this many runs agree.
+    RecordManagers {
+        runs: usize,
+    },
     Show,
 }
 
@@ -203,6 +207,7 @@ async fn purpose<B: Backend>(plan: &Plan, scenario: &Scenario, backend: &mut B) 
     match plan.purpose {
         Purpose::Check(counts) => check(plan, scenario, backend, &file, counts).await,
         Purpose::Record { runs, add } => record(plan, scenario, backend, &file, runs, add).await,
+        Purpose::RecordManagers { runs } => record_managers(plan, scenario, backend, &file, runs).await,
         Purpose::Show => {
             let snapshots = complete(plan, scenario, backend).await?;
             let shown = serde_json::to_value(&snapshots).map_err(|e| e.to_string())?;
@@ -271,6 +276,35 @@ async fn record<B: Backend>(
     };
     recording.save(file).map_err(|e| format!("  {e:#}\n"))?;
     Ok(detail)
+}
+
+async fn record_managers<B: Backend>(
+    plan: &Plan,
+    scenario: &Scenario,
+    backend: &mut B,
+    file: &Path,
+    runs: usize,
+) -> Result<String, String> {
+    let mut recording = Recording::load(file).map_err(|e| format!("    {e:#}\n"))?;
+    let only_managers = |seen: Vec<Snapshot>| -> Vec<Snapshot> {
+        let keep = |Snapshot { label, managers, .. }| Snapshot { label, managers, ..Snapshot::default() };
+        seen.into_iter().map(keep).collect()
+    };
+    let (mut merged, mut flaky) = (None, BTreeSet::new());
+    for _ in 0..runs {
+        let seen = only_managers(complete(plan, scenario, backend).await?);
+        merged = Some(match merged {
+            Some(before) => merge(before, seen, &mut flaky),
+            None => seen,
+        });
+    }
+    for seen in merged.unwrap_or_default() {
+        if let Some(snapshot) = recording.snapshots.iter_mut().find(|snapshot| snapshot.label == seen.label) {
+            snapshot.managers = seen.managers;
+        }
+    }
+    recording.save(file).map_err(|e| format!("  {e:#}\n"))?;
+    Ok(flaky.iter().map(|fact| format!("    unstable: {fact}\n")).collect())
 }
 
 async fn complete<B: Backend>(

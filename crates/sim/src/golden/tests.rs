@@ -14,7 +14,8 @@ use super::suite::Corpus;
 
 fn snapshot(objects: Value, events: Value, requests: Value) -> Snapshot {
     let map = |value: Value| -> BTreeMap<String, Value> { serde_json::from_value(value).unwrap() };
-    Snapshot { label: "s".to_owned(), objects: map(objects), events: map(events), requests: map(requests) }
+    let (objects, events, requests) = (map(objects), map(events), map(requests));
+    Snapshot { label: "s".to_owned(), objects, events, requests, ..Snapshot::default() }
 }
 
 fn pod(name: &str, uid: &str, extra: Value) -> Value {
@@ -146,6 +147,29 @@ fn objects_are_compared_to_the_last_field() {
     }
     let missing = differences(&[snapshot(json!({}), json!({}), json!({}))], &[], Counts::Relaxed);
     assert_eq!(missing[0].want, Some(json!("a snapshot")));
+}
+
+#[test]
+fn field_managers_are_compared_where_both_are_known() {
+    #[rustfmt::skip]
+    let table = [
+        // case                          recorded                     seen                          differences
+        ("the same",                     json!({"x": ["m Update"]}),  json!({"x": ["m Update"]}),   ""),
+        ("another operation",            json!({"x": ["m Update"]}),  json!({"x": ["m Apply"]}),    "s managers x 0"),
+        ("a further manager",            json!({"x": ["m Update"]}),  json!({"x": ["m Update", "n Update"]}), "s managers x"),
+        ("an old recording",             json!({}),                   json!({"x": ["m Update"]}),   ""),
+        ("unstable",                     json!({"x": "<unstable>"}),  json!({"x": ["m Update"]}),   ""),
+        ("an object that is unstable",   json!({"y": ["m Update"]}),  json!({"y": ["n Update"]}),   ""),
+    ];
+    for (case, want, got, path) in table {
+        let wrap = |managers: Value| {
+            let objects = snapshot(json!({"x": {}, "y": "<unstable>"}), json!({}), json!({}));
+            [Snapshot { managers: serde_json::from_value(managers).unwrap(), ..objects }]
+        };
+        let found = differences(&wrap(want), &wrap(got), Counts::Relaxed);
+        let paths: Vec<String> = found.iter().map(|d| d.path.join(" ")).collect();
+        assert_eq!(paths.join(", "), path, "{case}");
+    }
 }
 
 #[test]
