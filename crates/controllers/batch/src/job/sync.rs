@@ -36,7 +36,7 @@ pub(super) struct Controller {
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
 }
 
-/// What is scheduled together.
+/// Workloads and PodGroups of gangs; watched only if the feature gate `WorkloadWithJob` is enabled.
 pub(super) struct Gangs {
     pub(super) workloads: Arc<Informer<Workload>>,
     pub(super) groups: Arc<Informer<PodGroup>>,
@@ -73,12 +73,12 @@ impl Controller {
     ) -> Result<Next, SyncError> {
         let pods = self.claimed(job).await?;
         let group = match self.scheduling(job, !pods.is_empty()) {
-            Some(Scheduling::After(write)) => {
+            Some(Scheduling::CreateFirst(write)) => {
                 return executor.perform([*write]).await.result().map(|()| Next::Settled);
             }
-            Some(Scheduling::Together(group)) => Some(group),
-            Some(Scheduling::Separately(reason)) => {
-                tracing::debug!(job = %job.key(), reason, "the pods are scheduled one by one");
+            Some(Scheduling::InGroup(group)) => Some(group),
+            Some(Scheduling::WithoutGroup(reason)) => {
+                tracing::debug!(job = %job.key(), reason, "creating pods without a PodGroup");
                 None
             }
             None => None,
@@ -111,9 +111,9 @@ impl Controller {
     fn scheduling(&self, job: &Job, has_pods: bool) -> Option<Scheduling> {
         let Gangs { workloads, groups } = self.gangs.as_ref().filter(|_| gang::is_gang(job))?;
         let workloads = workloads.store().by(&gang::BY_JOB, &job.key().to_string());
-        let made =
+        let referencing =
             |workload: &Arc<Workload>| groups.store().by(&gang::BY_WORKLOAD, &workload.key().to_string());
-        let groups: Vec<_> = workloads.iter().flat_map(made).collect();
+        let groups: Vec<_> = workloads.iter().flat_map(referencing).collect();
         let view = gang::View { job, has_pods, workloads: &workloads, groups: &groups };
         let scheduling = gang::plan(&view);
         self.cx.judge(|| invariants::check_gang(&view, &scheduling));
