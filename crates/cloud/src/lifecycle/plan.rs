@@ -69,7 +69,7 @@ fn set_taint(node: &Node, tainted: bool, why: &str) -> Option<Write> {
     let patch = move |node: &Node| {
         taint_patch(node, tainted).filter(|_| node.metadata.uid == uid).map(Patch::Strategic)
     };
-    Some(Write::patch_latest(node, patch)?.why(why).accept(Refusals::GONE))
+    Some(Write::patch_retry_on_conflict(node, patch)?.why(why).accept(Refusals::GONE))
 }
 
 fn is_shutdown(taint: &Taint) -> bool {

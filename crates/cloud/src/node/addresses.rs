@@ -41,7 +41,7 @@ pub fn plan(node: &Node, metadata: Option<&Metadata>) -> Option<Effect> {
         let addresses = wanted(node, &provided).ok()?.filter(|_| node.metadata.uid == uid)?;
         Some(Patch::Strategic(patch(node, &addresses)))
     };
-    let write = Write::patch_latest(node, change)?.subresource("status");
+    let write = Write::patch_retry_on_conflict(node, change)?.subresource("status");
     Some(write.why("its machine has other addresses").accept(Refusals::GONE).into())
 }
 

@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 
 use super::event::Event;
 use super::outcome::{Answer, Failure, Outcome};
-use super::write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
+use super::write::{Body, ComputePatch, ComputeUpdate, Operation, Refusals, Write};
 use super::{Effect, Group, Order, Plan, Waiting};
 use crate::context::Context;
 use crate::error::{Retry, SyncError};
@@ -192,7 +192,7 @@ impl<'a> Executor<'a> {
         let Write { on_success, mut on_failure, failure_prefix, tag, .. } = write;
         let target = Target { resource: &resource, key: &key, subresource };
         let sent = match operation {
-            Operation::DeleteLive { options, unreadable } => match self.read(target).await {
+            Operation::GetThenDelete { options, unreadable } => match self.read(target).await {
                 Ok(found) => self.delete_found(target, options, found, &why).await,
                 Err(error) => {
                     on_failure = vec![unreadable];
@@ -203,8 +203,12 @@ impl<'a> Executor<'a> {
                 let is_final = |error: &Error| (accept | Refusals::OUTCOME_UNKNOWN).contain(error);
                 self.patch(target, patch, attempts, is_final, &why).await
             }
-            Operation::PatchLatest { patch, again } => self.patch_latest(target, patch, again, &why).await,
-            Operation::EditLatest(edit) => self.edit_latest(target, edit, &why).await,
+            Operation::PatchRetryOnConflict { patch, recompute } => {
+                self.patch_retry_on_conflict(target, patch, recompute, &why).await
+            }
+            Operation::GetThenUpdateRetryOnConflict(edit) => {
+                self.get_then_update_retry_on_conflict(target, edit, &why).await
+            }
             operation => self.send(target, operation, &why).await,
         };
         match sent {
@@ -270,11 +274,11 @@ impl<'a> Executor<'a> {
 
     /// Sends a patch. After a conflict, reads the object and computes the patch again: for an object that other clients
     /// change often, the cache is always slightly stale.
-    async fn patch_latest(
+    async fn patch_retry_on_conflict(
         &self,
         target: Target<'_>,
         mut patch: Patch,
-        again: Recompute,
+        recompute: ComputePatch,
         why: &str,
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
         let mut conflicts = Conflicts::new(&PATCH_PAUSES);
@@ -285,7 +289,7 @@ impl<'a> Executor<'a> {
             }
             let live = self.cx.client.get_dynamic(target.resource, target.key).await?;
             let what = || target.doing(Verb::Patch).into();
-            match again(&live).map_err(|source| Error::Decode { what: what(), source })? {
+            match recompute(&live).map_err(|source| Error::Decode { what: what(), source })? {
                 Some(computed) => patch = computed,
                 None => return Ok(None),
             }
@@ -293,15 +297,15 @@ impl<'a> Executor<'a> {
     }
 
     /// Reads an object and replaces it. After a conflict, both are repeated.
-    async fn edit_latest(
+    async fn get_then_update_retry_on_conflict(
         &self,
         target: Target<'_>,
-        edit: Rewrite,
+        edit: ComputeUpdate,
         why: &str,
     ) -> Result<Option<Box<ObjectMeta>>, Error> {
         let mut conflicts = Conflicts::new(&EDIT_PAUSES);
         loop {
-            let answer = self.send(target, Operation::EditLatest(edit.clone()), why).await;
+            let answer = self.send(target, Operation::GetThenUpdateRetryOnConflict(edit.clone()), why).await;
             if !conflicts.repeat(is_conflict(&answer)).await {
                 return answer;
             }
@@ -322,33 +326,35 @@ impl<'a> Executor<'a> {
                 let created = writer.create_body(resource, key, body.bytes()?, why).await?;
                 return Ok(self.note_version(target, created));
             }
-            Operation::Delete(options) | Operation::DeleteLive { options, .. } => {
+            Operation::Delete(options) | Operation::GetThenDelete { options, .. } => {
                 return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
             }
             Operation::DeleteCollection(options) => {
                 let deleted = writer.delete_collection(resource, &key.namespace, options, why);
                 return deleted.await.map(|()| None);
             }
-            Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => {
+            Operation::Patch(patch) | Operation::PatchRetryOnConflict { patch, .. } => {
                 return self.patched(&writer, target, patch, why).await;
             }
-            Operation::PatchAgain(mut patch) => {
+            Operation::PatchAfterWrite(mut patch) => {
                 self.set_last_version(target, &mut patch);
                 return self.patched(&writer, target, Patch::Merge(patch), why).await;
             }
-            Operation::EditLive { body, edit } => {
-                return self.edit_live(&writer, target, body, &*edit, why).await;
+            Operation::UpdateRetryOnConflict { body, edit } => {
+                return self.update_retry_on_conflict(&writer, target, body, &*edit, why).await;
             }
             Operation::Update(body) => body,
-            Operation::UpdateAgain(mut body) => {
+            Operation::UpdateAfterWrite(mut body) => {
                 self.set_last_version(target, &mut body);
                 Body::new(&body)
             }
-            Operation::EditLatest(edit) => match edit(&self.cx.client.get_dynamic(resource, key).await?) {
-                Some(whole) => Body::new(&whole),
-                None => return Ok(None),
-            },
-            Operation::Edit { version, edit } => {
+            Operation::GetThenUpdateRetryOnConflict(edit) => {
+                match edit(&self.cx.client.get_dynamic(resource, key).await?) {
+                    Some(whole) => Body::new(&whole),
+                    None => return Ok(None),
+                }
+            }
+            Operation::GetThenUpdate { version, edit } => {
                 let mut whole = self.cx.client.get_dynamic(resource, key).await?;
                 edit(&mut whole);
                 whole["metadata"]["resourceVersion"] = version.to_string().into();
@@ -359,7 +365,7 @@ impl<'a> Executor<'a> {
         Ok(self.note_version(target, written))
     }
 
-    async fn edit_live(
+    async fn update_retry_on_conflict(
         &self,
         writer: &Writer<'_>,
         target: Target<'_>,

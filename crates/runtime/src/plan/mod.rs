@@ -19,7 +19,7 @@ pub use event::{Event, Message};
 pub use executor::Executor;
 pub use outcome::{Answer, Done, Failure, Outcome};
 pub use waiting::Waiting;
-pub use write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
+pub use write::{Body, ComputePatch, ComputeUpdate, Operation, Refusals, Write};
 
 use crate::tasks::Next;
 

@@ -123,7 +123,10 @@ async fn a_patch_of_the_latest_object_is_computed_again_after_a_conflict() {
             move |live: &Value| serde_json::from_value(live.clone()).map(|live| change(version(&live)));
         write(
             "a",
-            Operation::PatchLatest { patch: Patch::Merge(json!({"found": from})), again: Box::new(again) },
+            Operation::PatchRetryOnConflict {
+                patch: Patch::Merge(json!({"found": from})),
+                recompute: Box::new(again),
+            },
         )
     };
     // The server counts its versions from 11.
@@ -184,7 +187,7 @@ async fn the_answer_to_one_write_is_its_metadata_a_refusal_or_an_error() {
 async fn an_update_follows_the_last_write_of_its_own_object() {
     const OTHER: ResourceType = ResourceType::new("example.com", "v1", "others", "Other", true);
     let body = || json!({"metadata": {"name": "a"}});
-    let again = |resource| Write::of(resource, Key::new("ns", "a"), Operation::UpdateAgain(body()));
+    let again = |resource| Write::of(resource, Key::new("ns", "a"), Operation::UpdateAfterWrite(body()));
     // The server counts versions from 11. An object of another kind has the same name.
     let effects =
         [create("a"), Write::of(OTHER, Key::new("ns", "a"), Operation::Update(body().into())), again(THING)];
@@ -250,9 +253,9 @@ async fn a_second_write_carries_the_version_of_the_first() {
     let body = || json!({"metadata": {"name": "a", "resourceVersion": "3"}});
     let writes = [
         write("a", Operation::Update(Body::new(&body()))),
-        write("a", Operation::UpdateAgain(body())),
+        write("a", Operation::UpdateAfterWrite(body())),
         write("a", Operation::Patch(flyball_client::Patch::Merge(body()))),
-        write("a", Operation::PatchAgain(body())),
+        write("a", Operation::PatchAfterWrite(body())),
     ];
     let (_, _, bodies) = perform(never, writes).await;
     let versions: Vec<_> = bodies.iter().map(|body| body["metadata"]["resourceVersion"].clone()).collect();
@@ -264,7 +267,7 @@ async fn an_edit_changes_the_whole_object_in_the_version_that_was_planned_with()
     let edit: Box<dyn FnOnce(&mut Value) + Send + Sync> =
         Box::new(|whole| whole["spec"] = json!({"size": 2}));
     let version = flyball_api::ResourceVersion(7);
-    let (_, seen, bodies) = perform(never, [write("a", Operation::Edit { version, edit })]).await;
+    let (_, seen, bodies) = perform(never, [write("a", Operation::GetThenUpdate { version, edit })]).await;
     assert_eq!(seen, ["GET a", "PUT a"]);
     assert_eq!(
         (&bodies[1]["spec"]["size"], &bodies[1]["metadata"]["resourceVersion"]),
@@ -276,7 +279,7 @@ async fn an_edit_changes_the_whole_object_in_the_version_that_was_planned_with()
 async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
     let edit = |is_needed: bool| {
         let edit = move |live: &Value| is_needed.then(|| live.clone());
-        write("a", Operation::EditLatest(std::sync::Arc::new(edit)))
+        write("a", Operation::GetThenUpdateRetryOnConflict(std::sync::Arc::new(edit)))
     };
     let conflict = |line: &str| (line == "PUT a").then_some((409, "Conflict"));
     #[rustfmt::skip]
@@ -296,7 +299,9 @@ async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
 async fn a_live_edit_is_made_again_after_a_conflict() {
     let edit = || {
         let body = json!({"spec": {"replicas": 1}});
-        Write::edit_live(THING, Key::new("ns", "a"), body, |body| body["spec"]["replicas"] = json!(2))
+        Write::update_retry_on_conflict(THING, Key::new("ns", "a"), body, |body| {
+            body["spec"]["replicas"] = json!(2)
+        })
     };
     assert_eq!(edit().body(), Some(json!({"spec": {"replicas": 2}})));
     let conflict = |line: &str| (line == "PUT a").then_some((409, "Conflict"));
@@ -322,7 +327,8 @@ async fn a_live_edit_is_made_again_after_a_conflict() {
     }
     // What is read after a lost answer shows that the edit was made.
     let uid = |body: &mut Value| body["metadata"]["uid"] = json!("u");
-    let (outcome, ..) = perform(lost, [Write::edit_live(THING, Key::new("ns", "a"), json!({}), uid)]).await;
+    let (outcome, ..) =
+        perform(lost, [Write::update_retry_on_conflict(THING, Key::new("ns", "a"), json!({}), uid)]).await;
     assert!(outcome.is_ok());
 }
 
@@ -346,7 +352,7 @@ async fn a_live_deletion_reads_first_and_deletes_exactly_what_it_has_read() {
     let delete = || {
         let unreadable = Event::warning("NoGet", Message::ThenError("not read: ".into()));
         let options = flyball_client::DeleteOptions::default();
-        write("a", Operation::DeleteLive { options, unreadable })
+        write("a", Operation::GetThenDelete { options, unreadable })
             .on_success(Event::normal("Yes", Message::ThenName("deleted ".into())))
             .on_success(Event::normal("Too", "in order"))
             .on_failure(Event::warning("No", Message::ThenError("not deleted: ".into())))

@@ -45,10 +45,10 @@ pub struct Write<T = ()> {
 }
 
 /// Computes a patch from the object; `None` if nothing is left to change.
-pub type Recompute = Box<dyn Fn(&Value) -> serde_json::Result<Option<Patch>> + Send + Sync>;
+pub type ComputePatch = Box<dyn Fn(&Value) -> serde_json::Result<Option<Patch>> + Send + Sync>;
 
 /// Computes the whole object from what the server has; `None` if nothing is left to change.
-pub type Rewrite = Arc<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
+pub type ComputeUpdate = Arc<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
 pub enum Operation {
     Create(Body),
@@ -56,17 +56,17 @@ pub enum Operation {
     Update(Body),
     /// Replaces an object that an earlier effect of the same plan has written: the body gets the version that this
     /// left behind.
-    UpdateAgain(Value),
+    UpdateAfterWrite(Value),
     /// Reads the whole object, edits it, and replaces it if it still has the version that was planned with. For objects
     /// of which caches hold only parts.
-    Edit {
+    GetThenUpdate {
         /// The version that the plan has seen.
         version: ResourceVersion,
         edit: Box<dyn FnOnce(&mut Value) + Send + Sync>,
     },
     /// Edits an object, or its subresource, that was read from the server, and replaces it. After a conflict it is read and
     /// edited again, a few times. After a lost answer it is read to see whether the edit was made.
-    EditLive {
+    UpdateRetryOnConflict {
         /// The object as it was read.
         body: Value,
         edit: Box<dyn Fn(&mut Value) + Send + Sync>,
@@ -75,20 +75,20 @@ pub enum Operation {
     Patch(Patch),
     /// The same with a patch that depends on the rest of the object. After a conflict, the object is read and the patch
     /// computed again.
-    PatchLatest {
+    PatchRetryOnConflict {
         patch: Patch,
-        again: Recompute,
+        recompute: ComputePatch,
     },
     /// Reads the whole object and replaces it by what `edit` makes of it; after a conflict again.
-    EditLatest(Rewrite),
+    GetThenUpdateRetryOnConflict(ComputeUpdate),
     /// Changes parts of an object that an earlier effect of the same plan has written, by a merge patch, if the object
     /// still has the version that this left behind.
-    PatchAgain(Value),
+    PatchAfterWrite(Value),
     Delete(DeleteOptions),
     /// Deletes all objects of the resource in the namespace of the key, whose name is a `*`.
     DeleteCollection(DeleteOptions),
     /// Reads the object and deletes exactly what was read, whatever has its name by then. The answer is what was read.
-    DeleteLive {
+    GetThenDelete {
         /// The options, which get the uid.
         options: DeleteOptions,
         /// Recorded instead of `on_failure` when the object cannot be read.
@@ -165,24 +165,27 @@ impl Write {
     }
 
     /// Replaces an object that an earlier effect of the same plan writes.
-    pub fn update_again<R: Resource>(key: Key, body: Value) -> Self {
-        Self::new::<R>(key, Operation::UpdateAgain(body))
+    pub fn update_after_write<R: Resource>(key: Key, body: Value) -> Self {
+        Self::new::<R>(key, Operation::UpdateAfterWrite(body))
     }
 
     /// Reads the whole object, edits it, and replaces it.
-    pub fn edit<R: Resource>(object: &R, edit: impl FnOnce(&mut Value) + Send + Sync + 'static) -> Self {
+    pub fn get_then_update<R: Resource>(
+        object: &R,
+        edit: impl FnOnce(&mut Value) + Send + Sync + 'static,
+    ) -> Self {
         let version = object.meta().resource_version;
-        Self::new::<R>(object.key(), Operation::Edit { version, edit: Box::new(edit) })
+        Self::new::<R>(object.key(), Operation::GetThenUpdate { version, edit: Box::new(edit) })
     }
 
     /// Edits an object that was read from the server, also when others write to it at the same time.
-    pub fn edit_live(
+    pub fn update_retry_on_conflict(
         resource: ResourceType,
         key: Key,
         body: Value,
         edit: impl Fn(&mut Value) + Send + Sync + 'static,
     ) -> Self {
-        Self::of(resource, key, Operation::EditLive { body, edit: Box::new(edit) })
+        Self::of(resource, key, Operation::UpdateRetryOnConflict { body, edit: Box::new(edit) })
     }
 
     /// Changes parts of an object.
@@ -191,26 +194,26 @@ impl Write {
     }
 
     /// Replaces an object by what `edit` makes of what the server has; `None` if there is nothing to change.
-    pub fn edit_latest<R: Resource>(
+    pub fn get_then_update_retry_on_conflict<R: Resource>(
         key: Key,
         edit: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
-        Self::new::<R>(key, Operation::EditLatest(Arc::new(edit)))
+        Self::new::<R>(key, Operation::GetThenUpdateRetryOnConflict(Arc::new(edit)))
     }
 
     /// Changes parts of an object as `change` says, which looks at the whole object; `None` if there is nothing to change.
-    pub fn patch_latest<R: Resource>(
+    pub fn patch_retry_on_conflict<R: Resource>(
         object: &R,
         change: impl Fn(&R) -> Option<Patch> + Send + Sync + 'static,
     ) -> Option<Self> {
         let patch = change(object)?;
-        let again = Box::new(move |live: &Value| R::deserialize(live).map(|live| change(&live)));
-        Some(Self::new::<R>(object.key(), Operation::PatchLatest { patch, again }))
+        let recompute = Box::new(move |live: &Value| R::deserialize(live).map(|live| change(&live)));
+        Some(Self::new::<R>(object.key(), Operation::PatchRetryOnConflict { patch, recompute }))
     }
 
     /// Changes parts of an object that an earlier effect of the same plan has written.
-    pub fn patch_again<R: Resource>(key: Key, patch: Value) -> Self {
-        Self::new::<R>(key, Operation::PatchAgain(patch))
+    pub fn patch_after_write<R: Resource>(key: Key, patch: Value) -> Self {
+        Self::new::<R>(key, Operation::PatchAfterWrite(patch))
     }
 
     /// Deletes exactly this object. It may be gone, or another may have its name by now.
@@ -232,8 +235,8 @@ impl Write {
     }
 
     /// Reads the object and deletes what was read. When it cannot be read, or is gone, `unreadable` is recorded.
-    pub fn delete_live<R: Resource>(key: Key, options: DeleteOptions, unreadable: Event) -> Self {
-        Self::new::<R>(key, Operation::DeleteLive { options, unreadable })
+    pub fn get_then_delete<R: Resource>(key: Key, options: DeleteOptions, unreadable: Event) -> Self {
+        Self::new::<R>(key, Operation::GetThenDelete { options, unreadable })
     }
 
     /// Replaces the status of an object, by a PUT that carries the metadata that was read. It may be gone.
@@ -346,12 +349,14 @@ impl<T> Write<T> {
         match self.operation {
             Operation::Create(_) => Verb::Create,
             Operation::Update(_)
-            | Operation::UpdateAgain(_)
-            | Operation::Edit { .. }
-            | Operation::EditLatest(_)
-            | Operation::EditLive { .. } => Verb::Update,
-            Operation::Patch(_) | Operation::PatchLatest { .. } | Operation::PatchAgain(_) => Verb::Patch,
-            Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
+            | Operation::UpdateAfterWrite(_)
+            | Operation::GetThenUpdate { .. }
+            | Operation::GetThenUpdateRetryOnConflict(_)
+            | Operation::UpdateRetryOnConflict { .. } => Verb::Update,
+            Operation::Patch(_) | Operation::PatchRetryOnConflict { .. } | Operation::PatchAfterWrite(_) => {
+                Verb::Patch
+            }
+            Operation::Delete(_) | Operation::GetThenDelete { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
         }
     }
@@ -360,18 +365,20 @@ impl<T> Write<T> {
     pub fn body(&self) -> Option<Value> {
         match &self.operation {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
-            Operation::UpdateAgain(body) | Operation::PatchAgain(body) => Some(body.clone()),
-            Operation::EditLive { body, edit } => {
+            Operation::UpdateAfterWrite(body) | Operation::PatchAfterWrite(body) => Some(body.clone()),
+            Operation::UpdateRetryOnConflict { body, edit } => {
                 let mut body = body.clone();
                 edit(&mut body);
                 Some(body)
             }
-            Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
-            Operation::Edit { .. }
-            | Operation::EditLatest(_)
+            Operation::Patch(patch) | Operation::PatchRetryOnConflict { patch, .. } => {
+                Some(patch.document().clone())
+            }
+            Operation::GetThenUpdate { .. }
+            | Operation::GetThenUpdateRetryOnConflict(_)
             | Operation::Delete(_)
             | Operation::DeleteCollection(_)
-            | Operation::DeleteLive { .. } => None,
+            | Operation::GetThenDelete { .. } => None,
         }
     }
 }
@@ -393,15 +400,15 @@ impl fmt::Debug for Operation {
         match self {
             Self::Create(body) => write!(f, "Create({body:?})"),
             Self::Update(body) => write!(f, "Update({body:?})"),
-            Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
-            Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
-            Self::EditLatest(_) => write!(f, "EditLatest"),
-            Self::EditLive { body, .. } => write!(f, "EditLive({body})"),
-            Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
-            Self::PatchAgain(patch) => write!(f, "PatchAgain({patch})"),
+            Self::UpdateAfterWrite(body) => write!(f, "UpdateAfterWrite({body})"),
+            Self::GetThenUpdate { version, .. } => write!(f, "GetThenUpdate(version {version})"),
+            Self::GetThenUpdateRetryOnConflict(_) => write!(f, "GetThenUpdateRetryOnConflict"),
+            Self::UpdateRetryOnConflict { body, .. } => write!(f, "UpdateRetryOnConflict({body})"),
+            Self::Patch(patch) | Self::PatchRetryOnConflict { patch, .. } => write!(f, "{patch:?}"),
+            Self::PatchAfterWrite(patch) => write!(f, "PatchAfterWrite({patch})"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
             Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),
-            Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
+            Self::GetThenDelete { options, .. } => write!(f, "GetThenDelete({options:?})"),
         }
     }
 }

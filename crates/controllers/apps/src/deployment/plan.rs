@@ -123,7 +123,7 @@ impl Edits {
         self.bodies.insert(set.uid().clone(), body.clone());
         let write = match is_first {
             true => Write::update::<ReplicaSet>(set.key(), body),
-            false => Write::update_again::<ReplicaSet>(set.key(), body),
+            false => Write::update_after_write::<ReplicaSet>(set.key(), body),
         };
         write.why(why).tag(Step::Other).into()
     }

@@ -37,7 +37,7 @@ pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
     let (is_itself, has_its_storage) = (is_itself(&set, pod), has_its_storage(&set, pod));
     let claims = (!has_its_storage).then(|| claims::create(view, ordinal, name).into());
     let owners = claims::correct_owners(view, ordinal, Some(pod));
-    let update = Write::edit(pod, move |pod| {
+    let update = Write::get_then_update(pod, move |pod| {
         if !is_itself {
             manifests::identify(&set, pod, ordinal);
         }

@@ -95,7 +95,7 @@ fn replacements(cron: &CronJob) -> impl Iterator<Item = Write<Option<Timestamp>>
         let key = Key::new(listed.namespace.as_str(), listed.name.as_str());
         let options = DeleteOptions::default().propagation(Propagation::Background);
         let unreadable = Event::warning("FailedGet", Message::ThenError("Get job: ".into()));
-        deletion(Write::delete_live::<Job>(key, options, unreadable))
+        deletion(Write::get_then_delete::<Job>(key, options, unreadable))
             .why("it is replaced by the next start")
             .tag(None)
     })

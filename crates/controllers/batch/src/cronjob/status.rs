@@ -14,7 +14,7 @@ pub fn write(read: &CronJob, status: &CronJobStatus, has_deleted: bool) -> Optio
     let last = last.map_or("never".to_owned(), |last| last.to_string());
     // Upstream: cronjob_controllerv2.go, sync: after a deletion the status is written, changed or not.
     (*status != read.status || has_deleted).then(|| {
-        Write::update_again::<CronJob>(read.key(), manifest_with_status(read, status))
+        Write::update_after_write::<CronJob>(read.key(), manifest_with_status(read, status))
             .subresource("status")
             .why(format_smolstr!("{} active Jobs, the last start {last}", active.len()))
     })

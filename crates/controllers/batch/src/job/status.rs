@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
 pub(super) fn write(job: &Job, before: &JobStatus, after: &JobStatus) -> Option<Write> {
     let JobStatus { active, succeeded, failed, .. } = after;
     (before != after).then(|| {
-        Write::update_again::<Job>(job.key(), manifest_with_status(job, after))
+        Write::update_after_write::<Job>(job.key(), manifest_with_status(job, after))
             .subresource("status")
             .why(format_smolstr!("{active} pods active, {succeeded} succeeded, {failed} failed"))
             .accept(Refusals::GONE)

@@ -82,7 +82,7 @@ fn remove_reference(token: &SecretKey) -> Write {
         let is_account = account.uid.as_ref().is_none_or(|wanted| wanted.with_str(|wanted| wanted == uid));
         without_reference(live, &name).filter(|_| is_account)
     };
-    Write::edit_latest::<ServiceAccount>(token.account.clone(), edit)
+    Write::get_then_update_retry_on_conflict::<ServiceAccount>(token.account.clone(), edit)
         .why("the token secret does not exist")
         .accept(Refusals::GONE)
 }

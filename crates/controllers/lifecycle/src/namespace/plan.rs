@@ -77,7 +77,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let report = conditions.map(|conditions| {
         let status = NamespaceStatus { phase: TERMINATING.into(), conditions };
         let body = flyball_api::manifest_with_status(*namespace, &status);
-        let report = Write::update_again::<Namespace>(namespace.key(), body).subresource("status");
+        let report = Write::update_after_write::<Namespace>(namespace.key(), body).subresource("status");
         // The conditions only inform: without them the deletion goes on, and the next round writes them again.
         Effect::from(report.why("what is left in it has changed").accept(Refusals::ANY))
     });
@@ -102,7 +102,7 @@ pub fn finalize(namespace: &Namespace) -> Write {
         "metadata": namespace.metadata,
         "spec": {"finalizers": others},
     });
-    Write::update_again::<Namespace>(namespace.key(), body)
+    Write::update_after_write::<Namespace>(namespace.key(), body)
         .subresource("finalize")
         .why("it is empty")
         .accept(Refusals::GONE)

@@ -110,7 +110,9 @@ pub fn write(
     why: &str,
     now: Timestamp,
 ) -> Option<Write> {
-    let write = Write::patch_latest(node, move |node| change(node).patch(node, now).map(Patch::Strategic))?;
+    let write = Write::patch_retry_on_conflict(node, move |node| {
+        change(node).patch(node, now).map(Patch::Strategic)
+    })?;
     Some(write.why(why).accept(Refusals::GONE))
 }
 

@@ -54,7 +54,7 @@ pub(super) fn claim_status(
     let (key, body) = (claim.key(), manifest_with_status(claim, &status));
     let write = match turn {
         Turn::First => Write::status_of::<PersistentVolumeClaim>(key, body).accept_only(Refusals::NONE),
-        Turn::Second => Write::update_again::<PersistentVolumeClaim>(key, body).subresource("status"),
+        Turn::Second => Write::update_after_write::<PersistentVolumeClaim>(key, body).subresource("status"),
     };
     let why = format!("it is {}", status.phase);
     let after = PersistentVolumeClaim { status, ..claim.clone() };
@@ -76,7 +76,7 @@ pub(super) fn phase(
     let (key, body) = (volume.key(), manifest_with_status(volume, &status));
     let write = match turn {
         Turn::First => Write::status_of::<PersistentVolume>(key, body).accept_only(Refusals::NONE),
-        Turn::Second => Write::update_again::<PersistentVolume>(key, body).subresource("status"),
+        Turn::Second => Write::update_after_write::<PersistentVolume>(key, body).subresource("status"),
     };
     let after = PersistentVolume { status, ..volume.clone() };
     Some(write.why(format!("it is {phase}")).tag(Tag::Volume(Box::new(after))))

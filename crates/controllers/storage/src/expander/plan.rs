@@ -95,7 +95,7 @@ pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value) -> Wr
 pub(super) fn patch_claim_again(claim: &PersistentVolumeClaim, patch: Value) -> Write {
     let key = claim.key();
     let prefix = prefix(&key);
-    Write::patch_again::<PersistentVolumeClaim>(key, patch).subresource("status").failure_prefix(prefix)
+    Write::patch_after_write::<PersistentVolumeClaim>(key, patch).subresource("status").failure_prefix(prefix)
 }
 
 fn prefix(claim: &Key) -> String {
