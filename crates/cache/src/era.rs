@@ -47,10 +47,9 @@ impl Era {
     /// Completes when more than `seen` watches have broken off. Returns their number.
     pub(crate) async fn watch_broken(&self, seen: u64) -> u64 {
         let mut broken = self.broken_watches.subscribe();
-        match broken.wait_for(|count| *count > seen).await {
-            Ok(count) => *count,
-            Err(_) => std::future::pending().await,
-        }
+        // The sender lives as long as `self`, so this waits for the count.
+        let _ = broken.wait_for(|count| *count > seen).await;
+        self.broken_watches()
     }
 
     /// Completes when an era later than `seen` has begun.
