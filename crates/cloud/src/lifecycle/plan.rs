@@ -6,7 +6,7 @@ use flyball_api::Node;
 use flyball_api::taint::Taint;
 use flyball_client::Patch;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Write};
 use serde_json::{Value, json};
 
 /// The taint of a Node whose machine is shut down.
@@ -57,7 +57,7 @@ fn delete(node: &Node) -> Effect {
     let failed = Message::ThenError(format!("Failed deleting node {name}: "));
     let delete = Write::delete(node)
         .why("its machine does not exist any more")
-        .accept_only(Refusals::GONE)
+        .ignore_only(ErrorKinds::NOT_FOUND)
         .on_failure(Event::warning("DeletingNodeFailed", failed).about(about()));
     Effect::sequence([Event::normal("DeletingNode", message).about(about()).into(), Effect::from(delete)])
         .into()
@@ -69,7 +69,7 @@ fn set_taint(node: &Node, tainted: bool, why: &str) -> Option<Write> {
     let patch = move |node: &Node| {
         taint_patch(node, tainted).filter(|_| node.metadata.uid == uid).map(Patch::Strategic)
     };
-    Some(Write::patch_retry_on_conflict(node, patch)?.why(why).accept(Refusals::GONE))
+    Some(Write::patch_retry_on_conflict(node, patch)?.why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
 fn is_shutdown(taint: &Taint) -> bool {

@@ -114,7 +114,7 @@ impl Controller {
                     }
                     return Ok(Some(after));
                 }
-                Ok(Answer::Refused(_)) => return Ok(None),
+                Ok(Answer::Ignored(_)) => return Ok(None),
                 Err(error) if attempt < ATTEMPTS && error.api_error().is_some_and(Error::is_conflict) => {
                     tokio::time::sleep(BETWEEN_ATTEMPTS).await;
                 }

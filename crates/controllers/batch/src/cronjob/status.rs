@@ -35,7 +35,7 @@ pub fn after(cron: &CronJob, outcome: &Outcome<Option<Timestamp>>) -> CronJobSta
 
 /// The start whose Job exists already, by the answer of the server.
 pub fn existing(outcome: &Outcome<Option<Timestamp>>) -> Option<Timestamp> {
-    outcome.refusals().find(|(_, error)| error.is_already_exists()).and_then(|(start, _)| *start)
+    outcome.ignored().find(|(_, error)| error.is_already_exists()).and_then(|(start, _)| *start)
 }
 
 /// The status with a Job that existed already, if the CronJob controls it and it is not in the list: the controller crashed

@@ -48,7 +48,7 @@ impl Reconcile for Controller {
         let job = self.jobs.store().get(key).filter(|job| !job.is_finished());
         let Some(job) = job.filter(|job| self.features.managed_elsewhere(job).is_none()) else {
             self.backoffs.lock().remove(key);
-            executor.wait_for(vec![]);
+            executor.record_waiting(vec![]);
             return Ok(Next::Settled);
         };
         let executor = executor.about(ObjectRef::of(&*job));
@@ -97,7 +97,7 @@ impl Controller {
         *action = name;
         self.cx.judge(|| invariants::check_plan(&view, &tally, &plan));
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         metrics::created(&self.cx.metrics, &view, &tally, &outcome);
         let report = report(&view, &tally, end, &outcome);
@@ -151,7 +151,7 @@ impl Controller {
         if let (Some(end), Some(Written::Done)) = (conclusion.end, written) {
             metrics::finished(&self.cx.metrics, job, end);
             self.backoffs.lock().remove(&key);
-            executor.wait_for(vec![]);
+            executor.record_waiting(vec![]);
         }
         released.result()
     }
@@ -168,7 +168,7 @@ impl Controller {
             return Ok(None);
         }
         let outcome = executor.perform(write).await;
-        let is_gone = outcome.refusals().next().is_some();
+        let is_gone = outcome.ignored().next().is_some();
         outcome.result()?;
         if is_gone {
             return Ok(Some(Written::Gone));

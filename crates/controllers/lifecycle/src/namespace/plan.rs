@@ -8,7 +8,7 @@ use flyball_api::{Key, Namespace, Object, ObjectMeta, Resource, ResourceType, Ti
 use flyball_client::{DeleteOptions, Propagation};
 use flyball_runtime::decisions::Subject;
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write};
 use serde_json::{Value, json};
 
 use super::FINALIZER;
@@ -23,7 +23,7 @@ pub fn mark_terminating(namespace: &Namespace) -> Option<Write> {
     let status = NamespaceStatus { phase: TERMINATING.into(), ..namespace.status.clone() };
     let is_due = namespace.is_deleting() && !namespace.is_terminating();
     is_due.then(|| {
-        Write::status(namespace, &status).why("its deletion was requested").accept_only(Refusals::NONE)
+        Write::status(namespace, &status).why("its deletion was requested").ignore_only(ErrorKinds::NONE)
     })
 }
 
@@ -42,7 +42,7 @@ pub fn delete_collection(collection: &Collection, namespace: &str) -> Option<Wri
         )
         .why(WHY_CONTENT)
         // Discovery may list what the server then does not serve.
-        .accept(Refusals::GONE | Refusals::METHOD_NOT_SUPPORTED)
+        .ignore(ErrorKinds::NOT_FOUND | ErrorKinds::METHOD_NOT_SUPPORTED)
     })
 }
 
@@ -52,7 +52,7 @@ pub fn delete(resource: &ResourceType, object: &ObjectMeta) -> Write {
     Write::of(resource.clone(), object.key(), Operation::Delete(options))
         .why(WHY_CONTENT)
         // Another object that has the name by now is found in the next round.
-        .accept(Refusals::GONE | Refusals::METHOD_NOT_SUPPORTED | Refusals::CONFLICT)
+        .ignore(ErrorKinds::NOT_FOUND | ErrorKinds::METHOD_NOT_SUPPORTED | ErrorKinds::CONFLICT)
 }
 
 /// Dependents are deleted, too, whatever the default of the resource is.
@@ -79,7 +79,7 @@ pub fn plan(view: &View<'_>) -> Plan {
         let body = flyball_api::manifest_with_status(*namespace, &status);
         let report = Write::update_after_write::<Namespace>(namespace.key(), body).subresource("status");
         // The conditions only inform: without them the deletion goes on, and the next round writes them again.
-        Effect::from(report.why("what is left in it has changed").accept(Refusals::ANY))
+        Effect::from(report.why("what is left in it has changed").ignore(ErrorKinds::ANY))
     });
     let wait = remains.iter().map(|(_, remains)| remains.wait).max().unwrap_or_default();
     let end = match findings.failure() {
@@ -105,7 +105,7 @@ pub fn finalize(namespace: &Namespace) -> Write {
     Write::update_after_write::<Namespace>(namespace.key(), body)
         .subresource("finalize")
         .why("it is empty")
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
 }
 
 /// When to check a namespace again whose content needs `wait` to be gone.

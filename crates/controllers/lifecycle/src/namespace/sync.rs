@@ -7,7 +7,7 @@ use flyball_api::{Key, Namespace, Timestamp};
 use flyball_cache::Informer;
 use flyball_client::{Discovery, Error};
 use flyball_runtime::gates::Gate;
-use flyball_runtime::{Chain, Context, Next, Reconcile, Refusals, SyncError};
+use flyball_runtime::{Chain, Context, ErrorKinds, Next, Reconcile, SyncError};
 use futures::{StreamExt, stream};
 
 use super::content::{Collection, Remains, collections};
@@ -54,10 +54,10 @@ impl Controller {
         let now = self.cx.clock.now();
         let plan = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         match outcome.failure() {
-            Some(failure) if failure.is_one_of(Refusals::CONFLICT) => self.finalize_again(&namespace).await,
+            Some(failure) if failure.is_one_of(ErrorKinds::CONFLICT) => self.finalize_again(&namespace).await,
             _ => outcome.result().map(|()| next),
         }
     }
@@ -110,7 +110,7 @@ impl Controller {
             }
             let executor = self.cx.executor(&key).without_barrier();
             let outcome = executor.perform([plan::finalize(&namespace)]).await;
-            if !outcome.failure().is_some_and(|failure| failure.is_one_of(Refusals::CONFLICT)) {
+            if !outcome.failure().is_some_and(|failure| failure.is_one_of(ErrorKinds::CONFLICT)) {
                 return outcome.result().map(|()| Next::Settled);
             }
         }

@@ -9,7 +9,7 @@ use flyball_api::{Node, Object, Timestamp, Uid};
 use flyball_client::{DeleteOptions, Patch};
 use flyball_common::disruption::target;
 use flyball_runtime::plan::Group;
-use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -133,14 +133,14 @@ fn end(view: &View, pod: &Pod, reason: Reason) -> Group<Tag> {
     let tag = |step| Tag { namespace: pod.metadata.namespace.clone(), reason, step };
     let mark = failure(view, pod, reason).map(|patch| {
         let mark = Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).subresource("status");
-        mark.why(reason.why()).accept(Refusals::GONE).tag(tag(Step::Mark))
+        mark.why(reason.why()).ignore(ErrorKinds::NOT_FOUND).tag(tag(Step::Mark))
     });
     let options = DeleteOptions { grace_period: Some(0), ..exactly(&pod.metadata) };
     let delete = Write::delete_with::<Pod>(pod.key(), options)
         .why(reason.why())
-        .accept_only(Refusals::GONE)
+        .ignore_only(ErrorKinds::NOT_FOUND)
         .tag(tag(Step::Delete));
-    Effect::sequence(mark.into_iter().chain([delete])).ends_at(Refusals::GONE)
+    Effect::sequence(mark.into_iter().chain([delete])).stop_on(ErrorKinds::NOT_FOUND)
 }
 
 /// The status patch that marks a pod as failed before it is deleted, so that its owner sees how it ended; `None` if it

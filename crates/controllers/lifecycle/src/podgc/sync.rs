@@ -65,7 +65,7 @@ impl Periodic for Controller {
             self.cx.metrics.counter(family, &[namespace, reason.label()]).inc();
         };
         let deletions = outcome.done.iter().map(|done| &done.tag).filter(|tag| tag.step == Step::Delete);
-        let unmarked = outcome.refusals().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
+        let unmarked = outcome.ignored().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
         let failed = || outcome.failures.iter().filter_map(|failure| failure.tag.as_ref());
         deletions.chain(unmarked).chain(failed()).for_each(|tag| count(&DELETED, tag));
         failed().for_each(|tag| count(&FAILED, tag));

@@ -7,7 +7,7 @@ use flyball_api::time::SignedDuration;
 use flyball_api::{Object, PartialObject, ResourceType, ResourceVersion, StorageVersionMigration, Timestamp};
 use flyball_client::{DiscoveredResource, Error, Patch};
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write};
 use serde_json::{Value, json};
 
 use super::definition;
@@ -138,7 +138,7 @@ fn rewrite(resource: &ResourceType, object: &PartialObject) -> Write {
     Write::of(resource.clone(), object.key(), Operation::Patch(patch))
         .why("it may be stored in an old version")
         // Changed, deleted or recreated since: it is not stored in an old version.
-        .accept(Refusals::CONFLICT)
+        .ignore(ErrorKinds::CONFLICT)
 }
 
 /// The end of a migration of which every object was rewritten.
@@ -170,5 +170,5 @@ fn not_served_yet(migration: &StorageVersionMigration, now: Timestamp) -> Option
 }
 
 fn write(migration: &StorageVersionMigration, why: &str) -> Write {
-    Write::replace(migration).subresource("status").why(why).accept(Refusals::GONE)
+    Write::replace(migration).subresource("status").why(why).ignore(ErrorKinds::NOT_FOUND)
 }

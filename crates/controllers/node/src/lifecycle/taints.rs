@@ -3,7 +3,7 @@
 use flyball_api::taint::Taint;
 use flyball_api::{Node, Timestamp};
 use flyball_client::Patch;
-use flyball_runtime::{Refusals, Write};
+use flyball_runtime::{ErrorKinds, Write};
 use serde_json::{Value, json};
 
 use super::status::{Ready, readiness};
@@ -113,7 +113,7 @@ pub fn write(
     let write = Write::patch_retry_on_conflict(node, move |node| {
         change(node).patch(node, now).map(Patch::Strategic)
     })?;
-    Some(write.why(why).accept(Refusals::GONE))
+    Some(write.why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
 /// The write that evicts the pods of a node that is not ready. `None` if it is ready by now: if only the cache is late to

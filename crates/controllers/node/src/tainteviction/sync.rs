@@ -102,7 +102,7 @@ impl Reconcile for Pods {
         let about = ObjectRef::named::<Pod>(&key.namespace, &key.name, &Uid::default());
         let executor = self.cx.executor(key).about(about).events(&self.events);
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         for due in outcome.written().filter_map(|done| done.tag) {
             self.deletions.inc();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flyball_api::pod::{ConditionStatus, Pod, PodConditionType};
 use flyball_api::time::format_seconds;
 use flyball_api::{Object, PodDisruptionBudget, Timestamp};
-use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Waiting, Write};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -80,7 +80,8 @@ fn clearing(view: &View<'_>) -> Option<Effect> {
         return None;
     }
     let body = cleared(whole, view.tracks_generation, view.now)?;
-    let write = Write::update::<Pod>(view.pod.key(), body).subresource("status").accept(Refusals::GONE);
+    let write =
+        Write::update::<Pod>(view.pod.key(), body).subresource("status").ignore(ErrorKinds::NOT_FOUND);
     Some(write.why("it was about to be disrupted two minutes ago, and is still running").into())
 }
 

@@ -61,7 +61,7 @@ impl Reconcile for Controller {
             self.recheck.add_after(key.clone(), delay);
         }
         let executor = self.cx.executor(key).about(ObjectRef::of(&*budget)).events(&self.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         executor.perform(plan.effects).await.result()?;
         let written = executor.perform(plan.status).await;
         if let Some(failure) = written.failure() {

@@ -4,7 +4,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, Node, Object, VolumeAttachment};
 use flyball_client::Error;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Message, Outcome, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Outcome, Plan, Waiting, Write};
 use serde_json::json;
 
 use super::messages;
@@ -85,8 +85,9 @@ fn attach<'a>(node: &'a str, want: &Want) -> Option<Effect<Tag<'a>>> {
     let body = json!({"metadata": {"name": name}, "spec": spec});
     let why = format!("{} pods on node {node} want volume {}", want.pods.len(), want.disk.title);
     let failure = messages::attach_failed(&want.disk, "kubernetes.io/csi: attacher.Attach failed: ");
-    let create =
-        Write::create::<VolumeAttachment>(Key::cluster(name), body).why(why).accept(Refusals::EXISTS);
+    let create = Write::create::<VolumeAttachment>(Key::cluster(name), body)
+        .why(why)
+        .ignore(ErrorKinds::ALREADY_EXISTS);
     let failures = events(want, |_| Message::ThenError(failure.clone()));
     let create = failures.fold(create, Write::on_failure);
     Some(create.tag(Tag::Attach(node)).into())
@@ -102,7 +103,7 @@ fn detach<'a>(node: &'a str, attachment: &VolumeAttachment, force: Option<Force>
             format!("no pod on node {node} uses the disk; the node is out of service")
         }
     };
-    let delete = Write::delete(attachment).why(why).accept_only(Refusals::GONE);
+    let delete = Write::delete(attachment).why(why).ignore_only(ErrorKinds::NOT_FOUND);
     delete.tag(Tag::Detach(node, force)).into()
 }
 

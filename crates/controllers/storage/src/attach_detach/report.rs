@@ -4,7 +4,7 @@ use flyball_api::node::AttachedVolume;
 use flyball_api::{Node, Object};
 use flyball_client::Patch;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Event, Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Event, Plan, Write};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -48,7 +48,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let patch = Write::patch::<Node>(view.node.key(), patch)
         .subresource("status")
         .why(format!("{} disks are attached", volumes.len()))
-        .accept(Refusals::GONE);
+        .ignore(ErrorKinds::NOT_FOUND);
     let attached = view.entries.iter().filter(|entry| attached.contains(&entry.disk));
     let wants = attached.filter_map(|entry| entry.place.want);
     let events = wants.flat_map(|want| {

@@ -102,7 +102,7 @@ impl Reconcile for Disks {
         let next = plan.next();
         self.count_forced(disk, plan.writes().iter().map(|write| write.tag));
         let executor = cx.executor(key).events(&self.0.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.record(disk, &view, &plan::attempts(&view, &outcome));
         let next_attempt = self.0.ledger.lock().next_attempt(disk, Instant::now());

@@ -1,4 +1,4 @@
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use flyball_runtime::plan::Order;
 
 use super::world::{checked, planned};
@@ -224,18 +224,18 @@ waiting for Pod/ns/db-0 to become ready"
 }
 
 #[test]
-fn harmless_refusals_are_accepted() {
+fn harmless_errors_are_ignored() {
     #[rustfmt::skip]
     let table = [
         // case                                        set                 pods          claims     accepted
-        ("a deleted pod may be gone or replaced",      "0",                "0",          "",        Refusals::GONE | Refusals::CONFLICT),
-        ("a pod may change if only owners were wrong", "1 claims deleted", "0",          "0",       Refusals::CONFLICT),
-        ("but not if it has to be repaired",           "1",                "0:nameless", "",        Refusals::NONE),
-        ("nor may its name be taken",                  "1",                "",           "",        Refusals::NONE),
+        ("a deleted pod may be gone or replaced",      "0",                "0",          "",        ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT),
+        ("a pod may change if only owners were wrong", "1 claims deleted", "0",          "0",       ErrorKinds::CONFLICT),
+        ("but not if it has to be repaired",           "1",                "0:nameless", "",        ErrorKinds::NONE),
+        ("nor may its name be taken",                  "1",                "",           "",        ErrorKinds::NONE),
     ];
     for (case, set, pods, claims, want) in table {
         let plan = checked(set, pods, claims);
-        assert_eq!(plan.writes().last().unwrap().accept, want, "{case}");
+        assert_eq!(plan.writes().last().unwrap().ignore, want, "{case}");
     }
 }
 

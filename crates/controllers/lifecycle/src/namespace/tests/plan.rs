@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use flyball_api::{Namespace, ObjectMeta, ResourceType, ResourceVersion, Timestamp};
 use flyball_client::{Discovery, Propagation};
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use flyball_runtime::plan::Operation;
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn a_namespace_that_is_being_deleted_is_marked_once() {
             let body = write.body().unwrap();
             assert_eq!(body["status"]["phase"], "Terminating", "{case}");
             assert_eq!(body["metadata"]["resourceVersion"], "7", "{case}");
-            assert_eq!(write.accept, Refusals::NONE, "{case}");
+            assert_eq!(write.ignore, ErrorKinds::NONE, "{case}");
         }
     }
 }
@@ -94,7 +94,7 @@ fn a_namespace_is_finalized_once_nothing_is_left() {
         let mut namespace = deleted("Active");
         let first = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
         assert_eq!(first.to_string(), format!("{report}\n{want}"), "{case}");
-        assert_eq!(first.writes()[0].accept, Refusals::ANY, "{case}");
+        assert_eq!(first.writes()[0].ignore, ErrorKinds::ANY, "{case}");
         let body = first.writes()[0].body().unwrap();
         assert_eq!(body["status"]["phase"], "Terminating", "{case}");
         namespace.status.conditions = serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
@@ -109,7 +109,7 @@ fn finalizing_removes_one_finalizer_from_the_version_that_was_read() {
     let body = write.body().unwrap();
     assert_eq!(body["spec"], json!({"finalizers": ["x/hold"]}));
     assert_eq!(body["metadata"]["resourceVersion"], ResourceVersion(7).to_string());
-    assert_eq!(write.accept, Refusals::GONE);
+    assert_eq!(write.ignore, ErrorKinds::NOT_FOUND);
 }
 
 #[test]
