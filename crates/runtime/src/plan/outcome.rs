@@ -132,7 +132,7 @@ impl Answer {
     pub fn written(&self) -> Option<&ObjectMeta> {
         match self {
             Self::Written(meta) => meta.as_deref(),
-            Self::Refused(_) => None,
+            Self::Ignored(_) => None,
         }
     }
 }

@@ -425,8 +425,8 @@ pub struct ErrorKinds(u8);
 
 impl ErrorKinds {
     pub const NONE: Self = Self(0);
-    pub const GONE: Self = Self(1);
-    pub const EXISTS: Self = Self(2);
+    pub const NOT_FOUND: Self = Self(1);
+    pub const ALREADY_EXISTS: Self = Self(2);
     /// A precondition (resourceVersion or uid) does not hold.
     pub const CONFLICT: Self = Self(4);
     /// The write was a create in a namespace that is being deleted.
@@ -445,8 +445,8 @@ impl ErrorKinds {
 
     pub fn contains(self, error: &Error) -> bool {
         self == Self::ANY
-            || (self.has(Self::GONE) && error.is_not_found())
-            || (self.has(Self::EXISTS) && error.is_already_exists())
+            || (self.has(Self::NOT_FOUND) && error.is_not_found())
+            || (self.has(Self::ALREADY_EXISTS) && error.is_already_exists())
             || (self.has(Self::CONFLICT) && error.is_conflict())
             || (self.has(Self::NAMESPACE_TERMINATING) && error.has_cause("NamespaceTerminating"))
             || (self.has(Self::INVALID) && error.is_invalid())

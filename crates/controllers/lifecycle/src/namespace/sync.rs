@@ -12,6 +12,7 @@ use futures::{StreamExt, stream};
 
 use super::content::{Collection, Remains, collections};
 use super::empty::Emptying;
+use super::invariants;
 use super::plan::{self, View, plan};
 use super::status::Findings;
 
@@ -52,7 +53,9 @@ impl Controller {
         };
         let findings = Findings::of(discovery.as_ref(), &remains);
         let now = self.cx.clock.now();
-        let plan = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
+        let view = View { namespace: &namespace, findings: &findings, remains: &remains, now };
+        let plan = plan(&view);
+        self.cx.judge(|| invariants::check(&view, &plan));
         let next = plan.next();
         executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;

@@ -15,6 +15,7 @@ use flyball_runtime::{Chain, Context, Outcome, Periodic, Plan, SyncError};
 use futures::FutureExt;
 use smol_str::SmolStr;
 
+use super::invariants;
 use super::plan::{Step, Tag, View, plan};
 
 /// How long a node must be missing before the server is asked whether it is gone.
@@ -52,7 +53,9 @@ impl Periodic for Controller {
         let gone = self.gone_nodes().await;
         let threshold = self.cx.config.pod_gc_controller.terminated_pod_gc_threshold;
         let tracks_generation = self.cx.gates.enabled(Gate::PodObservedGenerationTracking);
-        Ok(View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() })
+        let view = View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() };
+        self.cx.judge(|| invariants::check(&view, &plan(&view)));
+        Ok(view)
     }
 
     fn round((): (), view: &View) -> ((), Plan<Tag>) {

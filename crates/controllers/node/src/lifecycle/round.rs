@@ -254,11 +254,11 @@ impl Memory {
         events
     }
 
-    /// Suspends the checks while the informer may be missing lease renewals. For nodes that have reported before, that
-    /// time does not count towards the grace period.
+    /// Suspends the checks while the informer may be missing lease renewals. That time does not count towards the grace
+    /// periods.
     ///
-    /// Unlike upstream, which declares every node lost after an outage of the API server that is longer than the grace
-    /// period.
+    /// This differs from upstream, which declares every node lost after an outage of the API server that is longer than the
+    /// grace period.
     fn suspend(&mut self, messages: u64, is_healthy: bool, grace: Duration, now: Instant) {
         let since = self.last_check.replace(now).unwrap_or(now);
         self.lease_watch.record(messages, now);
