@@ -313,7 +313,7 @@ pub trait Strategy: Send + Sync {
         NameRule::Subdomain
     }
 
-    /// What is wrong with a new object. Metadata has been looked at already.
+    /// Validates a new object. Its metadata has been validated already.
     fn validate_create(&self, obj: &Value) -> Vec<Cause> {
         let _ = obj;
         Vec::new()

@@ -1,4 +1,4 @@
-//! What can be wrong with metadata, of whatever kind.
+//! Validation of the metadata of all kinds.
 
 use serde_json::Value;
 

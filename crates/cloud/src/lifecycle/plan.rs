@@ -22,21 +22,21 @@ pub enum Machine {
     Exists,
 }
 
-/// A Node, and its machine where the cloud was asked and answered.
+/// A Node, and the state of its machine, if it was looked up in the cloud.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub node: Arc<Node>,
     pub machine: Option<Machine>,
 }
 
-/// All Nodes, side by side.
+/// The writes for all Nodes, concurrently.
 pub fn plan(nodes: &[Observed]) -> Plan {
     Plan::of([Effect::concurrent(
         nodes.iter().filter_map(|observed| plan_node(&observed.node, observed.machine)),
     )])
 }
 
-/// Whether the cloud has to be asked about the machine of a Node.
+/// Whether the machine of a Node has to be looked up in the cloud.
 pub fn needs_lookup(node: &Node) -> bool {
     !node.is_ready()
 }

@@ -49,7 +49,7 @@ impl Emptying<'_> {
         self.delete_all(collection).await?;
         let mut remains = Remains::default();
         Ok(match self.each(collection, |meta| remains.add(meta)).await? {
-            true => remains.judged(*grace, &self.key.name, &collection.resource),
+            true => remains.assessed(*grace, &self.key.name, &collection.resource),
             false => Remains { wait: *grace, ..Remains::default() },
         })
     }

@@ -1,5 +1,5 @@
-//! The shell: every 20 seconds, observe all pods and their nodes, and count what came of the plan. Whether a node is gone
-//! is a live read; until it is made, the node waits in a work queue, as the metrics of upstream's queue show it.
+//! The shell: every 20 seconds, observe all pods and their nodes, and count the outcome of the plan. A live read decides whether
+//! a node is gone; until then, the node waits in a work queue, so that there are the metrics of upstream's queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use smol_str::SmolStr;
 use super::invariants;
 use super::plan::{Step, Tag, View, plan};
 
-/// How long a node must be missing before the server is asked whether it is gone.
+/// How long a node must be missing in the cache before a live read decides whether it is gone.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 static DELETED: Family = Family::counter(

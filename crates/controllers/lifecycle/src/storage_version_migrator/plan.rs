@@ -159,7 +159,7 @@ fn failure(migration: &StorageVersionMigration, problem: &str, now: Timestamp) -
     write(&failed(migration, &message, now), &message)
 }
 
-/// Nothing but to try again, while a migration is so new that its resource may come to be served.
+/// Retries while the migration is new, because its resource may be served soon.
 fn not_served_yet(migration: &StorageVersionMigration, now: Timestamp) -> Option<Plan> {
     let until = migration.metadata.creation_timestamp?.checked_add(PATIENCE).ok()?;
     let resource = super::resource_of(migration);

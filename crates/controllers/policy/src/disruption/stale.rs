@@ -85,8 +85,8 @@ fn clearing(view: &View<'_>) -> Option<Effect> {
     Some(write.why("it was about to be disrupted two minutes ago, and is still running").into())
 }
 
-/// The whole pod with the condition set to false; `None` if it does not have it. `tracks`: whether the condition says which
-/// generation of the pod it is about; one that does goes on doing so.
+/// The whole pod with the condition set to false; `None` if it does not have it. `tracks`: whether to set
+/// `observedGeneration`, which is also set if it was set before.
 pub fn cleared(pod: &Value, tracks: bool, now: Timestamp) -> Option<Value> {
     let mut pod = pod.clone();
     let generation = pod["metadata"]["generation"].clone();

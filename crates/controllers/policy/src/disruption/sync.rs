@@ -74,7 +74,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// How many pods the owners want, if the budget depends on it; and the error if the server could not be asked.
+    /// The sum of the replicas of the owners, if the budget depends on it; and the error of a failed read.
     async fn scale(
         &self,
         budget: &PodDisruptionBudget,

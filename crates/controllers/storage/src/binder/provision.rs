@@ -1,4 +1,4 @@
-//! How a volume is provisioned: an external provisioner is asked by annotation, a host path is created here. Pure.
+//! Provisioning: an annotation requests a volume from an external provisioner; a host path volume is created here. Pure.
 
 use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, Resource, StorageClass};
 use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Write};

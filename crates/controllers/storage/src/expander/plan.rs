@@ -81,7 +81,7 @@ fn annotate(claim: &PersistentVolumeClaim, driver: &str) -> Option<Write> {
     Some(patch.on_failure(Event::warning(EXTERNAL, Message::ThenError(failure))))
 }
 
-/// A patch of metadata and status of a claim in the version that was looked at.
+/// A patch of metadata and status of a claim, with the resourceVersion of the cached claim as precondition.
 pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value) -> Write {
     patch["metadata"]["resourceVersion"] = json!(format_smolstr!("{}", claim.metadata.resource_version));
     let key = claim.key();
