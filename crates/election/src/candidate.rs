@@ -148,7 +148,7 @@ mod tests {
         assert!(!is_pinged(&candidate(Some("2026-01-01T00:00:04.000000Z"))));
         let pinged = candidate(Some("2026-01-01T00:00:06.000000Z"));
         assert!(is_pinged(&pinged));
-        let answered = renewed(asked, "2026-01-01T00:00:07Z".parse().unwrap());
+        let answered = renewed(pinged, "2026-01-01T00:00:07Z".parse().unwrap());
         assert!(!is_pinged(&answered) && answered["metadata"].get("managedFields").is_none());
     }
 }
