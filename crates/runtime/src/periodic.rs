@@ -44,8 +44,8 @@ pub trait Periodic: Send + Sync + 'static {
         &cx.events
     }
 
-    /// Updates the memory, and metrics, with what came of the plan. Returns a shorter pause before the next round, where
-    /// the outcome asks for one.
+    /// Updates the memory, and metrics, with the outcome of the plan. Returns a shorter pause before the next round, if the outcome
+    /// requires it.
     fn finish(&self, _memory: &mut Self::Memory, _outcome: &Outcome<Self::Tag>) -> Option<Duration> {
         None
     }
@@ -134,7 +134,7 @@ mod tests {
     const THING: ResourceType = ResourceType::new("example.com", "v1", "things", "Thing", true);
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Deletes one object per round. The third observation fails; the fourth round asks for an earlier next one.
+    /// Deletes one object per round. The third observation fails; the fourth round plans the next one after a minute.
     #[derive(Clone)]
     struct Deleter {
         started: Instant,
@@ -177,7 +177,7 @@ mod tests {
         let schedule = Schedule::every(HOUR).pausing_first().after_failure(Duration::from_secs(300));
         let rounds = run(Arc::new(cx), "test", schedule, deleter.clone());
         let _ = tokio::time::timeout(3 * HOUR, rounds).await;
-        // After an hour; again after an hour; 5 s after a refusal; 5 min after the failed observation; a minute, as planned.
+        // After an hour; again after an hour; 5 s after a failed write; 5 min after the failed observation; a minute, as planned.
         assert_eq!(*deleter.observed.lock(), [3600, 7200, 7205, 7505, 7565]);
         assert_eq!(*server.seen.lock(), ["DELETE 0", "DELETE 1", "DELETE 2", "DELETE 3"]);
         assert_eq!(*deleter.refused.lock(), ["deletion"]);

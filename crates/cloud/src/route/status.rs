@@ -53,7 +53,7 @@ pub fn condition_patch(node: &Node, is_reachable: bool, now: Timestamp) -> Optio
     Some(json!({"status": {"conditions": [condition]}}))
 }
 
-/// A route that was to be created, and what came of it.
+/// A route that was to be created, and the outcome.
 #[derive(Debug, Clone)]
 pub struct Creation {
     pub new: NewRoute,

@@ -75,7 +75,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.iter().map(|revision| revision.revision).max().unwrap_or(0).max(0).saturating_add(1)
 }
 
-/// What came of an attempt to create a revision.
+/// The outcome of an attempt to create a revision.
 #[derive(Debug)]
 pub enum Created {
     /// A revision with that name and that data exists, created now or by an earlier attempt.

@@ -1,4 +1,4 @@
-//! What becomes of a request, and how long its certificate is valid. Pure but for the signature, which may be random.
+//! Decides whether a request is signed, and how long the certificate is valid. Pure, except that a signature may be random.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use super::definition;
 use super::status::{begun, ended, failed, has_succeeded, is_over, is_running, succeeded};
 
 const NEEDED: [&str; 3] = ["update", "patch", "list"];
-/// For how long after the creation of a migration its resource may still come to be served.
+/// How long after its creation a migration waits for its resource to be served.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// A migration that is to start or to stop running.

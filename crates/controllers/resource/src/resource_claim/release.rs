@@ -1,4 +1,4 @@
-//! What becomes of a ResourceClaim once its consumers are gone. Pure.
+//! Deallocates or deletes a ResourceClaim once its consumers are gone. Pure.
 
 use flyball_api::resource_claim::{ConsumerReference, ResourceClaimStatus};
 use flyball_api::{Key, Object, ObjectMeta, ResourceClaim};

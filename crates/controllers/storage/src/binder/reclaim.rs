@@ -1,4 +1,4 @@
-//! What becomes of a released volume: it is kept, deleted or recycled. Pure.
+//! Reclaims a released volume: it is retained, deleted or recycled. Pure.
 
 use std::sync::Arc;
 

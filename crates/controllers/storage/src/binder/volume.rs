@@ -170,7 +170,7 @@ pub(crate) fn may_reclaim(volume: &PersistentVolume, claim: Option<&PersistentVo
     }
 }
 
-/// What becomes of a volume whose claim is gone.
+/// The next step for a volume whose claim is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Retain,
