@@ -37,7 +37,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    // Silent unless asked: `RUST_LOG=debug cargo xtask sim …`.
+    // Logs nothing by default; `RUST_LOG=debug cargo xtask sim …` enables logs.
     tracing_subscriber::fmt()
         .with_env_filter(
             EnvFilter::builder().with_default_directive(LevelFilter::OFF.into()).from_env_lossy(),
@@ -81,7 +81,7 @@ mod tests {
         line.unwrap_or_else(|| panic!("{file}: no {key}")).trim_end_matches('"').to_owned()
     }
 
-    // Every build of CI shows that the code compiles with the oldest compiler that we support.
+    // So every build in CI also checks the minimum supported Rust version.
     #[test]
     fn the_pinned_toolchain_is_the_minimum_supported_one() {
         assert_eq!(value("rust-toolchain.toml", "channel"), value("Cargo.toml", "rust-version") + ".0");

@@ -306,6 +306,6 @@ fn the_demo_shows_what_it_says() -> anyhow::Result<()> {
     let (printed, problems) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "{}: {printed}{problems}", output.status);
-    ensure!(printed.contains("All 8 steps happened as they should."), "{printed}");
+    ensure!(printed.contains("All 8 steps succeeded."), "{printed}");
     Ok(())
 }

@@ -134,6 +134,6 @@ async fn main() -> Result<(), Failure> {
     );
     match delivered == (watchers * writes) as u64 {
         true => Ok(()),
-        false => Err("not every watcher has heard of every write".into()),
+        false => Err("not every watcher has received every write".into()),
     }
 }

@@ -134,7 +134,7 @@ fn by_group(server: &Inner) -> Vec<(String, Versions)> {
     out
 }
 
-/// Versions of groups that an APIService delegates to another server. That server is never asked, so only their names are
+/// Versions of groups that an APIService delegates to another server. That server is never contacted, so only their names are
 /// known.
 fn delegated(server: &Inner) -> Vec<(String, String)> {
     let services = server.store.all(&ShelfId::new("apiregistration.k8s.io", "apiservices"), None);

@@ -1,4 +1,4 @@
-//! What is wrong with one field of an object, worded as the real API server words it. A list of these becomes
+//! One error about a field of an object, in the wording of the real API server. A list of these becomes
 //! the `causes` of a 422 `Status`.
 
 use serde_json::Value;

@@ -47,7 +47,7 @@ pub type Page = Arc<dyn Fn(&str) -> Result<serde_json::Value, String> + Send + S
 pub struct InPod<'a> {
     pub namespace: &'a str,
     pub pod: &'a str,
-    /// The container that was asked for.
+    /// The container in the request.
     pub container: Option<&'a str>,
 }
 
@@ -140,7 +140,7 @@ pub struct Options {
     pub node_ports: std::ops::RangeInclusive<u16>,
     /// Admission plugins that are off, by their names (`ServiceAccount`, …).
     pub disabled_admission: BTreeSet<String>,
-    /// How often a watch that asked for bookmarks gets one.
+    /// How often a watch with `allowWatchBookmarks` gets a bookmark.
     pub bookmark_every: Duration,
     /// Entries that the audit log in memory keeps.
     pub audit_entries: usize,

@@ -313,19 +313,19 @@ pub trait Strategy: Send + Sync {
         NameRule::Subdomain
     }
 
-    /// What is wrong with a new object. Metadata has been looked at already.
+    /// Validates a new object. Its metadata has been validated already.
     fn validate_create(&self, obj: &Value) -> Vec<Cause> {
         let _ = obj;
         Vec::new()
     }
 
-    /// What is wrong with an update, immutable fields included.
+    /// Validates an update, immutable fields included.
     fn validate_update(&self, new: &Value, old: &Value) -> Vec<Cause> {
         let _ = old;
         self.validate_create(new)
     }
 
-    /// What is wrong with an update of a subresource.
+    /// Validates an update of a subresource.
     fn validate_subresource_update(&self, sub: Subresource, new: &Value, old: &Value) -> Vec<Cause> {
         let _ = (sub, new, old);
         Vec::new()

@@ -1,4 +1,4 @@
-//! TokenRequest: a signed token for a service account, bound to an object if asked.
+//! TokenRequest: a signed token for a service account, bound to an object if the request names one.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};

@@ -100,7 +100,7 @@ impl<'a> Checker<'a> {
         if is_test { Type::Bool } else { self.bindings.resolve(&found) }
     }
 
-    /// The type of a field. It is optional if it is asked for as such, or asked of an optional.
+    /// The type of a field. It is optional for `a.?b`, and if the operand is optional.
     fn field(&mut self, at: usize, operand: &Expr, field: &str, as_optional: bool) -> Type {
         let operand = self.check(operand);
         let operand = self.bindings.resolve(&operand);

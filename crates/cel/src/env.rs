@@ -16,7 +16,7 @@ pub type Fields = BTreeMap<SmolStr, Type>;
 #[derive(Debug, Clone, Default)]
 pub struct Env {
     variables: BTreeMap<SmolStr, Type>,
-    /// Shared sets of object types, asked from the latest.
+    /// Shared sets of object types; the last that has a type is used.
     objects: Vec<Arc<BTreeMap<SmolStr, Fields>>>,
 }
 

@@ -150,9 +150,8 @@ impl Error {
         self.is(405, "MethodNotAllowed")
     }
 
-    /// Whether a write may have been carried out although it failed: only a live read can tell.
-    ///
-    /// That is so if the response was lost, or the server lost its connection to etcd during the write.
+    /// Whether a write may have been made although it failed: the response was lost, or the server lost its connection to etcd
+    /// during the write. Only a live read can show whether it was.
     pub fn outcome_unknown(&self) -> bool {
         match self {
             Self::OutcomeUnknown { .. } => true,

@@ -17,7 +17,7 @@ const CANDIDATES: ResourceType =
 const NAMESPACE: &str = "kube-system";
 /// The holder is a process with the oldest emulated version.
 const STRATEGY: &str = "OldestEmulationVersion";
-/// How often it is renewed without being asked.
+/// How often it is renewed without a request of the server.
 const RENEWAL: Duration = Duration::from_secs(300);
 /// The shortest time between two renewals.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -91,7 +91,7 @@ impl Candidate {
             let event = event?;
             let is_due = match event.kind {
                 EventKind::Added | EventKind::Modified => {
-                    serde_json::from_slice(&event.object).is_ok_and(|candidate| is_asked(&candidate))
+                    serde_json::from_slice(&event.object).is_ok_and(|candidate| is_pinged(&candidate))
                 }
                 EventKind::Deleted => true,
                 EventKind::Bookmark => false,
@@ -127,11 +127,11 @@ fn renewed(mut candidate: Value, now: Timestamp) -> Value {
     candidate
 }
 
-/// Whether the server has asked since the last renewal.
-fn is_asked(candidate: &Value) -> bool {
+/// Whether the server has requested a renewal (`pingTime`) since the last one.
+fn is_pinged(candidate: &Value) -> bool {
     let time =
         |field: &str| candidate["spec"][field].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    time("pingTime").is_some_and(|asked| time("renewTime").is_none_or(|renewed| asked > renewed))
+    time("pingTime").is_some_and(|pinged| time("renewTime").is_none_or(|renewed| pinged > renewed))
 }
 
 #[cfg(test)]
@@ -144,11 +144,11 @@ mod tests {
             json!({"metadata": {"name": "me", "managedFields": []},
                 "spec": {"pingTime": ping, "renewTime": "2026-01-01T00:00:05.000000Z"}})
         };
-        assert!(!is_asked(&candidate(None)));
-        assert!(!is_asked(&candidate(Some("2026-01-01T00:00:04.000000Z"))));
-        let asked = candidate(Some("2026-01-01T00:00:06.000000Z"));
-        assert!(is_asked(&asked));
-        let answered = renewed(asked, "2026-01-01T00:00:07Z".parse().unwrap());
-        assert!(!is_asked(&answered) && answered["metadata"].get("managedFields").is_none());
+        assert!(!is_pinged(&candidate(None)));
+        assert!(!is_pinged(&candidate(Some("2026-01-01T00:00:04.000000Z"))));
+        let pinged = candidate(Some("2026-01-01T00:00:06.000000Z"));
+        assert!(is_pinged(&pinged));
+        let answered = renewed(pinged, "2026-01-01T00:00:07Z".parse().unwrap());
+        assert!(!is_pinged(&answered) && answered["metadata"].get("managedFields").is_none());
     }
 }

@@ -47,7 +47,7 @@ pub enum Action {
     /// It has expired or was released.
     Take(Record),
     Wait,
-    /// The API server has chosen another holder: this process goes on until its lease would have to be renewed.
+    /// The API server has chosen another holder: this process continues until its lease would have to be renewed.
     EndTerm,
 }
 

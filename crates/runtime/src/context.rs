@@ -140,14 +140,14 @@ impl Context {
         Writer::new(self, owner)
     }
 
-    /// Carries out plans for `owner`.
-    pub fn executor<'a>(&'a self, owner: &'a Key) -> Executor<'a> {
-        Executor::new(self, owner)
+    /// Executes plans for `key`.
+    pub fn executor<'a>(&'a self, key: &'a Key) -> Executor<'a> {
+        Executor::new(self, key)
     }
 
-    /// Notes what a key, whose object is of this kind, waits for.
-    pub(crate) fn note_waiting(&self, owner: &Key, kind: SmolStr, waiting: Vec<Waiting>) {
-        self.decisions.note_waiting(self.name, owner, kind, waiting);
+    /// Records what a key waits for. `kind` is that of its object.
+    pub(crate) fn record_waiting(&self, key: &Key, kind: SmolStr, waiting: Vec<Waiting>) {
+        self.decisions.record_waiting(self.name, key, kind, waiting);
     }
 
     /// Calls `trigger` for every change in a cache, until the subscription is dropped. If it panics, the controller is set up

@@ -188,10 +188,10 @@ impl DecisionLog {
     }
 
     /// Replaces what a key waits for. `kind` is that of the key's object, if it is known. Keys beyond a bound are left out.
-    pub(crate) fn note_waiting(
+    pub(crate) fn record_waiting(
         &self,
         controller: &'static str,
-        owner: &Key,
+        key: &Key,
         kind: SmolStr,
         waiting_for: Vec<Waiting>,
     ) {
@@ -199,11 +199,11 @@ impl DecisionLog {
         if waiting_for.is_empty() {
             // Most keys wait for nothing, and most of the time none does.
             if !known.is_empty() {
-                known.remove(&(controller, owner.clone()));
+                known.remove(&(controller, key.clone()));
             }
-        } else if known.len() < REMEMBERED_WAITS || known.contains_key(&(controller, owner.clone())) {
-            let wait = Wait { controller, object: Subject::new(kind, owner), waiting_for };
-            known.insert((controller, owner.clone()), wait);
+        } else if known.len() < REMEMBERED_WAITS || known.contains_key(&(controller, key.clone())) {
+            let wait = Wait { controller, object: Subject::new(kind, key), waiting_for };
+            known.insert((controller, key.clone()), wait);
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
     fn what_a_key_waits_for_is_replaced_and_bounded() {
         let (log, key) = (DecisionLog::default(), |n: usize| Key::new("ns", n.to_string()));
         let waiting = |until: &'static str| vec![Waiting::on::<Pod>(&Key::new("ns", "p"), until)];
-        let note = |n: usize, waiting| log.note_waiting("a", &key(n), "Set".into(), waiting);
+        let note = |n: usize, waiting| log.record_waiting("a", &key(n), "Set".into(), waiting);
         for n in 0..REMEMBERED_WAITS + 10 {
             note(n, waiting("to become ready"));
         }

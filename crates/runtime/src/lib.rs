@@ -48,7 +48,7 @@ pub use metrics::Metrics;
 pub use nearest::nearest;
 pub use panics::{PanicInjector, Place};
 pub use periodic::{Periodic, Schedule};
-pub use plan::{Effect, Event, Executor, Message, Outcome, Plan, Refusals, Waiting, Write};
+pub use plan::{Effect, ErrorKinds, Event, Executor, Message, Outcome, Plan, Waiting, Write};
 pub use signal::{Leadership, LeadershipSender, Signal, SignalSender, Since};
 pub use supervisor::{Supervision, supervise};
 pub use tasks::{Next, Reconcile, Tasks, WorkKey, priority};

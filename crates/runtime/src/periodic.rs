@@ -44,8 +44,8 @@ pub trait Periodic: Send + Sync + 'static {
         &cx.events
     }
 
-    /// Updates the memory, and metrics, with what came of the plan. Returns a shorter pause before the next round, where
-    /// the outcome asks for one.
+    /// Updates the memory, and metrics, with the outcome of the plan. Returns a shorter pause before the next round, if the outcome
+    /// requires it.
     fn finish(&self, _memory: &mut Self::Memory, _outcome: &Outcome<Self::Tag>) -> Option<Duration> {
         None
     }
@@ -127,13 +127,14 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::plan::{Operation, Write};
-    use crate::scripted::context;
+    use crate::events::ObjectRef;
+    use crate::plan::{Event, Operation, Write};
+    use crate::scripted::{Server, context};
 
     const THING: ResourceType = ResourceType::new("example.com", "v1", "things", "Thing", true);
     const HOUR: Duration = Duration::from_secs(3600);
 
-    /// Deletes one object per round. The third observation fails; the fourth round asks for an earlier next one.
+    /// Deletes one object per round. The third observation fails; the fourth round plans the next one after a minute.
     #[derive(Clone)]
     struct Deleter {
         started: Instant,
@@ -176,10 +177,64 @@ mod tests {
         let schedule = Schedule::every(HOUR).pausing_first().after_failure(Duration::from_secs(300));
         let rounds = run(Arc::new(cx), "test", schedule, deleter.clone());
         let _ = tokio::time::timeout(3 * HOUR, rounds).await;
-        // After an hour; again after an hour; 5 s after a refusal; 5 min after the failed observation; a minute, as planned.
+        // After an hour; again after an hour; 5 s after a failed write; 5 min after the failed observation; a minute, as planned.
         assert_eq!(*deleter.observed.lock(), [3600, 7200, 7205, 7505, 7565]);
         assert_eq!(*server.seen.lock(), ["DELETE 0", "DELETE 1", "DELETE 2", "DELETE 3"]);
         assert_eq!(*deleter.refused.lock(), ["deletion"]);
+    }
+
+    /// Deletes one object per round, with an event. Its memory is the number of rounds.
+    struct Announcer {
+        events: Recorder,
+        server: Arc<Server>,
+        /// The memory and the number of requests so far, at each call of `publish`.
+        published: Arc<Mutex<Vec<(usize, usize)>>>,
+    }
+
+    impl Periodic for Announcer {
+        type Memory = usize;
+        type Observations = ();
+        type Tag = ();
+
+        async fn observe(&self, _: &usize) -> Result<(), SyncError> {
+            Ok(())
+        }
+
+        fn round(rounds: usize, (): &()) -> (usize, Plan) {
+            let meta = serde_json::from_value(serde_json::json!({"name": "a", "namespace": "ns"}));
+            let about = ObjectRef::from_meta("v1", "Thing", &meta.unwrap());
+            let delete = Operation::Delete(DeleteOptions::default());
+            let delete = Write::of(THING, Key::new("ns", "a"), delete).why("a test");
+            (rounds + 1, Plan::of([delete.on_success(Event::normal("Deleted", "it is gone").about(about))]))
+        }
+
+        fn publish(&self, memory: &mut usize) {
+            self.published.lock().push((*memory, self.server.seen.lock().len()));
+            *memory += 10;
+        }
+
+        fn events<'a>(&'a self, _: &'a Context) -> &'a Recorder {
+            &self.events
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_round_is_published_before_its_writes_and_its_events_have_its_source() {
+        let (server, cx, sink) = context(|_| None);
+        let published = Arc::<Mutex<Vec<(usize, usize)>>>::default();
+        let announcer = Announcer {
+            events: cx.events.with_source("announcer"),
+            server: server.clone(),
+            published: published.clone(),
+        };
+        let rounds = run(Arc::new(cx), "test", Schedule::every(HOUR), announcer);
+        let _ = tokio::time::timeout(HOUR + Duration::from_secs(1), rounds).await;
+        // What `publish` leaves in the memory is there in the next round.
+        assert_eq!(*published.lock(), [(1, 0), (12, 1)]);
+        sink.await;
+        let events = server.events.lock();
+        assert!(!events.is_empty());
+        assert!(events.iter().all(|event| event["source"]["component"] == "announcer"), "{events:?}");
     }
 
     /// Takes 20 seconds to observe.

@@ -27,6 +27,8 @@ pub(crate) type Refuse = fn(&str) -> Option<(u16, &'static str)>;
 pub(crate) struct Server {
     pub(crate) seen: Mutex<Vec<String>>,
     pub(crate) bodies: Mutex<Vec<Value>>,
+    /// The events, whole.
+    pub(crate) events: Mutex<Vec<Value>>,
     refuse: Refuse,
     version: Mutex<u64>,
 }
@@ -36,6 +38,7 @@ impl Server {
         if path.contains("/events") {
             let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
             self.seen.lock().push(format!("event {} {}", text("reason"), text("message")));
+            self.events.lock().push(body.clone());
             return (201, body.clone());
         }
         let named = body["metadata"]["name"].as_str();
@@ -76,7 +79,7 @@ impl Transport for Wire {
             let path = request.uri().path().to_owned();
             let body = serde_json::from_slice(request.body()).unwrap_or_default();
             let (code, answer) = server.answer(request.method(), &path, &body);
-            // What is asked for side by side is answered side by side.
+            // Concurrent requests get concurrent responses.
             tokio::task::yield_now().await;
             let body = Full::from(answer.to_string()).map_err(|never| match never {}).boxed_unsync();
             Ok(http::Response::builder().status(code).body(body).unwrap())
@@ -90,6 +93,7 @@ pub(crate) fn context(refuse: Refuse) -> (Arc<Server>, Context, impl Future<Outp
     let server = Arc::new(Server {
         seen: Mutex::default(),
         bodies: Mutex::default(),
+        events: Mutex::default(),
         refuse,
         version: Mutex::new(10),
     });

@@ -361,7 +361,7 @@ async fn work<K: WorkKey>(
         let sync = async {
             cx.inject_panic(Place::Sync, &*key);
             // The plan notes it again if the key still waits.
-            cx.note_waiting(object, SmolStr::default(), vec![]);
+            cx.record_waiting(object, SmolStr::default(), vec![]);
             reconciler.sync_boxed(&key).await
         };
         match AssertUnwindSafe(sync).catch_unwind().instrument(span).await {

@@ -181,7 +181,7 @@ async fn work(cluster: &Cluster) -> anyhow::Result<()> {
         objects().into_iter().map(|(collection, object)| Request::create(collection, object)),
     )
     .await?;
-    until("finished jobs, claims and autoscalers that were looked at", Duration::from_secs(120), || async {
+    until("finished jobs, synced claims and autoscalers", Duration::from_secs(120), || async {
         let unfinished = load::count_if(&api, &jobs, |job| job["status"]["conditions"].is_null()).await?;
         let unseen =
             load::count_if(&api, &autoscalers, |scaler| scaler["status"]["conditions"].is_null()).await?;

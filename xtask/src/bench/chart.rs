@@ -27,7 +27,7 @@ const TOP: f64 = 70.0;
 const ROW: f64 = 38.0;
 const THICK: f64 = 13.0;
 
-/// The whole document. It brings its own background, so that it can be read on dark pages, too.
+/// The whole SVG document. It has a background of its own, so that it is legible on dark pages, too.
 pub(crate) fn draw(title: &str, note: &str, bars: &[Bar]) -> String {
     let height = TOP + ROW * bars.len() as f64 + 20.0;
     // The axis ends at upstream's length or ours, whichever is longer; a runaway ratio is cut off.

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::shared::Shared;
 
 pub(super) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
-/// The driver of all disks.
 pub(super) const DRIVER: &str = "disks.soak.example";
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
@@ -24,7 +23,7 @@ pub(super) fn run_pods(shared: &Shared, namespace: &str) -> Nodes {
     Nodes::start_on(nodes, Arc::clone(&shared.client), Arc::clone(&shared.api), namespace)
 }
 
-/// Registers the nodes and renews their leases for ever.
+/// Registers the nodes, then renews their leases forever.
 pub(super) async fn nodes(shared: Shared) {
     for name in NODES {
         let node = json!({
@@ -46,43 +45,43 @@ pub(super) async fn nodes(shared: Shared) {
         ]}});
         shared.merge(&format!("/api/v1/nodes/{name}/status"), &ready).await;
     }
-    let mut turns = tokio::time::interval(RENEWAL);
+    let mut interval = tokio::time::interval(RENEWAL);
     loop {
-        turns.tick().await;
+        interval.tick().await;
         for name in NODES {
             shared.merge(&format!("{LEASES}/{name}"), &json!({"spec": {"renewTime": now()}})).await;
         }
     }
 }
 
-/// Attaches and detaches disks as a storage driver's attacher would, finalizer included.
+/// Simulates the external-attacher of a CSI driver: sets its finalizer and `attached`, and removes the finalizer at deletion.
 pub(super) async fn attacher(shared: Shared) {
     let (send, mut work) = tokio::sync::mpsc::channel::<Value>(1024);
-    let acts = async {
+    let sync_all = async {
         while let Some(attachment) = work.recv().await {
-            act(&shared, &attachment).await;
+            sync(&shared, &attachment).await;
         }
     };
-    let sees = shared.follow(ATTACHMENTS, |attachment, is_there| {
-        if is_there && !attachment.is_null() {
-            // If the channel is full, the object's next change or the next list brings it back.
+    let watch = shared.follow(ATTACHMENTS, |attachment, exists| {
+        if exists && !attachment.is_null() {
+            // If the channel is full, the object is sent again at its next change or with the next list.
             let _ = send.try_send(attachment.clone());
         }
     });
-    tokio::join!(acts, sees);
+    tokio::join!(sync_all, watch);
 }
 
-async fn act(shared: &Shared, attachment: &Value) {
+async fn sync(shared: &Shared, attachment: &Value) {
     let path = format!("{ATTACHMENTS}/{}", attachment["metadata"]["name"].as_str().unwrap_or_default());
     let has_finalizer = attachment["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
-    let attached = attachment["status"]["attached"] == true;
+    let is_attached = attachment["status"]["attached"] == true;
     if attachment["metadata"]["deletionTimestamp"].is_string() {
         if has_finalizer {
             shared.merge(&path, &json!({"metadata": {"finalizers": null}})).await;
         }
     } else if !has_finalizer {
         shared.merge(&path, &json!({"metadata": {"finalizers": [ATTACHER]}})).await;
-    } else if !attached {
+    } else if !is_attached {
         shared.merge(&format!("{path}/status"), &json!({"status": {"attached": true}})).await;
     }
 }

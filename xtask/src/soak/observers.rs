@@ -48,9 +48,9 @@ pub(super) async fn attachments(shared: Shared) {
                 of_volume.remove(name);
             }
             if of_volume.len() > 1 {
-                shared
-                    .ledger
-                    .violation(format!("disk {volume} is asked for on several nodes: {of_volume:?}"));
+                shared.ledger.violation(format!(
+                    "volume {volume} has VolumeAttachments for several nodes: {of_volume:?}"
+                ));
             }
         })
         .await;

@@ -31,9 +31,9 @@ const NODE_GRACE: Duration = Duration::from_secs(4);
 /// How long pods tolerate an unreachable node; upstream's default is five minutes.
 const TOLERATION: Duration = Duration::from_secs(1);
 
-/// A step: its title, the controllers that it needs, and what it does.
 struct Step {
     title: &'static str,
+    /// The controllers that must run.
     needs: &'static [&'static str],
     play: for<'a> fn(&'a mut Stage) -> futures::future::BoxFuture<'a, anyhow::Result<()>>,
 }
@@ -60,7 +60,7 @@ const STEPS: &[Step] = &[
         play: |stage| Box::pin(set_image(stage, OLD_IMAGE)),
     },
     Step {
-        title: "A node dies, and its pods move",
+        title: "A node fails, and its pods are replaced on other nodes",
         needs: &[
             "deployment-controller",
             "replicaset-controller",
@@ -80,7 +80,7 @@ const STEPS: &[Step] = &[
         play: |stage| Box::pin(run_a_cron_job(stage)),
     },
     Step {
-        title: "The Deployment is deleted, and all that belongs to it goes",
+        title: "The Deployment is deleted, with its ReplicaSets and pods",
         needs: &["deployment-controller", "garbage-collector-controller"],
         play: |stage| Box::pin(delete_all(stage)),
     },
@@ -113,26 +113,22 @@ pub(crate) async fn run(args: &Demo) -> anyhow::Result<()> {
 
 async fn play(stage: &mut Stage, cluster: &Cluster, pause: Duration) -> anyhow::Result<()> {
     let running = &cluster.controllers().running;
-    let mut left_out = 0;
+    let mut skipped = 0;
     for (n, step) in STEPS.iter().enumerate() {
         println!("\n{}. {}", n + 1, step.title);
         let missing: Vec<&str> =
             step.needs.iter().copied().filter(|needed| !running.contains(needed)).collect();
         if !missing.is_empty() {
-            left_out += 1;
-            println!("   skipped: {} does not run", missing.join(", "));
+            skipped += 1;
+            println!("   skipped: {} is not running", missing.join(", "));
             continue;
         }
         (step.play)(stage).await.with_context(|| format!("step {}, {:?}", n + 1, step.title))?;
         tokio::time::sleep(pause).await;
     }
-    match left_out {
-        0 => println!("\nAll {} steps happened as they should.", STEPS.len()),
-        _ => println!(
-            "\n{} of {} steps happened as they should; {left_out} left out.",
-            STEPS.len() - left_out,
-            STEPS.len()
-        ),
+    match skipped {
+        0 => println!("\nAll {} steps succeeded.", STEPS.len()),
+        _ => println!("\n{} of {} steps succeeded; {skipped} skipped.", STEPS.len() - skipped, STEPS.len()),
     }
     Ok(())
 }
@@ -161,7 +157,7 @@ async fn delete_a_pod(stage: &mut Stage) -> anyhow::Result<()> {
         .await?;
     let new = after.iter().find(|pod| before.iter().all(|old| old.metadata.uid != pod.metadata.uid));
     let new = new.context("no pod has replaced it")?;
-    stage.say(&format!("{} has taken the place of {name}", new.metadata.name));
+    stage.say(&format!("{} has replaced {name}", new.metadata.name));
     Ok(())
 }
 
@@ -183,7 +179,7 @@ async fn lose_a_node(stage: &mut Stage) -> anyhow::Result<()> {
     let Some(node) = stage.pods(WEB).first().map(|pod| pod.spec.node_name.clone()) else {
         bail!("there is no pod on any node")
     };
-    stage.say(&format!("switch {node} off; it counts as lost after {} s", NODE_GRACE.as_secs()));
+    stage.say(&format!("switch {node} off; it becomes NotReady after {} s", NODE_GRACE.as_secs()));
     switch(stage.client(), &node, Power::Off).await?;
     stage
         .until("three pods are ready on other nodes", |pods| {
@@ -196,14 +192,14 @@ async fn lose_a_node(stage: &mut Stage) -> anyhow::Result<()> {
     stage.say("its pods are ready on other nodes");
     switch(stage.client(), &node, Power::On).await?;
     stage.until("the old pods are gone", |pods| ready(pods, OLD_IMAGE, 3)).await?;
-    stage.say(&format!("{node} is on again, and what was left on it is gone"));
+    stage.say(&format!("{node} is on again, and its old pods are gone"));
     Ok(())
 }
 
 async fn run_a_job(stage: &mut Stage) -> anyhow::Result<()> {
     stage.client().create::<Job>(NAMESPACE, &objects::job("pi")).await.context("create the Job")?;
     stage.job_completes("pi", Duration::from_secs(30)).await?;
-    stage.say("all three pods have done their work, and the Job is complete");
+    stage.say("all three pods have succeeded, and the Job is complete");
     Ok(())
 }
 
@@ -231,9 +227,9 @@ async fn delete_all(stage: &mut Stage) -> anyhow::Result<()> {
     stage.until("no pod is left", |pods| pods.is_empty()).await?;
     match stage.client().get::<Deployment>(&key).await {
         Err(error) if error.is_not_found() => {}
-        // With foreground deletion the Deployment itself goes last, right after its pods.
+        // With foreground deletion the Deployment itself is deleted last, right after its pods.
         Ok(_) => stage.gone::<Deployment>(&key).await?,
-        Err(error) => return Err(error).context("look for the Deployment"),
+        Err(error) => return Err(error).context("read the Deployment"),
     }
     stage.say("pods, ReplicaSets and Deployment are gone");
     Ok(())

@@ -25,8 +25,8 @@ pub struct PodGroupSpec {
 }
 
 impl PodGroupSpec {
-    /// The template of a Workload that the group was made from.
-    pub fn made_from(&self) -> Option<&WorkloadTemplateReference> {
+    /// The podGroupTemplate of a Workload that the group references.
+    pub fn workload_template(&self) -> Option<&WorkloadTemplateReference> {
         self.pod_group_template_ref.as_ref()?.workload.as_ref()
     }
 }

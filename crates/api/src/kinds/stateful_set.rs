@@ -65,7 +65,7 @@ pub struct RollingUpdateStatefulSet {
     pub max_unavailable: Option<IntOrString>,
 }
 
-/// What becomes of claims: `Retain` or `Delete`.
+/// What happens to claims: `Retain` or `Delete`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimRetentionPolicy {

@@ -14,7 +14,7 @@ pub struct StorageClass {
     pub provisioner: SmolStr,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     pub parameters: Labels,
-    /// What becomes of its volumes: `Delete` or `Retain`.
+    /// What happens to released volumes: `Delete` or `Retain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim_policy: Option<SmolStr>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]

@@ -47,7 +47,7 @@ impl Request<'_> {
     }
 }
 
-/// Refuses a write with a message. An object without a name goes by its generateName.
+/// Refuses a write with a message. An object without a name is called by its generateName.
 fn forbid(ops: &Ops<'_>, object: &Value, why: &str) -> ApiError {
     let name = match meta::text(object, "name") {
         "" => meta::text(object, "generateName"),

@@ -299,7 +299,7 @@ fn same_fields(
         && rule(new.get(field).unwrap_or(&Value::Null), old.get(field).unwrap_or(&Value::Null))
 }
 
-/// What is wrong with the options of an apply.
+/// Validates the options of an apply.
 pub(crate) fn manager_required() -> ApiError {
     let named = crate::error::Named { group: "meta.k8s.io", what: "PatchOptions", name: "" };
     ApiError::invalid(named, &[Cause::required("fieldManager", "is required for apply patch")])

@@ -43,14 +43,14 @@ impl Definition {
         schema::default(object, &self.schema);
     }
 
-    /// What is wrong with an object.
+    /// Validates an object.
     pub(crate) fn validate(&self, object: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         validate::root(object, &self.schema, &mut causes);
         causes
     }
 
-    /// What is wrong with a change.
+    /// Validates a change.
     pub(crate) fn validate_update(&self, new: &Value, _old: &Value) -> Vec<Cause> {
         self.validate(new)
     }

@@ -1,4 +1,4 @@
-//! Writes answers: JSON (or YAML), compressed when asked, with warnings and retry hints as headers.
+//! Writes responses: JSON or YAML, compressed if the client accepts that, with warnings and Retry-After as headers.
 
 use std::io::Write as _;
 

@@ -21,7 +21,7 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// 80 % of the requested cpu, and how fast to go up and down once anything is said about that.
+/// The default metric is 80 % of the requested cpu. If `behavior` is set, its missing fields get defaults.
 pub(super) fn default_spec(spec: &mut Value) {
     if spec.items("metrics").is_empty() {
         spec.put("metrics", json!([cpu_metric(80)]));

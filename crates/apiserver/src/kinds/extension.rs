@@ -1,4 +1,4 @@
-//! Custom resource definitions.
+//! CustomResourceDefinitions: defaults, stored versions and validation.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,10 +10,9 @@ use super::validate;
 use crate::invalid::Cause;
 use crate::registry::{Column, Cx, Strategy};
 
-/// `apiextensions.k8s.io/v1` CustomResourceDefinition.
 pub(super) struct Definition;
 
-/// Names follow the kind; no conversion unless asked for.
+/// Derives the singular name and the list kind from the kind. The default conversion strategy is `None`.
 pub(super) fn default_definition(definition: &mut Value) {
     let kind = definition.text("spec.names.kind").to_owned();
     if !kind.is_empty() {
@@ -22,12 +21,12 @@ pub(super) fn default_definition(definition: &mut Value) {
     }
     definition.or_put("spec.conversion", json!({"strategy": "None"}));
     if definition.items("status.storedVersions").is_empty() {
-        remember_stored_version(definition);
+        add_stored_version(definition);
     }
 }
 
-/// The storage version is one that objects may be stored in.
-fn remember_stored_version(definition: &mut Value) {
+/// Adds the storage version to `status.storedVersions`, since objects may be stored in it from now on.
+fn add_stored_version(definition: &mut Value) {
     let storage = definition.items("spec.versions").iter().find(|version| version.flag("storage"));
     let Some(name) = storage.map(|version| version.at("name").clone()) else { return };
     definition.or_put("status.storedVersions", json!([]));
@@ -41,11 +40,11 @@ fn remember_stored_version(definition: &mut Value) {
 impl Strategy for Definition {
     fn prepare_create(&self, _: &Cx<'_>, definition: &mut Value) {
         definition.put("status", json!({}));
-        remember_stored_version(definition);
+        add_stored_version(definition);
     }
 
     fn prepare_update(&self, _: &Cx<'_>, new: &mut Value, _: &Value) {
-        remember_stored_version(new);
+        add_stored_version(new);
     }
 
     fn validate_create(&self, definition: &Value) -> Vec<Cause> {

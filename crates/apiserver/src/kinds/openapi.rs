@@ -132,7 +132,7 @@ impl Writer<'_> {
 
     fn property(&mut self, field: &Field) -> Value {
         let mut property = self.shape(&field.shape);
-        // A reference stands alone, so what is said about the field goes around it.
+        // `$ref` must be the only key, so it is wrapped in `allOf` and the description is put beside that.
         if self.format == Format::V3 && property.has("$ref") {
             property = json!({"allOf": [property]});
             if field.presence == Presence::Always && matches!(field.shape, Shape::Object(_)) {

@@ -25,7 +25,7 @@ impl Quantity {
         self.0.cmp(&flyball_api::Quantity::ZERO)
     }
 
-    /// Compares the amounts, whatever their notation.
+    /// Compares the amounts; `1Gi` equals `1024Mi`.
     pub(crate) fn compare(self, other: Self) -> Ordering {
         self.0.cmp(&other.0)
     }

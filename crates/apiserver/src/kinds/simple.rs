@@ -8,10 +8,10 @@ use super::print::{self, Printer};
 use crate::invalid::Cause;
 use crate::registry::{Column, Cx, NameRule, Strategy, Subresource};
 
-/// What is wrong with an object; the second argument is the object before an update.
+/// Validates an object; the second argument is the object before an update.
 pub(super) type Validate = fn(&Value, Option<&Value>) -> Vec<Cause>;
 
-/// What is wrong with a new status; the second argument is the object before.
+/// Validates a new status; the second argument is the object before.
 pub(super) type ValidateStatus = fn(&Value, &Value) -> Vec<Cause>;
 
 /// A kind described by facts.

@@ -30,7 +30,7 @@ fn is_label(text: &str) -> bool {
         && bytes.last().is_some_and(|c| lower_alnum(*c))
 }
 
-/// What is wrong with a DNS subdomain.
+/// Validates a DNS subdomain.
 pub(crate) fn subdomain(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 253 {
@@ -42,7 +42,7 @@ pub(crate) fn subdomain(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a DNS label (RFC 1123).
+/// Validates a DNS label (RFC 1123).
 pub(crate) fn label(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
@@ -55,7 +55,7 @@ pub(crate) fn label(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a DNS label (RFC 1035).
+/// Validates a DNS label (RFC 1035).
 pub(crate) fn label_1035(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
@@ -67,7 +67,7 @@ pub(crate) fn label_1035(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a name that is one path segment.
+/// Validates a name that is one path segment.
 pub(crate) fn path_segment(text: &str) -> Vec<String> {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],
@@ -79,7 +79,7 @@ pub(crate) fn path_segment(text: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with a label or annotation key.
+/// Validates a label or annotation key.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let name = match text.split_once('/') {
@@ -111,7 +111,7 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a label value.
+/// Validates a label value.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 63 {
@@ -131,7 +131,7 @@ fn is_word(text: &str) -> bool {
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// What is wrong with an object's name under a rule.
+/// Validates an object's name under a rule.
 pub(crate) fn check(rule: NameRule, name: &str) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain(name),

@@ -1,4 +1,4 @@
-//! What can be wrong with metadata, of whatever kind.
+//! Validation of the metadata of all kinds.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::registry::NameRule;
 
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// What is wrong with an object's metadata.
+/// Validates an object's metadata.
 pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<Cause> {
     let mut causes = Vec::new();
     let meta = &object["metadata"];
@@ -39,7 +39,7 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameRule) -> Vec<
     causes
 }
 
-/// What is wrong with a change of metadata.
+/// Validates a change of metadata.
 pub(crate) fn validate_update(new: &Value, old: &Value, namespaced: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     let meta = &new["metadata"];

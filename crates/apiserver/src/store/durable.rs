@@ -50,7 +50,7 @@ pub enum OpenError {
     #[error("{path} is damaged ({why}); restore it from a copy, or move it away to begin with nothing")]
     Damaged {
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     #[error("the database refuses: {0}")]

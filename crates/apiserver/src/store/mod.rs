@@ -45,10 +45,10 @@ pub enum Refused {
     Changed,
 }
 
-/// The history no longer reaches back to the version asked for.
+/// The requested version has been compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
-    /// The oldest version that can still be asked for.
+    /// The oldest version that is still available.
     pub oldest: u64,
 }
 

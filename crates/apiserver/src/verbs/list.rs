@@ -1,4 +1,4 @@
-//! list: consistent pages, at the version that was asked for.
+//! list: consistent pages at the requested resourceVersion.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Answer, ApiError> {
     Ok(answer(call, entries, &metadata).into())
 }
 
-/// A list in the representation that was asked for.
+/// A list in the representation that the client accepts.
 pub(super) fn answer(call: &Call<'_>, entries: Vec<Arc<Entry>>, metadata: &Value) -> Response<Body> {
     if call.accept.view == View::Table {
         let rows = entries.iter().map(|entry| render::row(call, entry)).collect();

@@ -193,7 +193,7 @@ impl Call<'_> {
         respond::json(code, render::object(self, entry), self.accept)
     }
 
-    /// One value, of whatever kind, as an answer.
+    /// A response with any value, always in full.
     pub(crate) fn value(&self, code: u16, value: &Value) -> Response<Body> {
         respond::value(code, value, Accept { view: negotiate::View::Whole, ..self.accept })
     }

@@ -1,4 +1,4 @@
-//! Objects in the representation that a client asked for.
+//! Objects in the representation that the client accepts: whole, metadata only, or as a table.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn column(column: &Column) -> Value {
     })
 }
 
-/// One row, with the part of the object that the client asked for.
+/// One row of a table, with the part of the object that `includeObject` selects.
 pub(crate) fn row(call: &Call<'_>, entry: &Entry) -> Value {
     let stored = entry.value();
     let cells = match &call.resource.custom {

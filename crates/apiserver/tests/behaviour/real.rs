@@ -129,7 +129,7 @@ pub(crate) async fn start() -> Result<Real, String> {
 
 impl Real {
     async fn wait(&self) -> Result<(), String> {
-        // Roles are written, and heard of, some time after the server says that it is ready.
+        // Roles are written, and take effect, some time after the server reports that it is ready.
         let priority = "/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical";
         let checks = [
             ("admin-token", priority),

@@ -119,7 +119,7 @@ async fn one_request_without_a_response_makes_a_connection_suspect() {
     line.send_replace(NOTHING);
     let vigil = connection.pulse().vigil();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert!(!connection.pulse().is_suspect(), "nobody has asked yet");
+    assert!(!connection.pulse().is_suspect(), "no request was sent yet");
     connection.pulse().given_up(&vigil);
     assert!(connection.pulse().is_suspect());
     assert!(closes_within(&connection, 16).await);
@@ -153,7 +153,7 @@ async fn a_server_that_sends_but_does_not_receive_is_given_up_too() {
     let vigil = connection.pulse().vigil();
     tokio::time::sleep(Duration::from_secs(5)).await;
     connection.pulse().given_up(&vigil);
-    assert!(!connection.pulse().is_suspect(), "something was heard");
+    assert!(!connection.pulse().is_suspect(), "data was received");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(connection.pulse().is_suspect(), "but no answer to a ping");
     assert!(closes_within(&connection, 80).await);

@@ -1,9 +1,9 @@
 //! Taints Nodes whose machine is shut down, and deletes Nodes whose machine does not exist any more.
 //!
 //! - **Promise**: a Node that is not Ready and whose machine does not exist is deleted; one whose machine is shut down has
-//!   the taint `node.cloudprovider.kubernetes.io/shutdown` until it is Ready again. The cloud is not asked about Nodes
-//!   that are Ready, and they are never deleted.
-//! - **Watches** Nodes, and asks the cloud in rounds, `--node-monitor-period` apart. **Writes** that one taint, and
+//!   the taint `node.cloudprovider.kubernetes.io/shutdown` until it is Ready again. The machines of Nodes that
+//!   are Ready are not looked up, and these Nodes are never deleted.
+//! - **Watches** Nodes, and looks up machines in rounds, `--node-monitor-period` apart. **Writes** that one taint, and
 //!   deletes Nodes.
 //! - Upstream: `cloud-provider/controllers/nodelifecycle`. What differs: a Node is deleted only if its uid is still the
 //!   same, and several machines are looked up concurrently.

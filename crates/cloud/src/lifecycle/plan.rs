@@ -6,7 +6,7 @@ use flyball_api::Node;
 use flyball_api::taint::Taint;
 use flyball_client::Patch;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Write};
 use serde_json::{Value, json};
 
 /// The taint of a Node whose machine is shut down.
@@ -22,21 +22,21 @@ pub enum Machine {
     Exists,
 }
 
-/// A Node, and its machine where the cloud was asked and answered.
+/// A Node, and the state of its machine, if it was looked up in the cloud.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub node: Arc<Node>,
     pub machine: Option<Machine>,
 }
 
-/// All Nodes, side by side.
+/// The writes for all Nodes, concurrently.
 pub fn plan(nodes: &[Observed]) -> Plan {
     Plan::of([Effect::concurrent(
         nodes.iter().filter_map(|observed| plan_node(&observed.node, observed.machine)),
     )])
 }
 
-/// Whether the cloud has to be asked about the machine of a Node.
+/// Whether the machine of a Node has to be looked up in the cloud.
 pub fn needs_lookup(node: &Node) -> bool {
     !node.is_ready()
 }
@@ -57,7 +57,7 @@ fn delete(node: &Node) -> Effect {
     let failed = Message::ThenError(format!("Failed deleting node {name}: "));
     let delete = Write::delete(node)
         .why("its machine does not exist any more")
-        .accept_only(Refusals::GONE)
+        .ignore_only(ErrorKinds::NOT_FOUND)
         .on_failure(Event::warning("DeletingNodeFailed", failed).about(about()));
     Effect::sequence([Event::normal("DeletingNode", message).about(about()).into(), Effect::from(delete)])
         .into()
@@ -69,7 +69,7 @@ fn set_taint(node: &Node, tainted: bool, why: &str) -> Option<Write> {
     let patch = move |node: &Node| {
         taint_patch(node, tainted).filter(|_| node.metadata.uid == uid).map(Patch::Strategic)
     };
-    Some(Write::patch_latest(node, patch)?.why(why).accept(Refusals::GONE))
+    Some(Write::patch_retry_on_conflict(node, patch)?.why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
 fn is_shutdown(taint: &Taint) -> bool {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use flyball_api::Node;
 use flyball_api::node::NodeAddress;
 use flyball_client::Patch;
-use flyball_runtime::{Effect, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Write};
 use serde_json::{Value, json};
 
 use crate::Metadata;
@@ -41,8 +41,8 @@ pub fn plan(node: &Node, metadata: Option<&Metadata>) -> Option<Effect> {
         let addresses = wanted(node, &provided).ok()?.filter(|_| node.metadata.uid == uid)?;
         Some(Patch::Strategic(patch(node, &addresses)))
     };
-    let write = Write::patch_latest(node, change)?.subresource("status");
-    Some(write.why("its machine has other addresses").accept(Refusals::GONE).into())
+    let write = Write::patch_retry_on_conflict(node, change)?.subresource("status");
+    Some(write.why("its machine has other addresses").ignore(ErrorKinds::NOT_FOUND).into())
 }
 
 /// The addresses that a Node should have; `None` if it has them, or if the cloud provides none.

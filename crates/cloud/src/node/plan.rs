@@ -2,7 +2,7 @@
 
 use flyball_api::{Node, Object};
 use flyball_client::Patch;
-use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Write};
 use serde_json::{Map, Value, json};
 use smol_str::SmolStr;
 
@@ -25,7 +25,7 @@ pub fn plan(node: &Node) -> Plan {
     }
     let patch = json!({"metadata": {"uid": node.metadata.uid, "labels": labels}});
     let relabel = Write::patch::<Node>(node.key(), Patch::Strategic(patch));
-    Plan::of([relabel.why("its GA labels must equal the beta labels").accept(Refusals::GONE)])
+    Plan::of([relabel.why("its GA labels must equal the beta labels").ignore(ErrorKinds::NOT_FOUND)])
 }
 
 /// Why a Node cannot be initialised with what the cloud knows.
@@ -57,7 +57,7 @@ pub fn check(node: &Node, metadata: &Metadata) -> Result<(), Unfit> {
 pub fn initialise(live: Value, node: &Node, metadata: &Metadata) -> Option<Write> {
     let why = format!("the cloud knows its machine as {}", metadata.provider_id);
     let replace = || Write::update::<Node>(node.key(), initialised(live, node, metadata));
-    is_uninitialized(node).then(replace).map(|write| write.why(why).accept(Refusals::GONE))
+    is_uninitialized(node).then(replace).map(|write| write.why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
 /// What follows on the initialisation of a Node. The event is emitted even if the addresses could not be written.

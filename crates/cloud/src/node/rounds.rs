@@ -47,7 +47,7 @@ impl Periodic for Addresses {
 }
 
 impl Addresses {
-    /// `None` if the cloud cannot be asked.
+    /// `None` if the request to the cloud fails.
     async fn look_up(&self, node: Arc<Node>) -> Option<Observed> {
         match metadata(&*self.instances, &node).await {
             Ok(metadata) => Some(Observed { node, metadata }),

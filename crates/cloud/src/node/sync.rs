@@ -28,7 +28,7 @@ pub(super) struct Controller {
     pub(super) instances: Arc<dyn AnyInstances>,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) delays: Delays,
-    /// Nodes that may have lost their taint, but whose addresses are not written yet.
+    /// Nodes whose taint may have been removed, but whose addresses are not written yet.
     pub(super) pending_addresses: Mutex<BTreeSet<Key>>,
 }
 
@@ -65,13 +65,14 @@ impl Controller {
     async fn initialise(&self, key: &Key, node: &Node) -> Result<Next, SyncError> {
         let name = &node.metadata.name;
         let Some(metadata) = metadata(&*self.instances, node).await? else {
-            tracing::info!(node = %name, "the cloud knows nothing about this node; it is left as it is");
+            tracing::info!(node = %name, "not initialised: the cloud has no instance for the node");
+            self.pending_addresses.lock().remove(key);
             return Ok(Next::Settled);
         };
         check(node, &metadata)
             .map_err(|unfit| SyncError::other(format!("initialising node {name}"), unfit))?;
         let executor = self.cx.executor(key).about(ObjectRef::of(node));
-        // Before the write, as its answer may be lost.
+        // Before the write, since its response may be lost.
         self.pending_addresses.lock().insert(key.clone());
         let Some(live) = self.write(&executor, node, &metadata).await? else {
             self.pending_addresses.lock().remove(key);
@@ -114,7 +115,7 @@ impl Controller {
                     }
                     return Ok(Some(after));
                 }
-                Ok(Answer::Refused(_)) => return Ok(None),
+                Ok(Answer::Ignored(_)) => return Ok(None),
                 Err(error) if attempt < ATTEMPTS && error.api_error().is_some_and(Error::is_conflict) => {
                     tokio::time::sleep(BETWEEN_ATTEMPTS).await;
                 }

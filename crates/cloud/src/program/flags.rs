@@ -53,7 +53,7 @@ const GENERIC: &[Section] = &[
         generic("leader-elect-resource-namespace"),
         generic("leader-elect-retry-period"),
         generic("min-resync-period"),
-        generic("node-monitor-period").saying("How often the cloud is asked about the machines of nodes that are not ready.")
+        generic("node-monitor-period").saying("How often the machines of nodes that are not ready are looked up in the cloud.")
             .effect(Controllers(&["cloud-node-lifecycle-controller"])),
         generic("node-sync-period"),
         generic("route-reconciliation-period").saying("How often routes are compared with nodes.")

@@ -1,4 +1,4 @@
-//! Routes.
+//! The trait of clouds whose network needs a route for the pods of each node.
 
 use std::future::Future;
 
@@ -24,18 +24,18 @@ pub trait Routes: Send + Sync + 'static {
     fn delete(&self, cluster: &str, route: &Route) -> impl Future<Output = Result<(), CloudError>> + Send;
 }
 
-/// Packets for `destination` go to `node`.
+/// A route that sends packets for `destination` to `node`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Route {
-    /// The cloud's name for it; unused in a route to create.
+    /// Chosen by the cloud; ignored when a route is created.
     pub name: SmolStr,
-    /// The node that gets the packets; empty if the cloud does not know.
+    /// Empty if the cloud does not know the node.
     pub node: SmolStr,
     /// The addresses of that node when the route was created. If they are set, the route is replaced when the node's
     /// addresses change.
     pub node_addresses: Option<Vec<NodeAddress>>,
     /// The range of addresses that the route is for, as in `spec.podCIDRs`.
     pub destination: SmolStr,
-    /// Whether packets are dropped, as the machine does not exist any more. Such routes are deleted.
+    /// Whether packets are dropped because the machine no longer exists. Such routes are deleted.
     pub is_blackhole: bool,
 }

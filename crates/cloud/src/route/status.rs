@@ -9,7 +9,7 @@ use flyball_api::{Node, Object, Timestamp};
 use flyball_client::Patch;
 use flyball_runtime::config::duration;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Write};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -53,7 +53,7 @@ pub fn condition_patch(node: &Node, is_reachable: bool, now: Timestamp) -> Optio
     Some(json!({"status": {"conditions": [condition]}}))
 }
 
-/// A route that was to be created, and what came of it.
+/// A route that was to be created, and the outcome.
 #[derive(Debug, Clone)]
 pub struct Creation {
     pub new: NewRoute,
@@ -89,7 +89,7 @@ pub fn report(observed: &Observed) -> Plan {
             Write::patch::<Node>(node.key(), Patch::Strategic(patch))
                 .subresource("status")
                 .why("its routes have changed")
-                .accept(Refusals::GONE),
+                .ignore(ErrorKinds::NOT_FOUND),
         )
     });
     Plan::of(events.chain([Effect::concurrent(conditions).into()]))

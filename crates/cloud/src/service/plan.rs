@@ -10,7 +10,7 @@ use std::time::Duration;
 use flyball_api::service::LoadBalancerStatus;
 use flyball_api::{Node, Object, Service};
 use flyball_client::Patch;
-use flyball_runtime::{Effect, Event, Message, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Write};
 use serde_json::{Value, json};
 
 use super::backends::{Backends, listed};
@@ -255,7 +255,7 @@ fn write(service: &Service, patch: Value, purpose: Purpose) -> Step {
     let write = Write::patch::<Service>(service.key(), Patch::Strategic(patch))
         .subresource("status")
         .why(why)
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
         .failure_prefix(prefix)
         .tag(if_gone);
     let failed = Event::warning(FAILED, Message::ThenError(FAILED_MESSAGE.to_owned()));

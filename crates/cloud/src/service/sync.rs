@@ -92,7 +92,7 @@ impl Controller {
                 match step {
                     Step::Api(effect) => {
                         let outcome = executor.perform([effect]).await;
-                        let is_end = outcome.refusals().any(|(if_gone, _)| *if_gone == IfGone::Stop);
+                        let is_end = outcome.ignored().any(|(if_gone, _)| *if_gone == IfGone::Stop);
                         outcome.result()?;
                         if is_end {
                             self.records.forget(key);

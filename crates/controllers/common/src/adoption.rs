@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flyball_api::{ObjectMeta, OwnerReference, Resource, Selector};
 use flyball_client::Patch;
-use flyball_runtime::{Context, Effect, Refusals, SyncError, Write};
+use flyball_runtime::{Context, Effect, ErrorKinds, SyncError, Write};
 use rustc_hash::FxHashSet;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ fn adoption<O: Resource, T: Resource>(owner: &O, object: &T, finalizers: &[&str]
     }
     Write::patch::<T>(meta.key(), Patch::Strategic(json!({"metadata": metadata})))
         .why("it matches the selector and has no controller")
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
 }
 
 /// The patch that removes the owner's reference from an object. An object that is gone, has no such reference, or has
@@ -134,7 +134,7 @@ fn release<O: Resource, T: Resource>(owner: &O, object: &T, finalizers: &[&str])
     }
     Write::patch::<T>(meta.key(), Patch::Strategic(json!({"metadata": metadata})))
         .why("it no longer matches the selector")
-        .accept(Refusals::GONE | Refusals::INVALID)
+        .ignore(ErrorKinds::NOT_FOUND | ErrorKinds::INVALID)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ pub fn is_marked(pod: &Pod, reason: &str, message: &str) -> bool {
     })
 }
 
-/// The condition. If it is true already, its transition time does not change. `tracks`: whether it says which generation of
-/// the pod it is about (`PodObservedGenerationTracking`); one that does goes on doing so.
+/// The DisruptionTarget condition. If it is true already, its transition time does not change. `tracks`
+/// (`PodObservedGenerationTracking`): whether to set `observedGeneration`, which is also set if it was set before.
 pub fn target(pod: &Pod, reason: &str, message: &str, tracks: bool, now: Timestamp) -> Value {
     let held = pod.status.condition(&PodConditionType::DisruptionTarget);
     let since = held.filter(|held| held.status == ConditionStatus::True);

@@ -1,4 +1,4 @@
-//! Which nodes a pod may run on: node selectors and required node affinity. Pure; taints are not looked at here.
+//! Which nodes a pod may run on: node selectors and required node affinity. Taints are not considered here. Pure.
 
 use flyball_api::de::null_default;
 use flyball_api::{Labels, Node, RawJson, names};

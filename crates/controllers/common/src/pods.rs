@@ -4,7 +4,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, OwnerReference, PodTemplate, Timestamp};
 use flyball_client::Error;
 use flyball_runtime::plan::Body;
-use flyball_runtime::{Event, Message, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Event, Message, Write};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, ToSmolStr};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub fn creation(owner: &Key, body: Body, why: &SmolStr) -> Write {
     let key = Key::new(owner.namespace.as_str(), format!("{}*", name_prefix(&owner.name)));
     Write::create::<Pod>(key, body)
         .why(why)
-        .accept(Refusals::NAMESPACE_TERMINATING)
+        .ignore(ErrorKinds::NAMESPACE_TERMINATING)
         .on_success(Event::normal(SUCCESSFUL_CREATE, Message::ThenName("Created pod: ".into())))
         .on_failure(Event::warning(FAILED_CREATE, Message::ThenError("Error creating: ".into())))
 }

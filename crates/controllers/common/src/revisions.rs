@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flyball_api::{ControllerRevision, Key, Object, PodTemplate, RawJson, canonical, hash};
 use flyball_runtime::plan::Answer;
-use flyball_runtime::{Context, Refusals, SyncError, Write};
+use flyball_runtime::{Context, ErrorKinds, SyncError, Write};
 use serde_json::{Value, json};
 
 /// Names of owners are cut here, so that a revision's name has room for the hash.
@@ -75,7 +75,7 @@ pub fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.iter().map(|revision| revision.revision).max().unwrap_or(0).max(0).saturating_add(1)
 }
 
-/// What came of an attempt to create a revision.
+/// The outcome of an attempt to create a revision.
 #[derive(Debug)]
 pub enum Created {
     /// A revision with that name and that data exists, created now or by an earlier attempt.
@@ -91,7 +91,7 @@ pub async fn create(
     revision: ControllerRevision,
     why: &str,
 ) -> Result<Created, SyncError> {
-    let write = Write::create_exact(&revision).why(why).accept(Refusals::EXISTS);
+    let write = Write::create_exact(&revision).why(why).ignore(ErrorKinds::ALREADY_EXISTS);
     let answer = cx.executor(owner).perform([write]).await.answer()?;
     if let Answer::Written(_) = answer {
         return Ok(Created::Exists(as_written(revision, &answer).into()));

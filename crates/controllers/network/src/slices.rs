@@ -8,7 +8,7 @@ use flyball_api::{EndpointSlice, Key};
 use flyball_cache::{Change, Index, Store};
 use flyball_client::Verb;
 use flyball_runtime::plan::Body;
-use flyball_runtime::{Refusals, Write};
+use flyball_runtime::{ErrorKinds, Write};
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::names::{SERVICE_NAME, SLICE_MANAGED_BY};
@@ -127,7 +127,7 @@ pub(crate) fn create(slice: &EndpointSlice) -> Write<SliceWrite> {
     let name = format_smolstr!("{}*", slice.metadata.generate_name);
     let key = Key::new(slice.metadata.namespace.as_str(), name.as_str());
     let write = Write::create::<EndpointSlice>(key, Body::exact(slice));
-    tagged(write.accept(Refusals::NAMESPACE_TERMINATING), slice)
+    tagged(write.ignore(ErrorKinds::NAMESPACE_TERMINATING), slice)
 }
 
 pub(crate) fn update(slice: &EndpointSlice) -> Write<SliceWrite> {
@@ -136,7 +136,7 @@ pub(crate) fn update(slice: &EndpointSlice) -> Write<SliceWrite> {
 
 /// Deletes a slice. If another slice has taken its name, the sync is repeated.
 pub(crate) fn delete(slice: &EndpointSlice) -> Write<SliceWrite> {
-    tagged(Write::delete(slice).accept_only(Refusals::GONE), slice)
+    tagged(Write::delete(slice).ignore_only(ErrorKinds::NOT_FOUND), slice)
 }
 
 fn tagged(write: Write, slice: &EndpointSlice) -> Write<SliceWrite> {

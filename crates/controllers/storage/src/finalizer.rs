@@ -4,7 +4,7 @@ use flyball_api::{
     Key, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Resource, VolumeAttributesClass,
 };
 use flyball_cache::Change;
-use flyball_runtime::{Refusals, Write};
+use flyball_runtime::{ErrorKinds, Write};
 use serde::Serialize;
 
 /// A kind whose objects are not deleted while in use.
@@ -52,7 +52,7 @@ pub(crate) fn plan<T: Kept>(object: &T, is_used: bool, reasons: Reasons) -> Opti
         (true, true) if !is_used => (released(object), reasons.release),
         _ => return None,
     };
-    Some(Write::replace(&object).why(why).accept(Refusals::GONE))
+    Some(Write::replace(&object).why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
 /// Why a finalizer is added and why it is removed.

@@ -173,7 +173,7 @@ mod tests {
         for _ in 0..pushed {
             outlet.push(&line);
         }
-        assert!(!outlet.flush(Instant::now() + Duration::from_millis(50)), "nobody reads");
+        assert!(!outlet.flush(Instant::now() + Duration::from_millis(50)), "the pipe is not read");
         let dropped = outlet.dropped();
         assert!(dropped > 0 && dropped < pushed, "{dropped} of {pushed}");
 
@@ -181,7 +181,7 @@ mod tests {
             let mut read = vec![0; (pushed - dropped) as usize * 100];
             reader.read_exact(&mut read).map(|()| read)
         });
-        assert!(outlet.flush(soon()), "somebody reads");
+        assert!(outlet.flush(soon()), "the pipe is read");
         let read = reading.join().unwrap().unwrap();
         assert!(read.chunks(100).all(|read| read == line.as_bytes()), "no line is broken");
         assert_eq!(outlet.dropped(), dropped, "there is room again");

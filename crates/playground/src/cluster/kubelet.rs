@@ -15,31 +15,31 @@ use crate::objects::{Container, ContainerStatus, Pod};
 /// A shell's exit code for a command that was found but could not be executed.
 const CANNOT_RUN: i32 = 126;
 
-/// Stands in for the kubelets: no container really runs.
+/// Serves the kubelet API for all simulated nodes, on which no container really runs.
 #[derive(Default)]
 pub(super) struct Simulated {
     pods: OnceLock<Arc<Informer<Pod>>>,
 }
 
 impl Simulated {
-    /// Set after the server has started, since the informer needs the server.
-    pub(super) fn look_at(&self, pods: Arc<Informer<Pod>>) {
+    /// Called after the server has started, since the informer needs the server.
+    pub(super) fn set_pods(&self, pods: Arc<Informer<Pod>>) {
         let _ = self.pods.set(pods);
     }
 }
 
 impl Simulated {
-    fn pod(&self, wanted: &InPod<'_>) -> Result<Arc<Pod>, String> {
+    fn pod(&self, target: &InPod<'_>) -> Result<Arc<Pod>, String> {
         let found =
-            self.pods.get().and_then(|pods| pods.store().get(&Key::new(wanted.namespace, wanted.pod)));
-        found.ok_or_else(|| format!("pod {:?} has not reached its node yet", wanted.pod))
+            self.pods.get().and_then(|pods| pods.store().get(&Key::new(target.namespace, target.pod)));
+        found.ok_or_else(|| format!("pod {:?} has not reached its node yet", target.pod))
     }
 }
 
 impl Kubelet for Simulated {
-    fn logs(&self, wanted: &InPod<'_>, previous: bool) -> Result<Log, String> {
-        let pod = self.pod(wanted)?;
-        let (container, status) = started(&pod, wanted.container)?;
+    fn logs(&self, target: &InPod<'_>, previous: bool) -> Result<Log, String> {
+        let pod = self.pod(target)?;
+        let (container, status) = started(&pod, target.container)?;
         let ended = match (previous, &status.last_state.terminated) {
             (false, _) => status.state.terminated.as_ref(),
             (true, Some(ended)) => Some(ended),
@@ -55,15 +55,15 @@ impl Kubelet for Simulated {
         let at = since.or(pod.status.start_time).unwrap_or_default();
         let lines = logs(&pod, container).into_iter().map(|line| (at, line)).collect();
         let end = match (&self.pods.get(), ended) {
-            (Some(pods), None) => over(Arc::clone(pods), pod.metadata.key(), status.clone()).boxed(),
+            (Some(pods), None) => stopped(Arc::clone(pods), pod.metadata.key(), status.clone()).boxed(),
             _ => std::future::ready(()).boxed(),
         };
         Ok(Log { lines, end })
     }
 
-    fn exec(&self, wanted: &InPod<'_>, command: &[&str]) -> Result<Ran, String> {
-        let pod = self.pod(wanted)?;
-        let (container, _) = started(&pod, wanted.container)?;
+    fn exec(&self, target: &InPod<'_>, command: &[&str]) -> Result<Ran, String> {
+        let pod = self.pod(target)?;
+        let (container, _) = started(&pod, target.container)?;
         if command.is_empty() {
             return Ok(Ran { stdout: lines(logs(&pod, container)), ..Ran::default() });
         }
@@ -89,11 +89,11 @@ fn usage(pod: &Pod) -> Option<PodUsage> {
     let runs = |name: &str| {
         pod.status.all_containers().any(|status| status.name == name && status.state.running.is_some())
     };
-    let said = Behaviour::read(&metadata.annotations);
-    let whole = |amount: i64| u64::try_from(amount).unwrap_or_default();
+    let behaviour = Behaviour::read(&metadata.annotations);
+    let unsigned = |amount: i64| u64::try_from(amount).unwrap_or_default();
     let first = Amounts {
-        cpu_milli: said.cpu.map_or(IDLE.cpu_milli, |cpu| whole(cpu.milli_value())),
-        memory_bytes: said.memory.map_or(IDLE.memory_bytes, |memory| whole(memory.value())),
+        cpu_milli: behaviour.cpu.map_or(IDLE.cpu_milli, |cpu| unsigned(cpu.milli_value())),
+        memory_bytes: behaviour.memory.map_or(IDLE.memory_bytes, |memory| unsigned(memory.value())),
     };
     let amounts = std::iter::once(first).chain(std::iter::repeat(IDLE));
     let containers: Vec<_> = pod
@@ -113,8 +113,8 @@ fn usage(pod: &Pod) -> Option<PodUsage> {
     })
 }
 
-/// Completes when the container is in another state than `then`.
-async fn over(pods: Arc<Informer<Pod>>, key: Key, then: ContainerStatus) {
+/// Completes when the container with this status no longer runs.
+async fn stopped(pods: Arc<Informer<Pod>>, key: Key, container: ContainerStatus) {
     let changed = Arc::new(Notify::new());
     let _subscription = pods.subscribe({
         let changed = Arc::clone(&changed);
@@ -123,14 +123,14 @@ async fn over(pods: Arc<Informer<Pod>>, key: Key, then: ContainerStatus) {
     let runs = |pod: &Pod| {
         pod.status
             .all_containers()
-            .any(|status| status.container_id == then.container_id && status.state.running.is_some())
+            .any(|status| status.container_id == container.container_id && status.state.running.is_some())
     };
     while pods.store().get(&key).is_some_and(|pod| runs(&pod)) {
         changed.notified().await;
     }
 }
 
-/// The container of that name, or the only one, if it has started.
+/// The container of that name, or the only container of the pod. An error if it has not started.
 fn started<'a>(
     pod: &'a Pod,
     container: Option<&str>,
@@ -155,8 +155,8 @@ fn started<'a>(
     match status.filter(|status| !status.container_id.is_empty()) {
         Some(status) => Ok((spec, status)),
         None => {
-            let waits = status.and_then(|status| status.state.waiting.as_ref());
-            let reason = waits.map_or("ContainerCreating", |waits| waits.reason.as_str());
+            let waiting = status.and_then(|status| status.state.waiting.as_ref());
+            let reason = waiting.map_or("ContainerCreating", |waiting| waiting.reason.as_str());
             Err(format!("container {:?} in pod {name:?} is waiting to start: {reason}", spec.name))
         }
     }
@@ -167,25 +167,25 @@ fn simulated(pod: &Pod, container: &Container) -> String {
 }
 
 fn logs(pod: &Pod, container: &Container) -> Vec<String> {
-    let note = format!("{}: nothing runs, so it writes nothing of its own.", simulated(pod, container));
+    let note = format!("{}: no process runs in it, so this is its only output.", simulated(pod, container));
     std::iter::once(note).chain(script::output(container)).collect()
 }
 
 /// The output and exit code of a command, if it can be simulated; other commands fail.
 fn run(pod: &Pod, container: &Container, command: &[&str]) -> Ran {
-    let asked = Container {
+    let container_of_command = Container {
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         ..Container::default()
     };
     let (simulated, shown) = (simulated(pod, container), command.join(" "));
-    match script::read(&asked) {
+    match script::read(&container_of_command) {
         Script::Ends { code, .. } => Ran {
-            stdout: lines(script::output(&asked)),
-            stderr: format!("{simulated}: `{shown}` was not run; this is what it would say.\n"),
+            stdout: lines(script::output(&container_of_command)),
+            stderr: format!("{simulated}: `{shown}` was not run; this is what it would print.\n"),
             code,
         },
         Script::Forever | Script::Unknown => Ran {
-            stderr: format!("{simulated}: nothing runs in it, so `{shown}` cannot be run either.\n"),
+            stderr: format!("{simulated}: no process runs in it, so `{shown}` cannot be run.\n"),
             code: CANNOT_RUN,
             ..Ran::default()
         },
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_answer_as_far_as_they_are_understood() {
+    fn simple_commands_are_simulated_and_others_fail() {
         #[rustfmt::skip]
         let table: [(&[&str], &str, i32); 5] = [
             (&["echo", "hello", "world"],        "hello world\n", 0),
@@ -213,12 +213,12 @@ mod tests {
         for (command, stdout, code) in table {
             let ran = run(&Pod::default(), &Container::default(), command);
             assert_eq!((ran.stdout.as_str(), ran.code), (stdout, code), "{command:?}");
-            assert!(ran.stderr.contains("simulated"), "{command:?} says {:?}", ran.stderr);
+            assert!(ran.stderr.contains("simulated"), "{command:?} prints {:?}", ran.stderr);
         }
     }
 
     #[test]
-    fn pods_use_what_they_say_in_their_first_container() {
+    fn annotations_set_the_usage_of_the_first_container() {
         let pod = |annotations: serde_json::Value, running: &[&str]| -> Pod {
             let statuses: Vec<_> = running
                 .iter()
@@ -238,13 +238,13 @@ mod tests {
             };
             Some(used.containers.iter().map(one).collect::<Vec<_>>().join(" "))
         };
-        let said = serde_json::json!({"flyball.dev/cpu": "1.5", "flyball.dev/memory": "64Mi"});
+        let annotated = serde_json::json!({"flyball.dev/cpu": "1.5", "flyball.dev/memory": "64Mi"});
         #[rustfmt::skip]
         let table = [
-            (said.clone(),              &["a", "b"][..], Some("a=1500m,64Mi b=1m,16Mi")),
+            (annotated.clone(),              &["a", "b"][..], Some("a=1500m,64Mi b=1m,16Mi")),
             (serde_json::json!({}),     &["a", "b"][..], Some("a=1m,16Mi b=1m,16Mi")),
-            (said.clone(),              &["b"][..],      Some("b=1m,16Mi")),
-            (said,                      &[][..],         None),
+            (annotated.clone(),              &["b"][..],      Some("b=1m,16Mi")),
+            (annotated,                      &[][..],         None),
         ];
         for (annotations, running, want) in table {
             assert_eq!(show(&pod(annotations, running)).as_deref(), want);

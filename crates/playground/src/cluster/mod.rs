@@ -174,7 +174,7 @@ impl Cluster {
         let binder =
             writer(&server, scheduler::NAME, "system:kube-scheduler", &["system:masters"], &decisions);
         let informers = informers(&server);
-        kubelet.look_at(informers.get());
+        kubelet.set_pods(informers.get());
         let tasks = vec![
             manager,
             tokio::spawn(scheduler::run(binder, informers.clone(), stops.clone())),

@@ -11,7 +11,7 @@ use super::behaviour::Behaviour;
 use super::life::{Clock, container_id};
 use crate::objects::{Container, ContainerState, ContainerStatus, Pod, Running, Terminated, Waiting};
 
-/// The backoff of a failing container: this long, then doubled each time.
+/// The backoff before the second restart; it doubles with each restart.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
@@ -32,13 +32,14 @@ pub(super) fn is_restarted(policy: &RestartPolicy, ended: &Terminated) -> bool {
     }
 }
 
-/// Whether all init containers have completed and all sidecars run.
-pub(super) fn are_done(specs: &[Container], statuses: &[ContainerStatus]) -> bool {
-    specs.len() == statuses.len() && specs.iter().zip(statuses).all(|(spec, status)| is_past(spec, status))
+/// Whether all init containers have completed and all sidecars have started.
+pub(super) fn are_initialized(specs: &[Container], statuses: &[ContainerStatus]) -> bool {
+    specs.len() == statuses.len()
+        && specs.iter().zip(statuses).all(|(spec, status)| is_initialized(spec, status))
 }
 
-/// Whether the next init container may start.
-fn is_past(spec: &Container, status: &ContainerStatus) -> bool {
+/// Whether the init container after this one may start.
+fn is_initialized(spec: &Container, status: &ContainerStatus) -> bool {
     match spec.is_sidecar() {
         true => status.started == Some(true),
         false => status.state.terminated.as_ref().is_some_and(|ended| ended.exit_code == 0),
@@ -50,14 +51,13 @@ pub(super) fn reason(code: i32) -> SmolStr {
 }
 
 impl Turn<'_> {
-    /// Init containers run in order.
     pub(super) fn init_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
         let mut may_begin = true;
         let specs = &self.pod.spec.init_containers;
         let statuses = specs.iter().map(|spec| {
             let old = self.pod.status.init_container_statuses.iter().find(|old| old.name == spec.name);
             let status = self.container(spec, old, Stage::Init, may_begin, clock);
-            may_begin = may_begin && is_past(spec, &status);
+            may_begin = may_begin && is_initialized(spec, &status);
             status
         });
         statuses.collect()
@@ -71,7 +71,7 @@ impl Turn<'_> {
         specs.map(|spec| self.container(spec, old(spec), Stage::Main, initialized, clock)).collect()
     }
 
-    /// Ephemeral containers run once, as their command says, whatever the pod's annotations say.
+    /// Ephemeral containers run once, as their command says. The annotations of the pod do not apply to them.
     pub(super) fn ephemeral_containers(&self, clock: &mut Clock) -> Vec<ContainerStatus> {
         let all = &self.pod.status.ephemeral_container_statuses;
         let statuses = self.pod.spec.ephemeral_containers.iter().map(|spec| {
@@ -79,7 +79,7 @@ impl Turn<'_> {
             let mut status = old
                 .unwrap_or_else(|| ContainerStatus { name: spec.name.clone(), ..ContainerStatus::default() });
             status.image = spec.image.clone();
-            if !status_is_settled(&status) {
+            if !has_started(&status) {
                 status.state = self.running(&mut status, spec, clock.now);
             }
             self.maybe_end(&mut status, spec, Stage::Ephemeral, clock);
@@ -107,7 +107,7 @@ impl Turn<'_> {
             ..ContainerStatus::default()
         });
         status.image = spec.image.clone();
-        if may_begin && !status_is_settled(&status) && self.begins(&mut status, spec, clock) {
+        if may_begin && !has_started(&status) && self.may_start(&mut status, spec, clock) {
             status.state = self.running(&mut status, spec, clock.now);
         }
         self.maybe_end(&mut status, spec, stage, clock);
@@ -116,10 +116,10 @@ impl Turn<'_> {
         status
     }
 
-    /// Whether a container that waits for its first start may start now.
-    fn begins(&self, status: &mut ContainerStatus, spec: &Container, clock: &mut Clock) -> bool {
+    /// Whether a container that waits for its first start may start now. If its image cannot be pulled, its state says so.
+    fn may_start(&self, status: &mut ContainerStatus, spec: &Container, clock: &mut Clock) -> bool {
         if !clock.has_passed(self.start, self.behaviour.delay) {
-            clock.look_at(self.start, self.behaviour.delay);
+            clock.check_at(self.start, self.behaviour.delay);
             return false;
         }
         if self.behaviour.no_image {
@@ -157,7 +157,7 @@ impl Turn<'_> {
         };
         let Some((after, code)) = end else { return };
         if !clock.has_passed(started_at, after) {
-            clock.look_at(started_at, after);
+            clock.check_at(started_at, after);
             return;
         }
         let terminated = Terminated {
@@ -175,7 +175,7 @@ impl Turn<'_> {
         let policy = &self.pod.spec.restart_policy;
         let ended = match (&status.state.terminated, &status.state.waiting) {
             (Some(ended), _) => ended.clone(),
-            (None, Some(waits)) if waits.reason == "CrashLoopBackOff" => {
+            (None, Some(waiting)) if waiting.reason == "CrashLoopBackOff" => {
                 let Some(ended) = status.last_state.terminated.clone() else { return };
                 ended
             }
@@ -198,7 +198,7 @@ impl Turn<'_> {
             self.maybe_end(status, spec, stage, clock);
             return;
         }
-        clock.look_at(finished_at, wait);
+        clock.check_at(finished_at, wait);
         let meta = &self.pod.metadata;
         let why = format!(
             "back-off {}s restarting failed container={} pod={}_{}({})",
@@ -214,7 +214,7 @@ impl Turn<'_> {
     fn readiness(&self, status: &mut ContainerStatus, spec: &Container, stage: Stage, clock: &mut Clock) {
         let Some(started_at) = status.state.running.as_ref().and_then(|running| running.started_at) else {
             // A completed init container counts as ready.
-            status.ready = stage == Stage::Init && is_past(spec, status);
+            status.ready = stage == Stage::Init && is_initialized(spec, status);
             status.started = Some(false);
             return;
         };
@@ -226,14 +226,13 @@ impl Turn<'_> {
             _ if self.behaviour.never_ready => false,
             _ if clock.has_passed(started_at, after) => true,
             _ => {
-                clock.look_at(started_at, after);
+                clock.check_at(started_at, after);
                 false
             }
         };
     }
 }
 
-/// Which group of containers: init, regular or ephemeral.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Init,
@@ -242,7 +241,7 @@ enum Stage {
 }
 
 /// Whether a container has started at least once.
-fn status_is_settled(status: &ContainerStatus) -> bool {
+fn has_started(status: &ContainerStatus) -> bool {
     let state = &status.state;
     state.running.is_some() || state.terminated.is_some() || status.last_state.terminated.is_some()
 }

@@ -67,7 +67,7 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
     };
     let turn = Turn { pod, behaviour: &behaviour, start: place.since };
     status.init_container_statuses = turn.init_containers(&mut clock);
-    let initialized = container::are_done(&pod.spec.init_containers, &status.init_container_statuses);
+    let initialized = container::are_initialized(&pod.spec.init_containers, &status.init_container_statuses);
     status.container_statuses = turn.containers(initialized, &mut clock);
     if initialized {
         status.ephemeral_container_statuses = turn.ephemeral_containers(&mut clock);
@@ -83,14 +83,14 @@ fn live(pod: &Pod, place: &Place, now: Timestamp) -> (PodStatus, Option<Duration
     {
         match clock.has_passed(start, Duration::from_secs(limit)) {
             true => exceed_deadline(&mut status, now),
-            false => clock.look_at(start, Duration::from_secs(limit)),
+            false => clock.check_at(start, Duration::from_secs(limit)),
         }
     }
     status.conditions = conditions(pod, &status, initialized, truncate(now));
     (status, clock.next)
 }
 
-/// Says whether times have passed, and remembers the earliest that has not.
+/// The current time, and the delay until the next time at which the status changes.
 #[derive(Debug)]
 pub(super) struct Clock {
     pub(super) now: Timestamp,
@@ -104,7 +104,7 @@ impl Clock {
     }
 
     /// Schedules the next check for `from + after`.
-    pub(super) fn look_at(&mut self, from: Timestamp, after: Duration) {
+    pub(super) fn check_at(&mut self, from: Timestamp, after: Duration) {
         let since = Duration::try_from(self.now.duration_since(from)).unwrap_or_default();
         let left = after.saturating_sub(since);
         self.next = Some(self.next.map_or(left, |next| next.min(left)));

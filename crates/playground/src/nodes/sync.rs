@@ -308,7 +308,9 @@ fn reason_to_log(pod: &Pod, status: &PodStatus) -> Option<String> {
     let was_ready = pod.status.is_true("Ready");
     let ready = status.is_true("Ready");
     match status.phase.as_str() {
-        _ if pod.metadata.is_deleting() => Some(format!("it was asked to go, and has stopped on {node}")),
+        _ if pod.metadata.is_deleting() => {
+            Some(format!("its deletion was requested, and its containers have stopped on {node}"))
+        }
         "Running" if ready && !was_ready => Some(format!("it runs on {node} and is ready")),
         "Running" if !ready && was_ready => Some(format!("it is no longer ready on {node}")),
         phase if pod.status.phase != phase && phase != "Pending" => Some(match phase {

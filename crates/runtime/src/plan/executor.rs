@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 
 use super::event::Event;
 use super::outcome::{Answer, Failure, Outcome};
-use super::write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
+use super::write::{Body, ComputePatch, ComputeUpdate, ErrorKinds, Operation, Write};
 use super::{Effect, Group, Order, Plan, Waiting};
 use crate::context::Context;
 use crate::error::{Retry, SyncError};
@@ -22,32 +22,43 @@ use crate::events::{ObjectRef, Recorder};
 use crate::tasks::Next;
 use crate::writer::Writer;
 
-/// How many requests one key has in flight. By default, an API server handles 200 writes at once, for all clients.
-const AT_ONCE: usize = 50;
-/// The pauses before a write is computed again, one for each conflict.
-const PATCH_PAUSES: [Duration; 4] = [Duration::ZERO, ONE_PAUSE, ONE_PAUSE, ONE_PAUSE];
-const EDIT_PAUSES: [Duration; 4] = [ONE_PAUSE; 4];
-const LIVE_EDIT_PAUSES: [Duration; 4] = [Duration::from_millis(10); 4];
-const ONE_PAUSE: Duration = Duration::from_millis(100);
+/// The limit of concurrent requests for one key (or one round). An API server handles 200 writes at once by default, for all
+/// clients together (`--max-mutating-requests-inflight`).
+const MAX_CONCURRENT: usize = 50;
+
+// The pauses before the retries of a write after conflicts. Their number is the limit of retries.
+
+/// Of `PatchRetryOnConflict`. The first attempt used the cached object, which may be stale, so the first retry is immediate.
+const PATCH_PAUSES: [Duration; 4] = [Duration::ZERO, LONG_PAUSE, LONG_PAUSE, LONG_PAUSE];
+/// Of `GetThenUpdateRetryOnConflict`.
+const GET_THEN_UPDATE_PAUSES: [Duration; 4] = [LONG_PAUSE; 4];
+/// Of `UpdateRetryOnConflict`.
+const UPDATE_PAUSES: [Duration; 4] = [Duration::from_millis(10); 4];
+const LONG_PAUSE: Duration = Duration::from_millis(100);
+
+/// The result of a write: the metadata in the response, if it has any.
+type Sent = Result<Option<Box<ObjectMeta>>, RequestError>;
 
 /// Executes what is planned for one key, or in one round of a periodic controller.
 pub struct Executor<'a> {
     cx: &'a Context,
-    /// The key that is reconciled. If `None`, each write is attributed to the object that it changes.
-    owner: Option<&'a Key>,
-    /// Whether writes raise the barrier of their owner.
+    /// The key that is reconciled. `None` in a round of a periodic controller; there, each write is attributed to the object
+    /// that it changes.
+    key: Option<&'a Key>,
+    /// Whether writes raise the barrier: the key is not synced again before the cache shows what was written for it.
     raises_barrier: bool,
     events: &'a Recorder,
+    /// The involved object of events that do not set one.
     about: Option<ObjectRef>,
-    /// The versions of objects that effects have written, by kind and key.
+    /// The resourceVersions in the responses to the writes of this executor, by kind and key.
     versions: Mutex<FxHashMap<(SmolStr, Key), ResourceVersion>>,
 }
 
 impl<'a> Executor<'a> {
-    pub(crate) fn new(cx: &'a Context, owner: &'a Key) -> Self {
+    pub(crate) fn new(cx: &'a Context, key: &'a Key) -> Self {
         Self {
             cx,
-            owner: Some(owner),
+            key: Some(key),
             raises_barrier: true,
             events: &cx.events,
             about: None,
@@ -55,11 +66,11 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// For a periodic controller. It examines all objects in each round, so it needs no barrier.
+    /// For one round of a periodic controller, which has no key that a barrier could keep back.
     pub(crate) fn for_round(cx: &'a Context) -> Self {
         Self {
             cx,
-            owner: None,
+            key: None,
             raises_barrier: false,
             events: &cx.events,
             about: None,
@@ -72,7 +83,7 @@ impl<'a> Executor<'a> {
         Self { raises_barrier: false, ..self }
     }
 
-    /// Sets the object for events that do not name one.
+    /// Sets the involved object of events that do not set one.
     pub fn about(self, object: ObjectRef) -> Self {
         Self { about: Some(object), ..self }
     }
@@ -82,30 +93,33 @@ impl<'a> Executor<'a> {
         Self { events, ..self }
     }
 
-    /// Executes a whole plan: its effects, then its status.
+    /// Executes a whole plan: its effects, then its status, which is written even if effects failed.
+    ///
+    /// # Errors
+    /// The first error, of the effects or else of the status.
     pub async fn execute<T: Send>(&self, plan: Plan<T>) -> Result<Next, SyncError> {
         let next = plan.next();
         let Plan { effects, status, waiting, .. } = plan;
-        self.wait_for(waiting);
+        self.record_waiting(waiting);
         let outcome = self.perform(effects).await.result();
         let written = self.perform(status).await.result();
         outcome.and(written).map(|()| next)
     }
 
-    /// Records what the key is waiting for (`/debug/waiting`), and removes what it was waiting for before.
-    pub fn wait_for(&self, waiting: Vec<Waiting>) {
-        if let Some(owner) = self.owner {
+    /// Records what the key is waiting for (`/debug/waiting`), in place of what was recorded before.
+    pub fn record_waiting(&self, waiting: Vec<Waiting>) {
+        if let Some(key) = self.key {
             let kind = self.about.as_ref().map(|object| object.kind.clone()).unwrap_or_default();
-            self.cx.note_waiting(owner, kind, waiting);
+            self.cx.record_waiting(key, kind, waiting);
         }
     }
 
-    /// Executes effects in order, up to the first failure.
+    /// Executes effects in order. After the first failure, the rest is skipped.
     pub async fn perform<T: Send>(
         &self,
         effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
     ) -> Outcome<T> {
-        self.in_order(effects.into_iter().map(Into::into).collect(), Order::Sequence, Refusals::NONE).await
+        self.in_order(effects.into_iter().map(Into::into).collect(), Order::Sequence, ErrorKinds::NONE).await
     }
 
     fn execute_effect<'b, T: Send + 'b>(&'b self, effect: Effect<T>) -> BoxFuture<'b, Outcome<T>> {
@@ -125,40 +139,42 @@ impl<'a> Executor<'a> {
     }
 
     fn fail<T>(&self, message: String, retry: Retry, is_expected: bool) -> Outcome<T> {
-        let doing = self
-            .owner
-            .map_or_else(|| "running a periodic round".to_owned(), |owner| format!("reconciling {owner}"));
+        let doing = match self.key {
+            Some(key) => format!("reconciling {key}"),
+            None => format!("running a round of {}", self.cx.name),
+        };
         Outcome::failed(Failure { tag: None, verb: None, doing, message, error: None, retry, is_expected })
     }
 
     async fn group<T: Send>(&self, group: Group<T>) -> Outcome<T> {
-        let Group { order, effects, on_success, on_failure, quiet, ends_at } = group;
+        let Group { order, effects, on_success, on_failure, no_event_for, stop_on } = group;
         let outcome = match order {
-            Order::Sequence | Order::Each => self.in_order(effects, order, ends_at).await,
+            Order::Sequence | Order::Each => self.in_order(effects, order, stop_on).await,
             Order::Concurrent => self.concurrently(effects).await,
             Order::SlowStart => self.slow_start(effects).await,
         };
         match outcome.failure() {
             None => self.record(on_success, "", ""),
-            Some(failure) if failure.is_one_of(quiet) => {}
+            Some(failure) if failure.is_one_of(no_event_for) => {}
             Some(_) => self.record(on_failure, "", &outcome.message()),
         }
         outcome
     }
 
-    /// Executes effects one after the other, up to a refusal in `ends_at`; a sequence also ends at any other failure.
+    /// Executes effects one after the other. After an error in `stop_on`, and in a sequence after any failure, the rest is
+    /// skipped.
     async fn in_order<T: Send>(
         &self,
         effects: Vec<Effect<T>>,
         order: Order,
-        ends_at: Refusals,
+        stop_on: ErrorKinds,
     ) -> Outcome<T> {
         let mut outcome = Outcome::default();
         for effect in effects {
             outcome.append(self.execute_effect(effect).await);
-            let is_end = |failure: &Failure<T>| order == Order::Sequence || failure.is_one_of(ends_at);
-            if outcome.failures.iter().any(is_end)
-                || outcome.refusals().any(|(_, error)| ends_at.contain(error))
+            let stops = |failure: &Failure<T>| order == Order::Sequence || failure.is_one_of(stop_on);
+            if outcome.failures.iter().any(stops)
+                || outcome.ignored().any(|(_, error)| stop_on.contains(error))
             {
                 break;
             }
@@ -168,7 +184,7 @@ impl<'a> Executor<'a> {
 
     async fn concurrently<T: Send>(&self, effects: impl IntoIterator<Item = Effect<T>>) -> Outcome<T> {
         let effects = effects.into_iter().map(|effect| self.execute_effect(effect)).collect::<Vec<_>>();
-        let mut outcomes = stream::iter(effects).buffered(AT_ONCE);
+        let mut outcomes = stream::iter(effects).buffered(MAX_CONCURRENT);
         let mut all = Outcome::default();
         while let Some(outcome) = outcomes.next().await {
             all.append(outcome);
@@ -188,11 +204,11 @@ impl<'a> Executor<'a> {
 
     async fn write<T: Send>(&self, write: Write<T>) -> Outcome<T> {
         let verb = write.verb();
-        let Write { resource, key, subresource, operation, attempts, why, accept, quiet, .. } = write;
+        let Write { resource, key, subresource, operation, attempts, why, ignore, no_event_for, .. } = write;
         let Write { on_success, mut on_failure, failure_prefix, tag, .. } = write;
         let target = Target { resource: &resource, key: &key, subresource };
         let sent = match operation {
-            Operation::DeleteLive { options, unreadable } => match self.read(target).await {
+            Operation::GetThenDelete { options, unreadable } => match self.read(target).await {
                 Ok(found) => self.delete_found(target, options, found, &why).await,
                 Err(error) => {
                     on_failure = vec![unreadable];
@@ -200,11 +216,15 @@ impl<'a> Executor<'a> {
                 }
             },
             Operation::Patch(patch) => {
-                let is_final = |error: &Error| (accept | Refusals::OUTCOME_UNKNOWN).contain(error);
+                let is_final = |error: &Error| (ignore | ErrorKinds::OUTCOME_UNKNOWN).contains(error);
                 self.patch(target, patch, attempts, is_final, &why).await
             }
-            Operation::PatchLatest { patch, again } => self.patch_latest(target, patch, again, &why).await,
-            Operation::EditLatest(edit) => self.edit_latest(target, edit, &why).await,
+            Operation::PatchRetryOnConflict { patch, recompute } => {
+                self.patch_retry_on_conflict(target, patch, recompute, &why).await
+            }
+            Operation::GetThenUpdateRetryOnConflict(edit) => {
+                self.get_then_update_retry_on_conflict(target, edit, &why).await
+            }
             operation => self.send(target, operation, &why).await,
         };
         match sent {
@@ -213,13 +233,15 @@ impl<'a> Executor<'a> {
                 on_success.into_iter().for_each(|event| self.record(event, name, ""));
                 Outcome::done(tag, Answer::Written(meta))
             }
-            Err(error) if accept.contain(&error) => Outcome::done(tag, Answer::Refused(error)),
-            Err(error) => {
-                if !quiet.contain(&error) {
+            Err(RequestError { error, .. }) if ignore.contains(&error) => {
+                Outcome::done(tag, Answer::Ignored(error))
+            }
+            Err(RequestError { error, is_read }) => {
+                if !no_event_for.contains(&error) {
                     on_failure.into_iter().for_each(|event| self.record(event, "", &error.to_string()));
                 }
                 let message = format!("{}{error}", failure_prefix.unwrap_or_default());
-                let doing = target.doing(verb);
+                let doing = target.doing(if is_read { Verb::Get } else { verb });
                 Outcome::failed(Failure {
                     tag: Some(tag),
                     verb: Some(verb),
@@ -233,9 +255,9 @@ impl<'a> Executor<'a> {
         }
     }
 
-    async fn read(&self, target: Target<'_>) -> Result<ObjectMeta, Error> {
+    async fn read(&self, target: Target<'_>) -> Result<ObjectMeta, RequestError> {
         let request = Request::object(Verb::Get, target.resource, target.key, None).accept(Accept::Metadata);
-        let object: PartialObject = self.cx.client.object(request).await?;
+        let object: PartialObject = self.cx.client.object(request).await.map_err(RequestError::reading)?;
         Ok(object.metadata)
     }
 
@@ -245,7 +267,7 @@ impl<'a> Executor<'a> {
         options: DeleteOptions,
         found: ObjectMeta,
         why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+    ) -> Sent {
         let options = DeleteOptions { uid: Some(found.uid.clone()), ..options };
         self.send(target, Operation::Delete(options), why).await.map(|_| Some(Box::new(found)))
     }
@@ -258,34 +280,34 @@ impl<'a> Executor<'a> {
         attempts: usize,
         is_final: impl Fn(&Error) -> bool + Send,
         why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+    ) -> Sent {
         for _ in 1..attempts {
             match self.send(target, Operation::Patch(patch.clone()), why).await {
-                Err(error) if !is_final(&error) => {}
+                Err(failed) if !is_final(&failed.error) => {}
                 answer => return answer,
             }
         }
         self.send(target, Operation::Patch(patch), why).await
     }
 
-    /// Sends a patch. After a conflict, reads the object and computes the patch again: for an object that other clients
-    /// change often, the cache is always slightly stale.
-    async fn patch_latest(
+    /// Sends a patch. After a conflict, reads the object and computes the patch again, rather than leaving that to the next
+    /// sync: other clients may change the object so often that the cache is always slightly stale.
+    async fn patch_retry_on_conflict(
         &self,
         target: Target<'_>,
         mut patch: Patch,
-        again: Recompute,
+        recompute: ComputePatch,
         why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
-        let mut conflicts = Conflicts::new(&PATCH_PAUSES);
+    ) -> Sent {
+        let mut retries = Retries::new(&PATCH_PAUSES);
         loop {
-            let answer = self.send(target, Operation::Patch(patch), why).await;
-            if !conflicts.repeat(is_conflict(&answer)).await {
-                return answer;
+            let sent = self.send(target, Operation::Patch(patch), why).await;
+            if !retries.retry(&sent).await {
+                return sent;
             }
-            let live = self.cx.client.get_dynamic(target.resource, target.key).await?;
-            let what = || target.doing(Verb::Patch).into();
-            match again(&live).map_err(|source| Error::Decode { what: what(), source })? {
+            let live = self.get(target).await?;
+            let undecodable = |source| Error::Decode { what: target.doing(Verb::Patch).into(), source };
+            match recompute(&live).map_err(undecodable)? {
                 Some(computed) => patch = computed,
                 None => return Ok(None),
             }
@@ -293,122 +315,120 @@ impl<'a> Executor<'a> {
     }
 
     /// Reads an object and replaces it. After a conflict, both are repeated.
-    async fn edit_latest(
+    async fn get_then_update_retry_on_conflict(
         &self,
         target: Target<'_>,
-        edit: Rewrite,
+        edit: ComputeUpdate,
         why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
-        let mut conflicts = Conflicts::new(&EDIT_PAUSES);
+    ) -> Sent {
+        let mut retries = Retries::new(&GET_THEN_UPDATE_PAUSES);
         loop {
-            let answer = self.send(target, Operation::EditLatest(edit.clone()), why).await;
-            if !conflicts.repeat(is_conflict(&answer)).await {
-                return answer;
+            let sent = self.send(target, Operation::GetThenUpdateRetryOnConflict(edit.clone()), why).await;
+            if !retries.retry(&sent).await {
+                return sent;
             }
         }
     }
 
-    async fn send(
-        &self,
-        target: Target<'_>,
-        operation: Operation,
-        why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+    async fn send(&self, target: Target<'_>, operation: Operation, why: &str) -> Sent {
         let Target { resource, key, subresource } = target;
-        let writer = self.cx.writer(self.owner.unwrap_or(key));
+        let writer = self.cx.writer(self.key.unwrap_or(key));
         let writer = if self.raises_barrier { writer } else { writer.without_barrier() };
         let body = match operation {
             Operation::Create(body) => {
                 let created = writer.create_body(resource, key, body.bytes()?, why).await?;
-                return Ok(self.note_version(target, created));
+                return Ok(self.remember_version(target, created));
             }
-            Operation::Delete(options) | Operation::DeleteLive { options, .. } => {
-                return writer.delete_dynamic(resource, key, options, why).await.map(|()| None);
+            Operation::Delete(options) | Operation::GetThenDelete { options, .. } => {
+                writer.delete_dynamic(resource, key, options, why).await?;
+                return Ok(None);
             }
             Operation::DeleteCollection(options) => {
-                let deleted = writer.delete_collection(resource, &key.namespace, options, why);
-                return deleted.await.map(|()| None);
+                writer.delete_collection(resource, &key.namespace, options, why).await?;
+                return Ok(None);
             }
-            Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => {
-                return self.patched(&writer, target, patch, why).await;
+            Operation::Patch(patch) | Operation::PatchRetryOnConflict { patch, .. } => {
+                return self.send_patch(&writer, target, patch, why).await;
             }
-            Operation::PatchAgain(mut patch) => {
+            Operation::PatchAfterWrite(mut patch) => {
                 self.set_last_version(target, &mut patch);
-                return self.patched(&writer, target, Patch::Merge(patch), why).await;
+                return self.send_patch(&writer, target, Patch::Merge(patch), why).await;
             }
-            Operation::EditLive { body, edit } => {
-                return self.edit_live(&writer, target, body, &*edit, why).await;
+            Operation::UpdateRetryOnConflict { body, edit } => {
+                return self.update_retry_on_conflict(&writer, target, body, &*edit, why).await;
             }
             Operation::Update(body) => body,
-            Operation::UpdateAgain(mut body) => {
+            Operation::UpdateAfterWrite(mut body) => {
                 self.set_last_version(target, &mut body);
                 Body::new(&body)
             }
-            Operation::EditLatest(edit) => match edit(&self.cx.client.get_dynamic(resource, key).await?) {
+            Operation::GetThenUpdateRetryOnConflict(edit) => match edit(&self.get(target).await?) {
                 Some(whole) => Body::new(&whole),
                 None => return Ok(None),
             },
-            Operation::Edit { version, edit } => {
-                let mut whole = self.cx.client.get_dynamic(resource, key).await?;
+            Operation::GetThenUpdate { version, edit } => {
+                let mut whole = self.get(target).await?;
                 edit(&mut whole);
                 whole["metadata"]["resourceVersion"] = version.to_string().into();
                 Body::new(&whole)
             }
         };
         let written = writer.update_body(resource, key, subresource, body.bytes()?, why).await?;
-        Ok(self.note_version(target, written))
+        Ok(self.remember_version(target, written))
     }
 
-    async fn edit_live(
+    async fn update_retry_on_conflict(
         &self,
         writer: &Writer<'_>,
         target: Target<'_>,
         mut body: Value,
         edit: &(dyn Fn(&mut Value) + Send + Sync),
         why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
+    ) -> Sent {
         let Target { resource, key, subresource } = target;
         let read = || self.cx.client.get_as::<Value>(resource, key, subresource);
-        let mut conflicts = Conflicts::new(&LIVE_EDIT_PAUSES);
+        let mut retries = Retries::new(&UPDATE_PAUSES);
         loop {
             edit(&mut body);
             let bytes = Body::new(&body).bytes()?;
-            let answer = writer.update_body(resource, key, subresource, bytes, why).await;
-            if conflicts.repeat(is_conflict(&answer)).await {
+            let written = writer.update_body(resource, key, subresource, bytes, why).await;
+            let sent = written.map(metadata).map_err(RequestError::from);
+            if retries.retry(&sent).await {
+                // If the read fails, the same body is sent again: it ends in another conflict, and so in another retry.
                 body = read().await.unwrap_or(body);
                 continue;
             }
-            return match answer {
-                Err(error) if error.outcome_unknown() => {
-                    let Ok(found) = read().await else { return Err(error) };
-                    let mut edited = found.clone();
+            return match sent {
+                // The write may have been made. If the live object is as `edit` would make it, it was; otherwise the error is
+                // returned, and the next sync decides on what it reads then.
+                Err(failed) if failed.error.outcome_unknown() => {
+                    let Ok(live) = read().await else { return Err(failed) };
+                    let mut edited = live.clone();
                     edit(&mut edited);
-                    if edited == found { Ok(None) } else { Err(error) }
+                    if edited == live { Ok(None) } else { Err(failed) }
                 }
-                answer => answer.map(metadata),
+                sent => sent,
             };
         }
     }
 
-    async fn patched(
-        &self,
-        writer: &Writer<'_>,
-        target: Target<'_>,
-        patch: Patch,
-        why: &str,
-    ) -> Result<Option<Box<ObjectMeta>>, Error> {
-        let Target { resource, key, subresource } = target;
-        let written: PartialObject = writer.patch_dynamic(resource, key, subresource, patch, why).await?;
-        Ok(self.note_version(target, written))
+    async fn get(&self, target: Target<'_>) -> Result<Value, RequestError> {
+        self.cx.client.get_dynamic(target.resource, target.key).await.map_err(RequestError::reading)
     }
 
-    /// Remembers the version that a write has left behind, for later effects on the same object.
-    fn note_version(&self, target: Target<'_>, written: PartialObject) -> Option<Box<ObjectMeta>> {
+    async fn send_patch(&self, writer: &Writer<'_>, target: Target<'_>, patch: Patch, why: &str) -> Sent {
+        let Target { resource, key, subresource } = target;
+        let written: PartialObject = writer.patch_dynamic(resource, key, subresource, patch, why).await?;
+        Ok(self.remember_version(target, written))
+    }
+
+    /// For `…AfterWrite` operations of later effects.
+    fn remember_version(&self, target: Target<'_>, written: PartialObject) -> Option<Box<ObjectMeta>> {
         self.versions.lock().insert(target.identity(), written.metadata.resource_version);
         metadata(written)
     }
 
-    /// Sets the resourceVersion in a body to the one that the last write of the object returned.
+    /// Sets the resourceVersion in a body to the one in the response to the last write of the object.
     fn set_last_version(&self, target: Target<'_>, body: &mut Value) {
         if let Some(version) = self.versions.lock().get(&target.identity()) {
             body["metadata"]["resourceVersion"] = version.to_string().into();
@@ -420,34 +440,51 @@ impl<'a> Executor<'a> {
         match about.as_deref().or(self.about.as_ref()) {
             Some(about) => self.events.record(about, type_, reason, message.fill(name, error), vec![]),
             None => {
-                tracing::error!(controller = self.cx.name, %reason, "an event of a plan has no object and is dropped")
+                let key = self.key.map(ToString::to_string).unwrap_or_default();
+                tracing::error!(controller = self.cx.name, key, %reason, "dropped event: no involved object set")
             }
         }
     }
 }
 
-/// How often a write is repeated after conflicts.
-struct Conflicts {
+/// A request failed.
+struct RequestError {
+    error: Error,
+    /// Whether it was a read that the write needs.
+    is_read: bool,
+}
+
+impl RequestError {
+    fn reading(error: Error) -> Self {
+        Self { error, is_read: true }
+    }
+}
+
+impl From<Error> for RequestError {
+    fn from(error: Error) -> Self {
+        Self { error, is_read: false }
+    }
+}
+
+/// The retries of a write after conflicts.
+struct Retries {
     pauses: std::slice::Iter<'static, Duration>,
 }
 
-impl Conflicts {
+impl Retries {
     fn new(pauses: &'static [Duration]) -> Self {
         Self { pauses: pauses.iter() }
     }
 
-    /// Whether to repeat the write, after a pause.
-    async fn repeat(&mut self, is_conflict: bool) -> bool {
+    /// Whether to retry the write. Pauses before it returns `true`.
+    async fn retry(&mut self, sent: &Sent) -> bool {
+        let is_conflict = sent.as_ref().is_err_and(|failed| failed.error.is_conflict());
         let Some(pause) = self.pauses.next().filter(|_| is_conflict) else { return false };
         if !pause.is_zero() {
             tokio::time::sleep(*pause).await;
         }
         true
     }
-}
-
-fn is_conflict<T>(answer: &Result<T, Error>) -> bool {
-    answer.as_ref().is_err_and(|error| error.is_conflict())
 }
 
 fn metadata(object: PartialObject) -> Option<Box<ObjectMeta>> {
@@ -466,10 +503,11 @@ impl Target<'_> {
         (self.resource.kind.clone(), self.key.clone())
     }
 
-    /// What was attempted, for errors.
+    /// What was attempted, such as `deleting Pod ns/a`.
     fn doing(self, verb: Verb) -> String {
         let Self { resource: ResourceType { kind, .. }, key, subresource } = self;
         let doing = match verb {
+            Verb::Get => return format!("reading {kind} {key}"),
             Verb::Create => "creating",
             Verb::Patch => "patching",
             Verb::Delete | Verb::DeleteCollection => "deleting",

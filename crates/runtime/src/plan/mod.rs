@@ -1,8 +1,8 @@
 //! What a controller wants done about one key, as data: the result of every pure `plan`.
 //!
-//! A [`Plan`] is a tree of [`Effect`]s, a status, the time of the next look and what the key waits for. The
-//! [`Executor`] is the only place that carries plans out: it writes, records events, raises the write barrier and
-//! returns an [`Outcome`] for controllers whose status depends on what failed.
+//! A [`Plan`] is a tree of [`Effect`]s, a status, a delay until the next sync and what the key waits for. The
+//! [`Executor`] executes the plans of all controllers: it writes, records events, raises the barrier and returns an
+//! [`Outcome`] for controllers whose status depends on what failed.
 
 mod event;
 mod executor;
@@ -19,67 +19,65 @@ pub use event::{Event, Message};
 pub use executor::Executor;
 pub use outcome::{Answer, Done, Failure, Outcome};
 pub use waiting::Waiting;
-pub use write::{Body, Operation, Recompute, Refusals, Rewrite, Write};
+pub use write::{Body, ComputePatch, ComputeUpdate, ErrorKinds, Operation, Write};
 
 use crate::tasks::Next;
 
-/// What to do about one key. `T` is what the controller wants to find again in the [`Outcome`] of each write.
+/// What to do about one key. `T` is the type of the tags with which the controller finds its writes in the [`Outcome`].
 #[derive(Debug)]
 pub struct Plan<T = ()> {
-    /// Writes and events, carried out in order; the first failure is the last.
+    /// Writes and events, executed in order. After the first failure, the rest is skipped.
     pub effects: Vec<Effect<T>>,
-    /// The status to write afterwards, also when an effect failed. Absent when it says nothing new, or when it depends
-    /// on what comes of the effects.
+    /// The status to write afterwards, also when an effect failed. `None` if the status does not change, or if it depends on
+    /// the outcome of the effects.
     pub status: Option<Write>,
-    /// When to look at the key again without being asked.
+    /// After which delay to sync the key again, even if nothing changes.
     pub requeue: Option<Duration>,
-    /// What has to happen elsewhere before there is more to do.
+    /// What has to happen before there is more to do, for `/debug/waiting`.
     pub waiting: Vec<Waiting>,
 }
 
-/// One node of a plan: something to do, or a group of such.
+/// One node of a plan.
 #[derive(Debug)]
 pub enum Effect<T = ()> {
     /// A request to the API server.
     Write(Box<Write<T>>),
     /// An event about the object.
     Event(Event),
-    /// A failure that is known without asking the server.
+    /// A failure that the plan itself has found. The key is retried with backoff, with a warning.
     Fail(String),
-    /// Something is not there yet: the key is tried again with backoff, without a warning.
+    /// The plan needs something that does not exist yet. The key is retried with backoff, without a warning.
     NotYet(String),
-    /// The same as `Fail` where trying again cannot help: only a change of the object can.
+    /// The object is invalid. The key is not retried: only a change of the object can help.
     Invalid(String),
     Group(Group<T>),
 }
 
-/// Effects that belong together, and the events about all of them.
+/// Effects with an order, and the events about all of them together.
 #[derive(Debug)]
 pub struct Group<T = ()> {
-    /// How they follow each other.
     pub order: Order,
     pub effects: Vec<Effect<T>>,
     /// Recorded when none of them failed.
     pub on_success: Option<Event>,
-    /// Recorded when one of them failed, except for the refusals in `quiet`.
+    /// Recorded when one of them failed, unless the first failure is one of `no_event_for`.
     pub on_failure: Option<Event>,
-    /// Refusals that are not worth an event.
-    pub quiet: Refusals,
-    /// Refusals, accepted or not, after which nothing more of the group is tried, where effects follow each other.
-    pub ends_at: Refusals,
+    /// Errors for which `on_failure` is not recorded.
+    pub no_event_for: ErrorKinds,
+    /// Errors, ignored by their write or not, after which the rest of the group is skipped. Only for `Sequence` and `Each`.
+    pub stop_on: ErrorKinds,
 }
 
-/// How the effects of a group follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other; the first failure is the last.
+    /// One after the other. After the first failure, the rest is skipped.
     Sequence,
-    /// One after the other; a failure does not keep the others from being tried.
+    /// One after the other. After a failure, the rest is executed all the same.
     Each,
-    /// Side by side, a bounded number at a time. All are tried.
+    /// At the same time, up to a limit. After a failure, the rest is executed all the same.
     Concurrent,
-    /// In batches of 1, 2, 4 …; no batch follows one with a failure, so that a used-up quota costs a few requests and
-    /// not thousands.
+    /// In batches of 1, 2, 4 …, each concurrently. After a batch with a failure, the rest is skipped, so that a used-up quota
+    /// costs a few requests and not thousands.
     SlowStart,
 }
 
@@ -90,59 +88,58 @@ impl<T> Default for Plan<T> {
 }
 
 impl<T> Plan<T> {
-    /// A plan of these effects.
     pub fn of(effects: impl IntoIterator<Item = impl Into<Effect<T>>>) -> Self {
         Self { effects: effects.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Nothing to do for this long.
+    /// Does nothing, and syncs the key again after `delay`.
     pub fn after(delay: Duration) -> Self {
         Self { requeue: Some(delay), ..Self::default() }
     }
 
-    /// The same plan with what is waited for.
     pub fn waiting_for(self, waiting: impl IntoIterator<Item = Waiting>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..self }
     }
 
-    /// The same plan with a status to write.
     pub fn with_status(self, status: impl Into<Option<Write>>) -> Self {
         Self { status: status.into(), ..self }
     }
 
-    /// The same plan with a time for the next look.
+    /// Sets the delay until the next sync.
     pub fn again_after(self, delay: impl Into<Option<Duration>>) -> Self {
         Self { requeue: delay.into(), ..self }
     }
 
-    /// Every write in it, in the order in which they are planned.
+    /// All writes of the effects, also those in groups, in the order of the plan. The status is not among them.
     pub fn writes(&self) -> Vec<&Write<T>> {
         let mut found = vec![];
         self.effects.iter().for_each(|effect| effect.collect_writes(&mut found));
         found
     }
 
-    /// What is to happen to the key once the plan is carried out.
+    /// What happens to the key after the plan was executed without a failure.
     pub fn next(&self) -> Next {
         self.requeue.map_or(Next::Settled, Next::After)
     }
 }
 
 impl<T> Effect<T> {
-    /// One after the other; the first failure is the last.
+    /// See [`Order::Sequence`].
     pub fn sequence(effects: impl IntoIterator<Item = impl Into<Self>>) -> Group<T> {
         Group::new(Order::Sequence, effects)
     }
 
-    /// One after the other, whatever comes of those before.
+    /// See [`Order::Each`].
     pub fn each(effects: impl IntoIterator<Item = impl Into<Self>>) -> Group<T> {
         Group::new(Order::Each, effects)
     }
 
+    /// See [`Order::Concurrent`].
     pub fn concurrent(effects: impl IntoIterator<Item = impl Into<Self>>) -> Group<T> {
         Group::new(Order::Concurrent, effects)
     }
 
+    /// See [`Order::SlowStart`].
     pub fn slow_start(effects: impl IntoIterator<Item = impl Into<Self>>) -> Group<T> {
         Group::new(Order::SlowStart, effects)
     }
@@ -157,36 +154,35 @@ impl<T> Effect<T> {
 }
 
 impl<T> Group<T> {
-    /// A group in an order that is chosen at run time.
     pub fn new(order: Order, effects: impl IntoIterator<Item = impl Into<Effect<T>>>) -> Self {
         Self {
             order,
             effects: effects.into_iter().map(Into::into).collect(),
             on_success: None,
             on_failure: None,
-            quiet: Refusals::NONE,
-            ends_at: Refusals::NONE,
+            no_event_for: ErrorKinds::NONE,
+            stop_on: ErrorKinds::NONE,
         }
     }
 
-    /// Records `event` when nothing failed.
+    /// Records `event` when no effect of the group failed.
     pub fn on_success(self, event: Event) -> Self {
         Self { on_success: Some(event), ..self }
     }
 
-    /// Records `event` when something failed.
+    /// Records `event` when an effect of the group failed.
     pub fn on_failure(self, event: Event) -> Self {
         Self { on_failure: Some(event), ..self }
     }
 
-    /// Records no event about these refusals.
-    pub fn quiet(self, refusals: Refusals) -> Self {
-        Self { quiet: refusals, ..self }
+    /// Does not record `on_failure` if the first failure is one of these errors.
+    pub fn no_event_for(self, kinds: ErrorKinds) -> Self {
+        Self { no_event_for: kinds, ..self }
     }
 
-    /// Tries nothing more after one of these refusals, where effects follow each other.
-    pub fn ends_at(self, refusals: Refusals) -> Self {
-        Self { ends_at: refusals, ..self }
+    /// Skips the rest of the group after one of these errors, also if the write ignores it.
+    pub fn stop_on(self, kinds: ErrorKinds) -> Self {
+        Self { stop_on: kinds, ..self }
     }
 }
 

@@ -1,52 +1,51 @@
-//! What came of a plan's effects, for controllers that have more to decide afterwards.
+//! The outcome of a plan's effects, for controllers that decide something from it, such as a status.
 
 use flyball_api::ObjectMeta;
 use flyball_client::{Error, Verb};
 
-use super::write::Refusals;
+use super::write::ErrorKinds;
 use crate::error::{Retry, SyncError};
 
-/// What came of the effects of a plan. Writes that were not begun, because something before them failed, are not in it.
+/// The outcome of the effects of a plan. Effects that were not executed, because an earlier one failed, are not in it.
 #[derive(Debug)]
 pub struct Outcome<T = ()> {
-    /// The writes that were made, in the order of the plan.
+    /// The writes that succeeded, in the order of the plan.
     pub done: Vec<Done<T>>,
     /// The failures, in the order of the plan.
     pub failures: Vec<Failure<T>>,
 }
 
-/// A write that did not fail.
+/// A write that succeeded, or failed with an error that the plan ignores.
 #[derive(Debug)]
 pub struct Done<T> {
-    /// What the plan noted with it.
+    /// The tag of the write in the plan.
     pub tag: T,
     pub answer: Answer,
 }
 
-/// The answer to a write that did not fail.
 #[derive(Debug)]
 pub enum Answer {
-    /// It was done; the metadata of the object as the server has it now, where the server says so.
+    /// The write was made. The metadata of the object is that of the response, if it has any.
     Written(Option<Box<ObjectMeta>>),
-    /// It was refused, which the plan accepts: the object is gone, say.
-    Refused(Error),
+    /// The write failed with an error that the plan ignores, for example because the object is gone.
+    Ignored(Error),
 }
 
 #[derive(Debug)]
 pub struct Failure<T = ()> {
-    /// What the plan noted with the write; `None` if no write was made.
+    /// The tag of the write; `None` if the failure is not one of a write.
     pub tag: Option<T>,
-    /// The verb of the write, if there was one.
+    /// The verb of the write, also if the failed request was a read before it.
     pub verb: Option<Verb>,
     /// What was attempted, such as `deleting Pod ns/a`.
     pub doing: String,
     /// The message for events and conditions.
     pub message: String,
-    /// The server's answer, if it was asked.
+    /// The error of the request; `None` if the failure is not one of a write.
     pub error: Option<Error>,
     /// Whether trying again can help.
     pub retry: Retry,
-    /// Whether something is merely not there yet, which is not worth a warning.
+    /// Whether this is normal, as when something does not exist yet, and logged without a warning.
     pub is_expected: bool,
 }
 
@@ -70,15 +69,15 @@ impl<T> Outcome<T> {
         self.failures.into_iter().next().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    /// The writes that were made, without those that were refused in a way that the plan accepts.
+    /// The writes that were made; those with an ignored error are not among them.
     pub fn written(&self) -> impl Iterator<Item = &Done<T>> {
         self.done.iter().filter(|done| matches!(done.answer, Answer::Written(_)))
     }
 
-    /// The refusals that the plan accepts.
-    pub fn refusals(&self) -> impl Iterator<Item = (&T, &Error)> {
+    /// The errors that the plan ignores, with the tags of their writes.
+    pub fn ignored(&self) -> impl Iterator<Item = (&T, &Error)> {
         self.done.iter().filter_map(|done| match &done.answer {
-            Answer::Refused(error) => Some((&done.tag, error)),
+            Answer::Ignored(error) => Some((&done.tag, error)),
             Answer::Written(_) => None,
         })
     }
@@ -123,9 +122,8 @@ impl<T> Failure<T> {
         self.error.as_ref().and_then(Error::code)
     }
 
-    /// Whether the server has refused a write in one of these ways.
-    pub fn is_one_of(&self, refusals: Refusals) -> bool {
-        self.error.as_ref().is_some_and(|error| refusals.contain(error))
+    pub fn is_one_of(&self, kinds: ErrorKinds) -> bool {
+        self.error.as_ref().is_some_and(|error| kinds.contains(error))
     }
 }
 
@@ -134,7 +132,7 @@ impl Answer {
     pub fn written(&self) -> Option<&ObjectMeta> {
         match self {
             Self::Written(meta) => meta.as_deref(),
-            Self::Refused(_) => None,
+            Self::Ignored(_) => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Plans carried out against a server that answers by a script.
+//! Plans, executed against a scripted server.
 
 use flyball_api::{Key, PartialObject, ResourceType};
 use flyball_client::Patch;
@@ -9,7 +9,7 @@ use crate::Retry;
 use crate::events::ObjectRef;
 use crate::scripted::{Refuse, context};
 
-/// Carries effects out; returns the outcome, and what the server has seen, events last.
+/// Executes effects; returns the outcome, the requests and events that the server saw (events last), and the bodies.
 async fn perform<T: Send>(
     refuse: Refuse,
     effects: impl IntoIterator<Item = impl Into<Effect<T>>>,
@@ -65,28 +65,28 @@ async fn groups_go_on_or_end_with_the_first_failure() {
 }
 
 #[tokio::test]
-async fn a_group_of_which_each_is_tried_ends_at_some_refusals() {
+async fn a_group_of_which_each_is_executed_stops_on_some_errors() {
     let refuse_b = |line: &str| (line == "POST b").then_some((409, "AlreadyExists"));
     #[rustfmt::skip]
     let table = [
-        (Refusals::NONE,                        "POST a, POST b, POST c"),
-        (Refusals::CONFLICT,                    "POST a, POST b, POST c"),
-        (Refusals::EXISTS | Refusals::CONFLICT, "POST a, POST b"),
+        (ErrorKinds::NONE,                        "POST a, POST b, POST c"),
+        (ErrorKinds::CONFLICT,                    "POST a, POST b, POST c"),
+        (ErrorKinds::ALREADY_EXISTS | ErrorKinds::CONFLICT, "POST a, POST b"),
     ];
-    for (ends_at, want) in table {
-        let group = Effect::<()>::each(["a", "b", "c"].map(create)).ends_at(ends_at);
+    for (stop_on, want) in table {
+        let group = Effect::<()>::each(["a", "b", "c"].map(create)).stop_on(stop_on);
         let (_, seen, _) = perform(refuse_b, [group]).await;
-        assert_eq!(seen.join(", "), want, "{ends_at:?}");
+        assert_eq!(seen.join(", "), want, "{stop_on:?}");
     }
 }
 
 #[tokio::test]
-async fn an_accepted_refusal_may_end_a_sequence() {
+async fn an_ignored_error_may_stop_a_sequence() {
     let refuse_a = |line: &str| (line == "POST a").then_some((404, "NotFound"));
-    for (ends_at, want) in [(Refusals::NONE, "POST a, POST b"), (Refusals::GONE, "POST a")] {
-        let creations = ["a", "b"].map(|name| create(name).accept(Refusals::GONE));
+    for (stop_on, want) in [(ErrorKinds::NONE, "POST a, POST b"), (ErrorKinds::NOT_FOUND, "POST a")] {
+        let creations = ["a", "b"].map(|name| create(name).ignore(ErrorKinds::NOT_FOUND));
         let (outcome, seen, _) =
-            perform(refuse_a, [Effect::<()>::sequence(creations).ends_at(ends_at)]).await;
+            perform(refuse_a, [Effect::<()>::sequence(creations).stop_on(stop_on)]).await;
         assert_eq!((seen.join(", ").as_str(), outcome.is_ok()), (want, true));
     }
 }
@@ -96,15 +96,15 @@ async fn a_patch_is_sent_again_unless_its_outcome_is_unknown() {
     let patch = || {
         write("a", Operation::Patch(Patch::Merge(json!({}))))
             .attempts(3)
-            .accept(Refusals::GONE)
-            .quiet(Refusals::OUTCOME_UNKNOWN)
+            .ignore(ErrorKinds::NOT_FOUND)
+            .no_event_for(ErrorKinds::OUTCOME_UNKNOWN)
             .on_failure(Event::warning("No", "not patched"))
     };
     #[rustfmt::skip]
     let table: [(&str, Refuse, &str); 4] = [
         ("done",            never,                            "PATCH a"),
         ("refused",         |_| Some((403, "Forbidden")),     "PATCH a, PATCH a, PATCH a, event No not patched"),
-        ("accepted",        |_| Some((404, "NotFound")),      "PATCH a"),
+        ("ignored",         |_| Some((404, "NotFound")),      "PATCH a"),
         ("outcome unknown", |_| Some((504, "Timeout")),       "PATCH a"),
     ];
     for (case, refuse, want) in table {
@@ -123,7 +123,10 @@ async fn a_patch_of_the_latest_object_is_computed_again_after_a_conflict() {
             move |live: &Value| serde_json::from_value(live.clone()).map(|live| change(version(&live)));
         write(
             "a",
-            Operation::PatchLatest { patch: Patch::Merge(json!({"found": from})), again: Box::new(again) },
+            Operation::PatchRetryOnConflict {
+                patch: Patch::Merge(json!({"found": from})),
+                recompute: Box::new(again),
+            },
         )
     };
     // The server counts its versions from 11.
@@ -139,7 +142,7 @@ async fn a_patch_of_the_latest_object_is_computed_again_after_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_write_that_only_informs_accepts_every_failure() {
+async fn a_write_that_only_informs_ignores_every_error() {
     for code in [404, 405, 409, 422, 403, 500] {
         let refuse: Refuse = match code {
             404 => |_| Some((404, "NotFound")),
@@ -149,9 +152,9 @@ async fn a_write_that_only_informs_accepts_every_failure() {
             403 => |_| Some((403, "Forbidden")),
             _ => |_| Some((500, "InternalError")),
         };
-        let (outcome, ..) = perform(refuse, [create("a").accept(Refusals::ANY)]).await;
-        assert_eq!((outcome.is_ok(), outcome.refusals().count()), (true, 1), "{code}");
-        let (outcome, ..) = perform(refuse, [create("a").accept(Refusals::METHOD_NOT_SUPPORTED)]).await;
+        let (outcome, ..) = perform(refuse, [create("a").ignore(ErrorKinds::ANY)]).await;
+        assert_eq!((outcome.is_ok(), outcome.ignored().count()), (true, 1), "{code}");
+        let (outcome, ..) = perform(refuse, [create("a").ignore(ErrorKinds::METHOD_NOT_SUPPORTED)]).await;
         assert_eq!(outcome.is_ok(), code == 405, "{code}");
     }
 }
@@ -170,12 +173,12 @@ async fn a_collection_is_deleted_with_one_request() {
 }
 
 #[tokio::test]
-async fn the_answer_to_one_write_is_its_metadata_a_refusal_or_an_error() {
+async fn the_answer_to_one_write_is_its_metadata_an_ignored_error_or_a_failure() {
     let exists = |_: &str| Some((409, "AlreadyExists"));
     let (outcome, ..) = perform(never, [create("a")]).await;
     assert_eq!(outcome.answer().unwrap().written().unwrap().name, "a");
-    let (outcome, ..) = perform(exists, [create("a").accept(Refusals::EXISTS)]).await;
-    assert!(matches!(outcome.answer(), Ok(Answer::Refused(error)) if error.is_already_exists()));
+    let (outcome, ..) = perform(exists, [create("a").ignore(ErrorKinds::ALREADY_EXISTS)]).await;
+    assert!(matches!(outcome.answer(), Ok(Answer::Ignored(error)) if error.is_already_exists()));
     let (outcome, ..) = perform(exists, [create("a")]).await;
     assert_eq!(outcome.answer().unwrap_err().to_string(), "creating Thing ns/a");
 }
@@ -184,7 +187,7 @@ async fn the_answer_to_one_write_is_its_metadata_a_refusal_or_an_error() {
 async fn an_update_follows_the_last_write_of_its_own_object() {
     const OTHER: ResourceType = ResourceType::new("example.com", "v1", "others", "Other", true);
     let body = || json!({"metadata": {"name": "a"}});
-    let again = |resource| Write::of(resource, Key::new("ns", "a"), Operation::UpdateAgain(body()));
+    let again = |resource| Write::of(resource, Key::new("ns", "a"), Operation::UpdateAfterWrite(body()));
     // The server counts versions from 11. An object of another kind has the same name.
     let effects =
         [create("a"), Write::of(OTHER, Key::new("ns", "a"), Operation::Update(body().into())), again(THING)];
@@ -221,8 +224,8 @@ async fn events_follow_what_came_of_a_write() {
         ("done",                  never,  noted(create("a")),                          "event Yes made a",              true),
         ("under a new name",      never,  noted(generated),                            "event Yes made a-x",            true),
         ("refused",               exists, noted(create("a")),                          "event No not made: refused, event Too in order", false),
-        ("refused and accepted",  exists, noted(create("a")).accept(Refusals::EXISTS), "",                              true),
-        ("refused and quiet",     exists, noted(create("a")).quiet(Refusals::EXISTS),  "",                              false),
+        ("refused and ignored",   exists, noted(create("a")).ignore(ErrorKinds::ALREADY_EXISTS), "",                              true),
+        ("refused without event", exists, noted(create("a")).no_event_for(ErrorKinds::ALREADY_EXISTS),  "",                              false),
     ];
     for (case, refuse, write, want, is_ok) in table {
         let (outcome, seen, _) = perform(refuse, [write]).await;
@@ -250,9 +253,9 @@ async fn a_second_write_carries_the_version_of_the_first() {
     let body = || json!({"metadata": {"name": "a", "resourceVersion": "3"}});
     let writes = [
         write("a", Operation::Update(Body::new(&body()))),
-        write("a", Operation::UpdateAgain(body())),
+        write("a", Operation::UpdateAfterWrite(body())),
         write("a", Operation::Patch(flyball_client::Patch::Merge(body()))),
-        write("a", Operation::PatchAgain(body())),
+        write("a", Operation::PatchAfterWrite(body())),
     ];
     let (_, _, bodies) = perform(never, writes).await;
     let versions: Vec<_> = bodies.iter().map(|body| body["metadata"]["resourceVersion"].clone()).collect();
@@ -260,11 +263,11 @@ async fn a_second_write_carries_the_version_of_the_first() {
 }
 
 #[tokio::test]
-async fn an_edit_changes_the_whole_object_in_the_version_that_was_planned_with() {
+async fn get_then_update_replaces_the_version_that_the_plan_was_made_with() {
     let edit: Box<dyn FnOnce(&mut Value) + Send + Sync> =
         Box::new(|whole| whole["spec"] = json!({"size": 2}));
     let version = flyball_api::ResourceVersion(7);
-    let (_, seen, bodies) = perform(never, [write("a", Operation::Edit { version, edit })]).await;
+    let (_, seen, bodies) = perform(never, [write("a", Operation::GetThenUpdate { version, edit })]).await;
     assert_eq!(seen, ["GET a", "PUT a"]);
     assert_eq!(
         (&bodies[1]["spec"]["size"], &bodies[1]["metadata"]["resourceVersion"]),
@@ -273,10 +276,10 @@ async fn an_edit_changes_the_whole_object_in_the_version_that_was_planned_with()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
+async fn get_then_update_retry_on_conflict_reads_again_after_a_conflict() {
     let edit = |is_needed: bool| {
         let edit = move |live: &Value| is_needed.then(|| live.clone());
-        write("a", Operation::EditLatest(std::sync::Arc::new(edit)))
+        write("a", Operation::GetThenUpdateRetryOnConflict(std::sync::Arc::new(edit)))
     };
     let conflict = |line: &str| (line == "PUT a").then_some((409, "Conflict"));
     #[rustfmt::skip]
@@ -293,10 +296,12 @@ async fn an_edit_of_the_latest_object_is_repeated_after_a_conflict() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_live_edit_is_made_again_after_a_conflict() {
+async fn update_retry_on_conflict_reads_only_after_a_conflict_or_a_lost_response() {
     let edit = || {
         let body = json!({"spec": {"replicas": 1}});
-        Write::edit_live(THING, Key::new("ns", "a"), body, |body| body["spec"]["replicas"] = json!(2))
+        Write::update_retry_on_conflict(THING, Key::new("ns", "a"), body, |body| {
+            body["spec"]["replicas"] = json!(2)
+        })
     };
     assert_eq!(edit().body(), Some(json!({"spec": {"replicas": 2}})));
     let conflict = |line: &str| (line == "PUT a").then_some((409, "Conflict"));
@@ -309,8 +314,8 @@ async fn a_live_edit_is_made_again_after_a_conflict() {
         ("done",                        never,       1,    0),
         ("conflicts",                   conflict,    5,    4),
         ("and it cannot be read again", unreadable,  5,    4),
-        ("another refusal",             forbidden,   1,    0),
-        ("the answer is lost",          lost,        1,    1),
+        ("another error",               forbidden,   1,    0),
+        ("the response is lost",        lost,        1,    1),
     ];
     for (case, refuse, puts, gets) in table {
         let (outcome, seen, bodies) = perform(refuse, [edit()]).await;
@@ -320,47 +325,50 @@ async fn a_live_edit_is_made_again_after_a_conflict() {
         assert!(written.into_iter().all(|(_, body)| body["spec"]["replicas"] == 2), "{case}");
         assert_eq!(outcome.is_ok(), case == "done", "{case}");
     }
-    // What is read after a lost answer shows that the edit was made.
+    // The read after the lost response shows that the edit was made.
     let uid = |body: &mut Value| body["metadata"]["uid"] = json!("u");
-    let (outcome, ..) = perform(lost, [Write::edit_live(THING, Key::new("ns", "a"), json!({}), uid)]).await;
+    let (outcome, ..) =
+        perform(lost, [Write::update_retry_on_conflict(THING, Key::new("ns", "a"), json!({}), uid)]).await;
     assert!(outcome.is_ok());
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn a_deletion_ignores_conflicts_only_if_the_uid_is_its_only_precondition() {
     let by_uid = Write::delete_with::<flyball_api::pod::Pod>(
         Key::new("ns", "a"),
         flyball_client::DeleteOptions::uid(&"u".into()),
     );
-    assert_eq!(by_uid.accept, Refusals::GONE | Refusals::CONFLICT);
+    assert_eq!(by_uid.ignore, ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT);
     let by_version = flyball_client::DeleteOptions {
         resource_version: Some(flyball_api::ResourceVersion(1)),
         ..flyball_client::DeleteOptions::uid(&"u".into())
     };
     let by_version = Write::delete_with::<flyball_api::pod::Pod>(Key::new("ns", "a"), by_version);
-    assert_eq!(by_version.accept, Refusals::GONE);
+    assert_eq!(by_version.ignore, ErrorKinds::NOT_FOUND);
 }
 
 #[tokio::test]
-async fn a_live_deletion_reads_first_and_deletes_exactly_what_it_has_read() {
+async fn get_then_delete_deletes_with_the_uid_that_it_has_read() {
     let delete = || {
         let unreadable = Event::warning("NoGet", Message::ThenError("not read: ".into()));
         let options = flyball_client::DeleteOptions::default();
-        write("a", Operation::DeleteLive { options, unreadable })
+        write("a", Operation::GetThenDelete { options, unreadable })
             .on_success(Event::normal("Yes", Message::ThenName("deleted ".into())))
             .on_success(Event::normal("Too", "in order"))
             .on_failure(Event::warning("No", Message::ThenError("not deleted: ".into())))
     };
     #[rustfmt::skip]
-    let table: [(&str, Refuse, &str); 3] = [
-        ("done",        never,                                                       "GET a, DELETE a, event Yes deleted a, event Too in order"),
-        ("unreadable",  |line| (line == "GET a").then_some((404, "NotFound")),       "GET a, event NoGet not read: refused"),
-        ("undeletable", |line| (line == "DELETE a").then_some((403, "Forbidden")),   "GET a, DELETE a, event No not deleted: refused"),
+    let table: [(&str, Refuse, &str, &str); 3] = [
+        ("done",        never,                                                       "GET a, DELETE a, event Yes deleted a, event Too in order", ""),
+        ("unreadable",  |line| (line == "GET a").then_some((404, "NotFound")),       "GET a, event NoGet not read: refused", "reading Thing ns/a"),
+        ("undeletable", |line| (line == "DELETE a").then_some((403, "Forbidden")),   "GET a, DELETE a, event No not deleted: refused", "deleting Thing ns/a"),
     ];
-    for (case, refuse, want) in table {
+    for (case, refuse, want, attempted) in table {
         let (outcome, seen, bodies) = perform(refuse, [delete()]).await;
         assert_eq!(seen.join(", "), want, "{case}");
         assert_eq!(outcome.is_ok(), case == "done");
+        let doing = outcome.failure().map_or("", |failure| &failure.doing);
+        assert_eq!(doing, attempted, "{case}");
         if case == "done" {
             assert_eq!(bodies[1]["preconditions"]["uid"], "u");
             let found: Vec<_> = outcome.written().filter_map(|done| done.answer.written()).collect();
@@ -370,23 +378,23 @@ async fn a_live_deletion_reads_first_and_deletes_exactly_what_it_has_read() {
 }
 
 #[tokio::test]
-async fn refusals_that_are_accepted_are_no_writes() {
+async fn writes_with_ignored_errors_were_not_made() {
     let gone = |line: &str| (line == "POST b").then_some((409, "AlreadyExists"));
-    let creations = ["a", "b"].map(|name| create(name).accept(Refusals::EXISTS).tag(name));
+    let creations = ["a", "b"].map(|name| create(name).ignore(ErrorKinds::ALREADY_EXISTS).tag(name));
     let (outcome, ..) = perform(gone, creations).await;
     assert_eq!(outcome.written().map(|done| done.tag).collect::<Vec<_>>(), ["a"]);
-    assert_eq!(outcome.refusals().map(|(tag, _)| *tag).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(outcome.ignored().map(|(tag, _)| *tag).collect::<Vec<_>>(), ["b"]);
 }
 
 #[tokio::test]
-async fn an_invalid_object_is_not_tried_again() {
+async fn an_invalid_object_is_not_retried() {
     let (outcome, ..) = perform::<()>(never, [Effect::Invalid("it has no end".into())]).await;
     let error = outcome.result().unwrap_err();
     assert_eq!((error.to_string().as_str(), error.retry()), ("it has no end", Retry::Never));
 }
 
 #[tokio::test]
-async fn what_is_not_there_yet_is_tried_again_without_a_warning() {
+async fn not_yet_is_retried_without_a_warning() {
     for (effect, is_expected) in
         [(Effect::NotYet("not served".into()), true), (Effect::Fail("broken".into()), false)]
     {

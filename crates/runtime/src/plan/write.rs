@@ -1,4 +1,4 @@
-//! One request of a plan: what to write, why, and which refusals are as good as success.
+//! One write of a plan: what to send, why, which errors to ignore, and the events about it.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -16,7 +16,7 @@ use smol_str::{SmolStr, ToSmolStr};
 use super::event::Event;
 use crate::writer::Whole;
 
-/// A request to the API server. The answer is read as metadata.
+/// A write to the API server. Of the response, only the metadata is read.
 #[derive(Debug)]
 pub struct Write<T = ()> {
     pub resource: ResourceType,
@@ -25,71 +25,74 @@ pub struct Write<T = ()> {
     /// The subresource, such as `status`.
     pub subresource: Option<&'static str>,
     pub operation: Operation,
-    /// How often a patch that the server refuses is sent, at once. Not after a refusal that is as good as success, nor
-    /// when the outcome is unknown.
+    /// How many times in all a plain patch is sent, without a pause, while it fails. It is not repeated after an error that is
+    /// ignored, nor when the outcome is unknown.
     pub attempts: usize,
-    /// Why, for the decision log.
+    /// The reason, for the decision log.
     pub why: SmolStr,
-    /// Refusals that are as good as success.
-    pub accept: Refusals,
-    /// Refusals that fail, but are not worth an event.
-    pub quiet: Refusals,
-    /// Recorded, in this order, when it is done.
+    /// Errors that count as success: no failure, no event, and effects after it are executed.
+    pub ignore: ErrorKinds,
+    /// Errors that are failures, but for which `on_failure` is not recorded.
+    pub no_event_for: ErrorKinds,
+    /// Recorded, in this order, when the write succeeds.
     pub on_success: Vec<Event>,
-    /// Recorded, in this order, when it failed.
+    /// Recorded, in this order, when the write fails.
     pub on_failure: Vec<Event>,
-    /// What goes before the server's own words in the message of the failure; the event has the bare words.
+    /// Put before the error in the message of the [`Failure`](super::Failure), not in events.
     pub failure_prefix: Option<String>,
-    /// For the controller, to find the write again in the outcome.
+    /// With which the controller finds the write in the [`Outcome`](super::Outcome).
     pub tag: T,
 }
 
-/// Computes a patch from the object; `None` if nothing is left to change.
-pub type Recompute = Box<dyn Fn(&Value) -> serde_json::Result<Option<Patch>> + Send + Sync>;
+/// Computes a patch from the live object; `None` if nothing is left to change.
+pub type ComputePatch = Box<dyn Fn(&Value) -> serde_json::Result<Option<Patch>> + Send + Sync>;
 
-/// Computes the whole object from what the server has; `None` if nothing is left to change.
-pub type Rewrite = Arc<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
+/// Computes the whole new object from the live one; `None` if nothing is left to change.
+pub type ComputeUpdate = Arc<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
+/// Which requests a write sends. In the names:
+/// - `GetThen…` reads the object from the server first;
+/// - `…RetryOnConflict` reads the object again after a conflict, computes the change again and repeats the write, a few times;
+/// - `…AfterWrite` is for an object that an earlier effect of the same plan wrote: the precondition is the resourceVersion that
+///   the response to that write had.
 pub enum Operation {
     Create(Body),
-    /// Replaces the object, or its subresource, if it still has the version that the body names.
+    /// Replaces the object, or its subresource. The resourceVersion in the body is the precondition.
     Update(Body),
-    /// Replaces an object that an earlier effect of the same plan has written: the body gets the version that this
-    /// left behind.
-    UpdateAgain(Value),
-    /// Reads the whole object, edits it, and replaces it if it still has the version that was planned with. For objects
+    /// Replaces an object that an earlier effect of the same plan wrote.
+    UpdateAfterWrite(Value),
+    /// Reads the whole object, edits it, and replaces it if it still has the version that the plan was made with. For objects
     /// of which caches hold only parts.
-    Edit {
-        /// The version that the plan has seen.
+    GetThenUpdate {
+        /// The resourceVersion of the object in the view of the plan.
         version: ResourceVersion,
         edit: Box<dyn FnOnce(&mut Value) + Send + Sync>,
     },
-    /// Edits an object, or its subresource, that was read from the server, and replaces it. After a conflict it is read and
-    /// edited again, a few times. After a lost answer it is read to see whether the edit was made.
-    EditLive {
+    /// Edits an object, or its subresource, that `sync` has just read from the server, and replaces it. If the outcome is
+    /// unknown, the object is read to find out whether the edit was made.
+    UpdateRetryOnConflict {
         /// The object as it was read.
         body: Value,
         edit: Box<dyn Fn(&mut Value) + Send + Sync>,
     },
     /// Changes parts of the object.
     Patch(Patch),
-    /// The same with a patch that depends on the rest of the object. After a conflict, the object is read and the patch
-    /// computed again.
-    PatchLatest {
+    /// Changes parts of the object by a patch that depends on the rest of it.
+    PatchRetryOnConflict {
         patch: Patch,
-        again: Recompute,
+        recompute: ComputePatch,
     },
-    /// Reads the whole object and replaces it by what `edit` makes of it; after a conflict again.
-    EditLatest(Rewrite),
-    /// Changes parts of an object that an earlier effect of the same plan has written, by a merge patch, if the object
-    /// still has the version that this left behind.
-    PatchAgain(Value),
+    /// Reads the whole object and replaces it.
+    GetThenUpdateRetryOnConflict(ComputeUpdate),
+    /// Sends a merge patch for an object that an earlier effect of the same plan wrote.
+    PatchAfterWrite(Value),
     Delete(DeleteOptions),
-    /// Deletes all objects of the resource in the namespace of the key, whose name is a `*`.
+    /// Deletes all objects of the resource in the namespace of the key. The name in the key is `*`.
     DeleteCollection(DeleteOptions),
-    /// Reads the object and deletes exactly what was read, whatever has its name by then. The answer is what was read.
-    DeleteLive {
-        /// The options, which get the uid.
+    /// Reads the object and deletes it with its uid as precondition. [`Answer::Written`](super::Answer) has the metadata that
+    /// was read.
+    GetThenDelete {
+        /// The uid is added to these.
         options: DeleteOptions,
         /// Recorded instead of `on_failure` when the object cannot be read.
         unreadable: Event,
@@ -164,25 +167,28 @@ impl Write {
         Self::update::<R>(object.key(), Body::exact(object))
     }
 
-    /// Replaces an object that an earlier effect of the same plan writes.
-    pub fn update_again<R: Resource>(key: Key, body: Value) -> Self {
-        Self::new::<R>(key, Operation::UpdateAgain(body))
+    /// See [`Operation::UpdateAfterWrite`].
+    pub fn update_after_write<R: Resource>(key: Key, body: Value) -> Self {
+        Self::new::<R>(key, Operation::UpdateAfterWrite(body))
     }
 
-    /// Reads the whole object, edits it, and replaces it.
-    pub fn edit<R: Resource>(object: &R, edit: impl FnOnce(&mut Value) + Send + Sync + 'static) -> Self {
+    /// See [`Operation::GetThenUpdate`].
+    pub fn get_then_update<R: Resource>(
+        object: &R,
+        edit: impl FnOnce(&mut Value) + Send + Sync + 'static,
+    ) -> Self {
         let version = object.meta().resource_version;
-        Self::new::<R>(object.key(), Operation::Edit { version, edit: Box::new(edit) })
+        Self::new::<R>(object.key(), Operation::GetThenUpdate { version, edit: Box::new(edit) })
     }
 
-    /// Edits an object that was read from the server, also when others write to it at the same time.
-    pub fn edit_live(
+    /// See [`Operation::UpdateRetryOnConflict`].
+    pub fn update_retry_on_conflict(
         resource: ResourceType,
         key: Key,
         body: Value,
         edit: impl Fn(&mut Value) + Send + Sync + 'static,
     ) -> Self {
-        Self::of(resource, key, Operation::EditLive { body, edit: Box::new(edit) })
+        Self::of(resource, key, Operation::UpdateRetryOnConflict { body, edit: Box::new(edit) })
     }
 
     /// Changes parts of an object.
@@ -190,40 +196,43 @@ impl Write {
         Self::new::<R>(key, Operation::Patch(patch))
     }
 
-    /// Replaces an object by what `edit` makes of what the server has; `None` if there is nothing to change.
-    pub fn edit_latest<R: Resource>(
+    /// See [`Operation::GetThenUpdateRetryOnConflict`]. `edit` gets the live object and returns the new one, or `None` if there
+    /// is nothing to change.
+    pub fn get_then_update_retry_on_conflict<R: Resource>(
         key: Key,
         edit: impl Fn(&Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
-        Self::new::<R>(key, Operation::EditLatest(Arc::new(edit)))
+        Self::new::<R>(key, Operation::GetThenUpdateRetryOnConflict(Arc::new(edit)))
     }
 
-    /// Changes parts of an object as `change` says, which looks at the whole object; `None` if there is nothing to change.
-    pub fn patch_latest<R: Resource>(
+    /// See [`Operation::PatchRetryOnConflict`]. `change` computes the patch from the cached object, and after a conflict from the
+    /// live one; `None` if there is nothing to change.
+    pub fn patch_retry_on_conflict<R: Resource>(
         object: &R,
         change: impl Fn(&R) -> Option<Patch> + Send + Sync + 'static,
     ) -> Option<Self> {
         let patch = change(object)?;
-        let again = Box::new(move |live: &Value| R::deserialize(live).map(|live| change(&live)));
-        Some(Self::new::<R>(object.key(), Operation::PatchLatest { patch, again }))
+        let recompute = Box::new(move |live: &Value| R::deserialize(live).map(|live| change(&live)));
+        Some(Self::new::<R>(object.key(), Operation::PatchRetryOnConflict { patch, recompute }))
     }
 
-    /// Changes parts of an object that an earlier effect of the same plan has written.
-    pub fn patch_again<R: Resource>(key: Key, patch: Value) -> Self {
-        Self::new::<R>(key, Operation::PatchAgain(patch))
+    /// See [`Operation::PatchAfterWrite`].
+    pub fn patch_after_write<R: Resource>(key: Key, patch: Value) -> Self {
+        Self::new::<R>(key, Operation::PatchAfterWrite(patch))
     }
 
-    /// Deletes exactly this object. It may be gone, or another may have its name by now.
+    /// Deletes this object, with its uid as precondition. It is no error if it is gone, or if another object has its name.
     pub fn delete<R: Resource>(object: &R) -> Self {
         Self::delete_with::<R>(object.key(), DeleteOptions::uid(&object.meta().uid))
     }
 
-    /// The same with other options.
+    /// Deletes the object of this key with these options. It is no error if it is gone.
     pub fn delete_with<R: Resource>(key: Key, options: DeleteOptions) -> Self {
-        // If only the uid is asked for, a conflict says that another object has taken the name: ours is gone.
+        // With the uid as the only precondition, a conflict means that another object has the name: this one is gone.
         let is_by_uid = options.uid.is_some() && options.resource_version.is_none();
-        let accept = if is_by_uid { Refusals::GONE | Refusals::CONFLICT } else { Refusals::GONE };
-        Self::new::<R>(key, Operation::Delete(options)).accept(accept)
+        let ignore =
+            if is_by_uid { ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT } else { ErrorKinds::NOT_FOUND };
+        Self::new::<R>(key, Operation::Delete(options)).ignore(ignore)
     }
 
     /// Deletes all objects of a resource in a namespace.
@@ -231,25 +240,25 @@ impl Write {
         Self::of(resource, Key::new(namespace, "*"), Operation::DeleteCollection(options))
     }
 
-    /// Reads the object and deletes what was read. When it cannot be read, or is gone, `unreadable` is recorded.
-    pub fn delete_live<R: Resource>(key: Key, options: DeleteOptions, unreadable: Event) -> Self {
-        Self::new::<R>(key, Operation::DeleteLive { options, unreadable })
+    /// See [`Operation::GetThenDelete`]. If the read fails, also because the object is gone, `unreadable` is recorded.
+    pub fn get_then_delete<R: Resource>(key: Key, options: DeleteOptions, unreadable: Event) -> Self {
+        Self::new::<R>(key, Operation::GetThenDelete { options, unreadable })
     }
 
-    /// Replaces the status of an object, by a PUT that carries the metadata that was read. It may be gone.
+    /// Replaces the status of an object by a PUT with the metadata of the cached object. It is no error if the object is gone.
     pub fn status<R: Resource>(object: &R, status: &impl Serialize) -> Self {
         Self::status_of::<R>(object.key(), manifest_with_status(object, status))
     }
 
-    /// The same over metadata of a later version.
+    /// The same with this metadata, which an earlier write returned.
     pub fn status_over<R: Resource>(metadata: &ObjectMeta, status: &impl Serialize) -> Self {
         Self::status_of::<R>(metadata.key(), status_manifest(&R::TYPE, metadata, status))
     }
 
-    /// The same with a body that carries more than that.
+    /// The same with this body.
     pub fn status_of<R: Resource>(key: Key, body: Value) -> Self {
         let write = Self::new::<R>(key, Operation::Update(body.into()));
-        Self { subresource: Some("status"), ..write }.accept(Refusals::GONE)
+        Self { subresource: Some("status"), ..write }.ignore(ErrorKinds::NOT_FOUND)
     }
 
     fn new<R: Resource>(key: Key, operation: Operation) -> Self {
@@ -265,8 +274,8 @@ impl Write {
             operation,
             attempts: 1,
             why: SmolStr::default(),
-            accept: Refusals::NONE,
-            quiet: Refusals::NONE,
+            ignore: ErrorKinds::NONE,
+            no_event_for: ErrorKinds::NONE,
             on_success: vec![],
             on_failure: vec![],
             failure_prefix: None,
@@ -274,9 +283,9 @@ impl Write {
         }
     }
 
-    /// The same write with something to find it again by.
+    /// Sets the tag.
     pub fn tag<T>(self, tag: T) -> Write<T> {
-        let Self { resource, key, subresource, operation, attempts, why, accept, quiet, .. } = self;
+        let Self { resource, key, subresource, operation, attempts, why, ignore, no_event_for, .. } = self;
         let Self { on_success, on_failure, failure_prefix, .. } = self;
         Write {
             resource,
@@ -285,8 +294,8 @@ impl Write {
             operation,
             attempts,
             why,
-            accept,
-            quiet,
+            ignore,
+            no_event_for,
             on_success,
             on_failure,
             failure_prefix,
@@ -304,39 +313,39 @@ impl<T> Write<T> {
         Self { subresource: Some(name), ..self }
     }
 
-    /// Sends a patch that is refused again at once, up to so many times in all.
+    /// Sends a patch up to `attempts` times, while it fails.
     pub fn attempts(self, attempts: usize) -> Self {
         Self { attempts, ..self }
     }
 
-    /// Takes these refusals as success, besides those it takes already.
-    pub fn accept(self, refusals: Refusals) -> Self {
-        Self { accept: self.accept | refusals, ..self }
+    /// Counts these errors as success, besides those that are ignored already.
+    pub fn ignore(self, kinds: ErrorKinds) -> Self {
+        Self { ignore: self.ignore | kinds, ..self }
     }
 
-    /// Takes only these refusals as success.
-    pub fn accept_only(self, refusals: Refusals) -> Self {
-        Self { accept: refusals, ..self }
+    /// Counts only these errors as success.
+    pub fn ignore_only(self, kinds: ErrorKinds) -> Self {
+        Self { ignore: kinds, ..self }
     }
 
-    /// Records no event about these refusals.
-    pub fn quiet(self, refusals: Refusals) -> Self {
-        Self { quiet: refusals, ..self }
+    /// Does not record `on_failure` for these errors, which are failures all the same.
+    pub fn no_event_for(self, kinds: ErrorKinds) -> Self {
+        Self { no_event_for: kinds, ..self }
     }
 
-    /// Records `event` when it is done, after those that were given before.
+    /// Records `event` when the write succeeds, after the events that were added before.
     pub fn on_success(mut self, event: impl Into<Option<Event>>) -> Self {
         self.on_success.extend(event.into());
         self
     }
 
-    /// Records `event` when it failed, after those that were given before.
+    /// Records `event` when the write fails, after the events that were added before.
     pub fn on_failure(mut self, event: Event) -> Self {
         self.on_failure.push(event);
         self
     }
 
-    /// Puts `prefix` before the server's words in the message of the failure.
+    /// Puts `prefix` before the error in the message of the failure.
     pub fn failure_prefix(self, prefix: impl Into<String>) -> Self {
         Self { failure_prefix: Some(prefix.into()), ..self }
     }
@@ -346,12 +355,14 @@ impl<T> Write<T> {
         match self.operation {
             Operation::Create(_) => Verb::Create,
             Operation::Update(_)
-            | Operation::UpdateAgain(_)
-            | Operation::Edit { .. }
-            | Operation::EditLatest(_)
-            | Operation::EditLive { .. } => Verb::Update,
-            Operation::Patch(_) | Operation::PatchLatest { .. } | Operation::PatchAgain(_) => Verb::Patch,
-            Operation::Delete(_) | Operation::DeleteLive { .. } => Verb::Delete,
+            | Operation::UpdateAfterWrite(_)
+            | Operation::GetThenUpdate { .. }
+            | Operation::GetThenUpdateRetryOnConflict(_)
+            | Operation::UpdateRetryOnConflict { .. } => Verb::Update,
+            Operation::Patch(_) | Operation::PatchRetryOnConflict { .. } | Operation::PatchAfterWrite(_) => {
+                Verb::Patch
+            }
+            Operation::Delete(_) | Operation::GetThenDelete { .. } => Verb::Delete,
             Operation::DeleteCollection(_) => Verb::DeleteCollection,
         }
     }
@@ -360,18 +371,20 @@ impl<T> Write<T> {
     pub fn body(&self) -> Option<Value> {
         match &self.operation {
             Operation::Create(body) | Operation::Update(body) => Some(body.value()),
-            Operation::UpdateAgain(body) | Operation::PatchAgain(body) => Some(body.clone()),
-            Operation::EditLive { body, edit } => {
+            Operation::UpdateAfterWrite(body) | Operation::PatchAfterWrite(body) => Some(body.clone()),
+            Operation::UpdateRetryOnConflict { body, edit } => {
                 let mut body = body.clone();
                 edit(&mut body);
                 Some(body)
             }
-            Operation::Patch(patch) | Operation::PatchLatest { patch, .. } => Some(patch.document().clone()),
-            Operation::Edit { .. }
-            | Operation::EditLatest(_)
+            Operation::Patch(patch) | Operation::PatchRetryOnConflict { patch, .. } => {
+                Some(patch.document().clone())
+            }
+            Operation::GetThenUpdate { .. }
+            | Operation::GetThenUpdateRetryOnConflict(_)
             | Operation::Delete(_)
             | Operation::DeleteCollection(_)
-            | Operation::DeleteLive { .. } => None,
+            | Operation::GetThenDelete { .. } => None,
         }
     }
 }
@@ -393,50 +406,47 @@ impl fmt::Debug for Operation {
         match self {
             Self::Create(body) => write!(f, "Create({body:?})"),
             Self::Update(body) => write!(f, "Update({body:?})"),
-            Self::UpdateAgain(body) => write!(f, "UpdateAgain({body})"),
-            Self::Edit { version, .. } => write!(f, "Edit(version {version})"),
-            Self::EditLatest(_) => write!(f, "EditLatest"),
-            Self::EditLive { body, .. } => write!(f, "EditLive({body})"),
-            Self::Patch(patch) | Self::PatchLatest { patch, .. } => write!(f, "{patch:?}"),
-            Self::PatchAgain(patch) => write!(f, "PatchAgain({patch})"),
+            Self::UpdateAfterWrite(body) => write!(f, "UpdateAfterWrite({body})"),
+            Self::GetThenUpdate { version, .. } => write!(f, "GetThenUpdate(version {version})"),
+            Self::GetThenUpdateRetryOnConflict(_) => write!(f, "GetThenUpdateRetryOnConflict"),
+            Self::UpdateRetryOnConflict { body, .. } => write!(f, "UpdateRetryOnConflict({body})"),
+            Self::Patch(patch) | Self::PatchRetryOnConflict { patch, .. } => write!(f, "{patch:?}"),
+            Self::PatchAfterWrite(patch) => write!(f, "PatchAfterWrite({patch})"),
             Self::Delete(options) => write!(f, "Delete({options:?})"),
             Self::DeleteCollection(options) => write!(f, "DeleteCollection({options:?})"),
-            Self::DeleteLive { options, .. } => write!(f, "DeleteLive({options:?})"),
+            Self::GetThenDelete { options, .. } => write!(f, "GetThenDelete({options:?})"),
         }
     }
 }
 
-/// A set of ways in which the server may refuse a write.
+/// A set of kinds of errors that a write may end with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusals(u8);
+pub struct ErrorKinds(u8);
 
-impl Refusals {
+impl ErrorKinds {
     pub const NONE: Self = Self(0);
-    pub const GONE: Self = Self(1);
-    /// There is an object of that name.
-    pub const EXISTS: Self = Self(2);
-    /// The object has changed since it was read.
+    pub const NOT_FOUND: Self = Self(1);
+    pub const ALREADY_EXISTS: Self = Self(2);
+    /// A precondition (resourceVersion or uid) does not hold.
     pub const CONFLICT: Self = Self(4);
-    /// Nothing can be created in the namespace, as it is being deleted.
+    /// The write was a create in a namespace that is being deleted.
     pub const NAMESPACE_TERMINATING: Self = Self(8);
-    /// The server finds the object invalid.
     pub const INVALID: Self = Self(16);
-    /// No refusal: the answer was lost, and the write may have been made.
+    /// The response was lost: the write may or may not have been made.
     pub const OUTCOME_UNKNOWN: Self = Self(32);
-    /// The resource does not have this verb.
+    /// The resource does not support the verb.
     pub const METHOD_NOT_SUPPORTED: Self = Self(64);
-    /// Every failure, also one without an answer. For writes that only inform.
+    /// Every error, also one without a response. For writes that only inform.
     pub const ANY: Self = Self(u8::MAX);
 
     fn has(self, one: Self) -> bool {
         self.0 & one.0 != 0
     }
 
-    /// Whether an answer is one of these refusals.
-    pub fn contain(self, error: &Error) -> bool {
+    pub fn contains(self, error: &Error) -> bool {
         self == Self::ANY
-            || (self.has(Self::GONE) && error.is_not_found())
-            || (self.has(Self::EXISTS) && error.is_already_exists())
+            || (self.has(Self::NOT_FOUND) && error.is_not_found())
+            || (self.has(Self::ALREADY_EXISTS) && error.is_already_exists())
             || (self.has(Self::CONFLICT) && error.is_conflict())
             || (self.has(Self::NAMESPACE_TERMINATING) && error.has_cause("NamespaceTerminating"))
             || (self.has(Self::INVALID) && error.is_invalid())
@@ -445,7 +455,7 @@ impl Refusals {
     }
 }
 
-impl BitOr for Refusals {
+impl BitOr for ErrorKinds {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {

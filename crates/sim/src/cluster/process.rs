@@ -16,7 +16,7 @@ use super::watchdog::Watchdog;
 /// dies before that, the input ends and the program never starts.
 const GATE: &str = r#"read -r _ || exit 1; exec "$@" </dev/null"#;
 
-/// A running program; killed when dropped.
+/// A running process; killed when dropped.
 pub struct Process {
     name: String,
     pid: u32,
@@ -55,7 +55,6 @@ impl Process {
         Ok(process)
     }
 
-    /// The name under which it was started.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -64,7 +63,6 @@ impl Process {
         self.pid
     }
 
-    /// Its log file.
     pub fn log(&self) -> &Path {
         &self.log
     }
@@ -74,10 +72,10 @@ impl Process {
         self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
 
-    /// Sends SIGTERM, and SIGKILL after `patience`. Returns the exit status.
-    pub async fn stop(&mut self, patience: Duration) -> std::io::Result<ExitStatus> {
+    /// Sends SIGTERM, and SIGKILL after `grace_period`. Returns the exit status.
+    pub async fn stop(&mut self, grace_period: Duration) -> std::io::Result<ExitStatus> {
         self.signal(Signal::TERM);
-        self.wait_at_most(patience).await
+        self.wait_at_most(grace_period).await
     }
 
     /// Sends SIGKILL, like a machine failure.
@@ -99,13 +97,13 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    /// Waits for it to end by itself, and kills it after `patience`.
-    pub async fn wait_at_most(&mut self, patience: Duration) -> std::io::Result<ExitStatus> {
+    /// Waits until the process has exited, and kills it after `limit`.
+    pub async fn wait_at_most(&mut self, limit: Duration) -> std::io::Result<ExitStatus> {
         let Some(mut child) = self.child.take() else {
-            return Err(std::io::Error::other(format!("{} has ended before", self.name)));
+            return Err(std::io::Error::other(format!("{} has already exited", self.name)));
         };
         let mut waiter = tokio::task::spawn_blocking(move || child.wait());
-        let status = match tokio::time::timeout(patience, &mut waiter).await {
+        let status = match tokio::time::timeout(limit, &mut waiter).await {
             Ok(status) => status,
             Err(_) => {
                 self.signal(Signal::KILL);
@@ -117,7 +115,7 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // A process that has ended meanwhile needs no signal.
+        // An error means that the process has exited.
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);
         }
@@ -146,12 +144,12 @@ mod tests {
     }
 
     fn is_alive(pid: u32) -> bool {
-        // A zombie is dead, though its parent has not waited for it yet.
+        // A zombie has exited; its parent has not waited for it yet.
         std::fs::read_to_string(format!("/proc/{pid}/stat"))
             .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
     }
 
-    fn dies_soon(pid: u32) -> bool {
+    fn exits_soon(pid: u32) -> bool {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(20) {
             if !is_alive(pid) {
@@ -163,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_ends_the_program() {
+    fn dropping_kills_the_process() {
         let dir = tempfile::tempdir().unwrap();
         let (_watchdog, process) = start_sleeper(dir.path());
         let pid = process.id();
@@ -173,15 +171,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_polite_stop_reports_how_it_ended() {
+    async fn stop_returns_the_exit_status() {
         let dir = tempfile::tempdir().unwrap();
         let (_watchdog, mut process) = start_sleeper(dir.path());
         let status = process.stop(Duration::from_secs(20)).await.unwrap();
         assert!(!status.success());
-        assert!(process.stop(Duration::from_secs(1)).await.is_err(), "it has ended before");
+        assert!(process.stop(Duration::from_secs(1)).await.is_err(), "it has already exited");
     }
 
-    /// Not a test: the one below runs it in another process, and kills that.
+    /// Not a test by itself: the test below runs it in another process, which it kills.
     #[test]
     #[ignore = "runs until it is killed"]
     fn sleeps_with_a_program() {
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_test_leaves_no_program_behind() {
+    fn a_killed_test_leaves_no_process_behind() {
         let mut test = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture", "cluster::process::tests::sleeps_with_a_program"])
             .stdout(Stdio::piped())
@@ -205,6 +203,6 @@ mod tests {
         assert!(is_alive(pid));
         test.kill().unwrap();
         test.wait().unwrap();
-        assert!(dies_soon(pid), "process {pid} survived the test that started it");
+        assert!(exits_soon(pid), "process {pid} survived the test that started it");
     }
 }

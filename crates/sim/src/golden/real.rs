@@ -84,7 +84,7 @@ impl Real {
     }
 }
 
-/// The API server goes on writing bootstrap objects for a while: the objects when two lists in a row agree.
+/// The API server writes bootstrap objects for a while after its start: returns the objects when two lists in a row agree.
 async fn settled_objects(api: &Api) -> Result<BTreeSet<ClusterObject>, Error> {
     let look =
         || async { Ok::<_, Error>(cluster_objects(api).await?.into_iter().map(|(key, _)| key).collect()) };

@@ -104,16 +104,17 @@ fn gang(state: &ServerState, write: &Write) -> Result<(), String> {
     let owner = manager(&write.after);
     let fits = |job: &Arc<Value>| {
         let (spec, parallelism) = (&job["spec"], job["spec"]["parallelism"].as_i64().unwrap_or(1));
-        let is_fixed = parallelism > 1 && spec["completions"] == spec["parallelism"];
-        spec["completionMode"] == "Indexed" && is_fixed
+        let runs_all_at_once = parallelism > 1 && spec["completions"] == spec["parallelism"];
+        spec["completionMode"] == "Indexed" && runs_all_at_once
     };
-    ensure(state.versions("batch", "jobs", owner).iter().any(fits), || "its Job is no gang".to_owned())?;
-    let made_from = |group: &Value| group["spec"]["podGroupTemplateRef"]["workload"]["workloadName"].clone();
+    ensure(state.versions("batch", "jobs", owner).iter().any(fits), || "its Job is not a gang".to_owned())?;
+    let workload_name =
+        |group: &Value| group["spec"]["podGroupTemplateRef"]["workload"]["workloadName"].clone();
     let is_second = |other: &&Arc<Value>| {
         manager(other) == owner
             && uid(other) != uid(&write.after)
             && state.was_made_by(&write.account, other)
-            && (is_workload || made_from(other) == made_from(&write.after))
+            && (is_workload || workload_name(other) == workload_name(&write.after))
     };
     let others = state.list(SCHEDULING, &write.resource, Some(&write.namespace));
     let second = others.iter().find(is_second);

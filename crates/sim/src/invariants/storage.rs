@@ -111,14 +111,14 @@ fn fits(state: &ServerState, write: &Write) -> Result<(), String> {
     let claim = PersistentVolumeClaim::deserialize(&*write.after).map_err(|error| error.to_string())?;
     let states: Vec<PersistentVolume> = read(&state.versions_named("", VOLUMES, "", &claim.spec.volume_name));
     let claims = [Arc::new(claim)];
-    let mut wrong = vec!["its volume was never there".to_owned()];
+    let mut result = Err("its volume never existed".to_owned());
     for state in states {
-        wrong = binder::broken(&claims, &[Arc::new(state)]);
-        if wrong.is_empty() {
-            return Ok(());
+        result = binder::check_bindings(&claims, &[Arc::new(state)]);
+        if result.is_ok() {
+            break;
         }
     }
-    Err(wrong.join("; "))
+    result
 }
 
 fn grows(_: &ServerState, write: &Write) -> Result<(), String> {

@@ -13,7 +13,7 @@ pub(super) struct Pod<'a> {
     spec: &'a Value,
 }
 
-/// What is wrong with a pod.
+/// Validates a pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) reason: &'static str,

@@ -1,5 +1,5 @@
-//! What is wrong with an object, in the words of the real server. Metadata is looked at elsewhere; here are the
-//! rules of the kinds, a file per family, and the cursor (`At`) that they are written with.
+//! Validation of the built-in kinds, a file per family, with the error messages of the real server. `meta::validate` validates
+//! metadata.
 
 pub(super) mod access;
 pub(super) mod apps;
@@ -25,17 +25,16 @@ use super::json::Json;
 use crate::invalid::{Cause, Fault};
 pub(super) use crate::meta::names;
 
-/// The faults found so far.
 pub(super) type Faults = Vec<Cause>;
 
-/// What a text must be; the sentences are empty if it is.
+/// Validates a string. Returns error messages; none if it is valid.
 pub(super) type Rule = fn(&str) -> Vec<String>;
 
-/// A value and where it is.
+/// A value together with its path, which error messages contain.
 pub(super) struct At<'v> {
-    /// The value; null if there is none.
+    /// Null if the field is absent.
     pub(super) value: &'v Value,
-    /// Its path, as in `spec.containers[0]`.
+    /// Such as `spec.containers[0]`.
     pub(super) path: String,
 }
 
@@ -44,26 +43,26 @@ impl<'v> At<'v> {
         Self { value, path: String::new() }
     }
 
-    /// A field or, dotted, a field of a field.
+    /// A field, or with dots a field of a field.
     pub(super) fn child(&self, field: &str) -> At<'v> {
         At { value: self.value.at(field), path: self.path(field) }
     }
 
-    /// The items of a list in a field.
+    /// The items of the list in a field.
     pub(super) fn items(&self, field: &str) -> impl Iterator<Item = At<'v>> + use<'v> {
         let path = self.path(field);
         let items = self.value.items(field).iter().enumerate();
         items.map(move |(at, value)| At { value, path: format!("{path}[{at}]") })
     }
 
-    /// The entries of a map in a field.
+    /// The entries of the map in a field.
     pub(super) fn entries(&self, field: &str) -> impl Iterator<Item = (&'v str, At<'v>)> + use<'v> {
         let path = self.path(field);
         let entries = self.value.map(field).into_iter().flatten();
         entries.map(move |(key, value)| (key.as_str(), At { value, path: format!("{path}[{key}]") }))
     }
 
-    /// The path of a field; of this value if the field has no name.
+    /// The path of a field; if `field` is empty, that of this value.
     pub(super) fn path(&self, field: &str) -> String {
         match (self.path.as_str(), field) {
             (path, "") => path.to_owned(),
@@ -76,17 +75,15 @@ impl<'v> At<'v> {
         self.value.text(field)
     }
 
-    /// A number in a field.
     pub(super) fn int(&self, field: &str) -> Option<i64> {
         self.value.int(field)
     }
 
-    /// Whether a field is there.
     pub(super) fn has(&self, field: &str) -> bool {
         self.value.has(field)
     }
 
-    /// A field must not be empty.
+    /// Requires a field that is not empty. Returns whether it is valid.
     pub(super) fn require(&self, faults: &mut Faults, field: &str) -> bool {
         let empty = match self.value.at(field) {
             Value::Null => true,
@@ -101,14 +98,13 @@ impl<'v> At<'v> {
         !empty
     }
 
-    /// A number must not be negative.
     pub(super) fn non_negative(&self, faults: &mut Faults, field: &str) {
         if let Some(number) = self.int(field).filter(|number| *number < 0) {
             faults.push(Cause::invalid(self.path(field), number, "must be greater than or equal to 0"));
         }
     }
 
-    /// A number must be in a range.
+    /// A number, if it is set, must be in a range.
     pub(super) fn between(&self, faults: &mut Faults, field: &str, low: i64, high: i64) {
         if let Some(number) = self.int(field).filter(|number| !(low..=high).contains(number)) {
             let detail = format!("must be between {low} and {high}, inclusive");
@@ -116,41 +112,40 @@ impl<'v> At<'v> {
         }
     }
 
-    /// Text must be one of a list, if there is any.
+    /// A string, if it is set, must be one of these.
     pub(super) fn one_of(&self, faults: &mut Faults, field: &str, allowed: &[&str]) {
         if let Some(text) = self.value.at(field).as_str().filter(|text| !allowed.contains(text)) {
             faults.push(Cause::not_supported(self.path(field), text, allowed));
         }
     }
 
-    /// Text must follow a rule.
+    /// A string must follow a rule, also if it is empty.
     pub(super) fn must_be(&self, faults: &mut Faults, field: &str, rule: Rule) {
         let text = self.text(field);
         faults.extend(rule(text).iter().map(|detail| Cause::invalid(self.path(field), text, detail)));
     }
 
-    /// Text must follow a rule, and must be there at all.
+    /// A string is required and must follow a rule.
     pub(super) fn must_be_named(&self, faults: &mut Faults, field: &str, rule: Rule) {
         if self.require(faults, field) {
             self.must_be(faults, field, rule);
         }
     }
 
-    /// Text must follow a rule, if there is any.
+    /// A string, if it is not empty, must follow a rule.
     pub(super) fn may_be(&self, faults: &mut Faults, field: &str, rule: Rule) {
         if !self.text(field).is_empty() {
             self.must_be(faults, field, rule);
         }
     }
 
-    /// A field must not change.
     pub(super) fn immutable(&self, faults: &mut Faults, old: &Value, field: &str) {
         if self.value.at(field) != old.at(field) {
             faults.push(Cause::invalid(self.path(field), self.value.at(field).clone(), "field is immutable"));
         }
     }
 
-    /// Keys and values must be those of labels.
+    /// Keys and values must be valid for labels.
     pub(super) fn labels(&self, faults: &mut Faults, field: &str) {
         for (key, value) in self.value.map(field).into_iter().flatten() {
             let value = value.as_str().unwrap_or("");
@@ -163,7 +158,7 @@ impl<'v> At<'v> {
         }
     }
 
-    /// A number or a percentage that must not be negative, and not above 100 %.
+    /// A number or a percentage, at least 0 and, if it is a percentage, at most 100 %.
     pub(super) fn share(&self, faults: &mut Faults, field: &str) {
         self.positive_share(faults, field);
         if let Some(text) = self.value.at(field).as_str()
@@ -173,7 +168,7 @@ impl<'v> At<'v> {
         }
     }
 
-    /// A number or a percentage that must not be negative.
+    /// A number or a percentage, at least 0.
     pub(super) fn positive_share(&self, faults: &mut Faults, field: &str) {
         match self.value.at(field) {
             Value::Number(_) => self.non_negative(faults, field),
@@ -184,13 +179,13 @@ impl<'v> At<'v> {
         }
     }
 
-    /// A fault of this value.
+    /// An error about this value.
     pub(super) fn invalid(&self, detail: &str) -> Cause {
         Cause::invalid(self.path.clone(), self.value.clone(), detail)
     }
 }
 
-/// A fault of a value that upstream prints in the order of its Go fields, which is not that of the alphabet.
+/// An error with a value that upstream prints with its fields in the order of the Go struct; our JSON is sorted by name.
 pub(super) fn quoting(fault: Fault, field: String, value: &str, detail: &str) -> Cause {
     let words = match fault {
         Fault::Duplicate => "Duplicate value",
@@ -201,7 +196,7 @@ pub(super) fn quoting(fault: Fault, field: String, value: &str, detail: &str) ->
     Cause { fault, field, message: format!("{words}: {value}{detail}") }
 }
 
-/// A struct as Go prints it: the given names in the given order.
+/// A struct as Go prints it, with these fields in this order.
 pub(super) fn go_struct(fields: &[(&str, &Value)]) -> String {
     let printed: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     format!("{{{}}}", printed.join(","))
@@ -210,7 +205,7 @@ pub(super) fn go_struct(fields: &[(&str, &Value)]) -> String {
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
                        regex used for validation is '[0-9]+%')";
 
-/// The number of a percentage.
+/// The number in a percentage such as `25%`.
 fn percent(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('%')?;
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -219,12 +214,11 @@ fn percent(text: &str) -> Option<u64> {
     Some(digits.parse().unwrap_or(u64::MAX))
 }
 
-/// Whether a share is nothing.
+/// Whether a number or percentage is zero.
 fn is_nothing(value: &Value) -> bool {
     value == 0 || value.as_str().is_some_and(|text| percent(text) == Some(0))
 }
 
-/// What is wrong with an IP address.
 pub(super) fn ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
         Ok(_) => Vec::new(),
@@ -232,7 +226,6 @@ pub(super) fn ip(text: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with an address range.
 pub(super) fn cidr(text: &str) -> Vec<String> {
     let well_formed = text.split_once('/').is_some_and(|(address, bits)| {
         let most = match address.parse::<IpAddr>() {
@@ -249,7 +242,7 @@ pub(super) fn cidr(text: &str) -> Vec<String> {
     }
 }
 
-/// Addresses that lead nowhere outside of a host or a link.
+/// Why an address cannot be used: it is not valid outside of its host or link.
 pub(super) fn special_ip(text: &str) -> Option<&'static str> {
     match text.parse::<IpAddr>().ok()? {
         ip if ip.is_unspecified() => Some("may not be unspecified (0.0.0.0 or ::)"),
@@ -267,7 +260,7 @@ pub(super) fn special_ip(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the name of a port, as IANA has them.
+/// Validates the name of a port (IANA_SVC_NAME).
 pub(super) fn port_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 15 {
@@ -288,7 +281,7 @@ pub(super) fn port_name(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with the key of a config map or secret.
+/// Validates a key of a ConfigMap or Secret.
 pub(super) fn config_key(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if text.len() > 253 {
@@ -311,7 +304,7 @@ pub(super) fn config_key(text: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a name that has a domain in front, such as `acme.io/foo`.
+/// Validates a domain-prefixed path, such as `acme.io/foo`.
 pub(super) fn domain_path(text: &str) -> Vec<String> {
     let wrong = || vec!["must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned()];
     let Some((domain, path)) = text.split_once('/') else { return wrong() };

@@ -7,7 +7,7 @@ use crate::invalid::Cause;
 use crate::kinds::json::Json;
 use crate::selector::LabelSelector;
 
-/// What is wrong with a label selector.
+/// Validates a label selector.
 pub(in crate::kinds) fn check(faults: &mut Faults, at: &At<'_>) {
     at.labels(faults, "matchLabels");
     for expression in at.items("matchExpressions") {

@@ -1,4 +1,4 @@
-//! What is wrong with a write to a status: impossible counts, and conditions that contradict each other or the previous
+//! Validates a write to a status: impossible counts, and conditions that contradict each other or the previous
 //! ones. Controllers rely on these rules as much as users do.
 
 use serde_json::Value;
@@ -41,7 +41,7 @@ const PARTS: [(&str, &[&str]); 2] = [
     ("StatefulSet", &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"]),
 ];
 
-/// What is wrong with the counts in the status of a workload, a budget or an autoscaler.
+/// Validates the counts in the status of a workload, a budget or an autoscaler.
 pub(in crate::kinds) fn counts(object: &Value) -> Vec<Cause> {
     let mut faults = Vec::new();
     let status = At::root(object).child("status");

@@ -39,7 +39,7 @@ fn new_nodes_are_initialised_and_drifted_labels_corrected() {
         let change = Change { old: Some(&node), new: Some(&node), origin: Origin::Watch };
         assert_eq!(triggers::node_changed(&change).is_some(), synced, "{case}");
         let gone = Change { old: Some(&node), new: None, origin: Origin::Watch };
-        assert_eq!(triggers::node_changed(&gone), None, "{case}");
+        assert_eq!(triggers::node_changed(&gone), Some(node.metadata.key()), "{case}");
     }
 }
 

@@ -60,10 +60,10 @@ pub fn is_changed(before: &DaemonSetStatus, status: &DaemonSetStatus) -> bool {
 /// How long until a ready pod becomes available, which no watch event announces. It may be a surge pod: the status does
 /// not count it, but the old pod on its node is deleted then.
 pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
-    let patience = view.set.spec.min_ready_seconds;
+    let min_ready_seconds = view.set.spec.min_ready_seconds;
     let mut counted = view.spots.values().filter(|spot| spot.exists && spot.fit.should_run);
-    let is_due = patience > 0
+    let is_due = min_ready_seconds > 0
         && counted.any(|spot| spot.pods.first().is_some_and(|pod| pod.is_ready() && !view.is_available(pod)));
-    let longest = is_due.then(|| Duration::from_secs(u64::try_from(patience).unwrap_or(0)));
-    next_available(view.pods, patience, view.now).or(longest)
+    let longest = is_due.then(|| Duration::from_secs(u64::try_from(min_ready_seconds).unwrap_or(0)));
+    next_available(view.pods, min_ready_seconds, view.now).or(longest)
 }

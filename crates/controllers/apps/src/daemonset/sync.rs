@@ -68,7 +68,7 @@ impl Reconcile for Controller {
         let failed = deleted(&plan).into_iter().filter(|deletion| deletion.why == Why::Failed);
         failed.for_each(|deletion| self.backoff.failed(&set, deletion.node, now));
         let (created, next) = (created(&plan), plan.next());
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let (created, acted) = match executor.perform(plan.effects).await.result() {
             Ok(()) => {
                 let trim = revisions::trim(obsolete(&set, &old, &pods));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::{Key, ReplicaSet};
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use flyball_runtime::plan::Failure;
 
 use super::decision::{Action, Decision, Report, View};
@@ -65,13 +65,13 @@ fn not_created(
     failure: &Failure<Step>,
     cached: impl FnOnce() -> Option<Arc<ReplicaSet>>,
 ) -> After {
-    let is = |refusal: Refusals| failure.error.as_ref().is_some_and(|error| refusal.contain(error));
+    let is = |kinds| failure.is_one_of(kinds);
     let state = |outcome, why: String| Some((statement(view, decision, outcome), why));
-    if is(Refusals::NAMESPACE_TERMINATING) {
+    if is(ErrorKinds::NAMESPACE_TERMINATING) {
         // The Deployment will be deleted as well.
         return After::default();
     }
-    if !is(Refusals::EXISTS) {
+    if !is(ErrorKinds::ALREADY_EXISTS) {
         let message = &failure.message;
         let statement = state(Outcome::CreateFailed(message), message.clone());
         return After { statement, is_failure: true, requeue: None };

@@ -1,7 +1,7 @@
 //! The writes and events that follow from a decision. Pure.
 
 use flyball_api::{Deployment, Key, Object, ReplicaSet, Uid, manifest, manifest_with_status};
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn create(deployment: &Deployment, new: &NewReplicaSet) -> Write {
     let write = Write::create::<ReplicaSet>(key, new.manifest(deployment))
         .why("no ReplicaSet has the current template")
         .failure_prefix(failed.as_str())
-        .quiet(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
+        .no_event_for(ErrorKinds::ALREADY_EXISTS | ErrorKinds::NAMESPACE_TERMINATING)
         .on_failure(Event::warning(reason::CREATE_FAILED, Message::ThenError(failed)));
     match new.replicas {
         0 => write,
@@ -123,7 +123,7 @@ impl Edits {
         self.bodies.insert(set.uid().clone(), body.clone());
         let write = match is_first {
             true => Write::update::<ReplicaSet>(set.key(), body),
-            false => Write::update_again::<ReplicaSet>(set.key(), body),
+            false => Write::update_after_write::<ReplicaSet>(set.key(), body),
         };
         write.why(why).tag(Step::Other).into()
     }

@@ -78,7 +78,7 @@ impl Controller {
         decision: &Decision<'_>,
     ) -> Result<Next, SyncError> {
         let plan = plan(view, decision);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         let after = after::judge(view, decision, outcome.failure(), |key| self.sets.store().get(key));
         if let Some((statement, why)) = &after.statement {

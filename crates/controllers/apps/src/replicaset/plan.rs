@@ -76,7 +76,7 @@ fn delete<'a, T: Replicated>(view: &View<'a, T>, count: usize) -> Effect<Option<
 
 /// One of the pods that are not available yet.
 fn unavailable<T: Replicated>(view: &View<'_, T>) -> Option<Waiting> {
-    let patience = view.set.min_ready_seconds();
-    let pod = view.pods.iter().find(|pod| !pod.is_available(patience, view.now))?;
+    let min_ready_seconds = view.set.min_ready_seconds();
+    let pod = view.pods.iter().find(|pod| !pod.is_available(min_ready_seconds, view.now))?;
     Some(Waiting::on::<Pod>(&pod.metadata.key(), "to become available"))
 }

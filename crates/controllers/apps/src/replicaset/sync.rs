@@ -55,7 +55,7 @@ impl<T: Replicated> Reconcile for Controller<T> {
         ratios(&view, &plan).into_iter().for_each(|ratio| self.ages.observe(ratio));
         let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         let failure = outcome.failure().map(|failure| failure.message.as_str());
         let status = status(&view, terminating, failure);

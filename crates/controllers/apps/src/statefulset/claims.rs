@@ -4,7 +4,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, OwnerReference, PersistentVolumeClaim};
 use flyball_common::pods::{FAILED_CREATE, SUCCESSFUL_CREATE};
 use flyball_runtime::plan::Group;
-use flyball_runtime::{Event, Message, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Event, Message, Write};
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -36,7 +36,7 @@ fn creation(view: &View<'_>, name: &str, body: Value, pod: &str) -> Write<Option
     Write::create::<PersistentVolumeClaim>(Key::new(set.namespace.as_str(), name), body)
         .why(format_args!("the pod {pod} needs it"))
         .failure_prefix(format!("failed to create PVC {name}: "))
-        .quiet(Refusals::EXISTS)
+        .no_event_for(ErrorKinds::ALREADY_EXISTS)
         .on_success(Event::normal(SUCCESSFUL_CREATE, success))
         .on_failure(Event::warning(FAILED_CREATE, Message::ThenError(failure)))
         .tag(None)

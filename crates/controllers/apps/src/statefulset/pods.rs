@@ -2,7 +2,7 @@
 
 use flyball_api::pod::Pod;
 use flyball_api::{Key, StatefulSet};
-use flyball_runtime::{Event, Message, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Event, Message, Write};
 
 use super::identity::{has_its_storage, is_itself, pod_name};
 use super::plan::{Step, Why};
@@ -18,11 +18,11 @@ pub fn create(view: &View<'_>, ordinal: i32) -> Step {
     let create = Write::create::<Pod>(Key::new(set.metadata.namespace.as_str(), name.as_str()), body)
         .why(format_args!("the pod with ordinal {ordinal} is missing"))
         .on_failure(failure(set, "Create", &name))
-        .quiet(Refusals::EXISTS)
+        .no_event_for(ErrorKinds::ALREADY_EXISTS)
         .tag(None);
     // If the pod is refused, its claims still get the right owners, unless another pod has its name.
     let owners = claims::correct_owners(view, ordinal, None).on_failure(failure(set, "Update", &name));
-    let create = Step::each([Step::from(create), owners.into()]).ends_at(Refusals::EXISTS);
+    let create = Step::each([Step::from(create), owners.into()]).stop_on(ErrorKinds::ALREADY_EXISTS);
     Step::sequence([claims, create]).on_success(success(set, "Create", &name)).into()
 }
 
@@ -37,7 +37,7 @@ pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
     let (is_itself, has_its_storage) = (is_itself(&set, pod), has_its_storage(&set, pod));
     let claims = (!has_its_storage).then(|| claims::create(view, ordinal, name).into());
     let owners = claims::correct_owners(view, ordinal, Some(pod));
-    let update = Write::edit(pod, move |pod| {
+    let update = Write::get_then_update(pod, move |pod| {
         if !is_itself {
             manifests::identify(&set, pod, ordinal);
         }
@@ -46,10 +46,10 @@ pub fn repair(view: &View<'_>, ordinal: i32, pod: &Pod) -> Step {
         }
     });
     // If only the owners of its claims were wrong, the pod itself is not written.
-    let accepted = if is_itself && has_its_storage { Refusals::CONFLICT } else { Refusals::NONE };
+    let ignored = if is_itself && has_its_storage { ErrorKinds::CONFLICT } else { ErrorKinds::NONE };
     let update = update
         .why("its identity, its storage or the owners of its claims are wrong")
-        .accept(accepted)
+        .ignore(ignored)
         .tag(None);
     with_events(view.set, "Update", name, claims.into_iter().chain([owners.into(), update.into()]))
 }
@@ -67,7 +67,7 @@ fn with_events(set: &StatefulSet, verb: &str, pod: &str, effects: impl IntoItera
     Step::sequence(effects)
         .on_success(success(set, verb, pod))
         .on_failure(failure(set, verb, pod))
-        .quiet(Refusals::CONFLICT | Refusals::EXISTS)
+        .no_event_for(ErrorKinds::CONFLICT | ErrorKinds::ALREADY_EXISTS)
         .into()
 }
 

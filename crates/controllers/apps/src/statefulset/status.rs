@@ -52,11 +52,11 @@ fn counted<'a>(view: &View<'a>) -> Vec<&'a Pod> {
 
 /// How long until a ready pod becomes available, which no watch event announces.
 pub fn time_to_available(view: &View<'_>) -> Option<Duration> {
-    let patience = view.set.spec.min_ready_seconds;
+    let min_ready_seconds = view.set.spec.min_ready_seconds;
     let is_on_its_way = |pod: &&Pod| is_running_and_ready(pod) && !view.is_available(pod);
-    let is_due = patience > 0 && counted(view).iter().any(is_on_its_way);
-    let longest = Duration::from_secs(u64::try_from(patience).unwrap_or(0));
-    is_due.then(|| next_available(view.pods, patience, view.now).unwrap_or(longest))
+    let is_due = min_ready_seconds > 0 && counted(view).iter().any(is_on_its_way);
+    let longest = Duration::from_secs(u64::try_from(min_ready_seconds).unwrap_or(0));
+    is_due.then(|| next_available(view.pods, min_ready_seconds, view.now).unwrap_or(longest))
 }
 
 /// Makes the update revision the current one, once all pods have it and are ready.

@@ -58,7 +58,7 @@ impl Reconcile for Controller {
         }
         let executor = self.cx.executor(key).about(ObjectRef::of(&*set)).events(&self.events);
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         let status = status(&view, outdated(&outcome));
         let written = executor.perform(status::write(&set, &status)).await;

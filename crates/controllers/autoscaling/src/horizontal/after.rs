@@ -2,7 +2,7 @@
 
 use flyball_api::horizontal_pod_autoscaler::{HorizontalPodAutoscaler, HorizontalPodAutoscalerStatus};
 use flyball_runtime::plan::Message;
-use flyball_runtime::{Event, Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Event, Plan, Write};
 
 use super::decision::{Decision, Rescale, Scaling, View};
 use super::history::History;
@@ -64,6 +64,6 @@ pub fn rescaled(scaling: &Scaling<'_>, rescale: &Rescale, history: &mut History,
 fn write(hpa: &HorizontalPodAutoscaler, status: &HorizontalPodAutoscalerStatus) -> Option<Write> {
     let why = || format!("{} replicas, {} wanted", status.current_replicas, status.desired_replicas);
     let failed = || Event::warning("FailedUpdateStatus", Message::ThenError(String::new()));
-    let write = || Write::status(hpa, status).accept_only(Refusals::NONE).why(why()).on_failure(failed());
+    let write = || Write::status(hpa, status).ignore_only(ErrorKinds::NONE).why(why()).on_failure(failed());
     is_new(&hpa.status, status).then(write)
 }

@@ -20,20 +20,20 @@ static RECONCILIATION_DURATION: Family = Family::histogram(
     Stability::Beta,
     &["action", "error"],
     SECONDS,
-    "How long it took to look at an autoscaler, by what was done and what kind of error came up.",
+    "How long a reconciliation took, by action and kind of error.",
 );
 static COMPUTATIONS: Family = Family::counter(
     "horizontal_pod_autoscaler_controller_metric_computation_total",
     Stability::Beta,
     &["action", "error", "metric_type"],
-    "Metrics looked at, by what they propose, what kind of error came up, and their type.",
+    "Number of metric computations, by proposed action, kind of error and type of metric.",
 );
 static COMPUTATION_DURATION: Family = Family::histogram(
     "horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
     Stability::Beta,
     &["action", "error", "metric_type"],
     SECONDS,
-    "How long it took to look at a metric, by what it proposes, what kind of error came up, and its type.",
+    "How long a metric computation took, by proposed action, kind of error and type of metric.",
 );
 static AUTOSCALERS: Family = Family::gauge(
     "horizontal_pod_autoscaler_controller_num_horizontal_pod_autoscalers",

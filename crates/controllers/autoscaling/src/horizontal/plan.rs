@@ -20,9 +20,14 @@ pub fn plan(view: &View<'_>, decision: &Decision) -> Plan {
 fn set_scale(view: &View<'_>, scale: &Scale, rescale: &Rescale) -> Write {
     let Rescale { replicas, reason } = rescale;
     let replicas = *replicas;
-    Write::edit_live(scale.resource.clone(), target_key(view.hpa), scale.body.clone(), move |scale| {
-        scale["spec"]["replicas"] = json!(replicas);
-    })
+    Write::update_retry_on_conflict(
+        scale.resource.clone(),
+        target_key(view.hpa),
+        scale.body.clone(),
+        move |scale| {
+            scale["spec"]["replicas"] = json!(replicas);
+        },
+    )
     .subresource("scale")
     .why(reason)
     .on_success(Event::normal("SuccessfulRescale", format!("New size: {replicas}; reason: {reason}")))

@@ -1,5 +1,4 @@
-//! Which autoscalers select which pods. Two that select the same pods could scale in different directions, so neither may
-//! scale. Pure.
+//! Finds autoscalers that select the same pods. They could scale in opposite directions, so neither of them scales. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ impl Selections {
         }
     }
 
-    /// Sets the selector of an autoscaler, unless that is gone.
+    /// Sets the selector of an autoscaler, if it was added and not removed.
     pub fn set(&mut self, key: &Key, selector: &Selector) {
         let known = self.0.get_mut(&key.namespace).and_then(|all| all.get_mut(&key.name));
         if let Some(known) = known {
@@ -36,7 +35,7 @@ impl Selections {
     }
 
     /// The names of the autoscalers in a namespace that select any of these pods.
-    pub fn of(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<&SmolStr> {
+    pub fn selecting(&self, namespace: &str, pods: &[Arc<Pod>]) -> Vec<&SmolStr> {
         let selects = |selector: &Option<Selector>| {
             selector
                 .as_ref()
@@ -47,7 +46,7 @@ impl Selections {
     }
 }
 
-/// The message about pods that several autoscalers select.
+/// Upstream's message about pods that several autoscalers select.
 pub fn ambiguous(selector: &str, namespace: &str, names: &[&SmolStr]) -> String {
     let list: Vec<String> = names.iter().map(|name| format!("{namespace}/{name}")).collect();
     format!("pods by selector {selector} are controlled by multiple HPAs: [{}]", list.join(" "))

@@ -156,7 +156,7 @@ impl Controller {
         let pods = pods_selected(self.pods.store(), &key.namespace, &selector);
         let mut selections = self.selections.lock();
         selections.set(key, &selector);
-        let selecting = selections.of(&key.namespace, &pods);
+        let selecting = selections.selecting(&key.namespace, &pods);
         match selecting.len() > 1 {
             true => Err(SelectorError::Ambiguous(ambiguous(&scale.selector, &key.namespace, &selecting))),
             false => Ok((selector, pods)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::job::{COMPLETE, FAILED};
 use flyball_api::{CronJob, Job, Object};
 use flyball_client::Propagation;
-use flyball_runtime::{Effect, Event, Message, Refusals, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Write, exactly};
 
 /// The deletions of surplus Jobs, each tagged with its Job. All are tried.
 pub fn deletions<'a>(surplus: &[&'a Job]) -> Option<Effect<&'a Job>> {
@@ -19,7 +19,7 @@ pub fn deletions<'a>(surplus: &[&'a Job]) -> Option<Effect<&'a Job>> {
 /// The deletion of a Job with its events. As in upstream, it also fails if the Job is gone.
 pub(super) fn deletion(write: Write) -> Write {
     write
-        .accept_only(Refusals::NONE)
+        .ignore_only(ErrorKinds::NONE)
         .on_success(Event::normal("SuccessfulDelete", Message::ThenName("Deleted job ".into())))
         // Upstream: cronjob_controllerv2.go, deleteJob: the message of a failure is the same.
         .on_failure(Event::warning("FailedDelete", Message::ThenError("Deleted job: ".into())))

@@ -94,8 +94,8 @@ pub fn check_surplus(cron: &CronJob, jobs: &[Arc<Job>], surplus: &[&Job]) -> Res
         let (go, stay): (Vec<&Arc<Job>>, Vec<_>) = ended.partition(|job| gone.contains(&job.metadata.uid));
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
         let began = |job: &Arc<Job>| (job.status.start_time.is_none(), job.status.start_time);
-        rules.push(("no more are kept than asked for", stay.len() <= limit));
-        rules.push(("no fewer are kept than asked for", go.is_empty() || stay.len() == limit));
+        rules.push(("no more Jobs are kept than the history limit", stay.len() <= limit));
+        rules.push(("no fewer Jobs are kept than the history limit", go.is_empty() || stay.len() == limit));
         let latest = go.iter().map(|job| began(job)).max();
         rules.push(("the oldest go", stay.iter().all(|job| latest.is_none_or(|gone| began(job) >= gone))));
     }

@@ -3,7 +3,7 @@
 use flyball_api::cron::{InvalidSchedule, Schedule, Zone};
 use flyball_api::{CronJob, Job, Key, Object, Timestamp};
 use flyball_client::{DeleteOptions, Propagation};
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
 use smol_str::format_smolstr;
 
 use super::history::deletion;
@@ -95,7 +95,7 @@ fn replacements(cron: &CronJob) -> impl Iterator<Item = Write<Option<Timestamp>>
         let key = Key::new(listed.namespace.as_str(), listed.name.as_str());
         let options = DeleteOptions::default().propagation(Propagation::Background);
         let unreadable = Event::warning("FailedGet", Message::ThenError("Get job: ".into()));
-        deletion(Write::delete_live::<Job>(key, options, unreadable))
+        deletion(Write::get_then_delete::<Job>(key, options, unreadable))
             .why("it is replaced by the next start")
             .tag(None)
     })
@@ -107,7 +107,7 @@ fn creation(cron: &CronJob, start: Timestamp, zone: &Zone) -> Write<Option<Times
     let key = Key::new(cron.metadata.namespace.as_str(), job_name(cron, start));
     Write::create::<Job>(key, template::job(cron, start, zone))
         .why(format_smolstr!("a start is due at {start}"))
-        .accept(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
+        .ignore(ErrorKinds::ALREADY_EXISTS | ErrorKinds::NAMESPACE_TERMINATING)
         .on_success(Event::normal("SuccessfulCreate", Message::ThenName("Created job ".into())))
         .on_failure(Event::warning("FailedCreate", Message::ThenError("Error creating job: ".into())))
         .tag(Some(start))

@@ -7,20 +7,20 @@ use smol_str::format_smolstr;
 
 use super::active::{delist, entry, is_listed};
 
-/// The write of a status that has changed, or that follows the deletion of surplus Jobs. `read` is the CronJob as it was
-/// before the sync, which may have written its status in between.
+/// The write of the status, if it has changed, or if Jobs over the history limits were deleted. `read` is the CronJob as it was
+/// before the sync, which may have written its status since.
 pub fn write(read: &CronJob, status: &CronJobStatus, has_deleted: bool) -> Option<Write> {
     let CronJobStatus { active, last_schedule_time: last, .. } = status;
     let last = last.map_or("never".to_owned(), |last| last.to_string());
     // Upstream: cronjob_controllerv2.go, sync: after a deletion the status is written, changed or not.
     (*status != read.status || has_deleted).then(|| {
-        Write::update_again::<CronJob>(read.key(), manifest_with_status(read, status))
+        Write::update_after_write::<CronJob>(read.key(), manifest_with_status(read, status))
             .subresource("status")
-            .why(format_smolstr!("{} active Jobs, the last start {last}", active.len()))
+            .why(format_smolstr!("{} active Jobs, lastScheduleTime {last}", active.len()))
     })
 }
 
-/// The status after the writes of a plan: replaced Jobs are removed from the list, a created one is added.
+/// The status after the writes of a plan: deleted Jobs are removed from `status.active`, a created Job is added.
 pub fn after(cron: &CronJob, outcome: &Outcome<Option<Timestamp>>) -> CronJobStatus {
     let mut status = cron.status.clone();
     for done in outcome.written() {
@@ -33,17 +33,17 @@ pub fn after(cron: &CronJob, outcome: &Outcome<Option<Timestamp>>) -> CronJobSta
     status
 }
 
-/// The start whose Job exists already, by the answer of the server.
+/// The scheduled time whose Job already exists, according to the server.
 pub fn existing(outcome: &Outcome<Option<Timestamp>>) -> Option<Timestamp> {
-    outcome.refusals().find(|(_, error)| error.is_already_exists()).and_then(|(start, _)| *start)
+    outcome.ignored().find(|(_, error)| error.is_already_exists()).and_then(|(start, _)| *start)
 }
 
-/// The status with a Job that existed already, if the CronJob controls it and it is not in the list: the controller crashed
-/// before it wrote the status.
+/// The status with a Job that already existed, if the CronJob controls it and it is not in `status.active`: then a controller
+/// manager crashed after it had created the Job and before it wrote the status.
 pub fn with_existing(cron: &CronJob, job: &Job, start: Timestamp) -> Option<CronJobStatus> {
     let meta = &job.metadata;
-    let is_forgotten = meta.is_controlled_by(&cron.metadata.uid) && !is_listed(&cron.status, &meta.uid);
-    is_forgotten.then(|| {
+    let is_missing = meta.is_controlled_by(&cron.metadata.uid) && !is_listed(&cron.status, &meta.uid);
+    is_missing.then(|| {
         let mut status = cron.status.clone();
         add_start(&mut status, meta, start);
         status

@@ -42,7 +42,7 @@ impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let executor = self.cx.executor(key);
         let Some(read) = self.crons.store().get(key) else {
-            executor.wait_for(vec![]);
+            executor.record_waiting(vec![]);
             return Ok(Next::Settled);
         };
         let executor = executor.about(ObjectRef::of(&*read));
@@ -87,7 +87,7 @@ impl Controller {
         let planned = plan(cron, now, &self.local);
         self.cx.judge(|| invariants::check_plan(cron, now, &self.local, &planned));
         let next = planned.next();
-        executor.wait_for(planned.waiting);
+        executor.record_waiting(planned.waiting);
         let outcome = executor.perform(planned.effects).await;
         cron.status = status::after(cron, &outcome);
         let created = self.observe_skew(&outcome);

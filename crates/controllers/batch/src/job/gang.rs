@@ -1,7 +1,7 @@
 //! The Workload and the PodGroup of a gang: a Job whose pods are to be scheduled all together (`WorkloadWithJob`). Pure.
 //!
-//! A sync creates at most one of them and ends with that. The trigger of the created object starts the next sync, which finds
-//! it in the cache. So no pod is created before the group that it names.
+//! A sync creates at most one of the two and then returns. The new object triggers the next sync, which finds it in the cache.
+//! So no pod is created before the PodGroup that its `spec.schedulingGroup` names.
 
 use std::sync::Arc;
 
@@ -16,91 +16,96 @@ use flyball_runtime::{Event, Write};
 use serde_json::json;
 use smol_str::SmolStr;
 
-/// The longest name of an object.
-const LONGEST_NAME: usize = 253;
+/// The API server accepts no longer names.
+pub const MAX_NAME_LENGTH: usize = 253;
 
-/// Workloads by the namespace and name of the Job that they are about.
+/// Workloads by the namespace and name of the Job that their `spec.controllerRef` names.
 pub const BY_JOB: Index<Workload> = Index::new("job", |workload, emit| {
-    let about = workload.spec.controller_ref.as_ref();
-    if let Some(job) = about.filter(|about| about.api_group == "batch" && about.kind == "Job") {
+    let controller = workload.spec.controller_ref.as_ref();
+    if let Some(job) = controller.filter(|it| it.api_group == "batch" && it.kind == "Job") {
         emit(&Key::new(workload.metadata.namespace.as_str(), job.name.as_str()).to_string());
     }
 });
 
-/// PodGroups by the namespace and name of the Workload that they were made from.
+/// PodGroups by the namespace and name of the Workload that their `spec.podGroupTemplateRef` names.
 pub const BY_WORKLOAD: Index<PodGroup> = Index::new("workload", |group, emit| {
-    if let Some(name) = group.spec.made_from().map(|template| &template.workload_name) {
+    if let Some(name) = group.spec.workload_template().map(|template| &template.workload_name) {
         emit(&Key::new(group.metadata.namespace.as_str(), name.as_str()).to_string());
     }
 });
 
-/// What the decision looks at.
+/// Everything that [`plan`] may look at.
 pub struct View<'a> {
     pub job: &'a Job,
-    /// Whether it controls pods.
+    /// Whether the Job controls any pods.
     pub has_pods: bool,
-    /// The Workloads that are about a Job of this name.
+    /// The Workloads whose controllerRef is the Job, by name: it may be an earlier Job of the same name.
     pub workloads: &'a [Arc<Workload>],
-    /// The PodGroups that were made from those.
+    /// The PodGroups that reference one of these Workloads.
     pub groups: &'a [Arc<PodGroup>],
 }
 
-/// How the pods of a Job are scheduled.
+/// Whether the pods of a Job belong to a PodGroup, which the scheduler schedules as a whole.
 #[derive(Debug)]
 pub enum Scheduling {
-    /// One by one, for this reason.
-    Separately(&'static str),
-    /// With the PodGroup of this name.
-    Together(SmolStr),
-    /// Not before this write is made and seen.
-    After(Box<Write>),
+    /// The pods are created without a PodGroup, for this reason.
+    WithoutGroup(&'static str),
+    /// The pods are created in the PodGroup of this name.
+    InGroup(SmolStr),
+    /// First this Workload or PodGroup has to be created; no pods are created before a later sync finds it in the cache.
+    CreateFirst(Box<Write>),
 }
 
-/// Whether a Job is a gang: each of its indexes has a pod from the start, and the pods name no group of their own. A Job that
-/// is being deleted needs no Workload.
+/// Whether a Job is a gang. It is Indexed, has more than one completion, runs as many pods in parallel as it has completions,
+/// is not being deleted, and its pod template does not set `schedulingGroup`.
 pub fn is_gang(job: &Job) -> bool {
     let spec = &job.spec;
-    let is_fixed = spec.parallelism.is_some_and(|count| count > 1) && spec.completions == spec.parallelism;
-    spec.is_indexed() && is_fixed && !job.metadata.is_deleting() && !names_group(job)
+    let runs_all_at_once =
+        spec.parallelism.is_some_and(|count| count > 1) && spec.completions == spec.parallelism;
+    spec.is_indexed()
+        && runs_all_at_once
+        && !job.metadata.is_deleting()
+        && !template_has_scheduling_group(job)
 }
 
-/// Whether the template names a group. This is not among the fields that are read from every template.
-fn names_group(job: &Job) -> bool {
+/// Reads the raw template, since the slim pod template has no `schedulingGroup`.
+fn template_has_scheduling_group(job: &Job) -> bool {
     let template = job.spec.template.raw().to_value();
     template.pointer("/spec/schedulingGroup").is_some_and(|group| !group.is_null())
 }
 
-/// How the pods of a gang are scheduled. What others have made for the Job is used only if the Job controls it and if there is
-/// exactly one of it.
+/// Decides how the pods of a gang are scheduled. An existing Workload or PodGroup is used only if it is the only one and the Job
+/// is its controller; otherwise pods are created without a PodGroup.
 pub fn plan(view: &View<'_>) -> Scheduling {
     let workload = match view.workloads {
-        [] if is_new(view) => return create_workload(view.job),
-        [] => return Scheduling::Separately("the Job began without a Workload"),
+        [] if never_started(view) => return create_workload(view.job),
+        [] => return Scheduling::WithoutGroup("the Job started without a Workload"),
         [workload] => workload,
-        _ => return Scheduling::Separately("several Workloads are about the Job"),
+        _ => return Scheduling::WithoutGroup("more than one Workload references the Job"),
     };
     let is_own = |meta: &ObjectMeta| meta.is_controlled_by(&view.job.metadata.uid);
     if !is_own(&workload.metadata) {
-        return Scheduling::Separately("the Job does not control the Workload");
+        return Scheduling::WithoutGroup("the Job is not the controller of the Workload");
     }
     let [template] = workload.spec.pod_group_templates.as_slice() else {
-        return Scheduling::Separately("the Workload does not have exactly one template");
+        return Scheduling::WithoutGroup("the Workload does not have exactly one podGroupTemplate");
     };
     match view.groups {
         [] => create_group(view.job, workload, template),
-        [group] if is_own(&group.metadata) => Scheduling::Together(group.metadata.name.clone()),
-        [_] => Scheduling::Separately("the Job does not control the PodGroup"),
-        _ => Scheduling::Separately("several PodGroups were made from the Workload"),
+        [group] if is_own(&group.metadata) => Scheduling::InGroup(group.metadata.name.clone()),
+        [_] => Scheduling::WithoutGroup("the Job is not the controller of the PodGroup"),
+        _ => Scheduling::WithoutGroup("more than one PodGroup references the Workload"),
     }
 }
 
-/// Whether the Job has never begun, so that none of its pods was scheduled without a group. Its pods may be gone, and the start
-/// time is cleared by a suspension, which leaves a condition.
-pub fn is_new(view: &View<'_>) -> bool {
+/// Whether the Job never had pods, so that none can have been scheduled without a PodGroup. Looking at its pods and at
+/// `status.startTime` is not enough: pods may have been deleted since, and suspending a Job clears `startTime`. Finished pods
+/// remain in the counters of the status, and a suspension leaves the Suspended condition.
+pub fn never_started(view: &View<'_>) -> bool {
     let status = &view.job.status;
     let was_suspended = status.conditions.iter().any(|condition| condition.type_ == SUSPENDED);
-    let has_ended = status.succeeded != 0 || status.failed != 0;
-    !view.has_pods && status.start_time.is_none() && !has_ended && !was_suspended
+    let has_finished_pods = status.succeeded != 0 || status.failed != 0;
+    !view.has_pods && status.start_time.is_none() && !has_finished_pods && !was_suspended
 }
 
 fn create_workload(job: &Job) -> Scheduling {
@@ -119,22 +124,23 @@ fn create_workload(job: &Job) -> Scheduling {
     let write = Write::create::<Workload>(Key::new(meta.namespace.as_str(), name), body)
         .why("the pods of the Job are to be scheduled together")
         .on_success(created);
-    Scheduling::After(Box::new(write))
+    Scheduling::CreateFirst(Box::new(write))
 }
 
 fn create_group(job: &Job, workload: &Workload, template: &PodGroupTemplate) -> Scheduling {
-    let (namespace, made_from) = (&job.metadata.namespace, &workload.metadata);
-    let name = group_name(&made_from.name, &template.name);
-    // Neither deletion waits for the other.
-    let second =
+    let (namespace, workload_meta) = (&job.metadata.namespace, &workload.metadata);
+    let name = group_name(&workload_meta.name, &template.name);
+    // A plain owner, not the controller. It does not block the deletion of the Workload, so deleting the Workload in the
+    // foreground does not wait for the PodGroup.
+    let workload_owner =
         OwnerReference { controller: None, block_owner_deletion: None, ..controller_reference(workload) };
     let reference = WorkloadTemplateReference {
-        workload_name: made_from.name.clone(),
+        workload_name: workload_meta.name.clone(),
         pod_group_template_name: template.name.clone(),
     };
     let body = json!({
         "apiVersion": PodGroup::TYPE.api_version(), "kind": PodGroup::TYPE.kind,
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [controller_reference(job), second]},
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [controller_reference(job), workload_owner]},
         "spec": {
             "podGroupTemplateRef": {"workload": reference},
             "schedulingPolicy": template.scheduling_policy.to_value(),
@@ -142,31 +148,33 @@ fn create_group(job: &Job, workload: &Workload, template: &PodGroupTemplate) -> 
     });
     let write = Write::create::<PodGroup>(Key::new(namespace.as_str(), name), body)
         .why("the pods of the Job are to be scheduled together");
-    Scheduling::After(Box::new(write))
+    Scheduling::CreateFirst(Box::new(write))
 }
 
-/// The name of the Workload of a Job: that of the Job, and a hash of its uid as upstream prints it.
+/// The name of the Workload of a Job: the name of the Job and a hash of its uid. Upstream hashes Go's dump of a value of the type
+/// `types.UID`, which puts `(types.UID)` before the uid; an equal name makes the create idempotent between the two managers.
 pub fn workload_name(job: &Job) -> String {
     let hash = suffix(&format!("(types.UID){}", job.metadata.uid));
-    format!("{}-{hash}", cut(&job.metadata.name, LONGEST_NAME - hash.len() - 1))
+    format!("{}-{hash}", truncate(&job.metadata.name, MAX_NAME_LENGTH - hash.len() - 1))
 }
 
-/// The name of the PodGroup of a template: both names and a hash of them. Of names that are too long together, each keeps at
-/// least a half.
+/// The name of the PodGroup of a podGroupTemplate: `WORKLOAD-TEMPLATE-HASH`, where the hash is of both full names. If this would
+/// be too long, the two names share the room that the hash leaves: a name that needs at most half of it is kept as it is and the
+/// other one is truncated to the rest; otherwise both are truncated to half.
 pub fn group_name(workload: &str, template: &str) -> String {
     let hash = suffix(&format!("{workload}{template}"));
-    let room = LONGEST_NAME - hash.len() - 2;
+    let room = MAX_NAME_LENGTH - hash.len() - 2;
     let half = room / 2;
-    let of_workload = if template.len() <= half { room - template.len() } else { room - half };
-    let workload = cut(workload, of_workload);
-    format!("{workload}-{}-{hash}", cut(template, room - workload.len()))
+    let workload_length = if template.len() <= half { room - template.len() } else { room - half };
+    let workload = truncate(workload, workload_length);
+    format!("{workload}-{}-{hash}", truncate(template, room - workload.len()))
 }
 
 fn suffix(text: &str) -> String {
     safe_encode(&fnv32a(text.as_bytes()).to_string())
 }
 
-/// The first `length` characters; names are ASCII.
-fn cut(name: &str, length: usize) -> &str {
+/// The first `length` bytes, which are characters, since names are ASCII.
+fn truncate(name: &str, length: usize) -> &str {
     name.get(..length).unwrap_or(name)
 }

@@ -93,13 +93,16 @@ pub fn check_gang(view: &gang::View<'_>, scheduling: &Scheduling) -> Result<(), 
     };
     let is_workload = |write: &Write| write.resource == Workload::TYPE;
     let rules = match scheduling {
-        Scheduling::Separately(_) => return Ok(()),
-        Scheduling::Together(group) => vec![("only a group that the Job controls", controls(group))],
-        Scheduling::After(write) => vec![
+        Scheduling::WithoutGroup(_) => return Ok(()),
+        Scheduling::InGroup(group) => vec![("only a group that the Job controls", controls(group))],
+        Scheduling::CreateFirst(write) => vec![
             ("a Workload only for a Job that has none", !is_workload(write) || view.workloads.is_empty()),
-            ("a Workload only for a new Job", !is_workload(write) || gang::is_new(view)),
+            (
+                "a Workload only for a Job that never started",
+                !is_workload(write) || gang::never_started(view),
+            ),
             ("a PodGroup only for a Workload that has none", is_workload(write) || view.groups.is_empty()),
-            ("a name that the server accepts", write.key.name.len() <= 253),
+            ("a name that the server accepts", write.key.name.len() <= gang::MAX_NAME_LENGTH),
         ],
     };
     broken(&rules).map_or(Ok(()), |rule| Err(format!("{rule}: planned {scheduling:?}")))

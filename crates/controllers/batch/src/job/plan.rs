@@ -10,7 +10,7 @@ use flyball_common::adoption::controller_reference;
 use flyball_common::pods;
 use flyball_common::spare::Usefulness;
 use flyball_runtime::plan::Body;
-use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Waiting, Write};
 use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -118,7 +118,7 @@ pub(super) fn release(pod: &Pod, why: &str) -> Write {
     let patch = json!({"metadata": {
         "uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
     }});
-    Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).why(why).accept(Refusals::GONE)
+    Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).why(why).ignore(ErrorKinds::NOT_FOUND)
 }
 
 fn create<'a>(view: &View<'a>, tally: &Tally<'a>, new: &[NewPod]) -> Effect<PodWrite<'a>> {

@@ -10,7 +10,7 @@ use flyball_api::condition::{self, Condition};
 use flyball_api::job::{JobStatus, SUSPENDED, UncountedTerminatedPods};
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Job, Object, Timestamp, Uid, manifest_with_status, time};
-use flyball_runtime::{Effect, Event, Outcome, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Outcome, Write};
 use rustc_hash::FxHashSet;
 use smol_str::{SmolStr, ToSmolStr, format_smolstr};
 
@@ -59,10 +59,10 @@ impl<'a> Report<'a> {
 pub(super) fn write(job: &Job, before: &JobStatus, after: &JobStatus) -> Option<Write> {
     let JobStatus { active, succeeded, failed, .. } = after;
     (before != after).then(|| {
-        Write::update_again::<Job>(job.key(), manifest_with_status(job, after))
+        Write::update_after_write::<Job>(job.key(), manifest_with_status(job, after))
             .subresource("status")
             .why(format_smolstr!("{active} pods active, {succeeded} succeeded, {failed} failed"))
-            .accept(Refusals::GONE)
+            .ignore(ErrorKinds::NOT_FOUND)
     })
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Controller {
     pub(super) backoffs: Mutex<FxHashMap<Key, Backoff>>,
 }
 
-/// What is scheduled together.
+/// Workloads and PodGroups of gangs; watched only if the feature gate `WorkloadWithJob` is enabled.
 pub(super) struct Gangs {
     pub(super) workloads: Arc<Informer<Workload>>,
     pub(super) groups: Arc<Informer<PodGroup>>,
@@ -48,7 +48,7 @@ impl Reconcile for Controller {
         let job = self.jobs.store().get(key).filter(|job| !job.is_finished());
         let Some(job) = job.filter(|job| self.features.managed_elsewhere(job).is_none()) else {
             self.backoffs.lock().remove(key);
-            executor.wait_for(vec![]);
+            executor.record_waiting(vec![]);
             return Ok(Next::Settled);
         };
         let executor = executor.about(ObjectRef::of(&*job));
@@ -73,12 +73,12 @@ impl Controller {
     ) -> Result<Next, SyncError> {
         let pods = self.claimed(job).await?;
         let group = match self.scheduling(job, !pods.is_empty()) {
-            Some(Scheduling::After(write)) => {
+            Some(Scheduling::CreateFirst(write)) => {
                 return executor.perform([*write]).await.result().map(|()| Next::Settled);
             }
-            Some(Scheduling::Together(group)) => Some(group),
-            Some(Scheduling::Separately(reason)) => {
-                tracing::debug!(job = %job.key(), reason, "the pods are scheduled one by one");
+            Some(Scheduling::InGroup(group)) => Some(group),
+            Some(Scheduling::WithoutGroup(reason)) => {
+                tracing::debug!(job = %job.key(), reason, "creating pods without a PodGroup");
                 None
             }
             None => None,
@@ -97,7 +97,7 @@ impl Controller {
         *action = name;
         self.cx.judge(|| invariants::check_plan(&view, &tally, &plan));
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         metrics::created(&self.cx.metrics, &view, &tally, &outcome);
         let report = report(&view, &tally, end, &outcome);
@@ -111,9 +111,9 @@ impl Controller {
     fn scheduling(&self, job: &Job, has_pods: bool) -> Option<Scheduling> {
         let Gangs { workloads, groups } = self.gangs.as_ref().filter(|_| gang::is_gang(job))?;
         let workloads = workloads.store().by(&gang::BY_JOB, &job.key().to_string());
-        let made =
+        let referencing =
             |workload: &Arc<Workload>| groups.store().by(&gang::BY_WORKLOAD, &workload.key().to_string());
-        let groups: Vec<_> = workloads.iter().flat_map(made).collect();
+        let groups: Vec<_> = workloads.iter().flat_map(referencing).collect();
         let view = gang::View { job, has_pods, workloads: &workloads, groups: &groups };
         let scheduling = gang::plan(&view);
         self.cx.judge(|| invariants::check_gang(&view, &scheduling));
@@ -151,7 +151,7 @@ impl Controller {
         if let (Some(end), Some(Written::Done)) = (conclusion.end, written) {
             metrics::finished(&self.cx.metrics, job, end);
             self.backoffs.lock().remove(&key);
-            executor.wait_for(vec![]);
+            executor.record_waiting(vec![]);
         }
         released.result()
     }
@@ -168,7 +168,7 @@ impl Controller {
             return Ok(None);
         }
         let outcome = executor.perform(write).await;
-        let is_gone = outcome.refusals().next().is_some();
+        let is_gone = outcome.ignored().next().is_some();
         outcome.result()?;
         if is_gone {
             return Ok(Some(Written::Gone));

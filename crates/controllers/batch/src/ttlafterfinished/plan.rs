@@ -5,7 +5,7 @@ use std::time::Duration;
 use flyball_api::time::SignedDuration;
 use flyball_api::{Job, Timestamp};
 use flyball_client::Propagation;
-use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write, exactly};
 use smol_str::format_smolstr;
 
 /// Whether the Job has finished and has a TTL.
@@ -36,5 +36,5 @@ pub fn plan(job: &Job, now: Timestamp) -> Plan<Timestamp> {
 /// The deletion of a Job, after that of its pods.
 fn deletion(job: &Job) -> Write {
     let options = exactly(&job.metadata).propagation(Propagation::Foreground);
-    Write::delete_with::<Job>(job.metadata.key(), options).accept_only(Refusals::GONE)
+    Write::delete_with::<Job>(job.metadata.key(), options).ignore_only(ErrorKinds::NOT_FOUND)
 }

@@ -39,7 +39,7 @@ impl Reconcile for Controller {
             };
         }
         let next = planned.next();
-        executor.wait_for(planned.waiting);
+        executor.record_waiting(planned.waiting);
         let outcome = executor.perform(planned.effects).await;
         for deleted in outcome.written() {
             self.delay.observe(self.cx.clock.now().duration_since(deleted.tag).as_secs_f64());

@@ -2,7 +2,7 @@
 
 use flyball_api::condition::{Condition, TRUE};
 use flyball_api::{CertificateSigningRequest, Object};
-use flyball_runtime::{Chain, Effect, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Chain, Effect, ErrorKinds, Plan, Waiting, Write};
 use serde_json::{Value, json};
 
 use crate::csr::{APPROVED, DENIED, has, is_issued, request};
@@ -59,7 +59,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     if let Some(right) = granted {
         let why = format!("{user} may create {}", right.subresource());
         let approve = Write::replace(&approved(csr, right)).subresource("approval").why(why);
-        return Plan::of([approve.accept(Refusals::GONE)]);
+        return Plan::of([approve.ignore(ErrorKinds::NOT_FOUND)]);
     }
     let names: Vec<&str> = tried.iter().map(|right| right.subresource()).collect();
     let refused = format!("{user} may create none of {}", names.join(", "));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flyball_api::{ConfigMap, Labels};
-use flyball_runtime::{Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Plan, Write};
 
 use super::jws;
 use crate::bootstrap_token::SigningToken;
@@ -14,7 +14,7 @@ const SIGNATURE_PREFIX: &str = "jws-kubeconfig-";
 /// Replaces the signatures of `info` by those of `tokens`, if it has others.
 pub fn plan(info: &ConfigMap, tokens: impl IntoIterator<Item = SigningToken>) -> Plan {
     let why = "it must have the signatures of all signing bootstrap tokens, and no others";
-    let replace = |signed| Write::replace::<ConfigMap>(&signed).why(why).accept(Refusals::GONE);
+    let replace = |signed| Write::replace::<ConfigMap>(&signed).why(why).ignore(ErrorKinds::NOT_FOUND);
     Plan::of(resigned(info, tokens).map(replace))
 }
 

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::time::SignedDuration;
 use flyball_api::{CertificateSigningRequest, Object, Timestamp};
 use flyball_client::DeleteOptions;
-use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
 
 use crate::csr::{APPROVED, DENIED, FAILED, has, is_issued};
 
@@ -27,7 +27,7 @@ pub fn plan(view: &View) -> Plan {
         let version = Some(csr.metadata.resource_version);
         let options = DeleteOptions { resource_version: version, ..exactly(&csr.metadata) };
         let delete = Write::delete_with::<CertificateSigningRequest>(csr.key(), options);
-        Some(delete.why(why).accept(Refusals::CONFLICT))
+        Some(delete.why(why).ignore(ErrorKinds::CONFLICT))
     };
     Plan::of([Effect::each(view.requests.iter().filter_map(deletion))])
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::{CertificateSigningRequest, Timestamp};
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use flyball_runtime::plan::Operation;
 use serde_json::json;
 
@@ -90,7 +90,7 @@ fn a_request_is_deleted_when_it_is_no_longer_needed() {
                 Some("7".into()),
                 "{case}"
             );
-            assert_eq!(write.accept, Refusals::GONE | Refusals::CONFLICT, "{case}");
+            assert_eq!(write.ignore, ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT, "{case}");
         }
     }
 }

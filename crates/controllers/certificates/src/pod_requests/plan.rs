@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::time::SignedDuration;
 use flyball_api::{Object, ObjectMeta, PartialObject, ResourceType, Timestamp};
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
 
 pub(super) const REQUESTS: ResourceType = ResourceType::new(
     "certificates.k8s.io",
@@ -28,7 +28,7 @@ pub fn plan(view: &View) -> Plan {
     let deletions = old.map(|request| {
         Write::of(REQUESTS, request.key(), Operation::Delete(exactly(request.meta())))
             .why("its signer has had fifteen minutes")
-            .accept(Refusals::GONE)
+            .ignore(ErrorKinds::NOT_FOUND)
     });
     Plan::of([Effect::each(deletions)])
 }

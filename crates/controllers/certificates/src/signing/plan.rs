@@ -1,4 +1,4 @@
-//! What becomes of a request, and how long its certificate is valid. Pure but for the signature, which may be random.
+//! Decides whether a request is signed, and how long the certificate is valid. Pure, except that a signature may be random.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use flyball_api::condition::{Condition, TRUE};
 use flyball_api::time::{SignedDuration, truncate};
 use flyball_api::{CertificateSigningRequest, Object, Timestamp};
-use flyball_runtime::{Chain, Effect, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Chain, Effect, ErrorKinds, Plan, Waiting, Write};
 
 use crate::csr::{DENIED, FAILED, has, has_failed, is_approved, is_issued, request};
 use crate::rules::Signer;
@@ -63,7 +63,7 @@ pub fn plan(view: &View<'_>) -> Plan {
             }
         },
     };
-    Plan::of([Write::replace(&status).subresource("status").why(why).accept(Refusals::GONE)])
+    Plan::of([Write::replace(&status).subresource("status").why(why).ignore(ErrorKinds::NOT_FOUND)])
 }
 
 /// The certificate in PEM form.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::{ClusterTrustBundle, Key, Object, ResourceType};
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     let deletions = others.into_iter().map(|other| {
         Write::of(view.resource.clone(), other.key(), Operation::Delete(exactly(other.meta())))
             .why("it does not hold the API server's current CA")
-            .accept(Refusals::GONE)
+            .ignore(ErrorKinds::NOT_FOUND)
     });
     let deletions = Effect::from(Effect::each(deletions));
     Plan::of(publish.map(Effect::from).into_iter().chain([deletions]))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flyball_api::time::SignedDuration;
 use flyball_api::{Object, Secret, ServiceAccount, Timestamp};
 use flyball_client::{DeleteOptions, Patch};
-use flyball_runtime::{Effect, Outcome, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Outcome, Plan, Write};
 use serde_json::{Value, json};
 
 use crate::token_secret::{AccountRef, is_listed, is_token};
@@ -68,7 +68,7 @@ pub fn plan(view: &View) -> Plan {
 
 /// A shorter pause before the next round, where the outcome asks for one.
 pub fn earlier_round(outcome: &Outcome) -> Option<Duration> {
-    if outcome.refusals().any(|(_, error)| error.is_conflict()) {
+    if outcome.ignored().any(|(_, error)| error.is_conflict()) {
         return Some(AFTER_CONFLICT);
     }
     (!outcome.is_ok()).then_some(AFTER_FAILURE)
@@ -92,7 +92,7 @@ fn clean_up(token: &Token, days: &Days) -> Option<Write> {
                 .why("it is a legacy token that has been invalid and unused for the clean-up period")
         }
     };
-    Some(write.accept(Refusals::GONE | Refusals::CONFLICT))
+    Some(write.ignore(ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT))
 }
 
 /// Whether a secret is an automatically created token that was not used for the period.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use flyball_api::{Secret, ServiceAccount, Timestamp};
 use flyball_client::{ApiStatus, Error};
 use flyball_runtime::plan::{Answer, Done, Failure, Operation};
-use flyball_runtime::{Outcome, Plan, Refusals, Retry};
+use flyball_runtime::{ErrorKinds, Outcome, Plan, Retry};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn planned(secret: Secret, account: Option<&ServiceAccount>, is_mounted: bool) -
 fn result(secret: Secret, account: Option<&ServiceAccount>, is_mounted: bool) -> String {
     let plan = planned(secret, account, is_mounted);
     let Some(write) = plan.writes().first().copied() else { return String::new() };
-    assert_eq!(write.accept, Refusals::GONE | Refusals::CONFLICT);
+    assert_eq!(write.ignore, ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT);
     match &write.operation {
         Operation::Patch(patch) => {
             let day = &patch.document()["metadata"]["labels"][INVALID_SINCE];
@@ -162,7 +162,7 @@ fn a_round_is_repeated_early_after_a_failure_or_a_conflict() {
     let error = |code, reason: &str| {
         Error::Status(Box::new(ApiStatus { code, reason: reason.into(), ..ApiStatus::default() }))
     };
-    let refused = |error| vec![Done { tag: (), answer: Answer::Refused(error) }];
+    let refused = |error| vec![Done { tag: (), answer: Answer::Ignored(error) }];
     let failed = |error| {
         let (doing, message) = (String::new(), String::new());
         let (error, retry) = (Some(error), Retry::Backoff);

@@ -1,7 +1,7 @@
 //! Whether the CA bundle of a namespace has to be created or corrected. Pure.
 
 use flyball_api::{ConfigMap, Key, Labels};
-use flyball_runtime::{Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Plan, Write};
 use serde_json::json;
 
 /// The name of the ConfigMap in every namespace.
@@ -38,7 +38,7 @@ fn create(view: &View<'_>) -> Write {
     // A ConfigMap that exists already is not accepted: it may hold another CA. The retry sees it in the cache.
     Write::create::<ConfigMap>(Key::new(view.namespace, CONFIG_MAP), body)
         .why("every namespace has the root CA")
-        .accept(Refusals::GONE | Refusals::NAMESPACE_TERMINATING)
+        .ignore(ErrorKinds::NOT_FOUND | ErrorKinds::NAMESPACE_TERMINATING)
 }
 
 /// Replaces what the ConfigMap holds; `None` if it is right.
@@ -78,7 +78,7 @@ mod tests {
             let details = StatusDetails { causes: vec![cause], ..StatusDetails::default() };
             let status = ApiStatus { code, reason: reason.into(), details, ..ApiStatus::default() };
             let error = Error::Status(Box::new(status));
-            assert_eq!(plan.writes()[0].accept.contain(&error), want, "{code} {reason}");
+            assert_eq!(plan.writes()[0].ignore.contains(&error), want, "{code} {reason}");
         }
     }
 

@@ -17,7 +17,7 @@ static SYNCS: Family = Family::counter(
     "root_ca_cert_publisher_sync_total",
     Stability::Alpha,
     &["code"],
-    "Namespaces looked at, by outcome.",
+    "Number of namespace syncs, by outcome.",
 );
 static DURATION: Family = Family::histogram(
     "root_ca_cert_publisher_sync_duration_seconds",

@@ -1,7 +1,7 @@
 //! Which accounts a namespace lacks. Pure.
 
 use flyball_api::{Key, Namespace, ServiceAccount};
-use flyball_runtime::{Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Plan, Write};
 use serde_json::json;
 
 /// The accounts that every namespace has.
@@ -25,7 +25,7 @@ fn create(key: Key) -> Write {
     });
     Write::create::<ServiceAccount>(key, body)
         .why("every namespace has this account")
-        .accept(Refusals::EXISTS | Refusals::NAMESPACE_TERMINATING)
+        .ignore(ErrorKinds::ALREADY_EXISTS | ErrorKinds::NAMESPACE_TERMINATING)
 }
 
 #[cfg(test)]

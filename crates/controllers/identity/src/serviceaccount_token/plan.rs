@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flyball_api::{Object, Secret, ServiceAccount};
-use flyball_runtime::{Chain, Effect, Plan, Refusals, Write};
+use flyball_runtime::{Chain, Effect, ErrorKinds, Plan, Write};
 use serde_json::Value;
 
 use super::contents::{claims, filled, lacks};
@@ -52,7 +52,7 @@ pub fn plan_deleted(deleted: &AccountKey, current: Option<&ServiceAccount>, toke
 
 fn delete(secret: &Secret) -> Write {
     // A conflict fails the sync: another secret has taken the name. By the retry, the cache will show it.
-    Write::delete(secret).why("its service account does not exist").accept_only(Refusals::GONE)
+    Write::delete(secret).why("its service account does not exist").ignore_only(ErrorKinds::NOT_FOUND)
 }
 
 /// Adds what the secret lacks. Does nothing if the cache is stale: the watch event that updates it queues the secret
@@ -71,7 +71,7 @@ fn fill(view: &View<'_>, cached: &Secret, account: &ServiceAccount) -> Option<Ef
     };
     let filled = filled(live, account, lacking, view.authority, token.as_deref());
     let why = "it must hold a token, the namespace and the cluster's CA";
-    Some(Write::replace(&filled).why(why).accept(Refusals::GONE).into())
+    Some(Write::replace(&filled).why(why).ignore(ErrorKinds::NOT_FOUND).into())
 }
 
 /// Removes the reference to a deleted secret from its account.
@@ -82,9 +82,9 @@ fn remove_reference(token: &SecretKey) -> Write {
         let is_account = account.uid.as_ref().is_none_or(|wanted| wanted.with_str(|wanted| wanted == uid));
         without_reference(live, &name).filter(|_| is_account)
     };
-    Write::edit_latest::<ServiceAccount>(token.account.clone(), edit)
+    Write::get_then_update_retry_on_conflict::<ServiceAccount>(token.account.clone(), edit)
         .why("the token secret does not exist")
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
 }
 
 /// The account without its references to a secret; `None` if it has none. The account is the complete JSON from the

@@ -13,7 +13,7 @@ use super::sync::{Collector, TRIES};
 /// The code for a kind of patch that a resource does not take.
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
 
-/// What came of a plan for one object.
+/// The outcome of a plan for one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Done,

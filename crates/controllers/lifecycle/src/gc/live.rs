@@ -69,7 +69,7 @@ impl Server for Live {
     async fn perform(&self, owner: &Key, plan: Plan) -> Outcome {
         // Each try reads the server, not the cache, if the one before was refused.
         let executor = self.cx.executor(owner).without_barrier();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         executor.perform(plan.effects).await
     }
 

@@ -1,4 +1,4 @@
-//! What becomes of one object, given the state of its owners. Pure.
+//! Decides what to do about one object, given the state of its owners. Pure.
 
 use flyball_api::{ObjectMeta, OwnerReference, ResourceType, ResourceVersion, Uid};
 use flyball_client::{DeleteOptions, Patch, Propagation};

@@ -1,4 +1,4 @@
-//! What is in a namespace, and what is left of it after everything was deleted. Pure.
+//! The collections of a namespace, and what remains of each after its objects were deleted. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use flyball_client::Discovery;
 use smol_str::SmolStr;
 
 /// How long other controllers are expected to take to remove their finalizers.
-const FINALIZERS_TAKE: Duration = Duration::from_secs(15);
+const FINALIZER_TIME: Duration = Duration::from_secs(15);
 
 /// The objects of one resource in a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub fn collections(discovery: &Discovery) -> Vec<Collection> {
     all
 }
 
-/// What is left of one collection after everything in it was deleted.
+/// What remains of one collection after its objects were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remains {
-    /// How long it may take until they are gone; zero if that is unknown.
+    /// How long it may take until the objects are gone; zero if none remain, or if that is unknown.
     pub wait: Duration,
     pub objects: usize,
     /// How many of them have each finalizer.
@@ -55,7 +55,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// What is left is unknown, because of an error.
+    /// What remains is unknown, because of an error.
     pub fn unknown(wait: Duration, error: impl ToString) -> Self {
         Self { wait, error: Some(error.to_string()), ..Self::default() }
     }
@@ -67,14 +67,14 @@ impl Remains {
         }
     }
 
-    /// How long to wait for the counted objects, if pods have a grace period of `grace`. Objects without a reason to
-    /// remain are an error.
-    pub fn judged(mut self, grace: Duration, namespace: &str, resource: &ResourceType) -> Self {
+    /// Sets how long to wait for the counted objects: the grace period of pods, or the time that finalizers take. It is an error if
+    /// objects remain for neither reason.
+    pub fn assessed(mut self, grace: Duration, namespace: &str, resource: &ResourceType) -> Self {
         if self.objects == 0 {
             return Self::default();
         }
         self.wait = match grace.is_zero() && !self.finalizers.is_empty() {
-            true => FINALIZERS_TAKE,
+            true => FINALIZER_TIME,
             false => grace,
         };
         if self.wait.is_zero() {

@@ -8,6 +8,7 @@
 
 pub mod content;
 mod empty;
+pub mod invariants;
 pub mod plan;
 pub mod status;
 mod sync;

@@ -8,7 +8,7 @@ use flyball_api::{Key, Namespace, Object, ObjectMeta, Resource, ResourceType, Ti
 use flyball_client::{DeleteOptions, Propagation};
 use flyball_runtime::decisions::Subject;
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write};
 use serde_json::{Value, json};
 
 use super::FINALIZER;
@@ -18,12 +18,12 @@ use super::status::Findings;
 const TERMINATING: &str = "Terminating";
 const WHY_CONTENT: &str = "its namespace is being deleted";
 
-/// Sets the phase of a namespace that is being deleted, unless it is set.
+/// Sets the phase of a namespace that is being deleted to Terminating, unless it is set already.
 pub fn mark_terminating(namespace: &Namespace) -> Option<Write> {
     let status = NamespaceStatus { phase: TERMINATING.into(), ..namespace.status.clone() };
     let is_due = namespace.is_deleting() && !namespace.is_terminating();
     is_due.then(|| {
-        Write::status(namespace, &status).why("its deletion was requested").accept_only(Refusals::NONE)
+        Write::status(namespace, &status).why("its deletion was requested").ignore_only(ErrorKinds::NONE)
     })
 }
 
@@ -41,8 +41,8 @@ pub fn delete_collection(collection: &Collection, namespace: &str) -> Option<Wri
             in_background(DeleteOptions::default()),
         )
         .why(WHY_CONTENT)
-        // Discovery may list what the server then does not serve.
-        .accept(Refusals::GONE | Refusals::METHOD_NOT_SUPPORTED)
+        // Discovery may list resources that the server does not serve any more, or not with this verb.
+        .ignore(ErrorKinds::NOT_FOUND | ErrorKinds::METHOD_NOT_SUPPORTED)
     })
 }
 
@@ -51,35 +51,35 @@ pub fn delete(resource: &ResourceType, object: &ObjectMeta) -> Write {
     let options = in_background(DeleteOptions::uid(&object.uid));
     Write::of(resource.clone(), object.key(), Operation::Delete(options))
         .why(WHY_CONTENT)
-        // Another object that has the name by now is found in the next round.
-        .accept(Refusals::GONE | Refusals::METHOD_NOT_SUPPORTED | Refusals::CONFLICT)
+        // If another object has the name by now, the next sync finds it.
+        .ignore(ErrorKinds::NOT_FOUND | ErrorKinds::METHOD_NOT_SUPPORTED | ErrorKinds::CONFLICT)
 }
 
-/// Dependents are deleted, too, whatever the default of the resource is.
+/// Dependents are deleted, too, also for resources that orphan them by default.
 fn in_background(options: DeleteOptions) -> DeleteOptions {
     options.propagation(Propagation::Background)
 }
 
-/// Everything that decides what follows once all content was deleted.
+/// Everything that the plan may look at, once all content was deleted.
 pub struct View<'a> {
     pub namespace: &'a Namespace,
     pub findings: &'a Findings,
-    /// What is left of each collection that was deleted.
+    /// What remains of each collection.
     pub remains: &'a [(Collection, Remains)],
     pub now: Timestamp,
 }
 
-/// Reports what is left. If something went wrong, that is an error; if something needs time, the namespace is checked
-/// again later; if nothing is left, it is finalized.
+/// Reports what remains. If there was an error, the sync fails; if objects need time to terminate, the namespace is synced again
+/// later; if nothing remains, it is finalized.
 pub fn plan(view: &View<'_>) -> Plan {
     let View { namespace, findings, remains, now } = view;
     let conditions = findings.update(&namespace.status.conditions, *now);
     let report = conditions.map(|conditions| {
         let status = NamespaceStatus { phase: TERMINATING.into(), conditions };
         let body = flyball_api::manifest_with_status(*namespace, &status);
-        let report = Write::update_again::<Namespace>(namespace.key(), body).subresource("status");
-        // The conditions only inform: without them the deletion goes on, and the next round writes them again.
-        Effect::from(report.why("what is left in it has changed").accept(Refusals::ANY))
+        let report = Write::update_after_write::<Namespace>(namespace.key(), body).subresource("status");
+        // The conditions only inform. If they cannot be written, the deletion continues, and the next sync writes them.
+        Effect::from(report.why("what is left in it has changed").ignore(ErrorKinds::ANY))
     });
     let wait = remains.iter().map(|(_, remains)| remains.wait).max().unwrap_or_default();
     let end = match findings.failure() {
@@ -93,7 +93,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     Plan::of(report.into_iter().chain(end)).again_after(requeue).waiting_for(waiting)
 }
 
-/// Removes our finalizer.
+/// Removes the finalizer `kubernetes`.
 pub fn finalize(namespace: &Namespace) -> Write {
     let others: BTreeSet<_> = namespace.spec.finalizers.iter().filter(|f| *f != FINALIZER).collect();
     let body: Value = json!({
@@ -102,13 +102,13 @@ pub fn finalize(namespace: &Namespace) -> Write {
         "metadata": namespace.metadata,
         "spec": {"finalizers": others},
     });
-    Write::update_again::<Namespace>(namespace.key(), body)
+    Write::update_after_write::<Namespace>(namespace.key(), body)
         .subresource("finalize")
         .why("it is empty")
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
 }
 
-/// When to check a namespace again whose content needs `wait` to be gone.
+/// The delay before the next sync of a namespace whose content needs `wait` to terminate.
 pub fn check_again_after(wait: Duration) -> Duration {
     Duration::from_secs(wait.as_secs() / 2 + 1)
 }

@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 
 use super::content::{Collection, Remains};
 
-/// What the deletion of all content has found.
+/// The errors of the deletion of all content, and what remains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     discovery_failure: Option<String>,
@@ -28,7 +28,7 @@ impl Findings {
         }
         for (collection, remains) in remains {
             findings.failed(remains);
-            // Upstream reports what remains only once it has looked at everything, and pods that remain end that.
+            // Upstream does not report remaining pods: while there are any, its pass over the resources ends with them.
             if !collection.is_pods() {
                 findings.remain(&collection.resource, remains);
             }
@@ -36,7 +36,7 @@ impl Findings {
         findings
     }
 
-    /// Notes which groups could not be discovered.
+    /// Adds the groups that could not be discovered.
     pub fn discovered(&mut self, discovery: &Discovery) {
         if discovery.failures.is_empty() {
             return;
@@ -54,12 +54,12 @@ impl Findings {
         ));
     }
 
-    /// Notes what went wrong with one resource.
+    /// Adds the error of one collection.
     pub fn failed(&mut self, remains: &Remains) {
         self.content_failures.extend(remains.error.clone());
     }
 
-    /// Notes what is left of one resource.
+    /// Adds the objects of one collection that remain.
     pub fn remain(&mut self, resource: &ResourceType, remains: &Remains) {
         if remains.objects > 0 {
             self.remaining.insert(resource.clone(), remains.objects);
@@ -69,7 +69,7 @@ impl Findings {
         }
     }
 
-    /// Everything that went wrong, in one sentence.
+    /// All errors, joined.
     pub fn failure(&self) -> Option<String> {
         let all: Vec<&str> =
             self.discovery_failure.iter().chain(&self.content_failures).map(String::as_str).collect();

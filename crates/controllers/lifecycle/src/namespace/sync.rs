@@ -1,5 +1,5 @@
-//! The shell: read the namespace, delete its content, plan, execute. Live reads decide: no cache holds the content of a
-//! namespace, and one that is behind could finalize a namespace that is not empty.
+//! The shell: read the namespace, delete its content, plan, execute. Live reads decide: no cache holds all content of a
+//! namespace, and with a stale cache a namespace could be finalized that is not empty.
 
 use std::sync::Arc;
 
@@ -7,17 +7,19 @@ use flyball_api::{Key, Namespace, Timestamp};
 use flyball_cache::Informer;
 use flyball_client::{Discovery, Error};
 use flyball_runtime::gates::Gate;
-use flyball_runtime::{Chain, Context, Next, Reconcile, Refusals, SyncError};
+use flyball_runtime::{Chain, Context, ErrorKinds, Next, Reconcile, SyncError};
 use futures::{StreamExt, stream};
 
 use super::content::{Collection, Remains, collections};
 use super::empty::Emptying;
+use super::invariants;
 use super::plan::{self, View, plan};
 use super::status::Findings;
 
-const AT_ONCE: usize = 8;
-/// How often finalizing is tried on a namespace that others change meanwhile.
-const TRIES: u32 = 5;
+/// How many collections are deleted concurrently.
+const MAX_CONCURRENT: usize = 8;
+/// How many times a namespace is finalized that other clients change at the same time.
+const ATTEMPTS: u32 = 5;
 
 pub(super) struct Controller {
     pub(super) cx: Arc<Context>,
@@ -52,18 +54,20 @@ impl Controller {
         };
         let findings = Findings::of(discovery.as_ref(), &remains);
         let now = self.cx.clock.now();
-        let plan = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
+        let view = View { namespace: &namespace, findings: &findings, remains: &remains, now };
+        let plan = plan(&view);
+        self.cx.judge(|| invariants::check(&view, &plan));
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         match outcome.failure() {
-            Some(failure) if failure.is_one_of(Refusals::CONFLICT) => self.finalize_again(&namespace).await,
+            Some(failure) if failure.is_one_of(ErrorKinds::CONFLICT) => self.finalize_again(&namespace).await,
             _ => outcome.result().map(|()| next),
         }
     }
 
-    /// Deletes all content. Pods come first, and alone: they may need other objects of the namespace to terminate. Without
-    /// the gate `OrderedNamespaceDeletion`, there is no order.
+    /// Deletes all content. Pods are deleted first, and nothing else while pods remain: they may need other objects of the namespace
+    /// to terminate. Without the gate `OrderedNamespaceDeletion`, there is no order.
     async fn empty(
         &self,
         key: &Key,
@@ -78,9 +82,9 @@ impl Controller {
         let mut all = vec![];
         for collection in pods {
             let remains = emptying.empty(&collection).await;
-            let is_over = remains.objects > 0;
+            let pods_remain = remains.objects > 0;
             all.push((collection, remains));
-            if is_over {
+            if pods_remain {
                 return all;
             }
         }
@@ -91,7 +95,7 @@ impl Controller {
                 (collection, remains)
             }
         });
-        all.extend(others.buffered(AT_ONCE).collect::<Vec<_>>().await);
+        all.extend(others.buffered(MAX_CONCURRENT).collect::<Vec<_>>().await);
         all
     }
 
@@ -102,18 +106,18 @@ impl Controller {
     /// Finalizes a namespace that has changed since it was read.
     async fn finalize_again(&self, changed: &Namespace) -> Result<Next, SyncError> {
         let key = changed.metadata.key();
-        for _ in 1..TRIES {
+        for _ in 1..ATTEMPTS {
             let namespace = self.read(&key).await?;
             if namespace.metadata.uid != changed.metadata.uid {
-                // Another namespace of that name, which has to be emptied first.
+                // It is another namespace of that name.
                 return Ok(Next::Settled);
             }
             let executor = self.cx.executor(&key).without_barrier();
             let outcome = executor.perform([plan::finalize(&namespace)]).await;
-            if !outcome.failure().is_some_and(|failure| failure.is_one_of(Refusals::CONFLICT)) {
+            if !outcome.failure().is_some_and(|failure| failure.is_one_of(ErrorKinds::CONFLICT)) {
                 return outcome.result().map(|()| Next::Settled);
             }
         }
-        Err(SyncError::other(format!("finalizing namespace {key}"), "it keeps changing").expected())
+        Err(SyncError::other(format!("finalizing namespace {key}"), "it changed at every attempt").expected())
     }
 }

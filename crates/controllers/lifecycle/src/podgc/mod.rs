@@ -8,6 +8,7 @@
 //!   phase and conditions of those that it deletes.
 //! - Upstream: `pkg/controller/podgc`.
 
+pub mod invariants;
 pub mod plan;
 mod sync;
 #[cfg(test)]

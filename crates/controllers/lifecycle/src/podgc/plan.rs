@@ -9,7 +9,7 @@ use flyball_api::{Node, Object, Timestamp, Uid};
 use flyball_client::{DeleteOptions, Patch};
 use flyball_common::disruption::target;
 use flyball_runtime::plan::Group;
-use flyball_runtime::{Effect, Plan, Refusals, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Write, exactly};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -48,7 +48,7 @@ impl Reason {
     }
 }
 
-/// What identifies a write in metrics.
+/// What metrics need to know about a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     pub namespace: SmolStr,
@@ -66,24 +66,24 @@ pub enum Step {
 /// Everything the decision may look at.
 pub struct View {
     pub pods: Vec<Arc<Pod>>,
-    /// How many finished pods are kept; zero or less: all of them.
+    /// How many finished pods are kept (`--terminated-pod-gc-threshold`); all of them if zero or less.
     pub threshold: i32,
     /// The nodes that pods are bound to.
     pub nodes: BTreeMap<SmolStr, Arc<Node>>,
     /// Nodes that are known to be gone.
     pub gone: BTreeSet<SmolStr>,
-    /// Whether the status says which generation of the pod it is about (`PodObservedGenerationTracking`).
+    /// Whether `observedGeneration` is set (`PodObservedGenerationTracking`).
     pub tracks_generation: bool,
     pub now: Timestamp,
 }
 
 /// Marks and deletes pods; each once, for the first reason that applies.
 pub fn plan(view: &View) -> Plan<Tag> {
-    let all = doomed(view).into_iter().map(|(pod, reason)| end(view, pod, reason));
+    let all = to_delete(view).into_iter().map(|(pod, reason)| mark_and_delete(view, pod, reason));
     Plan::of([Effect::concurrent(all)])
 }
 
-fn doomed(view: &View) -> Vec<(&Pod, Reason)> {
+fn to_delete(view: &View) -> Vec<(&Pod, Reason)> {
     let of = |reason: Reason, applies: &dyn Fn(&Pod) -> bool| -> Vec<(&Pod, Reason)> {
         view.pods.iter().filter(|pod| applies(pod)).map(|pod| (&**pod, reason)).collect()
     };
@@ -128,23 +128,23 @@ fn is_out_of_service(node: &Node) -> bool {
     !node.is_ready() && node.is_declared_out_of_service()
 }
 
-/// The writes that end one pod. A pod that is gone by the time it is marked is not deleted.
-fn end(view: &View, pod: &Pod, reason: Reason) -> Group<Tag> {
+/// Marks a pod as failed and deletes it. A pod that is gone when it is to be marked is not deleted.
+fn mark_and_delete(view: &View, pod: &Pod, reason: Reason) -> Group<Tag> {
     let tag = |step| Tag { namespace: pod.metadata.namespace.clone(), reason, step };
     let mark = failure(view, pod, reason).map(|patch| {
         let mark = Write::patch::<Pod>(pod.key(), Patch::Strategic(patch)).subresource("status");
-        mark.why(reason.why()).accept(Refusals::GONE).tag(tag(Step::Mark))
+        mark.why(reason.why()).ignore(ErrorKinds::NOT_FOUND).tag(tag(Step::Mark))
     });
     let options = DeleteOptions { grace_period: Some(0), ..exactly(&pod.metadata) };
     let delete = Write::delete_with::<Pod>(pod.key(), options)
         .why(reason.why())
-        .accept_only(Refusals::GONE)
+        .ignore_only(ErrorKinds::NOT_FOUND)
         .tag(tag(Step::Delete));
-    Effect::sequence(mark.into_iter().chain([delete])).ends_at(Refusals::GONE)
+    Effect::sequence(mark.into_iter().chain([delete])).stop_on(ErrorKinds::NOT_FOUND)
 }
 
-/// The status patch that marks a pod as failed before it is deleted, so that its owner sees how it ended; `None` if it
-/// has finished already.
+/// The status patch that marks a pod as failed before it is deleted, so that its owner counts it as failed; `None` if it has
+/// finished already.
 fn failure(view: &View, pod: &Pod, reason: Reason) -> Option<Value> {
     if has_finished(pod) {
         return None;

@@ -1,5 +1,5 @@
-//! The shell: every 20 seconds, observe all pods and their nodes, and count what came of the plan. Whether a node is gone
-//! is a live read; until it is made, the node waits in a work queue, as the metrics of upstream's queue show it.
+//! The shell: every 20 seconds, observe all pods and their nodes, and count the outcome of the plan. A live read decides whether
+//! a node is gone; until then, the node waits in a work queue, so that there are the metrics of upstream's queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use flyball_runtime::{Chain, Context, Outcome, Periodic, Plan, SyncError};
 use futures::FutureExt;
 use smol_str::SmolStr;
 
+use super::invariants;
 use super::plan::{Step, Tag, View, plan};
 
-/// How long a node must be missing before the server is asked whether it is gone.
+/// How long a node must be missing in the cache before a live read decides whether it is gone.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 static DELETED: Family = Family::counter(
@@ -52,7 +53,9 @@ impl Periodic for Controller {
         let gone = self.gone_nodes().await;
         let threshold = self.cx.config.pod_gc_controller.terminated_pod_gc_threshold;
         let tracks_generation = self.cx.gates.enabled(Gate::PodObservedGenerationTracking);
-        Ok(View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() })
+        let view = View { pods, threshold, nodes, gone, tracks_generation, now: self.cx.clock.now() };
+        self.cx.judge(|| invariants::check(&view, &plan(&view)));
+        Ok(view)
     }
 
     fn round((): (), view: &View) -> ((), Plan<Tag>) {
@@ -65,7 +68,7 @@ impl Periodic for Controller {
             self.cx.metrics.counter(family, &[namespace, reason.label()]).inc();
         };
         let deletions = outcome.done.iter().map(|done| &done.tag).filter(|tag| tag.step == Step::Delete);
-        let unmarked = outcome.refusals().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
+        let unmarked = outcome.ignored().map(|(tag, _)| tag).filter(|tag| tag.step == Step::Mark);
         let failed = || outcome.failures.iter().filter_map(|failure| failure.tag.as_ref());
         deletions.chain(unmarked).chain(failed()).for_each(|tag| count(&DELETED, tag));
         failed().for_each(|tag| count(&FAILED, tag));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::pod::Pod;
 use flyball_api::{Object, PartialObject};
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Plan, Refusals, Waiting, Write};
+use flyball_runtime::{ErrorKinds, Plan, Waiting, Write};
 use serde_json::Value;
 
 use super::triggers::needs_release;
@@ -38,7 +38,7 @@ pub fn plan(view: View<'_>) -> Plan {
     Plan::of(whole.and_then(released).map(|body| {
         Write::of(POD_GROUPS, group.key(), Operation::Update(body.into()))
             .why("none of its pods is active any more")
-            .accept(Refusals::GONE)
+            .ignore(ErrorKinds::NOT_FOUND)
     }))
 }
 

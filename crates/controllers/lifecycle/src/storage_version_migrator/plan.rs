@@ -7,14 +7,14 @@ use flyball_api::time::SignedDuration;
 use flyball_api::{Object, PartialObject, ResourceType, ResourceVersion, StorageVersionMigration, Timestamp};
 use flyball_client::{DiscoveredResource, Error, Patch};
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Effect, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Plan, Waiting, Write};
 use serde_json::{Value, json};
 
 use super::definition;
 use super::status::{begun, ended, failed, has_succeeded, is_over, is_running, succeeded};
 
 const NEEDED: [&str; 3] = ["update", "patch", "list"];
-/// For how long after the creation of a migration its resource may still come to be served.
+/// How long after its creation a migration waits for its resource to be served.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 /// A migration that is to start or to stop running.
@@ -138,7 +138,7 @@ fn rewrite(resource: &ResourceType, object: &PartialObject) -> Write {
     Write::of(resource.clone(), object.key(), Operation::Patch(patch))
         .why("it may be stored in an old version")
         // Changed, deleted or recreated since: it is not stored in an old version.
-        .accept(Refusals::CONFLICT)
+        .ignore(ErrorKinds::CONFLICT)
 }
 
 /// The end of a migration of which every object was rewritten.
@@ -159,7 +159,7 @@ fn failure(migration: &StorageVersionMigration, problem: &str, now: Timestamp) -
     write(&failed(migration, &message, now), &message)
 }
 
-/// Nothing but to try again, while a migration is so new that its resource may come to be served.
+/// Retries while the migration is new, because its resource may be served soon.
 fn not_served_yet(migration: &StorageVersionMigration, now: Timestamp) -> Option<Plan> {
     let until = migration.metadata.creation_timestamp?.checked_add(PATIENCE).ok()?;
     let resource = super::resource_of(migration);
@@ -170,5 +170,5 @@ fn not_served_yet(migration: &StorageVersionMigration, now: Timestamp) -> Option
 }
 
 fn write(migration: &StorageVersionMigration, why: &str) -> Write {
-    Write::replace(migration).subresource("status").why(why).accept(Refusals::GONE)
+    Write::replace(migration).subresource("status").why(why).ignore(ErrorKinds::NOT_FOUND)
 }

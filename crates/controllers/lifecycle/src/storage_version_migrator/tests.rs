@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_api::{PartialObject, ResourceType, ResourceVersion, StorageVersionMigration, Timestamp};
 use flyball_client::{ApiStatus, DiscoveredResource, Error, Patch};
 use flyball_runtime::plan::Operation;
-use flyball_runtime::{Plan, Refusals};
+use flyball_runtime::{ErrorKinds, Plan};
 use serde_json::{Value, json};
 
 use super::definition;
@@ -176,7 +176,7 @@ fn objects_up_to_the_checkpoint_are_rewritten_under_the_name_of_the_controller()
     assert_eq!(old.iter().map(|object| object.metadata.name.as_str()).collect::<String>(), "abc");
     assert_eq!(plan.to_string(), "patch ConfigMap ns/a: it may be stored in an old version");
     let [write] = plan.writes()[..] else { panic!("{plan}") };
-    assert_eq!(write.accept, Refusals::CONFLICT);
+    assert_eq!(write.ignore, ErrorKinds::CONFLICT);
     // Upstream: storageversionmigrator.go, runMigration: an apply, without force, as `controllerName`.
     let Operation::Patch(Patch::Apply { manager, force, object }) = &write.operation else {
         panic!("{write}")

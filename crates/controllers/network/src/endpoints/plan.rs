@@ -7,7 +7,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{Endpoints, Labels, Object, ObjectMeta, Service, Timestamp};
 use flyball_runtime::events::ObjectRef;
 use flyball_runtime::plan::Message;
-use flyball_runtime::{Event, Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Event, Plan, Write};
 
 use super::MANAGER;
 use super::subsets::{Offer, pack, truncate, unpack};
@@ -50,7 +50,7 @@ fn create(view: &View<'_>, service: &Service) -> Write {
     let message = format!("Failed to create endpoint for service {}: ", service.key());
     Write::create_exact(&endpoints)
         .why("the Service has no Endpoints")
-        .accept(Refusals::NAMESPACE_TERMINATING)
+        .ignore(ErrorKinds::NAMESPACE_TERMINATING)
         .on_failure(failed("FailedToCreateEndpoint", message, &endpoints))
 }
 
@@ -74,7 +74,7 @@ fn update(view: &View<'_>, service: &Service, current: &Endpoints) -> Option<Wri
 
 fn delete(endpoints: &Endpoints) -> Write {
     // Other Endpoints that have taken the name must be deleted, too: a conflict is retried.
-    Write::delete(endpoints).accept_only(Refusals::GONE).why("the Service is gone")
+    Write::delete(endpoints).ignore_only(ErrorKinds::NOT_FOUND).why("the Service is gone")
 }
 
 fn failed(reason: &'static str, message: String, endpoints: &Endpoints) -> Event {

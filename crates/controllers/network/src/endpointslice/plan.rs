@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flyball_api::pod::Pod;
 use flyball_api::{EndpointSlice, Key, Node, Object, Service, Timestamp};
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
@@ -65,7 +65,7 @@ pub fn plan<'a>(view: &View<'a>) -> Planned<'a> {
         effects.extend(event.map(Effect::from));
         let writes = writes(view.service, changes);
         if !writes.is_empty() {
-            effects.push(Effect::sequence(writes).ends_at(Refusals::NAMESPACE_TERMINATING).into());
+            effects.push(Effect::sequence(writes).stop_on(ErrorKinds::NAMESPACE_TERMINATING).into());
         }
     }
     for slice in outdated {

@@ -125,7 +125,7 @@ impl Controller {
         }
         let expected = self.own_writes.expect_deletions(&plan);
         let executor = self.cx.executor(key).about(ObjectRef::of(service)).events(&self.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.own_writes.record(&outcome, expected);
         self.numbers.synced((service, mode), &changes, self.capacity, &outcome);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flyball_api::{EndpointSlice, Endpoints, Object, ObjectMeta, Service};
-use flyball_runtime::{Effect, Event, Plan, Refusals};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan};
 
 use super::mirror::{Mirror, mirror};
 use crate::names::{LEADER, SKIP_MIRROR};
@@ -53,7 +53,7 @@ pub fn plan(view: &View<'_>, mirror: Option<&Mirror<'_>>) -> Plan<SliceWrite> {
     let delete = mirror.delete.iter().map(|slice| slices::delete(slice).why(why));
     let writes: Vec<_> = create.chain(update).chain(delete).collect();
     let group =
-        (!writes.is_empty()).then(|| Effect::sequence(writes).ends_at(Refusals::NAMESPACE_TERMINATING));
+        (!writes.is_empty()).then(|| Effect::sequence(writes).stop_on(ErrorKinds::NAMESPACE_TERMINATING));
     let events = events(mirror, view.capacity).into_iter().map(Effect::from);
     Plan::of(events.chain(group.map(Effect::from)))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flyball_api::{IPAddress, Object, Resource, ServiceCIDR, Timestamp, condition, time};
 use flyball_client::Patch;
-use flyball_runtime::{Event, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{ErrorKinds, Event, Plan, Waiting, Write};
 use serde_json::{Value, json};
 
 use super::NAME;
@@ -76,7 +76,7 @@ pub fn plan(view: &View<'_>) -> Plan {
 
 fn change_finalizers(cidr: &ServiceCIDR, directive: &str) -> Write {
     let patch = Patch::Strategic(json!({"metadata": {directive: [FINALIZER]}}));
-    Write::patch::<ServiceCIDR>(cidr.key(), patch).accept(Refusals::GONE)
+    Write::patch::<ServiceCIDR>(cidr.key(), patch).ignore(ErrorKinds::NOT_FOUND)
 }
 
 /// Applies the condition, unless the ServiceCIDR has it.

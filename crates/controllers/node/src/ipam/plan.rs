@@ -2,7 +2,7 @@
 
 use flyball_api::{Node, Object};
 use flyball_client::Patch;
-use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Write};
 use ipnet::IpNet;
 use serde_json::json;
 
@@ -33,9 +33,9 @@ fn assignment(node: &Node, networks: &[IpNet]) -> Write {
     Write::patch::<Node>(node.key(), Patch::Strategic(patch))
         .why(format_args!("the node has no podCIDR, and {} is free", cidrs.join(" with ")))
         .attempts(ATTEMPTS)
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
         // Whether it was assigned is found in the next sync.
-        .quiet(Refusals::OUTCOME_UNKNOWN)
+        .no_event_for(ErrorKinds::OUTCOME_UNKNOWN)
         .on_failure(event(node, "CIDRAssignmentFailed"))
 }
 

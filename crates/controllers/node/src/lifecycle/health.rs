@@ -70,10 +70,11 @@ impl Health {
         self.silent_for(now) > grace
     }
 
-    /// Discounts time in which a renewal would not have been seen.
+    /// Discounts time in which a renewal, or a first report, would not have been seen.
     pub fn discount(&mut self, suspended: Duration) {
-        if let LastSign::Renewed(at) = &mut self.last_sign {
-            *at += suspended;
+        match &mut self.last_sign {
+            LastSign::Renewed(at) => *at += suspended,
+            LastSign::Created(at) => *at = at.checked_add(suspended).unwrap_or(*at),
         }
     }
 

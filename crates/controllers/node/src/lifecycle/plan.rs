@@ -4,7 +4,7 @@ use flyball_api::pod::{ConditionStatus, Pod, PodConditionType};
 use flyball_api::{Node, Object, ObjectMeta, Resource, Timestamp};
 use flyball_client::Patch;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Write};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub fn plan(node: &Node, now: Timestamp) -> Plan {
     let labels = labels::patch(&node.metadata.labels).map(|patch| {
         Write::patch::<Node>(node.key(), Patch::Strategic(patch))
             .why("deprecated labels follow those that replaced them")
-            .accept(Refusals::GONE)
+            .ignore(ErrorKinds::NOT_FOUND)
     });
     let writes: Vec<Write> = taints.into_iter().chain(labels).collect();
     if writes.is_empty() { Plan::default() } else { Plan::of([Effect::each(writes)]) }

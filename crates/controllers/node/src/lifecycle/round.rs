@@ -10,7 +10,7 @@ use std::time::Duration;
 use flyball_api::{Lease, Node, Object, ResourceVersion, Uid, WithRaw};
 use flyball_client::Error;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Outcome, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Outcome, Plan, Write};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
@@ -254,11 +254,11 @@ impl Memory {
         events
     }
 
-    /// Suspends the checks while the informer may be missing lease renewals. For nodes that have reported before, that
-    /// time does not count towards the grace period.
+    /// Suspends the checks while the informer may be missing lease renewals. That time does not count towards the grace
+    /// periods.
     ///
-    /// Unlike upstream, which declares every node lost after an outage of the API server that is longer than the grace
-    /// period.
+    /// This differs from upstream, which declares every node lost after an outage of the API server that is longer than the
+    /// grace period.
     fn suspend(&mut self, messages: u64, is_healthy: bool, grace: Duration, now: Instant) {
         let since = self.last_check.replace(now).unwrap_or(now);
         self.lease_watch.record(messages, now);
@@ -342,7 +342,7 @@ impl Memory {
             return None;
         };
         let body = with_conditions(node.raw().to_value(), &conditions);
-        let write = Write::status_of::<Node>(check.node.key(), body).accept_only(Refusals::NONE);
+        let write = Write::status_of::<Node>(check.node.key(), body).ignore_only(ErrorKinds::NONE);
         let why = format_smolstr!("the node has not reported for {} s", silence.as_secs());
         Some(write.why(why).tag(Tag::Declare(name.clone())))
     }
@@ -437,7 +437,7 @@ impl Memory {
         }
         for failure in &outcome.failures {
             match &failure.tag {
-                Some(Tag::Declare(name)) if failure.is_one_of(Refusals::OUTCOME_UNKNOWN) => {
+                Some(Tag::Declare(name)) if failure.is_one_of(ErrorKinds::OUTCOME_UNKNOWN) => {
                     // If the next read shows `Unknown` conditions, this write has set them, and the pods have to be
                     // marked.
                     self.unmarked.insert(name.clone());

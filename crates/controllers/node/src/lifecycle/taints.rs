@@ -3,7 +3,7 @@
 use flyball_api::taint::Taint;
 use flyball_api::{Node, Timestamp};
 use flyball_client::Patch;
-use flyball_runtime::{Refusals, Write};
+use flyball_runtime::{ErrorKinds, Write};
 use serde_json::{Value, json};
 
 use super::status::{Ready, readiness};
@@ -34,7 +34,7 @@ pub struct TaintChange {
     pub remove: Vec<&'static str>,
 }
 
-/// Makes the `NoSchedule` taints follow the node's conditions. Taints of others are left alone.
+/// The `NoSchedule` taints that match the conditions of the node. Taints that other components set are not changed.
 pub fn no_schedule(node: &Node) -> TaintChange {
     let taint_for = |condition: &flyball_api::condition::Condition| {
         let row = CONDITIONS
@@ -43,23 +43,23 @@ pub fn no_schedule(node: &Node) -> TaintChange {
         Some(row.2)
     };
     let cordoned = node.spec.unschedulable.then_some(UNSCHEDULABLE);
-    let wanted: Vec<&'static str> =
+    let desired: Vec<&'static str> =
         node.status.conditions.iter().filter_map(taint_for).chain(cordoned).collect();
     let ours = CONDITIONS.iter().map(|row| row.2).chain([UNSCHEDULABLE]);
-    let remove = ours.filter(|key| has(node, key, NO_SCHEDULE) && !wanted.contains(key)).collect();
-    let add = wanted.iter().copied().filter(|key| !has(node, key, NO_SCHEDULE)).collect();
+    let remove = ours.filter(|key| has(node, key, NO_SCHEDULE) && !desired.contains(key)).collect();
+    let add = desired.iter().copied().filter(|key| !has(node, key, NO_SCHEDULE)).collect();
     TaintChange { effect: NO_SCHEDULE, add, remove }
 }
 
-/// The one `NoExecute` taint of a node that is not ready, in place of its opposite. No change for a node that is ready or
+/// Sets the `NoExecute` taint `not-ready` or `unreachable` and removes the other one. No change for a node that is ready or
 /// has never reported.
 pub fn no_execute(node: &Node) -> TaintChange {
-    let (wanted, opposite) = match readiness(node) {
+    let (add, remove) = match readiness(node) {
         Some(Ready::False) => (NOT_READY, UNREACHABLE),
         Some(Ready::Unknown) => (UNREACHABLE, NOT_READY),
         Some(Ready::True) | None => return TaintChange { effect: NO_EXECUTE, ..TaintChange::default() },
     };
-    TaintChange { effect: NO_EXECUTE, add: vec![wanted], remove: vec![opposite] }
+    TaintChange { effect: NO_EXECUTE, add: vec![add], remove: vec![remove] }
 }
 
 /// Removes what [`no_execute`] may have added.
@@ -77,7 +77,7 @@ pub fn has_no_execute(node: &Node) -> bool {
 }
 
 impl TaintChange {
-    /// The taints of a node afterwards; `None` if that changes nothing.
+    /// The taints of a node with this change; `None` if it has no effect.
     pub fn apply(&self, node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
         let is_removed =
             |taint: &Taint| taint.effect == self.effect && self.remove.iter().any(|key| taint.key == *key);
@@ -94,7 +94,7 @@ impl TaintChange {
         (kept != node.spec.taints.len() || kept != taints.len()).then_some(taints)
     }
 
-    /// The patch that makes this change. It replaces the whole list, so it names the version that was read.
+    /// The patch for this change. It replaces the whole list of taints, so the resourceVersion is a precondition.
     pub fn patch(&self, node: &Node, now: Timestamp) -> Option<Value> {
         let taints = self.apply(node, now)?;
         let taints = if taints.is_empty() { Value::Null } else { json!(taints) };
@@ -103,19 +103,21 @@ impl TaintChange {
     }
 }
 
-/// The write that changes the taints of a node, which may be gone; `None` if nothing is to change.
+/// The write that changes the taints of a node; `None` if there is nothing to change.
 pub fn write(
     node: &Node,
     change: impl Fn(&Node) -> TaintChange + Send + Sync + 'static,
     why: &str,
     now: Timestamp,
 ) -> Option<Write> {
-    let write = Write::patch_latest(node, move |node| change(node).patch(node, now).map(Patch::Strategic))?;
-    Some(write.why(why).accept(Refusals::GONE))
+    let write = Write::patch_retry_on_conflict(node, move |node| {
+        change(node).patch(node, now).map(Patch::Strategic)
+    })?;
+    Some(write.why(why).ignore(ErrorKinds::NOT_FOUND))
 }
 
-/// The write that evicts the pods of a node that is not ready. `None` if it is ready by now: if only the cache is late to
-/// show that it is not, the next check adds it to the queue again.
+/// The write that sets the `NoExecute` taint, which evicts pods, on a node that is not ready. `None` if the cache shows it as ready:
+/// if the cache is stale, the next check adds the node to the queue again.
 pub fn evict(node: &Node, now: Timestamp) -> Option<Write> {
     let why = match readiness(node)? {
         Ready::False => "the node reports that it is not ready",

@@ -8,7 +8,7 @@ use flyball_api::time::SignedDuration;
 use flyball_api::{Key, Timestamp};
 use flyball_client::Patch;
 use flyball_common::disruption;
-use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write, exactly};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Waiting, Write, exactly};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -89,11 +89,11 @@ impl View<'_> {
     fn eviction(&self, pod: &Pod, due: Instant, why: &str) -> Effect<Tag> {
         let mark = marking(pod, self.tracks_generation, self.wall).map(|patch| {
             let write = Write::patch::<Pod>(self.key.clone(), Patch::Strategic(patch)).subresource("status");
-            write.why(why).accept(Refusals::GONE).tag(None)
+            write.why(why).ignore(ErrorKinds::NOT_FOUND).tag(None)
         });
         let delete = Write::delete_with::<Pod>(self.key.clone(), exactly(&pod.metadata));
-        let delete = delete.why(why).accept_only(Refusals::GONE).tag(Some(due));
-        Effect::sequence(mark.into_iter().chain([delete])).ends_at(Refusals::GONE).into()
+        let delete = delete.why(why).ignore_only(ErrorKinds::NOT_FOUND).tag(Some(due));
+        Effect::sequence(mark.into_iter().chain([delete])).stop_on(ErrorKinds::NOT_FOUND).into()
     }
 }
 

@@ -28,7 +28,7 @@ static LATENCY: Family = Family::histogram(
     Stability::Alpha,
     &[],
     &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0],
-    "Time from the moment at which a pod had to go until it was deleted.",
+    "Time between the end of a pod's toleration time and its deletion.",
 );
 
 /// Syncs the pods of nodes whose taints have changed.
@@ -102,7 +102,7 @@ impl Reconcile for Pods {
         let about = ObjectRef::named::<Pod>(&key.namespace, &key.name, &Uid::default());
         let executor = self.cx.executor(key).about(about).events(&self.events);
         let next = plan.next();
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         for due in outcome.written().filter_map(|done| done.tag) {
             self.deletions.inc();

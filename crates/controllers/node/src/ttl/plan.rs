@@ -2,7 +2,7 @@
 
 use flyball_api::{Node, Object};
 use flyball_client::Patch;
-use flyball_runtime::{Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Plan, Write};
 use serde_json::json;
 
 /// The annotation that kubelets read.
@@ -63,7 +63,7 @@ pub fn plan(node: &Node, size: ClusterSize) -> Plan {
     let write = || {
         Write::patch::<Node>(node.key(), Patch::Strategic(patch()))
             .why(format_args!("the time to live is {wanted} s for this size of the cluster"))
-            .accept(Refusals::GONE)
+            .ignore(ErrorKinds::NOT_FOUND)
     };
     Plan::of((present != Some(i64::from(wanted))).then(write))
 }

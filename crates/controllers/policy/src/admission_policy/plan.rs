@@ -4,7 +4,7 @@ use flyball_api::validating_admission_policy::{ExpressionWarning, ValidatingAdmi
 use flyball_api::{Object, Resource};
 use flyball_cel::{Env, check};
 use flyball_client::Patch;
-use flyball_runtime::{Plan, Refusals, Write};
+use flyball_runtime::{ErrorKinds, Plan, Write};
 use serde_json::{Value, json};
 
 use super::NAME;
@@ -32,7 +32,7 @@ pub(super) fn plan(view: &View<'_>) -> Plan {
     let patch = Patch::Apply { manager: NAME.into(), force: true, object };
     let write = Write::patch::<ValidatingAdmissionPolicy>(view.policy.key(), patch)
         .subresource("status")
-        .accept(Refusals::GONE)
+        .ignore(ErrorKinds::NOT_FOUND)
         .why("its expressions have been checked");
     Plan::default().with_status(write)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flyball_api::pod::{ConditionStatus, Pod, PodConditionType};
 use flyball_api::time::format_seconds;
 use flyball_api::{Object, PodDisruptionBudget, Timestamp};
-use flyball_runtime::{Effect, Event, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Waiting, Write};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -80,12 +80,13 @@ fn clearing(view: &View<'_>) -> Option<Effect> {
         return None;
     }
     let body = cleared(whole, view.tracks_generation, view.now)?;
-    let write = Write::update::<Pod>(view.pod.key(), body).subresource("status").accept(Refusals::GONE);
+    let write =
+        Write::update::<Pod>(view.pod.key(), body).subresource("status").ignore(ErrorKinds::NOT_FOUND);
     Some(write.why("it was about to be disrupted two minutes ago, and is still running").into())
 }
 
-/// The whole pod with the condition set to false; `None` if it does not have it. `tracks`: whether the condition says which
-/// generation of the pod it is about; one that does goes on doing so.
+/// The whole pod with the condition set to false; `None` if it does not have it. `tracks`: whether to set
+/// `observedGeneration`, which is also set if it was set before.
 pub fn cleared(pod: &Value, tracks: bool, now: Timestamp) -> Option<Value> {
     let mut pod = pod.clone();
     let generation = pod["metadata"]["generation"].clone();

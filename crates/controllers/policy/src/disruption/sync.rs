@@ -61,7 +61,7 @@ impl Reconcile for Controller {
             self.recheck.add_after(key.clone(), delay);
         }
         let executor = self.cx.executor(key).about(ObjectRef::of(&*budget)).events(&self.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         executor.perform(plan.effects).await.result()?;
         let written = executor.perform(plan.status).await;
         if let Some(failure) = written.failure() {
@@ -74,7 +74,7 @@ impl Reconcile for Controller {
 }
 
 impl Controller {
-    /// How many pods the owners want, if the budget depends on it; and the error if the server could not be asked.
+    /// The sum of the replicas of the owners, if the budget depends on it; and the error of a failed read.
     async fn scale(
         &self,
         budget: &PodDisruptionBudget,

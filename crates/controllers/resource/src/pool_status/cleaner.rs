@@ -6,7 +6,7 @@ use flyball_api::condition;
 use flyball_api::time::SignedDuration;
 use flyball_api::{Object, ResourcePoolStatusRequest, Timestamp};
 use flyball_cache::Informer;
-use flyball_runtime::{Context, Effect, Periodic, Plan, Refusals, SyncError, Write, exactly};
+use flyball_runtime::{Context, Effect, ErrorKinds, Periodic, Plan, SyncError, Write, exactly};
 
 use super::plan::{COMPLETE, FAILED};
 
@@ -34,7 +34,7 @@ impl Periodic for Cleaner {
             let why = reason_to_delete(request, *now)?;
             let options = exactly(&request.metadata);
             let delete = Write::delete_with::<ResourcePoolStatusRequest>(request.key(), options);
-            Some(delete.accept_only(Refusals::GONE).why(why))
+            Some(delete.ignore_only(ErrorKinds::NOT_FOUND).why(why))
         };
         ((), Plan::of([Effect::each(requests.iter().filter_map(delete))]))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flyball_api::pod::{Pod, PodResourceClaim};
 use flyball_api::{Key, Object, PodGroup, ResourceClaim, ResourceClaimTemplate};
 use flyball_client::Patch;
-use flyball_runtime::{Effect, Event, Message, Outcome, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Outcome, Plan, Waiting, Write};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -305,7 +305,7 @@ fn record(consumer: &Consumer<'_>, recorded: &[(SmolStr, SmolStr)]) -> Write {
         Kind::Group => Write::patch::<PodGroup>(consumer.meta.key(), patch),
     };
     let why = "its status has to list the ResourceClaims that were generated for it";
-    write.subresource("status").accept(Refusals::GONE).why(why)
+    write.subresource("status").ignore(ErrorKinds::NOT_FOUND).why(why)
 }
 
 /// Reserves ResourceClaims for a pod that was assigned to a node without the scheduler, one after the other.

@@ -1,9 +1,9 @@
-//! What becomes of a ResourceClaim once its consumers are gone. Pure.
+//! Deallocates or deletes a ResourceClaim once its consumers are gone. Pure.
 
 use flyball_api::resource_claim::{ConsumerReference, ResourceClaimStatus};
 use flyball_api::{Key, Object, ObjectMeta, ResourceClaim};
 use flyball_runtime::decisions::Subject;
-use flyball_runtime::{Plan, Refusals, Waiting, Write, exactly};
+use flyball_runtime::{ErrorKinds, Plan, Waiting, Write, exactly};
 
 use super::consumer::reserved_for;
 
@@ -63,11 +63,11 @@ pub fn after(claim: &ResourceClaim, release: &Release, written: Option<&ObjectMe
         current.status = release.status.clone().unwrap_or_else(|| claim.status.clone());
         let kept = current.metadata.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER);
         current.metadata.finalizers = kept.cloned().collect();
-        Write::replace(&current).accept(Refusals::GONE).why("its devices are deallocated")
+        Write::replace(&current).ignore(ErrorKinds::NOT_FOUND).why("its devices are deallocated")
     };
     let delete = || {
         let delete = Write::delete_with::<ResourceClaim>(claim.key(), exactly(&claim.metadata));
-        delete.accept_only(Refusals::GONE).why("the pod that it was generated for has ended")
+        delete.ignore_only(ErrorKinds::NOT_FOUND).why("the pod that it was generated for has ended")
     };
     let unprotected = release.remove_finalizer.then(unprotected);
     Plan::of(unprotected.into_iter().chain(release.delete.then(delete)))

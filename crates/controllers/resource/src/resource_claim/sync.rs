@@ -125,7 +125,7 @@ impl Controller {
         reservations: Vec<Effect>,
     ) -> Result<Next, SyncError> {
         let plan = plan(consumer, needs);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.note_creations(consumer, &outcome);
         let recorded = after(consumer, needs, &outcome);
@@ -152,9 +152,9 @@ impl Controller {
         let release = release(&claim, remaining, self.is_owner_done(&claim));
         let executor = self.cx.executor(key);
         let plan = release::plan(&claim, &release);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         match executor.perform(plan.effects).await.answer()? {
-            Answer::Refused(_) => Ok(Next::Settled),
+            Answer::Ignored(_) => Ok(Next::Settled),
             Answer::Written(metadata) => {
                 let rest = release::after(&claim, &release, metadata.as_deref());
                 executor.perform(rest.effects).await.result().map(|()| Next::Settled)

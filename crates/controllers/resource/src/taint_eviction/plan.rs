@@ -9,7 +9,7 @@ use flyball_api::taint::Taint;
 use flyball_api::{DeviceTaintRule, Object, ResourceClaim, Timestamp, Uid};
 use flyball_client::Patch;
 use flyball_common::disruption::{is_marked, target};
-use flyball_runtime::{Event, Plan, Refusals, Waiting, Write, exactly};
+use flyball_runtime::{ErrorKinds, Event, Plan, Waiting, Write, exactly};
 use jiff::SignedDuration;
 use serde_json::json;
 use smol_str::SmolStr;
@@ -61,7 +61,7 @@ pub fn plan(view: &View<'_>) -> Plan {
     }
     let why = "a device that it uses has a NoExecute taint that is not tolerated";
     let delete = Write::delete_with::<Pod>(view.pod.key(), exactly(&view.pod.metadata));
-    let writes = mark(view.pod, view.now).into_iter().chain([delete.accept_only(Refusals::NONE)]);
+    let writes = mark(view.pod, view.now).into_iter().chain([delete.ignore_only(ErrorKinds::NONE)]);
     let mut plan = Plan::of([Event::normal(EVENT, "Marking for deletion")]);
     plan.effects.extend(writes.map(|write| write.why(why).into()));
     plan

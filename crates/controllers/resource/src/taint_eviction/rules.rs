@@ -3,7 +3,7 @@
 use flyball_api::condition::{self, Condition, FALSE, TRUE};
 use flyball_api::{DeviceTaintRule, Object, Resource, Timestamp};
 use flyball_client::Patch;
-use flyball_runtime::{Plan, Refusals, Waiting, Write};
+use flyball_runtime::{ErrorKinds, Plan, Waiting, Write};
 use jiff::SignedDuration;
 use serde_json::json;
 use smol_str::SmolStr;
@@ -46,7 +46,7 @@ pub fn plan(rule: &DeviceTaintRule, counts: impl FnOnce() -> Counts, manager: &s
     });
     let patch = Patch::Apply { manager: manager.into(), force: true, object };
     let write = Write::patch::<DeviceTaintRule>(rule.key(), patch).subresource("status");
-    Plan::of([write.accept(Refusals::GONE).why(why)])
+    Plan::of([write.ignore(ErrorKinds::NOT_FOUND).why(why)])
 }
 
 /// How long to wait until the status of a rule may be updated again.

@@ -31,7 +31,7 @@ pub(super) static LATENCY: Family = Family::histogram(
     Stability::Alpha,
     &[],
     &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0],
-    "Time from the moment at which a pod had to go until it was deleted.",
+    "Time between the end of a pod's toleration time and its deletion.",
 );
 
 pub(super) struct Controller {

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use flyball_api::{Node, PersistentVolume, VolumeAttachment};
 use smol_str::SmolStr;
 
-use super::place::{Force, Place};
+use super::caches::inline_volume;
+use super::disk_on_node::{DiskOnNode, Force};
 use super::plan::View;
 use super::steps::Step;
-use super::wants::inline_volume;
 use crate::disk::Disk;
 
-/// Checks that no exclusive disk is on two nodes, or may come to be: a node counts if its status names the disk as attached,
-/// or if there is a VolumeAttachment for it, whatever the state of that is. To be called after every write with the objects
-/// of the server, not of the caches.
+/// Checks that no exclusive disk is attached to two nodes, or may become so: a node counts if it has the disk in
+/// `status.volumesAttached`, or if there is a VolumeAttachment for it, in any state. To be called after every write with the
+/// objects of the server, not of the caches.
 ///
 /// # Errors
 /// The disk and the nodes, in words.
@@ -44,7 +44,7 @@ pub fn one_node_each<'a>(
     let twice = exclusive.filter_map(|(_, disk)| Some((&disk.name, holders.get(&disk.name)?)));
     match twice.into_iter().find(|(_, nodes)| nodes.len() > 1) {
         Some((disk, nodes)) => {
-            Err(format!("{disk} may be on one node, and is or may come to be on {nodes:?}"))
+            Err(format!("{disk} is exclusive, and is or may become attached to {nodes:?}"))
         }
         None => Ok(()),
     }
@@ -55,10 +55,11 @@ pub fn one_node_each<'a>(
 /// # Errors
 /// The invariant that is broken, in words.
 pub fn check(view: &View<'_>) -> Result<(), String> {
-    let (places, steps) = (&view.places, view.steps());
-    let place = |node: &str| places.iter().find(|place| place.node == node);
-    let is = |node: &str, holds: fn(&Place<'_>) -> bool| place(node).is_some_and(holds);
-    let is_exclusive = places.iter().filter_map(|place| place.want).any(|want| want.disk.is_exclusive);
+    let (nodes, steps) = (&view.nodes, view.steps());
+    let on_node = |node: &str| nodes.iter().find(|on_node| on_node.node == node);
+    let is = |node: &str, holds: fn(&DiskOnNode<'_>) -> bool| on_node(node).is_some_and(holds);
+    let is_exclusive =
+        nodes.iter().filter_map(|on_node| on_node.desired).any(|desired| desired.disk.is_exclusive);
     let attached: Vec<&str> = steps
         .iter()
         .filter_map(|step| match step {
@@ -67,8 +68,8 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
         })
         .collect();
     let is_elsewhere = |node: &str| {
-        let may_have_it = |other: &Place<'_>| other.is_held() || other.attachment.is_some();
-        places.iter().any(|other| other.node != node && may_have_it(other))
+        let may_be_present = |other: &DiskOnNode<'_>| other.is_present() || other.attachment.is_some();
+        nodes.iter().any(|other| other.node != node && may_be_present(other))
     };
     let detached = || {
         steps.iter().filter_map(|step| match step {
@@ -78,29 +79,29 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
     };
     let rules = [
         (
-            "nothing is attached where no pod wants it",
-            attached.iter().all(|node| is(node, |at| at.want.is_some())),
+            "nothing is attached to a node without pods that need it",
+            attached.iter().all(|node| is(node, |at| at.desired.is_some())),
         ),
         ("nothing is attached to a deleted node", attached.iter().all(|node| is(node, |at| !at.is_deleted))),
         (
-            "nothing is attached where it is attached",
-            attached.iter().all(|node| is(node, |at| !at.is_held())),
+            "nothing is attached to a node that has it",
+            attached.iter().all(|node| is(node, |at| !at.is_present())),
         ),
         ("an exclusive disk is attached to one node", !is_exclusive || attached.len() <= 1),
         (
-            "an exclusive disk is attached only when no other node has it or may get it",
+            "an exclusive disk is attached only if no other node has it or may get it",
             !is_exclusive || !attached.iter().any(|node| is_elsewhere(node)),
         ),
         (
-            "nothing is detached from where it is wanted",
-            detached().all(|(node, _)| is(node, |at| at.want.is_none())),
+            "nothing is detached from a node with pods that need it",
+            detached().all(|(node, _)| is(node, |at| at.desired.is_none())),
         ),
         (
             "nothing is detached from unmanaged nodes",
             detached().all(|(node, _)| is(node, |at| !at.is_unmanaged)),
         ),
         (
-            "nothing is detached while the status of its node names it",
+            "nothing is detached while it is in volumesAttached of its node",
             detached().all(|(node, _)| is(node, |at| !at.is_reported)),
         ),
         (

@@ -1,4 +1,4 @@
-//! Metrics about disks, under upstream's names.
+//! Metrics about volumes, under upstream's names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use flyball_runtime::metrics::{Family, Metrics, Stability};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::place::Force;
+use super::disk_on_node::Force;
 use crate::disk::{Attacher, Disk, DriverVolume, is_attachment_name};
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
@@ -16,33 +16,33 @@ static FORCED: Family = Family::counter(
     "attach_detach_controller_attachdetach_controller_forced_detaches",
     Stability::Alpha,
     &["reason"],
-    "Number of times a disk was taken from a node by force.",
+    "Number of forced detaches, by reason.",
 );
 static TOTAL: Family = Family::gauge(
     "attachdetach_controller_total_volumes",
     Stability::Alpha,
     &["plugin_name", "state"],
-    "Number of disks on nodes, wanted and actual.",
+    "Number of volumes on nodes, desired and actual.",
 );
 static IN_USE: Family = Family::gauge(
     "storage_count_attachable_volumes_in_use",
     Stability::Alpha,
     &["node", "volume_plugin"],
-    "Number of disks that pods of a node use.",
+    "Number of attachable volumes that pods on a node use.",
 );
-static TAKEN: Family = Family::histogram(
+static DURATION: Family = Family::histogram(
     "storage_operation_duration_seconds",
     Stability::Alpha,
     &["volume_plugin", "operation_name", "status", "migrated"],
     SECONDS,
-    "How long it takes to attach or detach a disk.",
+    "How long it takes to attach or detach a volume.",
 );
 
 pub(super) type Counts = BTreeMap<[SmolStr; 2], usize>;
 
 pub(super) struct DiskMetrics {
     metrics: Metrics,
-    /// The series of the last scrape, so that those that are gone can be removed.
+    /// The series of the last scrape: those that have no value any more are removed at the next.
     shown: Mutex<[Counts; 2]>,
 }
 
@@ -60,22 +60,22 @@ impl DiskMetrics {
     }
 
     pub(super) fn attached(&self, disk: &Disk, took: Duration, is_ok: bool) {
-        let is_migrated = matches!(disk.by, Attacher::Driver { is_migrated: true, .. });
-        self.took(&plugin(&disk.name), "volume_attach", took, is_ok, is_migrated);
+        let is_migrated = matches!(disk.attacher, Attacher::Driver { is_migrated: true, .. });
+        self.record_duration(&plugin(&disk.name), "volume_attach", took, is_ok, is_migrated);
     }
 
-    /// A disk was detached, or could not be.
+    /// `is_ok` is false if detaching failed.
     pub(super) fn detached(&self, disk: &str, took: Duration, is_ok: bool, is_migrated: bool) {
-        self.took(&plugin(disk), "volume_detach", took, is_ok, is_migrated);
+        self.record_duration(&plugin(disk), "volume_detach", took, is_ok, is_migrated);
     }
 
-    fn took(&self, plugin: &str, what: &str, took: Duration, is_ok: bool, is_migrated: bool) {
+    fn record_duration(&self, plugin: &str, operation: &str, took: Duration, is_ok: bool, is_migrated: bool) {
         let (status, migrated) =
             (if is_ok { "success" } else { "fail-unknown" }, if is_migrated { "true" } else { "false" });
-        self.metrics.histogram(&TAKEN, &[plugin, what, status, migrated]).observe(took.as_secs_f64());
+        self.metrics.histogram(&DURATION, &[plugin, operation, status, migrated]).observe(took.as_secs_f64());
     }
 
-    /// How many disks there are: by plugin and state, and by node and plugin.
+    /// Sets the gauges to the numbers of volumes by plugin and state, and by node and plugin.
     pub(super) fn count(&self, now: [Counts; 2]) {
         let mut shown = self.shown.lock();
         for (family, (shown, now)) in [&TOTAL, &IN_USE].into_iter().zip(shown.iter().zip(&now)) {
@@ -91,7 +91,7 @@ impl DiskMetrics {
     }
 }
 
-/// The plugin of a disk; for a driver's, with the driver.
+/// The name of the plugin of a disk, such as `kubernetes.io/iscsi`, or `kubernetes.io/csi:DRIVER`.
 pub(super) fn plugin(disk: &str) -> SmolStr {
     if let Some(DriverVolume { driver, .. }) = DriverVolume::named(disk) {
         return format_smolstr!("kubernetes.io/csi:{driver}");

@@ -1,41 +1,43 @@
-//! Attaches disks to the nodes whose pods want them, and detaches them again.
+//! Attaches volumes to the nodes whose pods need them, and detaches them when no pod on the node needs them any more.
 //!
-//! - **Promise**: a disk is attached to every node that has a pod which wants it, and to no other. An exclusive disk is
-//!   never requested for two nodes at once, also while its driver is still working on the first. No disk is detached from
-//!   a node that has it mounted, unless the node is out of service, or is unhealthy and did not unmount the disk within six
-//!   minutes. The status of a node names a disk only while it is attached and not about to be detached.
+//! A *disk* is what is attached: the storage behind a PersistentVolume or an inline volume, with upstream's unique volume name.
+//!
+//! - **Promise**: a disk is attached to every node with a pod that needs it, and to no other node. An exclusive disk never has
+//!   VolumeAttachments for two nodes at once. No disk is detached from a node that has it mounted, unless the node is out of
+//!   service, or is unhealthy and did not unmount the disk within six minutes. `status.volumesAttached` of a node has a disk
+//!   only while it is attached and not about to be detached.
 //! - **Watches** Pods, Nodes, claims, volumes, CSIDrivers and VolumeAttachments. **Writes** VolumeAttachments and
-//!   `status.volumesAttached` of nodes. Nodes without the annotation `controller-managed-attach-detach` are left alone.
-//! - **Files**: there are two queues. [`steps`] and [`plan`] decide for a disk, [`report`] (which is the status as well)
-//!   for the status of a node; [`place`] is what both look at. `ledger` and `memory` hold what the caches do not show.
-//! - **A live read decides**: before a disk is detached, its node is read from the server, because a stale cache would
-//!   cost data.
-//! - Drivers attach disks on behalf of VolumeAttachments. Volumes of in-tree plugins are read as those of the CSI drivers
-//!   that replaced them. Nodes attach iSCSI and Fibre Channel disks by themselves.
-//! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no second model of the cluster beside the
-//!   caches, and no loop that compares the two (`--attach-detach-reconcile-sync-period` has no effect). An exclusive disk
-//!   is requested for another node only when the VolumeAttachment for the first is gone, also when its driver has failed or
-//!   is slow; upstream then requests both and relies on the driver to refuse one. Nothing is attached to a node that was
-//!   deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this
-//!   process started is deleted although neither it nor the node names the disk (`Caches::orphan`); upstream leaves it.
-//!   Volumes are not compared with their drivers now and then, so there is no operation
-//!   `verify_volumes_are_attached_per_node` in metrics. FlexVolume drivers, which are programs on the disk of the control
+//!   `status.volumesAttached` of nodes. Nodes without the annotation `controller-managed-attach-detach` are ignored.
+//! - **Files**: there are two queues. For a disk, [`steps`] decides and [`plan`] turns the steps into writes; for the status of
+//!   a node, [`report`] does both. Both look at [`disk_on_node`], which is collected from the `caches`, and from the `ledger`
+//!   and `pod_disks`, which hold what the caches do not show.
+//! - **A live read decides**: before a disk is detached, its node is read from the server. To detach a disk that is mounted,
+//!   because a stale cache does not show it, could corrupt data.
+//! - CSI drivers attach disks when a VolumeAttachment is created, and detach them when it is deleted. Volumes of in-tree plugins
+//!   are treated as volumes of the CSI drivers that replaced the plugins. Nodes attach iSCSI and Fibre Channel disks themselves.
+//! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no desired and actual state of the world
+//!   beside the caches, and no loop that compares the two (`--attach-detach-reconcile-sync-period` has no effect). For an
+//!   exclusive disk, a VolumeAttachment for another node is created only when that for the first node is gone, also when the
+//!   driver has failed or is slow; upstream then creates both and relies on the driver to refuse one. Nothing is attached to a
+//!   node that was deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this
+//!   process started is deleted (`Caches::orphan`); upstream leaves it. There is no periodic check with the drivers whether
+//!   volumes are attached, and so no operation `verify_volumes_are_attached_per_node` in metrics. FlexVolume drivers, which are programs on the disk of the control
 //!   plane, are not run.
 
+pub mod caches;
+pub mod disk_on_node;
 pub mod invariants;
 mod ledger;
-mod memory;
 mod messages;
 mod metrics;
-pub mod place;
 pub mod plan;
+mod pod_disks;
 pub mod report;
 pub mod steps;
 mod sync;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
-pub mod wants;
 
 use std::sync::Arc;
 
@@ -45,9 +47,9 @@ use flyball_cache::{Change, Informer};
 use flyball_common::index::by_node;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
+use self::caches::{BY_DISK, BY_INLINE_DISK, BY_REPORTED, BY_SOURCE, BY_TARGET, Caches};
 use self::sync::Shared;
-use self::triggers::Concerned;
-use self::wants::{BY_DISK, BY_INLINE_DISK, BY_REPORTED, BY_SOURCE, BY_TARGET, Caches};
+use self::triggers::Affected;
 use crate::disk::Lookup;
 use crate::usage::BY_CLAIM;
 
@@ -67,7 +69,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             drivers: cx.informer::<CSIDriver>(),
         },
         attachments: cx.informer::<VolumeAttachment>(),
-        memory: Default::default(),
+        pod_disks: Default::default(),
         deleted_volumes: Default::default(),
     };
     caches.pods.index(&by_node());
@@ -95,8 +97,8 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             }
         }
     });
-    tasks.workers(&disks, WORKERS, Arc::new(sync::Disks(shared.clone())));
-    tasks.workers(&nodes, WORKERS, Arc::new(sync::Nodes(shared)));
+    tasks.workers(&disks, WORKERS, Arc::new(sync::DiskSync(shared.clone())));
+    tasks.workers(&nodes, WORKERS, Arc::new(sync::NodeSync(shared)));
     Ok(())
 }
 
@@ -119,17 +121,17 @@ fn subscribe(shared: &Arc<Shared>, tasks: &mut Tasks) {
     feed(shared, tasks, drivers, |shared, change| triggers::driver_changed(change, &shared.caches));
 }
 
-/// Puts the disks and nodes that each change concerns into their queues.
+/// Adds the disks and nodes that each change affects to their queues.
 fn feed<T: Object>(
     shared: &Arc<Shared>,
     tasks: &mut Tasks,
     informer: &Arc<Informer<T>>,
-    concerned: impl Fn(&Shared, &Change<'_, T>) -> Concerned + Send + Sync + 'static,
+    affected: impl Fn(&Shared, &Change<'_, T>) -> Affected + Send + Sync + 'static,
 ) {
     let shared = shared.clone();
     tasks.on(informer, move |change| {
         let urgency = priority(change.origin);
-        let Concerned { disks, nodes } = concerned(&shared, change);
+        let Affected { disks, nodes } = affected(&shared, change);
         disks.into_iter().for_each(|disk| shared.disks.add(Key::cluster(disk), urgency));
         nodes.into_iter().for_each(|node| shared.nodes.add(Key::cluster(node), urgency));
     });

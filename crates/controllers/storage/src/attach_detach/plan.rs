@@ -4,22 +4,23 @@ use flyball_api::pod::Pod;
 use flyball_api::{Key, Node, Object, VolumeAttachment};
 use flyball_client::Error;
 use flyball_runtime::events::ObjectRef;
-use flyball_runtime::{Effect, Event, Message, Outcome, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Outcome, Plan, Waiting, Write};
 use serde_json::json;
 
+use super::caches::DesiredAttachment;
+use super::disk_on_node::{DiskOnNode, Force, NodeState, reports};
 use super::messages;
-use super::place::{Force, NodeState, Place, reports};
 use super::steps::{Step, steps};
-use super::wants::Want;
 use crate::disk::{Attacher, Source};
 
 const FAILED: &str = "FailedAttachVolume";
 
-/// One disk, and every node that has it attached or runs pods that need it.
+/// One disk on every node that has it attached or has pods that need it.
 pub struct View<'a> {
-    pub places: Vec<Place<'a>>,
-    /// Whether disks may be detached by force from unhealthy nodes.
-    pub forces: bool,
+    pub nodes: Vec<DiskOnNode<'a>>,
+    /// Whether a disk is detached from an unhealthy node that did not unmount it in time
+    /// (not `--disable-force-detach-on-timeout`).
+    pub force_on_timeout: bool,
 }
 
 /// The operation and the node of a write.
@@ -31,15 +32,15 @@ pub enum Tag<'a> {
 
 impl<'a> View<'a> {
     pub fn steps(&self) -> Vec<Step<'a>> {
-        steps(&self.places, self.forces)
+        steps(&self.nodes, self.force_on_timeout)
     }
 
-    fn place(&self, node: &str) -> Option<&Place<'a>> {
-        self.places.iter().find(|place| place.node == node)
+    fn on_node(&self, node: &str) -> Option<&DiskOnNode<'a>> {
+        self.nodes.iter().find(|on_node| on_node.node == node)
     }
 }
 
-/// The writes and events of all steps. If one fails, the others are still tried.
+/// The writes and events of all steps. If one fails, the others are executed all the same.
 pub fn plan<'a>(view: &View<'a>) -> Plan<Tag<'a>> {
     let steps = view.steps();
     let requeue = steps.iter().filter_map(|step| match step {
@@ -52,30 +53,35 @@ pub fn plan<'a>(view: &View<'a>) -> Plan<Tag<'a>> {
 }
 
 fn effects<'a>(view: &View<'a>, step: &Step<'a>) -> Vec<Effect<Tag<'a>>> {
-    let want = |node: &str| view.place(node).and_then(|place| place.want);
+    let desired = |node: &str| view.on_node(node).and_then(|on_node| on_node.desired);
     match step {
-        Step::Attach(node) => want(node).and_then(|want| attach(node, want)).into_iter().collect(),
+        Step::Attach(node) => desired(node).and_then(|desired| attach(node, desired)).into_iter().collect(),
         Step::Detach(node, force) => {
-            let attachment = view.place(node).and_then(|place| place.attachment);
+            let attachment = view.on_node(node).and_then(|on_node| on_node.attachment);
             attachment.map(|attachment| detach(node, attachment, *force)).into_iter().collect()
         }
         Step::AttachFailed(node, why) => {
-            let event = |want: &Want| messages::attach_failed(&want.disk, why);
-            want(node).map(|want| warnings(want, |_| event(want).into())).unwrap_or_default()
+            let event = |desired: &DesiredAttachment| messages::attach_failed(&desired.disk, why);
+            desired(node).map(|desired| warnings(desired, |_| event(desired).into())).unwrap_or_default()
         }
-        Step::WarnHeldElsewhere(node) => {
-            let others = view.places.iter().filter(|place| place.node != *node && place.may_have_it());
-            let holders: Vec<_> =
-                others.filter_map(|place| place.want).flat_map(|want| want.pods.iter().cloned()).collect();
-            let held = |want: &Want| warnings(want, |pod| messages::held(&want.disk, pod, &holders).into());
-            want(node).map(held).unwrap_or_default()
+        Step::WarnMultiAttach(node) => {
+            let others =
+                view.nodes.iter().filter(|on_node| on_node.node != *node && on_node.may_be_present());
+            let holders: Vec<_> = others
+                .filter_map(|on_node| on_node.desired)
+                .flat_map(|desired| desired.pods.iter().cloned())
+                .collect();
+            let events = |desired: &DesiredAttachment| {
+                warnings(desired, |pod| messages::multi_attach(&desired.disk, pod, &holders).into())
+            };
+            desired(node).map(events).unwrap_or_default()
         }
         Step::AllowNodeAttach(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
     }
 }
 
-fn attach<'a>(node: &'a str, want: &Want) -> Option<Effect<Tag<'a>>> {
-    let Attacher::Driver { volume, source, .. } = &want.disk.by else { return None };
+fn attach<'a>(node: &'a str, desired: &DesiredAttachment) -> Option<Effect<Tag<'a>>> {
+    let Attacher::Driver { volume, source, .. } = &desired.disk.attacher else { return None };
     let source = match source {
         Source::Volume(name) => json!({"persistentVolumeName": name}),
         Source::Inline(spec) => json!({"inlineVolumeSpec": spec}),
@@ -83,48 +89,49 @@ fn attach<'a>(node: &'a str, want: &Want) -> Option<Effect<Tag<'a>>> {
     let (name, driver) = (volume.attachment(node), &volume.driver);
     let spec = json!({"attacher": driver, "nodeName": node, "source": source});
     let body = json!({"metadata": {"name": name}, "spec": spec});
-    let why = format!("{} pods on node {node} want volume {}", want.pods.len(), want.disk.title);
-    let failure = messages::attach_failed(&want.disk, "kubernetes.io/csi: attacher.Attach failed: ");
-    let create =
-        Write::create::<VolumeAttachment>(Key::cluster(name), body).why(why).accept(Refusals::EXISTS);
-    let failures = events(want, |_| Message::ThenError(failure.clone()));
+    let why = format!("{} pods on node {node} need volume {}", desired.pods.len(), desired.disk.title);
+    let failure = messages::attach_failed(&desired.disk, "kubernetes.io/csi: attacher.Attach failed: ");
+    let create = Write::create::<VolumeAttachment>(Key::cluster(name), body)
+        .why(why)
+        .ignore(ErrorKinds::ALREADY_EXISTS);
+    let failures = events(desired, |_| Message::ThenError(failure.clone()));
     let create = failures.fold(create, Write::on_failure);
     Some(create.tag(Tag::Attach(node)).into())
 }
 
 fn detach<'a>(node: &'a str, attachment: &VolumeAttachment, force: Option<Force>) -> Effect<Tag<'a>> {
     let why = match force {
-        None => format!("no pod on node {node} uses the disk"),
+        None => format!("no pod on node {node} needs the volume"),
         Some(Force::Timeout) => {
-            format!("no pod on node {node} uses the disk; the node did not unmount it in time")
+            format!("no pod on node {node} needs the volume; the node did not unmount it in time")
         }
         Some(Force::OutOfService) => {
-            format!("no pod on node {node} uses the disk; the node is out of service")
+            format!("no pod on node {node} needs the volume; the node is out of service")
         }
     };
-    let delete = Write::delete(attachment).why(why).accept_only(Refusals::GONE);
+    let delete = Write::delete(attachment).why(why).ignore_only(ErrorKinds::NOT_FOUND);
     delete.tag(Tag::Detach(node, force)).into()
 }
 
-fn events(want: &Want, message: impl Fn(&Pod) -> Message) -> impl Iterator<Item = Event> {
-    want.pods.iter().map(move |pod| Event::warning(FAILED, message(pod)).about(ObjectRef::of(&**pod)))
+fn events(desired: &DesiredAttachment, message: impl Fn(&Pod) -> Message) -> impl Iterator<Item = Event> {
+    desired.pods.iter().map(move |pod| Event::warning(FAILED, message(pod)).about(ObjectRef::of(&**pod)))
 }
 
-fn warnings<T>(want: &Want, message: impl Fn(&Pod) -> Message) -> Vec<Effect<T>> {
-    events(want, message).map(Effect::from).collect()
+fn warnings<T>(desired: &DesiredAttachment, message: impl Fn(&Pod) -> Message) -> Vec<Effect<T>> {
+    events(desired, message).map(Effect::from).collect()
 }
 
-/// What the key is waiting for until the disk is attached to exactly the nodes whose pods need it.
+/// What has to happen until the disk is attached to exactly the nodes whose pods need it.
 fn waiting(view: &View<'_>) -> Vec<Waiting> {
-    let wait = |place: &Place<'_>| {
-        let node = Key::cluster(place.node);
+    let wait = |on_node: &DiskOnNode<'_>| {
+        let node = Key::cluster(on_node.node);
         let on_attachment = |attachment: &VolumeAttachment, until: &'static str| {
             Waiting::on::<VolumeAttachment>(&Key::cluster(attachment.metadata.name.as_str()), until)
         };
-        match (place.want, place.attachment) {
-            _ if place.is_unmanaged => None,
-            (Some(want), Some(_)) if place.is_deleted => {
-                let pod = want.pods.first()?;
+        match (on_node.desired, on_node.attachment) {
+            _ if on_node.is_unmanaged => None,
+            (Some(desired), Some(_)) if on_node.is_deleted => {
+                let pod = desired.pods.first()?;
                 Some(Waiting::on::<Pod>(&pod.key(), "to be deleted, as its node was"))
             }
             (_, Some(found)) if found.metadata.is_deleting() => {
@@ -133,35 +140,35 @@ fn waiting(view: &View<'_>) -> Vec<Waiting> {
             (Some(_), Some(found)) if !found.status.attached => {
                 Some(on_attachment(found, "to be attached by its driver"))
             }
-            (None, _) if place.may_have_it() && !place.may_detach(view.forces) => {
-                Some(Waiting::on::<Node>(&node, "to unmount the disk"))
+            (None, _) if on_node.may_be_present() && !on_node.may_detach(view.force_on_timeout) => {
+                Some(Waiting::on::<Node>(&node, "to unmount the volume"))
             }
             _ => None,
         }
     };
-    view.places.iter().filter_map(wait).collect()
+    view.nodes.iter().filter_map(wait).collect()
 }
 
 /// The nodes that are read from the server before the disk is detached from them. If the cache is stale, the disk may
 /// still be mounted, and detaching it could corrupt data.
-pub fn to_confirm<'a>(view: &View<'a>) -> Vec<&'a str> {
-    let unforced = |step: Step<'a>| match step {
+pub fn nodes_to_confirm<'a>(view: &View<'a>) -> Vec<&'a str> {
+    let node = |step: Step<'a>| match step {
         Step::Detach(node, None) => Some(node),
         _ => None,
     };
-    view.steps().into_iter().filter_map(unforced).collect()
+    view.steps().into_iter().filter_map(node).collect()
 }
 
-/// Why a disk must not be detached from a node, according to the node on the server; `None` if it may be detached.
-pub fn refusal(answer: &Result<Node, Error>, disk: &str) -> Option<String> {
-    match answer {
+/// Why a disk must not be detached from a node, according to a live read of the node; `None` if it may be detached.
+pub fn detach_blocker(live: &Result<Node, Error>, disk: &str) -> Option<String> {
+    match live {
         Ok(node) if NodeState::of(node, disk).is_mounted => {
-            Some("the disk is still in use by the node, according to its status".to_owned())
+            Some("the volume is in volumesInUse of the node's status".to_owned())
         }
         Ok(node) if reports(node, disk) => {
-            Some("the disk may be used by the node, according to its status".to_owned())
+            Some("the volume is in volumesAttached of the node's status".to_owned())
         }
-        Err(error) if !error.is_not_found() => Some(format!("fetching the node: {error}")),
+        Err(error) if !error.is_not_found() => Some(format!("reading the node: {error}")),
         _ => None,
     }
 }
@@ -175,8 +182,8 @@ pub struct Attempt<'a> {
     pub error: Option<String>,
 }
 
-/// The attempts that have ended: those that a driver or a node has failed, failed writes, and requested detaches. An
-/// attach whose VolumeAttachment was just created has not ended.
+/// The attempts that have ended: errors of drivers and failed writes, and VolumeAttachments that were deleted. An attach whose
+/// VolumeAttachment was just created has not ended.
 pub fn attempts<'a>(view: &View<'a>, outcome: &Outcome<Tag<'a>>) -> Vec<Attempt<'a>> {
     let attempt = |node, is_detach, error| Attempt { node, is_detach, error };
     let known = view.steps().into_iter().filter_map(|step| match step {
@@ -192,7 +199,7 @@ pub fn attempts<'a>(view: &View<'a>, outcome: &Outcome<Tag<'a>>) -> Vec<Attempt<
         Tag::Attach(_) => None,
         Tag::Detach(node, _) => {
             // If the VolumeAttachment was being deleted before, its status has the error of the driver's last attempt.
-            let attachment = view.place(node)?.attachment.filter(|found| found.metadata.is_deleting());
+            let attachment = view.on_node(node)?.attachment.filter(|found| found.metadata.is_deleting());
             let error = attachment.and_then(|found| found.status.detach_error.as_ref());
             Some(attempt(node, true, error.map(|error| error.message.to_string())))
         }

@@ -1,131 +1,134 @@
-//! Where one disk is, where it is wanted, and what follows. Pure.
+//! Compares the desired with the actual attachments of one disk, and decides what to do. Pure.
 
 use std::time::Duration;
 
-use super::place::{Force, Place, UNMOUNT_TIMEOUT};
-use super::wants::Want;
+use super::caches::DesiredAttachment;
+use super::disk_on_node::{DiskOnNode, Force, UNMOUNT_TIMEOUT};
 
 /// How long a driver may take to attach a disk before pods get an event about it.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
-/// What is to be done about a disk on a node.
+/// One thing to do about a disk; the string is the name of the node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<'a> {
     /// Create the VolumeAttachment.
     Attach(&'a str),
-    /// Allow the node to attach the disk by itself.
+    /// Allow the node to attach the disk itself, by adding it to `status.volumesAttached`.
     AllowNodeAttach(&'a str),
-    /// Bring `volumesAttached` in the node's status up to date.
+    /// Sync the node, which updates `status.volumesAttached`.
     Report(&'a str),
-    /// Delete the VolumeAttachment.
+    /// Delete the VolumeAttachment. `Force` says why although the disk may be mounted.
     Detach(&'a str, Option<Force>),
-    /// The driver has failed to attach the disk.
+    /// Emit the event that the driver could not attach the disk, and back off.
     AttachFailed(&'a str, String),
-    /// The driver has failed to detach the disk, or the node still uses it.
+    /// Back off, because the driver could not detach the disk, or the node still uses it.
     DetachFailed(&'a str, String),
-    /// The disk is exclusively on other nodes; the pods that wait for it get an event.
-    WarnHeldElsewhere(&'a str),
-    /// Look again after this long.
+    /// Emit the event that the exclusive disk is attached to other nodes, for the pods that wait for it.
+    WarnMultiAttach(&'a str),
+    /// Sync the disk again after this delay.
     Wait(Duration),
 }
 
-/// What is to be done about one disk, given every node that has it or wants it. `forces` says whether disks may be detached
-/// by force from unhealthy nodes.
-pub fn steps<'a>(places: &[Place<'a>], forces: bool) -> Vec<Step<'a>> {
+/// What to do about one disk, given its state on every node that has it or has pods that need it.
+pub fn steps<'a>(nodes: &[DiskOnNode<'a>], force_on_timeout: bool) -> Vec<Step<'a>> {
     let mut steps = vec![];
     // Detaching comes first: pods on other nodes may wait for the disk.
-    for place in places.iter().filter(|place| place.want.is_none() && !place.is_unmanaged) {
-        steps.extend(detach(place, forces));
+    for on_node in nodes.iter().filter(|on_node| on_node.desired.is_none() && !on_node.is_unmanaged) {
+        steps.extend(detach(on_node, force_on_timeout));
     }
-    let mut is_promised = false;
-    for place in places.iter().filter(|place| !place.is_deleted) {
-        let Some(want) = place.want else { continue };
-        let others = || places.iter().filter(|other| other.node != place.node);
-        if place.is_held() {
-            steps.extend(settle(place));
-        } else if place.attachment.is_some() {
-            steps.extend(attaching(place, want));
-        } else if want.disk.is_exclusive && (is_promised || others().any(Place::is_busy)) {
-            // The disk is synced again when the driver has finished.
-        } else if want.disk.is_exclusive && others().any(Place::may_have_it) {
-            steps.extend((!place.is_announced).then_some(Step::WarnHeldElsewhere(place.node)));
-        } else if want.disk.driver().is_none() {
-            is_promised = true;
-            steps.push(Step::AllowNodeAttach(place.node));
-        } else if !place.is_backing_off {
-            is_promised = true;
-            steps.push(Step::Attach(place.node));
+    let mut is_attach_planned = false;
+    for on_node in nodes.iter().filter(|on_node| !on_node.is_deleted) {
+        let Some(desired) = on_node.desired else { continue };
+        let others = || nodes.iter().filter(|other| other.node != on_node.node);
+        if on_node.is_present() {
+            steps.extend(keep_attached(on_node));
+        } else if on_node.attachment.is_some() {
+            steps.extend(attaching(on_node, desired));
+        } else if desired.disk.is_exclusive && (is_attach_planned || others().any(DiskOnNode::is_in_progress))
+        {
+            // Wait: the disk is synced again when the driver has finished.
+        } else if desired.disk.is_exclusive && others().any(DiskOnNode::may_be_present) {
+            steps.extend((!on_node.is_multi_attach_warned).then_some(Step::WarnMultiAttach(on_node.node)));
+        } else if desired.disk.driver().is_none() {
+            is_attach_planned = true;
+            steps.push(Step::AllowNodeAttach(on_node.node));
+        } else if !on_node.is_backing_off {
+            is_attach_planned = true;
+            steps.push(Step::Attach(on_node.node));
         }
     }
     steps
 }
 
-/// A disk that is wanted where it is.
-fn settle<'a>(place: &Place<'a>) -> Option<Step<'a>> {
-    let has_driver = place.want.is_some_and(|want| want.disk.driver().is_some());
-    match place.attachment {
-        // Reported as attached, but it is not: correct the status first, then attach the disk.
-        None if has_driver && place.is_reported => Some(Step::Report(place.node)),
-        Some(attachment) if place.is_reported && !attachment.status.attached => {
-            Some(Step::Report(place.node))
+/// For a node that has the disk and has pods that need it.
+fn keep_attached<'a>(on_node: &DiskOnNode<'a>) -> Option<Step<'a>> {
+    let has_driver = on_node.desired.is_some_and(|desired| desired.disk.driver().is_some());
+    match on_node.attachment {
+        // In volumesAttached, but not attached: correct the status first, then attach the disk.
+        None if has_driver && on_node.is_reported => Some(Step::Report(on_node.node)),
+        Some(attachment) if on_node.is_reported && !attachment.status.attached => {
+            Some(Step::Report(on_node.node))
         }
-        Some(attachment) if !place.is_reported && attachment.metadata.is_deleting() => failed(place, DELETED),
-        _ => (!place.is_reported).then_some(Step::Report(place.node)),
+        Some(attachment) if !on_node.is_reported && attachment.metadata.is_deleting() => {
+            attach_failed(on_node, DELETED)
+        }
+        _ => (!on_node.is_reported).then_some(Step::Report(on_node.node)),
     }
 }
 
 const DELETED: &str = "volume attachment is being deleted";
 
-/// A disk that is wanted and not attached, though there is a VolumeAttachment.
-fn attaching<'a>(place: &Place<'a>, want: &Want) -> Option<Step<'a>> {
-    let attachment = place.attachment?;
+/// For a node that has pods that need the disk, and a VolumeAttachment that is not attached yet.
+fn attaching<'a>(on_node: &DiskOnNode<'a>, desired: &DesiredAttachment) -> Option<Step<'a>> {
+    let attachment = on_node.attachment?;
     if attachment.metadata.is_deleting() {
-        return failed(place, DELETED);
+        return attach_failed(on_node, DELETED);
     }
     if let Some(error) = &attachment.status.attach_error {
-        return failed(place, &error.message);
+        return attach_failed(on_node, &error.message);
     }
-    if place.attaching_for < ATTACH_TIMEOUT {
-        return Some(Step::Wait(ATTACH_TIMEOUT - place.attaching_for));
+    if on_node.attaching_for < ATTACH_TIMEOUT {
+        return Some(Step::Wait(ATTACH_TIMEOUT - on_node.attaching_for));
     }
-    let (driver, handle) = want.disk.driver().map(|by| (by.driver.as_str(), by.handle.as_str()))?;
-    failed(
-        place,
+    let (driver, handle) = desired.disk.driver().map(|by| (by.driver.as_str(), by.handle.as_str()))?;
+    attach_failed(
+        on_node,
         &format!("timed out waiting for external-attacher of {driver} CSI driver to attach volume {handle}"),
     )
 }
 
-fn failed<'a>(place: &Place<'a>, why: &str) -> Option<Step<'a>> {
-    (!place.is_backing_off).then(|| Step::AttachFailed(place.node, why.to_owned()))
+fn attach_failed<'a>(on_node: &DiskOnNode<'a>, why: &str) -> Option<Step<'a>> {
+    (!on_node.is_backing_off).then(|| Step::AttachFailed(on_node.node, why.to_owned()))
 }
 
-/// A disk that no pod wants where it is.
-fn detach<'a>(place: &Place<'a>, forces: bool) -> Option<Step<'a>> {
-    if !place.may_detach(forces) {
-        let is_due = !place.state.is_healthy && forces;
-        // The timeout must have passed, so one millisecond more.
-        return is_due.then(|| Step::Wait(UNMOUNT_TIMEOUT - place.unwanted_for + Duration::from_millis(1)));
+/// For a managed node without pods that need the disk.
+fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'a>> {
+    if !on_node.may_detach(force_on_timeout) {
+        let is_forced_later = !on_node.state.is_healthy && force_on_timeout;
+        // `may_detach` compares with `>`, so one millisecond more.
+        return is_forced_later
+            .then(|| Step::Wait(UNMOUNT_TIMEOUT - on_node.undesired_for + Duration::from_millis(1)));
     }
-    if place.is_reported {
-        // The node must not begin to use a disk that is about to be detached.
-        return Some(Step::Report(place.node));
+    if on_node.is_reported {
+        // Remove it from volumesAttached first, so that the node does not mount a disk that is about to be detached.
+        return Some(Step::Report(on_node.node));
     }
-    let attachment = place.attachment?;
-    if place.is_backing_off {
+    let attachment = on_node.attachment?;
+    if on_node.is_backing_off {
         return None;
     }
     if attachment.metadata.is_deleting() {
         match &attachment.status.detach_error {
-            // The driver is at work.
+            // The driver is detaching it.
             None => return None,
-            Some(error) if !place.has_failed => {
-                return Some(Step::DetachFailed(place.node, error.message.to_string()));
+            Some(error) if !on_node.has_failed => {
+                return Some(Step::DetachFailed(on_node.node, error.message.to_string()));
             }
             Some(_) => {}
         }
     }
-    Some(match (place.force(forces), &place.refusal) {
-        (None, Some(why)) => Step::DetachFailed(place.node, why.clone()),
-        (force, _) => Step::Detach(place.node, force),
+    Some(match (on_node.force(force_on_timeout), &on_node.detach_blocker) {
+        (None, Some(why)) => Step::DetachFailed(on_node.node, why.clone()),
+        (force, _) => Step::Detach(on_node.node, force),
     })
 }

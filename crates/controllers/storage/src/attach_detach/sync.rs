@@ -1,4 +1,4 @@
-//! The shells for disks and for the status of nodes: observe, plan, execute.
+//! The syncs of a disk and of the status of a node: observe, plan, execute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,43 +13,44 @@ use parking_lot::Mutex;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use super::caches::{BY_TARGET, Caches, DesiredAttachment, is_managed};
+use super::disk_on_node::{DiskOnNode, NodeState, reports};
 use super::invariants;
 use super::ledger::Ledger;
 use super::metrics::DiskMetrics;
-use super::place::{NodeState, Place, reports};
 use super::plan::{self, Attempt, Tag, View, plan};
 use super::report::{self, Entry, report};
 use super::steps::Step;
-use super::wants::{BY_TARGET, Caches, Want, is_managed};
 use crate::disk::DriverVolume;
 
-/// When a disk is synced again whose volume the cache may not show yet.
-const VOLUMES_LAG: Duration = Duration::from_secs(1);
+/// The delay before a disk is synced again whose PersistentVolume the cache may not show yet.
+const VOLUME_CACHE_LAG: Duration = Duration::from_secs(1);
 
-/// What both shells share.
+/// What both syncs share.
 pub(super) struct Shared {
     pub(super) cx: Arc<Context>,
     pub(super) events: Recorder,
     pub(super) caches: Caches,
     pub(super) ledger: Mutex<Ledger>,
     pub(super) metrics: DiskMetrics,
+    /// Disks to sync; the name in the key is that of the disk.
     pub(super) disks: Queue<Key>,
-    /// Nodes whose status may have to change.
+    /// Nodes whose status is to be synced.
     pub(super) nodes: Queue<Key>,
 }
 
-/// Attaches and detaches each disk.
-pub(super) struct Disks(pub(super) Arc<Shared>);
+/// Attaches and detaches a disk.
+pub(super) struct DiskSync(pub(super) Arc<Shared>);
 
-/// Keeps the status of each node up to date.
-pub(super) struct Nodes(pub(super) Arc<Shared>);
+/// Updates `status.volumesAttached` of a node.
+pub(super) struct NodeSync(pub(super) Arc<Shared>);
 
 impl Shared {
-    fn forces(&self) -> bool {
+    fn force_on_timeout(&self) -> bool {
         !self.cx.config.attach_detach_controller.disable_force_detach_on_timeout
     }
 
-    /// Records what a deleted node had mounted, or that a node exists.
+    /// Records in the ledger what a deleted node had mounted, or that a node exists again.
     pub(super) fn record_node(&self, change: &Change<'_, Node>) {
         let (node, mut ledger) = (change.key().name, self.ledger.lock());
         match (change.old, change.new) {
@@ -63,31 +64,37 @@ impl Shared {
     }
 }
 
-impl Reconcile for Disks {
+impl Reconcile for DiskSync {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, ledger, .. } = &*self.0;
         let disk = &key.name;
         if caches.orphan(disk).is_some_and(|attachment| caches.may_lack_volume_of(&attachment)) {
-            return Ok(Next::After(VOLUMES_LAG));
+            return Ok(Next::After(VOLUME_CACHE_LAG));
         }
         let observed;
         let mut view = {
-            // One lock from the first look to the last record, or a report of the node in between would be missed.
+            // The lock is held from the first read to the last record: the sync of a node must not add the disk to
+            // volumesAttached in between.
             let (mut ledger, now) = (ledger.lock(), Instant::now());
             let users = caches.users(disk, |node| ledger.was_managed(node));
-            caches.remember(disk, &users);
+            caches.update_pod_disks(disk, &users);
             observed = caches.observe(disk, &users);
-            for (_, took) in ledger.observe(disk, observed.sightings(disk), now) {
+            for (_, took) in ledger.observe(disk, observed.observations(disk), now) {
                 self.0.metrics.detached(disk, took, true, caches.is_migrated(disk));
             }
-            let view = View { places: observed.places(&ledger, disk, now), forces: self.0.forces() };
+            let view = View {
+                nodes: observed.on_nodes(&ledger, disk, now),
+                force_on_timeout: self.0.force_on_timeout(),
+            };
             ledger.begin(disk, &view.steps(), now);
             view
         };
-        for node in plan::to_confirm(&view) {
-            let answer = cx.client.get::<Node>(&Key::cluster(node)).await;
-            let place = view.places.iter_mut().find(|place| place.node == node);
-            place.into_iter().for_each(|place| place.refusal = plan::refusal(&answer, disk));
+        for node in plan::nodes_to_confirm(&view) {
+            let live = cx.client.get::<Node>(&Key::cluster(node)).await;
+            let on_node = view.nodes.iter_mut().find(|on_node| on_node.node == node);
+            on_node
+                .into_iter()
+                .for_each(|on_node| on_node.detach_blocker = plan::detach_blocker(&live, disk));
         }
         cx.judge(|| invariants::check(&view));
         for step in view.steps() {
@@ -102,7 +109,7 @@ impl Reconcile for Disks {
         let next = plan.next();
         self.count_forced(disk, plan.writes().iter().map(|write| write.tag));
         let executor = cx.executor(key).events(&self.0.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.record(disk, &view, &plan::attempts(&view, &outcome));
         let next_attempt = self.0.ledger.lock().next_attempt(disk, Instant::now());
@@ -110,11 +117,11 @@ impl Reconcile for Disks {
     }
 }
 
-impl Disks {
+impl DiskSync {
     fn count_forced<'a>(&self, disk: &str, tags: impl Iterator<Item = Tag<'a>>) {
         for tag in tags {
             if let Tag::Detach(node, Some(force)) = tag {
-                tracing::warn!(disk, node, ?force, "detaching a disk by force");
+                tracing::warn!(disk, node, ?force, "forced detach");
                 self.0.metrics.forced(force);
             }
         }
@@ -125,30 +132,31 @@ impl Disks {
         let (mut ledger, now, metrics) = (self.0.ledger.lock(), Instant::now(), &self.0.metrics);
         for Attempt { node, is_detach, error } in attempts {
             if let Some(error) = error {
-                let doing = if *is_detach { "detach" } else { "attach" };
-                tracing::warn!(disk, node, doing, error, "an operation on a disk failed; trying again");
+                let operation = if *is_detach { "detach" } else { "attach" };
+                tracing::warn!(disk, node, operation, error, "failed; retrying with backoff");
             }
             let took = match error {
                 Some(_) => ledger.failed(disk, node, now),
                 None => ledger.succeeded(disk, node, now),
             };
-            let want = view.places.iter().find(|place| place.node == *node).and_then(|place| place.want);
-            match (want, error) {
-                (Some(want), _) if !is_detach => metrics.attached(&want.disk, took, error.is_none()),
+            let desired =
+                view.nodes.iter().find(|on_node| on_node.node == *node).and_then(|on_node| on_node.desired);
+            match (desired, error) {
+                (Some(desired), _) if !is_detach => metrics.attached(&desired.disk, took, error.is_none()),
                 (_, Some(_)) => metrics.detached(disk, took, false, self.0.caches.is_migrated(disk)),
-                // It counts when the VolumeAttachment is gone.
+                // A detach is counted when the VolumeAttachment is gone.
                 (_, None) => {}
             }
         }
     }
 }
 
-impl Reconcile for Nodes {
+impl Reconcile for NodeSync {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, ledger, metrics, events, .. } = &*self.0;
-        let (node, wants, found);
+        let (node, desired, found);
         let (view, attached, detached) = {
-            // One lock from the first look to the last record, or a step for a disk in between would be missed.
+            // The lock is held from the first read to the last record: the sync of a disk must not begin a detach in between.
             let mut ledger = ledger.lock();
             for disk in ledger.end_report(&key.name) {
                 self.0.disks.add(Key::cluster(disk), Priority::Change);
@@ -157,12 +165,12 @@ impl Reconcile for Nodes {
                 return Ok(Next::Settled);
             };
             node = managed;
-            wants = caches.wanted_on(&key.name);
-            found = self.disks_of(&node, &wants);
-            let entries = entries(&ledger, &node, &found, &wants);
-            let view = report::View { node: &node, entries, forces: self.0.forces() };
+            desired = caches.desired_on(&key.name);
+            found = self.disks_of(&node, &desired);
+            let entries = entries(&ledger, &node, &found, &desired);
+            let view = report::View { node: &node, entries, force_on_timeout: self.0.force_on_timeout() };
             let report = report(&view).unwrap_or_default();
-            ledger.begin_report(&key.name, &report.new);
+            ledger.begin_report(&key.name, &report.added);
             (view, report.attached, report.detached)
         };
         let outcome = cx.executor(key).events(events).perform(report::plan(&view).effects).await;
@@ -173,7 +181,7 @@ impl Reconcile for Nodes {
             }
             for disk in attached {
                 ledger.reported(disk, &key.name);
-                metrics.attached(&wants[disk].disk, ledger.succeeded(disk, &key.name, now), true);
+                metrics.attached(&desired[disk].disk, ledger.succeeded(disk, &key.name, now), true);
             }
         }
         outcome.result().map(|()| Next::Settled)
@@ -182,11 +190,11 @@ impl Reconcile for Nodes {
 
 type Found = Vec<(SmolStr, Option<Arc<VolumeAttachment>>)>;
 
-impl Nodes {
-    /// The disks that are wanted on a node or named by its status, with their VolumeAttachments.
-    fn disks_of(&self, node: &Node, wants: &BTreeMap<SmolStr, Want>) -> Found {
+impl NodeSync {
+    /// The disks that pods on a node need, and those in `status.volumesAttached`, with their VolumeAttachments.
+    fn disks_of(&self, node: &Node, desired: &BTreeMap<SmolStr, DesiredAttachment>) -> Found {
         let reported = node.status.volumes_attached.iter().map(|volume| &volume.name);
-        let names: BTreeSet<&SmolStr> = wants.keys().chain(reported).collect();
+        let names: BTreeSet<&SmolStr> = desired.keys().chain(reported).collect();
         let attachment = |disk: &str| {
             let name = DriverVolume::named(disk)?.attachment(&node.metadata.name);
             self.0.caches.attachments.store().get(&Key::cluster(name))
@@ -195,29 +203,29 @@ impl Nodes {
     }
 }
 
-/// The disks of a node, with what the ledger has about them.
+/// The state of these disks on a node.
 fn entries<'a>(
     ledger: &Ledger,
     node: &'a Node,
     found: &'a Found,
-    wants: &'a BTreeMap<SmolStr, Want>,
+    desired: &'a BTreeMap<SmolStr, DesiredAttachment>,
 ) -> Vec<Entry<'a>> {
     let (now, name) = (Instant::now(), node.metadata.name.as_str());
     let entry = |(disk, attachment): &'a (SmolStr, Option<Arc<VolumeAttachment>>)| {
-        let place = ledger.place(disk, name, now);
-        // It may be detached under the name of its VolumeAttachment, because another volume for the disk was deleted.
+        let on_node = ledger.on_node(disk, name, now);
+        // A detach may be recorded under the name of the VolumeAttachment, see `Caches::orphan`.
         let is_orphan_detaching = attachment
             .as_ref()
-            .is_some_and(|found| ledger.place(&found.metadata.name, name, now).is_detaching);
-        let place = Place {
-            want: wants.get(disk),
+            .is_some_and(|found| ledger.on_node(&found.metadata.name, name, now).is_detaching);
+        let on_node = DiskOnNode {
+            desired: desired.get(disk),
             attachment: attachment.as_deref(),
             is_reported: reports(node, disk),
             state: NodeState::of(node, disk),
-            is_detaching: place.is_detaching || is_orphan_detaching,
-            ..place
+            is_detaching: on_node.is_detaching || is_orphan_detaching,
+            ..on_node
         };
-        Entry { disk, place }
+        Entry { disk, on_node }
     };
     found.iter().map(entry).collect()
 }

@@ -9,28 +9,34 @@ use super::claim::{Step, View, step};
 use super::matching::{is_promised, size};
 use crate::names::{BOUND, BOUND_BY_CONTROLLER};
 
-/// The violations among the claims and volumes of a cluster.
-pub fn broken(claims: &[Arc<PersistentVolumeClaim>], volumes: &[Arc<PersistentVolume>]) -> Vec<String> {
+/// Checks all claims and volumes of a cluster: a bound claim has a volume of its own, which is large enough.
+///
+/// # Errors
+/// All violations, in words.
+pub fn check_bindings(
+    claims: &[Arc<PersistentVolumeClaim>],
+    volumes: &[Arc<PersistentVolume>],
+) -> Result<(), String> {
     let volumes: BTreeMap<&str, _> =
         volumes.iter().map(|volume| (volume.metadata.name.as_str(), volume)).collect();
-    let (mut broken, mut owners) = (vec![], BTreeMap::new());
+    let (mut violations, mut claim_of) = (vec![], BTreeMap::new());
     for claim in claims.iter().filter(|claim| claim.status.phase == BOUND) {
         let (key, name) = (claim.metadata.key(), claim.spec.volume_name.as_str());
         match volumes.get(name) {
-            None => broken.push(format!("{key} has {name}, which does not exist")),
+            None => violations.push(format!("{key} is bound to {name}, which does not exist")),
             Some(volume) if !is_promised(volume, claim) => {
-                broken.push(format!("{key} has {name}, which belongs to another claim"));
+                violations.push(format!("{key} is bound to {name}, which has another claimRef"));
             }
             Some(volume) if is_chosen_by_controller(claim) && is_too_small(volume, claim) => {
-                broken.push(format!("{key} has {name}, which is too small"));
+                violations.push(format!("{key} is bound to {name}, which is too small"));
             }
             Some(_) => {}
         }
-        if let Some(other) = owners.insert(name, key.clone()) {
-            broken.push(format!("{key} and {other} both have {name}"));
+        if let Some(other) = claim_of.insert(name, key.clone()) {
+            violations.push(format!("{key} and {other} are both bound to {name}"));
         }
     }
-    broken
+    if violations.is_empty() { Ok(()) } else { Err(violations.join("; ")) }
 }
 
 /// Whether a controller, not a user, has chosen the volume of a claim.
@@ -63,8 +69,8 @@ pub(crate) fn check(view: &View<'_>) -> Result<(), String> {
             !claim.spec.volume_name.is_empty() || !is_too_small(volume, claim),
         ),
     ];
-    let broken = rules.iter().find(|(_, holds)| !holds);
-    broken.map_or(Ok(()), |(rule, _)| {
+    let violated = rules.iter().find(|(_, holds)| !holds);
+    violated.map_or(Ok(()), |(rule, _)| {
         Err(format!("{rule}: {} for {}", volume.metadata.name, claim.metadata.key()))
     })
 }

@@ -1,7 +1,7 @@
 //! Binds claims and volumes to each other, and reclaims volumes whose claim is gone.
 //!
 //! - **Promise**: a claim and a volume that suit each other become bound, one to one. A claim that no volume suits gets the
-//!   default class if it names none, and its provisioner is asked for a volume by annotation. A volume whose claim is gone
+//!   default class if it names none, and an annotation requests a volume from its provisioner. A volume whose claim is gone
 //!   is released, then kept, deleted or recycled as its policy says.
 //! - **Watches** volumes, claims, storage classes, pods and nodes. Every `--pvclaimbinder-sync-period` a resync looks at
 //!   what is not settled, as upstream does: only then does a waiting claim see a new volume, so that it gets the best of

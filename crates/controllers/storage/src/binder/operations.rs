@@ -58,7 +58,7 @@ impl Operations {
         self.begun.lock().get(key).is_some_and(|operation| operation.backoff.is_active(Instant::now()))
     }
 
-    /// Records that the server was asked to delete the volume.
+    /// Records that the deletion of the volume was requested from the server.
     pub(super) fn deletion_requested(&self, key: &Key) {
         if let Some(operation) = self.begun.lock().get_mut(key) {
             operation.is_deletion_requested = true;

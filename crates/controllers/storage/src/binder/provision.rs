@@ -1,7 +1,7 @@
-//! How a volume is provisioned: an external provisioner is asked by annotation, a host path is created here. Pure.
+//! Provisioning: an annotation requests a volume from an external provisioner; a host path volume is created here. Pure.
 
 use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim, Resource, StorageClass};
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Write};
 use serde_json::{Value, json};
 
 use super::claim::{Step, View, step};
@@ -98,7 +98,7 @@ fn ask(claim: &PersistentVolumeClaim, provisioner: &str) -> Option<Write<Tag>> {
     let asked = edit::asked(claim, provisioner)?;
     let failed = Event::warning(FAILED, Message::ThenError("Error saving claim: ".into()));
     let write = writes::claim(asked, "a provisioner is to create a volume for it");
-    Some(write.on_failure(failed).quiet(Refusals::CONFLICT))
+    Some(write.on_failure(failed).no_event_for(ErrorKinds::CONFLICT))
 }
 
 /// The next write for a host path volume. Each of them brings the claim back for the next.
@@ -123,7 +123,7 @@ fn create(view: &View<'_>, class: &StorageClass) -> Plan<Tag> {
     let body = manifest(&key, claim, class);
     Plan::of([Write::create::<PersistentVolume>(key, body)
         .why("a claim needs it")
-        .accept(Refusals::EXISTS)
+        .ignore(ErrorKinds::ALREADY_EXISTS)
         .on_success(Event::normal("ProvisioningSucceeded", message))
         .tag(Tag::Other)])
 }

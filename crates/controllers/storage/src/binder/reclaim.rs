@@ -1,10 +1,10 @@
-//! What becomes of a released volume: it is kept, deleted or recycled. Pure.
+//! Reclaims a released volume: it is retained, deleted or recycled. Pure.
 
 use std::sync::Arc;
 
 use flyball_api::pod::{Phase, Pod};
 use flyball_api::{Key, Object, PersistentVolume, PersistentVolumeClaim, Uid};
-use flyball_runtime::{Effect, Event, Outcome, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Outcome, Plan, Waiting, Write};
 use serde_json::Value;
 
 use super::plugins::{self, Deleter};
@@ -152,7 +152,7 @@ fn deletion(view: &View, live: &PersistentVolume) -> Option<Write<Tag>> {
     if live.is_deleting() && (view.is_deletion_requested || !has_own) {
         return None;
     }
-    let delete = Write::delete(live).accept_only(Refusals::GONE);
+    let delete = Write::delete(live).ignore_only(ErrorKinds::NOT_FOUND);
     Some(delete.why("its storage was deleted").tag(Tag::Other))
 }
 
@@ -177,7 +177,7 @@ fn recycle(view: &View) -> Plan<Tag> {
             let create = Write::create::<Pod>(recycler.key.clone(), recycler.manifest.clone())
                 .why("a released volume is to be emptied")
                 // Only a pod that the cache does not show yet can have the name; it brings the volume back.
-                .accept(Refusals::EXISTS);
+                .ignore(ErrorKinds::ALREADY_EXISTS);
             Plan::of([create.tag(Tag::Pod)])
         }
         Progress::Failed { pod, why } => {
@@ -232,7 +232,8 @@ fn progress(recycler: &RecyclerPod) -> Progress<'_> {
 
 /// The deletion of a recycler pod, unless it is being deleted.
 fn dismiss(pod: &Pod) -> Option<Write<Tag>> {
-    let delete = || Write::delete(pod).accept_only(Refusals::GONE).why("it has ended, or is not trusted");
+    let delete =
+        || Write::delete(pod).ignore_only(ErrorKinds::NOT_FOUND).why("it has ended, or is not trusted");
     (!pod.is_deleting()).then(|| delete().tag(Tag::Other))
 }
 

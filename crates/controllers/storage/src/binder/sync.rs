@@ -14,7 +14,7 @@ use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::{ObjectRef, Recorder};
 use flyball_runtime::gates::Gate;
 use flyball_runtime::plan::{Answer, Done};
-use flyball_runtime::{Context, Next, Outcome, Reconcile, Refusals, SyncError};
+use flyball_runtime::{Context, ErrorKinds, Next, Outcome, Reconcile, SyncError};
 use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -94,7 +94,7 @@ impl Reconcile for Claims {
         let plan = claim::plan(&view);
         let next = plan.next();
         let executor = binder.cx.executor(key).about(ObjectRef::of(&*claim)).events(&binder.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         binder.record_claim(key, &view, &step, &outcome);
         binder.finish(outcome).map(|()| next)
@@ -136,7 +136,7 @@ impl Reconcile for Volumes {
         }
         let plan = volume::plan(&view);
         let executor = binder.cx.executor(key).about(ObjectRef::of(&*view.volume)).events(&binder.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         binder.record_volume(key, &view, &outcome);
         let outcome = match reclaim::creation_failed(&view, &outcome) {
@@ -280,7 +280,7 @@ impl Binder {
                 self.operations.failed(key);
                 self.operations.back_off(key);
             }
-            Step::Provision(_) if outcome.failure().is_some_and(|of| !of.is_one_of(Refusals::CONFLICT)) => {
+            Step::Provision(_) if outcome.failure().is_some_and(|of| !of.is_one_of(ErrorKinds::CONFLICT)) => {
                 self.operations.failed(key);
             }
             _ => {}

@@ -26,7 +26,7 @@ pub(crate) struct View {
     pub(crate) live: Option<Live>,
     /// Whether its directory was removed.
     pub(crate) removed: Option<Result<(), String>>,
-    /// Whether the server was asked before to delete the volume.
+    /// Whether an earlier sync has deleted the volume on the server.
     pub(crate) is_deletion_requested: bool,
     /// Whether its directory could not be removed and the next attempt is not due yet.
     pub(crate) is_backing_off: bool,
@@ -116,8 +116,8 @@ pub(crate) fn step(view: &View) -> Step {
     }
 }
 
-/// The very claim that a volume refers to, if it exists; its key if the server has to be asked. An absence in the cache is
-/// believed only for a volume that is released already.
+/// The claim with the uid in `spec.claimRef`, if it exists; an error with its key if it must be read from the server first. That the
+/// cache does not have it is sufficient only for a volume that is released already.
 fn claim(view: &View) -> Result<Option<&PersistentVolumeClaim>, Key> {
     let (Some(reference), Some(key)) = (&view.volume.spec.claim_ref, claim_of(&view.volume)) else {
         return Ok(None);
@@ -170,7 +170,7 @@ pub(crate) fn may_reclaim(volume: &PersistentVolume, claim: Option<&PersistentVo
     }
 }
 
-/// What becomes of a volume whose claim is gone.
+/// The next step for a volume whose claim is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     Retain,

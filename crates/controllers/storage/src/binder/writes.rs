@@ -3,7 +3,7 @@
 use flyball_api::persistent_volume::PersistentVolumeStatus;
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::{Object, PersistentVolume, PersistentVolumeClaim, manifest_with_status};
-use flyball_runtime::{Effect, Event, Plan, Refusals, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Plan, Write};
 use serde_json::Error;
 
 use super::edit;
@@ -53,8 +53,8 @@ pub(super) fn claim_status(
     }
     let (key, body) = (claim.key(), manifest_with_status(claim, &status));
     let write = match turn {
-        Turn::First => Write::status_of::<PersistentVolumeClaim>(key, body).accept_only(Refusals::NONE),
-        Turn::Second => Write::update_again::<PersistentVolumeClaim>(key, body).subresource("status"),
+        Turn::First => Write::status_of::<PersistentVolumeClaim>(key, body).ignore_only(ErrorKinds::NONE),
+        Turn::Second => Write::update_after_write::<PersistentVolumeClaim>(key, body).subresource("status"),
     };
     let why = format!("it is {}", status.phase);
     let after = PersistentVolumeClaim { status, ..claim.clone() };
@@ -75,8 +75,8 @@ pub(super) fn phase(
         PersistentVolumeStatus { phase: phase.into(), message: message.into(), ..volume.status.clone() };
     let (key, body) = (volume.key(), manifest_with_status(volume, &status));
     let write = match turn {
-        Turn::First => Write::status_of::<PersistentVolume>(key, body).accept_only(Refusals::NONE),
-        Turn::Second => Write::update_again::<PersistentVolume>(key, body).subresource("status"),
+        Turn::First => Write::status_of::<PersistentVolume>(key, body).ignore_only(ErrorKinds::NONE),
+        Turn::Second => Write::update_after_write::<PersistentVolume>(key, body).subresource("status"),
     };
     let after = PersistentVolume { status, ..volume.clone() };
     Some(write.why(format!("it is {phase}")).tag(Tag::Volume(Box::new(after))))

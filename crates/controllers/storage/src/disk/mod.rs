@@ -1,4 +1,7 @@
-//! The disks behind volumes, and the names by which nodes and drivers know them. Pure, except for the cache lookups.
+//! The disks behind volumes, and their names in the status of nodes and in VolumeAttachments. Pure, except for the cache lookups.
+//!
+//! A *disk* is what can be attached to a node: the storage that a PersistentVolume, or an inline volume of a pod, refers to. Two
+//! volumes may refer to the same disk. Upstream calls it a volume, too, and its name the unique volume name.
 //!
 //! Not a controller: attach-detach and the SELinux warnings share this.
 
@@ -16,19 +19,19 @@ use smol_str::{SmolStr, format_smolstr};
 use self::in_tree::{Origin, Sources};
 pub(crate) use self::lookup::Lookup;
 
-/// The prefix of the names of drivers' volumes.
+/// The prefix of the names of CSI volumes.
 const PREFIX: &str = "kubernetes.io/csi/";
 
 /// A disk that can be attached to nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Disk {
-    /// Its name in the status of nodes.
+    /// The unique volume name, as in `status.volumesAttached` of nodes.
     pub name: SmolStr,
-    /// The name in events: mostly that of the volume.
+    /// The name in events, usually that of the PersistentVolume.
     pub title: SmolStr,
     /// Whether it may be attached to one node only.
     pub is_exclusive: bool,
-    pub by: Attacher,
+    pub attacher: Attacher,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +44,7 @@ pub enum Attacher {
         /// Whether the volume is of an in-tree plugin that the driver has replaced.
         is_migrated: bool,
     },
-    /// The node itself, once its status names the disk (iSCSI, Fibre Channel).
+    /// The node itself, once the disk is in `status.volumesAttached` (iSCSI, Fibre Channel).
     Node,
 }
 
@@ -57,25 +60,24 @@ pub enum Source {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriverVolume {
     pub driver: SmolStr,
-    /// The driver's name for the volume.
+    /// The name of the volume in the driver.
     pub handle: SmolStr,
 }
 
 impl DriverVolume {
-    /// Parses a name as in the status of nodes; `None` if it is not that of a driver's volume. Handles may contain `^`, names
-    /// of drivers may not.
+    /// Parses a unique volume name; `None` if it is not that of a CSI volume. Handles may contain `^`, names of drivers may not.
     pub fn named(name: &str) -> Option<Self> {
         let (driver, handle) = name.strip_prefix(PREFIX)?.split_once('^')?;
-        let is_whole = !driver.is_empty() && !handle.is_empty();
-        is_whole.then(|| Self { driver: driver.into(), handle: handle.into() })
+        let is_valid = !driver.is_empty() && !handle.is_empty();
+        is_valid.then(|| Self { driver: driver.into(), handle: handle.into() })
     }
 
-    /// Its name in the status of nodes.
+    /// The unique volume name.
     pub fn name(&self) -> SmolStr {
         format_smolstr!("{PREFIX}{}^{}", self.driver, self.handle)
     }
 
-    /// The name of the VolumeAttachment for a node.
+    /// The name of the VolumeAttachment for a node, as upstream forms it.
     pub fn attachment(&self, node: &str) -> SmolStr {
         let text = format!("{}{}{node}", self.handle, self.driver);
         let sum = digest(&SHA256, text.as_bytes());
@@ -91,7 +93,7 @@ pub fn is_attachment_name(name: &str) -> bool {
     name.strip_prefix("csi-").is_some_and(is_hex)
 }
 
-/// Whether a name in the status of `node` means this disk, which may be known by its VolumeAttachment only.
+/// Whether `name`, from the status of `node`, is that of `disk`, which may be known only by the name of its VolumeAttachment.
 pub fn is_name_of(name: &str, disk: &str, node: &str) -> bool {
     let is_its = || DriverVolume::named(name).is_some_and(|volume| volume.attachment(node) == disk);
     name == disk || (is_attachment_name(disk) && is_its())
@@ -118,7 +120,7 @@ impl Disk {
             ));
         }
         let name = sources.node_disk()?;
-        Some(Self { name, title, is_exclusive: is_exclusive(&spec.access_modes), by: Attacher::Node })
+        Some(Self { name, title, is_exclusive: is_exclusive(&spec.access_modes), attacher: Attacher::Node })
     }
 
     /// The disk of an inline volume, if it can be attached. Inline volumes of CSI drivers cannot.
@@ -130,12 +132,12 @@ impl Disk {
             return Some(Self::of_driver(now.volume, Source::Inline(spec), title, is_exclusive, true));
         }
         let name = sources.node_disk()?;
-        Some(Self { name, title: volume.name.clone(), is_exclusive: false, by: Attacher::Node })
+        Some(Self { name, title: volume.name.clone(), is_exclusive: false, attacher: Attacher::Node })
     }
 
     /// The driver that attaches it.
     pub fn driver(&self) -> Option<&DriverVolume> {
-        match &self.by {
+        match &self.attacher {
             Attacher::Driver { volume, .. } => Some(volume),
             Attacher::Node => None,
         }
@@ -149,11 +151,11 @@ impl Disk {
         is_migrated: bool,
     ) -> Self {
         let name = volume.name();
-        Self { name, title, is_exclusive, by: Attacher::Driver { volume, source, is_migrated } }
+        Self { name, title, is_exclusive, attacher: Attacher::Driver { volume, source, is_migrated } }
     }
 }
 
-/// Whether a volume of these access modes may be on one node only. Without any, its driver decides.
+/// Whether a volume with these access modes may be attached to one node only. Without access modes, the driver decides.
 fn is_exclusive(modes: &[SmolStr]) -> bool {
     !modes.is_empty() && !modes.iter().any(|mode| mode == "ReadWriteMany" || mode == "ReadOnlyMany")
 }

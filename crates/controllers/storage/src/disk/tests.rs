@@ -105,7 +105,9 @@ fn an_inline_disk_becomes_the_spec_of_a_driver_volume() {
     );
     let found = found.unwrap();
     assert_eq!((found.title.as_str(), found.is_exclusive), ("ebs.csi.aws.com-vol-1", true));
-    let Attacher::Driver { source: Source::Inline(spec), is_migrated: true, .. } = found.by else { panic!() };
+    let Attacher::Driver { source: Source::Inline(spec), is_migrated: true, .. } = found.attacher else {
+        panic!()
+    };
     assert_eq!(
         spec,
         json!({
@@ -123,7 +125,7 @@ fn an_inline_disk_becomes_the_spec_of_a_driver_volume() {
     let found = disk(json!({"name": "v", "gcePersistentDisk": {"pdName": "d", "readOnly": true}})).unwrap();
     assert_eq!((found.title.as_str(), found.is_exclusive), ("pd.csi.storage.gke.io-d", false));
     let found = disk(json!({"name": "v", "iscsi": {"targetPortal": "p", "iqn": "i", "lun": 0}})).unwrap();
-    assert_eq!((found.title.as_str(), &found.by), ("v", &Attacher::Node));
+    assert_eq!((found.title.as_str(), &found.attacher), ("v", &Attacher::Node));
     assert_eq!(
         disk(json!({"name": "v", "csi": {"driver": "inline.example"}})),
         None,

@@ -31,7 +31,7 @@ impl Reconcile for Controller {
         let claims: Vec<_> = keys.filter_map(|key| self.claims.store().get(&key)).collect();
         let plan = plan(&View { pod: &pod, claims: &claims });
         let executor = self.cx.executor(key).about(ObjectRef::of(&*pod)).events(&self.events);
-        executor.wait_for(plan.waiting);
+        executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         let failed = outcome.failures.iter().filter(|failure| failure.tag.is_some()).count();
         let (created, failures) =

@@ -3,7 +3,7 @@
 use flyball_api::persistent_volume_claim::PersistentVolumeClaimStatus;
 use flyball_api::{Object, PersistentVolume, PersistentVolumeClaim, Quantity, Timestamp, time};
 use flyball_client::Patch;
-use flyball_runtime::{Effect, Event, Message, Plan, Refusals, Waiting, Write};
+use flyball_runtime::{Effect, ErrorKinds, Event, Message, Plan, Waiting, Write};
 use serde_json::{Value, json};
 use smol_str::format_smolstr;
 
@@ -53,7 +53,7 @@ pub(super) fn plan(
         Step::Grow(size) => grow(claim, volume, driver, size, now),
     };
     let failed = Event::warning("VolumeResizeFailed", Message::ThenError(String::new()));
-    Plan::of([Effect::sequence(writes).on_failure(failed).quiet(Refusals::CONFLICT)])
+    Plan::of([Effect::sequence(writes).on_failure(failed).no_event_for(ErrorKinds::CONFLICT)])
 }
 
 fn grow(

@@ -81,7 +81,7 @@ fn annotate(claim: &PersistentVolumeClaim, driver: &str) -> Option<Write> {
     Some(patch.on_failure(Event::warning(EXTERNAL, Message::ThenError(failure))))
 }
 
-/// A patch of metadata and status of a claim in the version that was looked at.
+/// A patch of metadata and status of a claim, with the resourceVersion of the cached claim as precondition.
 pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value) -> Write {
     patch["metadata"]["resourceVersion"] = json!(format_smolstr!("{}", claim.metadata.resource_version));
     let key = claim.key();
@@ -95,7 +95,7 @@ pub(super) fn patch_claim(claim: &PersistentVolumeClaim, mut patch: Value) -> Wr
 pub(super) fn patch_claim_again(claim: &PersistentVolumeClaim, patch: Value) -> Write {
     let key = claim.key();
     let prefix = prefix(&key);
-    Write::patch_again::<PersistentVolumeClaim>(key, patch).subresource("status").failure_prefix(prefix)
+    Write::patch_after_write::<PersistentVolumeClaim>(key, patch).subresource("status").failure_prefix(prefix)
 }
 
 fn prefix(claim: &Key) -> String {

@@ -1,4 +1,4 @@
-//! The shell: look up, list pods if the plan needs it, plan, execute.
+//! The shell: look up, list pods from the server if the plan needs it, plan, execute.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// Whether the list shows that no pod uses a claim. It must not be older than the claim's deletion: a pod that came
-    /// to a node after that is not started.
-    pub(super) fn shows_free(&self, claim: &PersistentVolumeClaim, era: u64) -> bool {
+    /// Whether the list shows that no pod uses a claim. It must not be older than the deletion of the claim: kubelets do not start
+    /// pods whose claim is being deleted.
+    pub(super) fn shows_unused(&self, claim: &PersistentVolumeClaim, era: u64) -> bool {
         self.namespace == claim.metadata.namespace
             && self.era == era
             && self.version >= claim.metadata.resource_version
@@ -52,14 +52,14 @@ impl Reconcile for Controller {
             now: self.cx.clock.now(),
         };
         if needs_list(&view) {
-            view.is_kept = Some(!self.was_free(&claim) && self.is_kept(&claim).await?);
+            view.is_kept = Some(!self.is_known_unused(&claim) && self.is_kept(&claim).await?);
         }
         self.cx.executor(key).execute(plan(&view)).await
     }
 }
 
 impl Controller {
-    /// Whether a pod on the server keeps a claim.
+    /// Lists the pods of the namespace from the server. Whether one of them uses the claim.
     async fn is_kept(&self, claim: &PersistentVolumeClaim) -> Result<bool, SyncError> {
         let (namespace, era) = (&claim.metadata.namespace, self.pods.era());
         let listed = self.cx.client.list::<Pod>(Some(namespace), &ListParams::default()).await;
@@ -71,8 +71,8 @@ impl Controller {
         Ok(is_kept)
     }
 
-    /// Whether no pod of the last list keeps a claim.
-    fn was_free(&self, claim: &PersistentVolumeClaim) -> bool {
-        self.listed.lock().as_ref().is_some_and(|listed| listed.shows_free(claim, self.pods.era()))
+    /// Whether the last list shows that no pod uses the claim, so that another list is not needed.
+    fn is_known_unused(&self, claim: &PersistentVolumeClaim) -> bool {
+        self.listed.lock().as_ref().is_some_and(|listed| listed.shows_unused(claim, self.pods.era()))
     }
 }

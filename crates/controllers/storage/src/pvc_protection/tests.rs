@@ -102,7 +102,7 @@ fn a_list_of_pods_serves_claims_that_are_not_newer_than_it() {
     for (case, name, version, era, free) in table {
         let mut claim = claim(name, "");
         claim.metadata.resource_version = ResourceVersion(version);
-        assert_eq!(listed.shows_free(&claim, era), free, "{case}");
+        assert_eq!(listed.shows_unused(&claim, era), free, "{case}");
     }
 }
 

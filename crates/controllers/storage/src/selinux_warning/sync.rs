@@ -58,7 +58,7 @@ impl Controller {
 
     fn mounted(&self, disk: &Disk) -> MountedDisk {
         let driver = disk.driver().map(|volume| volume.driver.clone()).unwrap_or_default();
-        let has_mount_option = match disk.by {
+        let has_mount_option = match disk.attacher {
             Attacher::Node => true,
             Attacher::Driver { .. } => {
                 self.lookup.driver_of(disk).is_some_and(|driver| driver.spec.se_linux_mount == Some(true))

@@ -1,4 +1,4 @@
-//! What is wrong with the containers of a pod: names, images, ports, environment, resources, mounts, probes.
+//! Validates the containers of a pod: names, images, ports, environment, resources, mounts, probes.
 
 use std::cmp::Ordering;
 

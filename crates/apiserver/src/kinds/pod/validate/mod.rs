@@ -1,4 +1,4 @@
-//! What is wrong with a pod or a pod template. Containers, volumes and scheduling are in files of their own.
+//! Validates a pod or a pod template. Containers, volumes and scheduling are in files of their own.
 
 mod container;
 mod scheduling;

@@ -1,4 +1,4 @@
-//! What is wrong with where a pod wants to go: selectors, affinities, tolerations, spreading, gates.
+//! Validates the scheduling fields of a pod: selectors, affinities, tolerations, spreading, gates.
 
 use crate::invalid::Cause;
 use crate::kinds::json::Json;

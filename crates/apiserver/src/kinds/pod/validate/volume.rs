@@ -1,4 +1,4 @@
-//! What is wrong with the volumes of a pod.
+//! Validates the volumes of a pod.
 
 use crate::invalid::Cause;
 use crate::kinds::validate::{At, Faults, names, storage};

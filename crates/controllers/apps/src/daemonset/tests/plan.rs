@@ -46,7 +46,7 @@ fn old_pods_are_replaced_within_max_unavailable() {
         ("zero of everything is one",             "unavailable=0",  "n1 n2",     "a@n1:old b@n2:old",                    "delete a outdated"),
         ("a going one counts",                    "",               "n1 n2",     "a@n1:old,terminating b@n2:old",        ""),
         ("an unready new one counts",             "",               "n1 n2",     "a@n1:unready b@n2:old",                ""),
-        ("patience counts",                       "patience=60",    "n1 n2",     "a@n1:ready=5 b@n2:old",                ""),
+        ("minReadySeconds",                       "min-ready=60",    "n1 n2",     "a@n1:ready=5 b@n2:old",                ""),
         ("old ones that do not serve go at once", "",               "n1 n2 n3",  "a@n1:old,unready b@n2:old,unready c@n3:old", "delete a outdated, delete b outdated"),
         ("by hand",                               "ondelete",       "n1 n2",     "a@n1:old b@n2:old",                    ""),
         ("missing ones come first",               "",               "n1 n2",     "a@n1:old",                             "create n2"),
@@ -64,7 +64,7 @@ fn with_max_surge_the_new_pod_is_available_before_the_old_is_deleted() {
         ("the new one gets ready",                "surge=1",       "n1 n2",      "a@n1:old x@n1:unready b@n2:old",       ""),
         ("the old one goes",                      "surge=1",       "n1 n2",      "a@n1:old x@n1 b@n2:old",               "delete a superseded"),
         ("then the next",                         "surge=1",       "n1 n2",      "x@n1 b@n2:old",                        "create n2"),
-        ("patience counts",                       "surge=1 patience=60", "n1",   "a@n1:old x@n1:ready=5",                ""),
+        ("minReadySeconds",                       "surge=1 min-ready=60", "n1",   "a@n1:old x@n1:ready=5",                ""),
         ("an old one that does not serve goes when its successor is there", "surge=1", "n1", "a@n1:old,unready x@n1:unready", "delete a superseded"),
         ("and gets it at once",                   "surge=1",       "n1 n2 n3",   "a@n1:old,unready b@n2:old,unready c@n3:old", "create n1, create n2, create n3"),
         ("more than two are too many",            "surge=1",       "n1",         "a@n1:old,age=9 b@n1:old,age=5 x@n1:unready", "delete b surplus"),
@@ -131,7 +131,7 @@ fn plans_have_requeue_times_and_waiting() {
     let table = [
         // case                            set            nodes      pods                          plan
         ("a pod gets ready",               "",            "n1 n2",   "a@n1 b@n2:unready",          "waiting for Pod/ns/b to become available"),
-        ("a pod becomes available",        "patience=60", "n1",      "a@n1:ready=20",              "again after 40s\nwaiting for Pod/ns/a to become available"),
+        ("a pod becomes available",        "min-ready=60", "n1",      "a@n1:ready=20",              "again after 40s\nwaiting for Pod/ns/a to become available"),
         ("a pod that only may stay",       "",            "n1:keep-off", "a@n1:unready",           ""),
     ];
     for (case, set, nodes, pods, want) in table {

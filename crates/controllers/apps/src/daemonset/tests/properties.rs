@@ -29,7 +29,7 @@ fn set_words() -> impl Strategy<Value = String> {
         (1..4).prop_map(|most| format!("surge={most}")),
         (1..100).prop_map(|most| format!("surge={most}%")),
     ];
-    (strategy, prop_oneof![Just(""), Just(" patience=60"), Just(" bears=a"), Just(" zone=x")])
+    (strategy, prop_oneof![Just(""), Just(" min-ready=60"), Just(" bears=a"), Just(" zone=x")])
         .prop_map(|(strategy, more)| format!("{strategy}{more}"))
 }
 

@@ -10,7 +10,7 @@ fn nodes_are_counted_by_what_they_should_run_and_what_they_run() {
         // set            nodes             pods                             desired current missched. ready available updated unavailable
         ("",              "n1 n2",          "",                              "2 0 0 0 0 0 2"),
         ("",              "n1 n2",          "a@n1 b@n2:unready",             "2 2 0 1 1 2 1"),
-        ("patience=60",   "n1 n2",          "a@n1:ready=5 b@n2",             "2 2 0 2 1 2 1"),
+        ("min-ready=60",   "n1 n2",          "a@n1:ready=5 b@n2",             "2 2 0 2 1 2 1"),
         ("",              "n1 n2",          "a@n1:old b@n2",                 "2 2 0 2 2 1 0"),
         ("",              "n1:keep-off n2", "a@n1 b@n2",                     "1 1 1 1 1 1 0"),
         ("zone=x",        "n1",             "",                              "0 0 0 0 0 0 0"),
@@ -54,10 +54,10 @@ fn the_next_sync_is_when_a_ready_pod_becomes_available() {
     let table = [
         // case                              set                   pods                                     seconds
         ("without minReadySeconds",          "",                   "a@n1:ready=5",                          None),
-        ("all are available",                "patience=60",        "a@n1",                                  None),
-        ("one is on its way",                "patience=60",        "a@n1:ready=5",                          Some(55)),
-        ("one surges beside one that serves", "patience=60 surge=1", "a@n1:old,age=900 b@n1:age=20,ready=10", Some(50)),
-        ("one is not even ready",            "patience=60",        "a@n1:unready",                          None),
+        ("all are available",                "min-ready=60",        "a@n1",                                  None),
+        ("one is on its way",                "min-ready=60",        "a@n1:ready=5",                          Some(55)),
+        ("one surges beside one that serves", "min-ready=60 surge=1", "a@n1:old,age=900 b@n1:age=20,ready=10", Some(50)),
+        ("one is not even ready",            "min-ready=60",        "a@n1:unready",                          None),
     ];
     for (case, set_words, pod_words, want) in table {
         let (set, nodes, pods) = (set(set_words), nodes("n1"), pods(pod_words));

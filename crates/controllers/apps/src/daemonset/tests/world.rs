@@ -86,7 +86,7 @@ pub(super) fn pods(text: &str) -> Vec<Arc<Pod>> {
     text.split_whitespace().map(pod).collect()
 }
 
-/// The set `agent` from words: `ondelete`, `unavailable=TEXT`, `surge=TEXT`, `patience=SECONDS`, `zone=VALUE` (its
+/// The set `agent` from words: `ondelete`, `unavailable=TEXT`, `surge=TEXT`, `min-ready=SECONDS`, `zone=VALUE` (its
 /// node selector), `node=NAME`, `bears=KEY` (a toleration), `host` (the network of the node), `misscheduled`.
 pub(super) fn set(text: &str) -> DaemonSet {
     let mut set = json!({
@@ -106,7 +106,7 @@ pub(super) fn set(text: &str) -> DaemonSet {
             "surge" => {
                 spec["updateStrategy"]["rollingUpdate"] = json!({"maxUnavailable": 0, "maxSurge": amount});
             }
-            "patience" => spec["minReadySeconds"] = amount,
+            "min-ready" => spec["minReadySeconds"] = amount,
             "zone" => spec["template"]["spec"]["nodeSelector"] = json!({"zone": value}),
             "node" => spec["template"]["spec"]["nodeName"] = json!(value),
             "bears" => {

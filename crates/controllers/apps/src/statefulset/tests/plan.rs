@@ -1,4 +1,4 @@
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use flyball_runtime::plan::Order;
 
 use super::world::{checked, planned};
@@ -20,8 +20,8 @@ fn an_ordered_set_makes_one_step_and_waits() {
         ("the first is starting",                      "3",           "0:pending",                      "| 0 ready"),
         ("the first runs and is not ready",            "3",           "0:unready",                      "| 0 ready"),
         ("the first is ready",                         "3",           "0",                              "create 1 new | 1 created"),
-        ("ready for too short a time",                 "3 patience=60", "0:ready=10",                   "| 0 available"),
-        ("ready for long enough",                      "3 patience=60", "0:ready=60",                   "create 1 new | 1 created"),
+        ("ready for too short a time",                 "3 min-ready=60", "0:ready=10",                   "| 0 available"),
+        ("ready for long enough",                      "3 min-ready=60", "0:ready=60",                   "create 1 new | 1 created"),
         ("a gap is filled first",                      "3",           "0 2",                            "create 1 new | 1 created"),
         ("a pod before it that goes holds it up",      "3",           "0 1:terminating",                "| 1 deleted"),
         ("a failed pod goes",                          "3",           "0:failed 1 2",                   "delete 0 finished | 0 deleted"),
@@ -59,7 +59,7 @@ fn an_ordered_set_scales_down_from_the_last() {
         ("the only unready one goes",                  "1",           "0 1 2:unready",                  "delete 2 scaled | 2 deleted"),
         ("an unready one before it holds it up only if it is unready itself", "1", "0 1:unready 2",     "delete 2 scaled | 2 deleted"),
         ("of two unready ones the first must go first","1",           "0 1:unready 2:unready",          "| 2 ready"),
-        ("patience counts, too",                       "1 patience=60", "0 1:ready=1 2:ready=1",        "| 2 available"),
+        ("minReadySeconds, too",                       "1 min-ready=60", "0 1:ready=1 2:ready=1",        "| 2 available"),
         ("numbers below the start",                    "2 start=5",   "0 5 6",                          "delete 0 scaled | 0 deleted"),
         ("scaling comes before updating",              "2",           "0:old 1:old 2:old",              "delete 2 scaled | 2 deleted"),
     ]);
@@ -73,7 +73,7 @@ fn updates_start_at_the_last_pod_and_end_at_the_partition() {
         ("the last goes first",                        "3",              "0:old 1:old 2:old",           "delete 2 old | 2 deleted"),
         ("one after the other",                        "3",              "0:old 1:old 2",               "delete 1 old | 1 deleted"),
         ("an updated pod must be ready",               "3",              "0:old 1:old 2:unready",       "| 2 ready"),
-        ("and available",                              "3 patience=60",  "0:old 1:old 2:ready=5",       "| 2 available"),
+        ("and available",                              "3 min-ready=60",  "0:old 1:old 2:ready=5",       "| 2 available"),
         ("a deleted one comes back updated",           "3",              "0:old 1:old",                 "create 2 new | 2 created"),
         ("the partition stays",                        "3 partition=2",  "0:old 1:old 2",               ""),
         ("the partition comes back old",               "3 partition=2",  "1:old 2",                     "create 0 old | 0 created"),
@@ -118,7 +118,7 @@ fn a_stuck_pod_is_replaced_only_with_the_annotation() {
         ("not while it goes",                          "3 replace-stuck", "0:old 1:old 2:broken,unready,terminating", "| 2 deleted"),
         ("not what is of the right revision",          "3 replace-stuck", "0:old 1:old 2:unready",      "| 2 ready"),
         ("not what serves",                            "3 replace-stuck", "0:broken 1:unready 2",       "| 1 ready"),
-        ("not what only lacks patience",               "3 replace-stuck patience=60", "0:old,ready=1 1:old 2:old", "| 0 available"),
+        ("not one that is not available yet",         "3 replace-stuck min-ready=60", "0:old,ready=1 1:old 2:old", "| 0 available"),
         ("below the partition the old is right",       "3 replace-stuck partition=3", "0:old,unready 1:old 2:old", "| 0 ready"),
         ("not with updates by hand",                   "3 replace-stuck ondelete", "0:old,unready 1:old 2:old", "| 0 ready"),
     ]);
@@ -194,7 +194,7 @@ as a manging controller, the retention policy is ignored for this claim
     then event Normal SuccessfulUpdate: Update Pod db-0 in StatefulSet db successful
     else event Warning FailedUpdate: Update Pod db-0 in StatefulSet db failed error: <error>"
     );
-    let update = checked("2 parallel patience=60", "0:old,ready=20 1:old", "");
+    let update = checked("2 parallel min-ready=60", "0:old,ready=20 1:old", "");
     assert_eq!(
         update.to_string(),
         "\
@@ -224,18 +224,18 @@ waiting for Pod/ns/db-0 to become ready"
 }
 
 #[test]
-fn harmless_refusals_are_accepted() {
+fn harmless_errors_are_ignored() {
     #[rustfmt::skip]
     let table = [
         // case                                        set                 pods          claims     accepted
-        ("a deleted pod may be gone or replaced",      "0",                "0",          "",        Refusals::GONE | Refusals::CONFLICT),
-        ("a pod may change if only owners were wrong", "1 claims deleted", "0",          "0",       Refusals::CONFLICT),
-        ("but not if it has to be repaired",           "1",                "0:nameless", "",        Refusals::NONE),
-        ("nor may its name be taken",                  "1",                "",           "",        Refusals::NONE),
+        ("a deleted pod may be gone or replaced",      "0",                "0",          "",        ErrorKinds::NOT_FOUND | ErrorKinds::CONFLICT),
+        ("a pod may change if only owners were wrong", "1 claims deleted", "0",          "0",       ErrorKinds::CONFLICT),
+        ("but not if it has to be repaired",           "1",                "0:nameless", "",        ErrorKinds::NONE),
+        ("nor may its name be taken",                  "1",                "",           "",        ErrorKinds::NONE),
     ];
     for (case, set, pods, claims, want) in table {
         let plan = checked(set, pods, claims);
-        assert_eq!(plan.writes().last().unwrap().accept, want, "{case}");
+        assert_eq!(plan.writes().last().unwrap().ignore, want, "{case}");
     }
 }
 
@@ -244,13 +244,13 @@ fn the_next_sync_is_when_a_ready_pod_becomes_available() {
     #[rustfmt::skip]
     let table = [
         // case                            set                   pods                     seconds
-        ("without patience",               "1",                  "0:ready=5",             None),
-        ("all are available",              "1 patience=60",      "0",                     None),
-        ("one is on its way",              "1 patience=60",      "0:ready=5",             Some(55)),
-        ("one is not even ready",          "1 patience=60",      "0:unready",             None),
-        ("one that is not wanted",         "0 patience=60",      "0:ready=5",             Some(55)),
-        ("of a set that is being deleted", "1 patience=60 deleting", "0:ready=5",         Some(55)),
-        ("a pod of another name",          "0 patience=60",      "0:ready=5,name=db-x",   None),
+        ("without minReadySeconds",        "1",                  "0:ready=5",             None),
+        ("all are available",              "1 min-ready=60",      "0",                     None),
+        ("one is on its way",              "1 min-ready=60",      "0:ready=5",             Some(55)),
+        ("one is not even ready",          "1 min-ready=60",      "0:unready",             None),
+        ("one that is not wanted",         "0 min-ready=60",      "0:ready=5",             Some(55)),
+        ("of a set that is being deleted", "1 min-ready=60 deleting", "0:ready=5",         Some(55)),
+        ("a pod of another name",          "0 min-ready=60",      "0:ready=5,name=db-x",   None),
     ];
     for (case, set, pods, want) in table {
         assert_eq!(checked(set, pods, "").requeue.map(|wait| wait.as_secs()), want, "{case}");

@@ -27,7 +27,7 @@ fn set_words() -> impl Strategy<Value = String> {
         Just("claims".to_owned()),
         Just("claims scaled".to_owned()),
         Just("claims deleted".to_owned()),
-        Just("patience=60".to_owned()),
+        Just("min-ready=60".to_owned()),
         Just("replace-stuck".to_owned()),
         (0..4).prop_map(|start| format!("start={start}")),
     ];

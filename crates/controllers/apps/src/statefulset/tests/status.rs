@@ -29,7 +29,7 @@ fn pods_are_counted_by_state_and_revision() {
         // case                                 set             pods                         deleted  all ready available current updated, revision
         ("none",                                "3",            "",                          0, "0 0 0 0 0 old"),
         ("some",                                "3",            "0:old 1:unready",           0, "2 1 1 1 1 old"),
-        ("ready for too short a time",          "3 patience=60", "0:old,ready=5 1:old",      0, "2 2 1 2 0 old"),
+        ("ready for too short a time",          "3 min-ready=60", "0:old,ready=5 1:old",      0, "2 2 1 2 0 old"),
         ("going ones are of no revision",       "3",            "0:old 1:terminating",       0, "2 2 2 1 0 old"),
         ("not wanted any more, still there",    "1",            "0:old 1:old",               0, "2 2 2 2 0 old"),
         ("one deleted just now",                "3",            "0:old 1:old 2:old",         1, "3 3 3 2 0 old"),

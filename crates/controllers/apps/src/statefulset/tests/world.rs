@@ -61,7 +61,7 @@ pub(super) fn pods(text: &str) -> Vec<Arc<Pod>> {
 }
 
 /// The set `db` from words: `N` replicas, `parallel`, `ondelete`, `partition=N`, `unavailable=TEXT` (which turns the
-/// gate on), `start=N`, `patience=SECONDS`, `claims`, `scaled` and `deleted` (what the retention policy deletes),
+/// gate on), `start=N`, `min-ready=SECONDS`, `claims`, `scaled` and `deleted` (what the retention policy deletes),
 /// `deleting`, `replace-stuck`, `bare` (a rolling update without parameters, as old servers stored it).
 pub(super) fn set(text: &str) -> StatefulSet {
     let mut set = json!({
@@ -85,7 +85,7 @@ pub(super) fn set(text: &str) -> StatefulSet {
                 spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = most;
             }
             "start" => spec["ordinals"] = json!({"start": number.unwrap()}),
-            "patience" => spec["minReadySeconds"] = json!(number.unwrap()),
+            "min-ready" => spec["minReadySeconds"] = json!(number.unwrap()),
             "claims" => {
                 spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data", "labels": {"kind": "data"}}, "spec": {"accessModes": ["ReadWriteOnce"]}}]);
             }

@@ -11,7 +11,7 @@ fn autoscalers_of_the_same_pods_are_found() {
     let mut selections = Selections::default();
     let x = Selector::parse("app=x").unwrap();
     let set = |selections: &Selections| -> Vec<SmolStr> {
-        selections.of("ns", &pods).into_iter().cloned().collect()
+        selections.selecting("ns", &pods).into_iter().cloned().collect()
     };
     selections.add(&one);
     selections.add(&two);

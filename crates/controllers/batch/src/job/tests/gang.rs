@@ -9,7 +9,7 @@ use super::world::indexed;
 use crate::job::gang::{BY_JOB, BY_WORKLOAD, Scheduling, View, group_name, is_gang, plan, workload_name};
 use crate::job::invariants;
 
-/// An Indexed Job named `j` with two pods that has not begun, changed by `spec`.
+/// An Indexed Job named `j` with two pods that never started, changed by `spec`.
 fn gang(spec: Value) -> Job {
     let mut whole = json!({"completions": 2, "status": {"startTime": null}});
     for (field, value) in spec.as_object().unwrap() {
@@ -59,12 +59,12 @@ fn decided(job: &Job, has_pods: bool, workloads: &str, groups: &str) -> Scheduli
     scheduling
 }
 
-/// `create Kind`, `in GROUP`, or the reason to schedule the pods separately.
-fn said(job: &Job, has_pods: bool, workloads: &str, groups: &str) -> String {
+/// `create Kind`, `in GROUP`, or the reason why the pods have no PodGroup.
+fn decision(job: &Job, has_pods: bool, workloads: &str, groups: &str) -> String {
     match decided(job, has_pods, workloads, groups) {
-        Scheduling::Separately(reason) => reason.to_owned(),
-        Scheduling::Together(group) => format!("in {group}"),
-        Scheduling::After(write) => format!("create {}", write.resource.kind),
+        Scheduling::WithoutGroup(reason) => reason.to_owned(),
+        Scheduling::InGroup(group) => format!("in {group}"),
+        Scheduling::CreateFirst(write) => format!("create {}", write.resource.kind),
     }
 }
 
@@ -81,7 +81,7 @@ fn a_gang_runs_a_pod_for_every_index_at_once() {
         ("no completions",                   json!({"completions": null}),                    false),
         ("one pod",                          json!({"completions": 1, "parallelism": 1}),     false),
         ("no parallelism",                   json!({"parallelism": null}),                    false),
-        ("the template names a group",       json!({"template": with_group}),                 false),
+        ("template with schedulingGroup",     json!({"template": with_group}),                 false),
         ("being deleted",                    json!({"deleting": true}),                       false),
     ];
     for (case, spec, want) in table {
@@ -90,46 +90,46 @@ fn a_gang_runs_a_pod_for_every_index_at_once() {
 }
 
 #[test]
-fn only_a_new_job_gets_a_workload() {
+fn only_a_job_that_never_started_gets_a_workload() {
     let suspended = json!([{"type": "Suspended", "status": "False"}]);
-    let began = "the Job began without a Workload";
+    let started = "the Job started without a Workload";
     #[rustfmt::skip]
     let table = [
         // case              status                                      pods    decision
         ("new",              json!({}),                                  false,  "create Workload"),
-        ("has pods",         json!({}),                                  true,   began),
-        ("has started",      json!({"startTime": "2026-01-01T00:00:00Z"}), false,  began),
-        ("had successes",    json!({"succeeded": 1}),                    false,  began),
-        ("had failures",     json!({"failed": 1}),                       false,  began),
-        ("was suspended",    json!({"conditions": suspended}),           false,  began),
+        ("has pods",         json!({}),                                  true,   started),
+        ("has started",      json!({"startTime": "2026-01-01T00:00:00Z"}), false,  started),
+        ("had successes",    json!({"succeeded": 1}),                    false,  started),
+        ("had failures",     json!({"failed": 1}),                       false,  started),
+        ("was suspended",    json!({"conditions": suspended}),           false,  started),
     ];
     for (case, mut status, has_pods, want) in table {
         if status.get("startTime").is_none() {
             status["startTime"] = json!(null);
         }
-        assert_eq!(said(&gang(json!({"status": status})), has_pods, "", ""), want, "{case}");
+        assert_eq!(decision(&gang(json!({"status": status})), has_pods, "", ""), want, "{case}");
     }
 }
 
 #[test]
-fn pods_are_scheduled_together_if_the_job_controls_one_workload_with_one_group() {
+fn pods_are_in_a_group_if_the_job_controls_the_only_workload_and_its_only_group() {
     #[rustfmt::skip]
     let table = [
         // case                        Workloads            PodGroups        decision
         ("no group yet",               "w:own",             "",              "create PodGroup"),
         ("all there",                  "w:own",             "g:own",         "in g"),
-        ("not owned",                  "w",                 "",              "the Job does not control the Workload"),
-        ("of an earlier Job",          "w:foreign",         "g:own",         "the Job does not control the Workload"),
-        ("two Workloads",              "w:own x:own",       "g:own",         "several Workloads are about the Job"),
-        ("two templates",              "w:own:a+b",         "g:own",         "the Workload does not have exactly one template"),
-        ("group not owned",            "w:own",             "g",             "the Job does not control the PodGroup"),
-        ("group of an earlier Job",    "w:own",             "g:foreign",     "the Job does not control the PodGroup"),
-        ("two groups",                 "w:own",             "g:own h:own",   "several PodGroups were made from the Workload"),
+        ("not owned",                  "w",                 "",              "the Job is not the controller of the Workload"),
+        ("of an earlier Job",          "w:foreign",         "g:own",         "the Job is not the controller of the Workload"),
+        ("two Workloads",              "w:own x:own",       "g:own",         "more than one Workload references the Job"),
+        ("two templates",              "w:own:a+b",         "g:own",         "the Workload does not have exactly one podGroupTemplate"),
+        ("group not owned",            "w:own",             "g",             "the Job is not the controller of the PodGroup"),
+        ("group of an earlier Job",    "w:own",             "g:foreign",     "the Job is not the controller of the PodGroup"),
+        ("two groups",                 "w:own",             "g:own h:own",   "more than one PodGroup references the Workload"),
     ];
     for (case, workloads, groups, want) in table {
-        // A Job that has begun keeps its group.
+        // A Job that has started keeps its group.
         for has_pods in [false, true] {
-            assert_eq!(said(&gang(json!({})), has_pods, workloads, groups), want, "{case}");
+            assert_eq!(decision(&gang(json!({})), has_pods, workloads, groups), want, "{case}");
         }
     }
 }
@@ -138,7 +138,7 @@ fn pods_are_scheduled_together_if_the_job_controls_one_workload_with_one_group()
 fn both_objects_belong_to_the_job() {
     let job = gang(json!({}));
     let body = |scheduling| match scheduling {
-        Scheduling::After(write) => match write.operation {
+        Scheduling::CreateFirst(write) => match write.operation {
             Operation::Create(body) => {
                 (write.key.to_string(), body.value(), format!("{:?}", write.on_success))
             }
@@ -159,12 +159,12 @@ fn both_objects_belong_to_the_job() {
     );
     assert!(events.contains("Created Workload j-79f7f4f4b8 for Job j"), "{events}");
     let (_, made, events) = body(decided(&job, false, "w:own", ""));
-    let second =
+    let workload_owner =
         json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "Workload", "name": "w", "uid": "uid-w"});
     assert_eq!(
         made,
         json!({"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
-            "metadata": {"name": group_name("w", "t"), "namespace": "ns", "ownerReferences": [owner, second]},
+            "metadata": {"name": group_name("w", "t"), "namespace": "ns", "ownerReferences": [owner, workload_owner]},
             "spec": {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}},
                 "schedulingPolicy": {"gang": {"minCount": 7}}}})
     );
@@ -193,8 +193,8 @@ fn names_end_in_a_hash_and_fit() {
     ];
     let names = |(workload, template): (usize, usize)| ("w".repeat(workload), "t".repeat(template));
     for (lengths, left, hash) in table {
-        let ((workload, template), (cut_workload, cut_template)) = (names(lengths), names(left));
-        assert_eq!(group_name(&workload, &template), format!("{cut_workload}-{cut_template}-{hash}"));
+        let ((workload, template), (short_workload, short_template)) = (names(lengths), names(left));
+        assert_eq!(group_name(&workload, &template), format!("{short_workload}-{short_template}-{hash}"));
     }
 }
 

@@ -300,7 +300,7 @@ fn creations_are_counted_one_by_one() {
         retry: Retry::Backoff,
         is_expected: false,
     };
-    let terminating = || Answer::Refused(Error::Status(Box::default()));
+    let terminating = || Answer::Ignored(Error::Status(Box::default()));
     let written = || Answer::Written(None);
     let outcome = Outcome {
         done: vec![done(create, written()), done(create, terminating()), done(delete, written())],

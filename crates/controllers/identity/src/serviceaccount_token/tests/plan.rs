@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flyball_api::{Key, Secret, ServiceAccount, Uid};
 use flyball_cache::{Change, Origin};
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -126,7 +126,7 @@ fn tokens_are_deleted_with_their_account_and_no_other() {
     for (case, gone, current, want) in table {
         let plan = plan_deleted(&deleted(gone), current.map(account).as_ref(), &all);
         assert_eq!(plan.to_string(), want, "{case}");
-        assert!(plan.writes().iter().all(|write| write.accept == Refusals::GONE), "{case}");
+        assert!(plan.writes().iter().all(|write| write.ignore == ErrorKinds::NOT_FOUND), "{case}");
     }
 }
 

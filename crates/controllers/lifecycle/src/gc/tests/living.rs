@@ -233,7 +233,7 @@ fn dependents_of_a_custom_kind_that_is_gone_are_collected() {
             assert!(run.failed.is_empty(), "{case}: {} are tried again", run.failed.len());
             assert_eq!(run.collector.unserved.lock().len(), waiting, "{case}");
             assert_eq!(run.world().with(|state| state.broken.clone()), Vec::<String>::new(), "{case}");
-            // The kind comes back: what waited for it is looked at.
+            // The kind is served again: objects that waited for it are checked.
             run.world().with(|state| state.unserved.clear());
             run.retry();
             while run.work().await {}

@@ -102,9 +102,9 @@ fn objects_that_remain_are_waited_for_if_pods_terminate_or_finalizers_hold_them(
             let finalizers = finalizers.split_whitespace().map(Into::into).collect();
             remains.add(&ObjectMeta { finalizers, ..ObjectMeta::default() });
         }
-        let judged = remains.judged(Duration::from_secs(grace), "n", &things);
-        assert_eq!(judged.wait, Duration::from_secs(wait), "{case}");
-        assert_eq!(judged.error.as_deref(), error, "{case}");
-        assert_eq!(judged.objects, objects.len(), "{case}");
+        let assessed = remains.assessed(Duration::from_secs(grace), "n", &things);
+        assert_eq!(assessed.wait, Duration::from_secs(wait), "{case}");
+        assert_eq!(assessed.error.as_deref(), error, "{case}");
+        assert_eq!(assessed.objects, objects.len(), "{case}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tables for what is found, what is left and what is said about it.
+//! Tables for the content of namespaces, what is left of it, and the conditions about it.
 
 mod content;
 mod plan;

@@ -2,11 +2,12 @@ use std::time::Duration;
 
 use flyball_api::{Namespace, ObjectMeta, ResourceType, ResourceVersion, Timestamp};
 use flyball_client::{Discovery, Propagation};
-use flyball_runtime::Refusals;
 use flyball_runtime::plan::Operation;
+use flyball_runtime::{ErrorKinds, Plan};
 use serde_json::{Value, json};
 
 use crate::namespace::content::{Collection, Remains};
+use crate::namespace::invariants::check;
 use crate::namespace::plan::{
     View, check_again_after, delete, delete_collection, finalize, mark_terminating, plan,
 };
@@ -50,7 +51,7 @@ fn a_namespace_that_is_being_deleted_is_marked_once() {
             let body = write.body().unwrap();
             assert_eq!(body["status"]["phase"], "Terminating", "{case}");
             assert_eq!(body["metadata"]["resourceVersion"], "7", "{case}");
-            assert_eq!(write.accept, Refusals::NONE, "{case}");
+            assert_eq!(write.ignore, ErrorKinds::NONE, "{case}");
         }
     }
 }
@@ -92,9 +93,11 @@ fn a_namespace_is_finalized_once_nothing_is_left() {
         let remains = [(things(true), left)];
         let findings = Findings::of(Ok(&Discovery { resources: vec![], failures: vec![] }), &remains);
         let mut namespace = deleted("Active");
-        let first = plan(&View { namespace: &namespace, findings: &findings, remains: &remains, now });
+        let view = View { namespace: &namespace, findings: &findings, remains: &remains, now };
+        let first = plan(&view);
+        assert_eq!(check(&view, &first), Ok(()), "{case}");
         assert_eq!(first.to_string(), format!("{report}\n{want}"), "{case}");
-        assert_eq!(first.writes()[0].accept, Refusals::ANY, "{case}");
+        assert_eq!(first.writes()[0].ignore, ErrorKinds::ANY, "{case}");
         let body = first.writes()[0].body().unwrap();
         assert_eq!(body["status"]["phase"], "Terminating", "{case}");
         namespace.status.conditions = serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
@@ -104,12 +107,49 @@ fn a_namespace_is_finalized_once_nothing_is_left() {
 }
 
 #[test]
+fn a_namespace_that_is_not_empty_must_not_be_finalized() {
+    let now = "2026-01-01T00:00:10Z".parse::<Timestamp>().unwrap();
+    let discovery = Discovery { resources: vec![], failures: vec![] };
+    let (deleted, active) = (deleted("Terminating"), namespace(json!({}), "Active"));
+    let left =
+        |objects, seconds| Remains { objects, wait: Duration::from_secs(seconds), ..Remains::default() };
+    #[rustfmt::skip]
+    let table = [
+        // case            namespace  left                                        broken by finalizing
+        ("empty",          &deleted,  left(0, 0),                                 ""),
+        ("objects",        &deleted,  left(1, 15),                                "a namespace is finalized that may have things"),
+        ("time",           &deleted,  left(0, 1),                                 "a namespace is finalized that may have things"),
+        ("an error",       &deleted,  Remains::unknown(Duration::ZERO, "broken"), "a namespace is finalized after a failure: broken; a namespace is finalized that may have things"),
+        ("not deleted",    &active,   left(0, 0),                                 "a namespace that is not being deleted is finalized"),
+    ];
+    for (case, namespace, left, want) in table {
+        let remains = [(things(true), left)];
+        let findings = Findings::of(Ok(&discovery), &remains);
+        let view = View { namespace, findings: &findings, remains: &remains, now };
+        let found = check(&view, &Plan::of([finalize(namespace)])).err().unwrap_or_default();
+        assert_eq!(found, want, "{case}");
+    }
+    let findings = Findings::of(Ok(&discovery), &[]);
+    let view = View { namespace: &deleted, findings: &findings, remains: &[], now };
+    let found = |plan: Plan| check(&view, &plan).unwrap_err();
+    assert_eq!(found(Plan::default()), "the namespace is neither finalized nor synced again");
+    let mut other = deleted.clone();
+    other.spec.finalizers = [].into();
+    assert_eq!(found(Plan::of([finalize(&other)])), "finalizing leaves {} of {\"x/hold\"}");
+    other.metadata.name = "other".into();
+    assert!(
+        found(Plan::of([mark_terminating(&other).unwrap_or_else(|| finalize(&other))]))
+            .starts_with("update Namespace/finalize other: it is empty is not about the namespace")
+    );
+}
+
+#[test]
 fn finalizing_removes_one_finalizer_from_the_version_that_was_read() {
     let write = finalize(&deleted("Terminating"));
     let body = write.body().unwrap();
     assert_eq!(body["spec"], json!({"finalizers": ["x/hold"]}));
     assert_eq!(body["metadata"]["resourceVersion"], ResourceVersion(7).to_string());
-    assert_eq!(write.accept, Refusals::GONE);
+    assert_eq!(write.ignore, ErrorKinds::NOT_FOUND);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use flyball_runtime::{Plan, Write};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::invariants::check;
 use super::plan::{Step, Tag, View, plan};
 
 /// A pod from `name:word,word`. Words: a phase, `evicted`, `deleting`, `on=NODE`, `age=SECONDS`.
@@ -50,15 +51,21 @@ fn node(name: &str, ready: &str, is_tainted: bool) -> Arc<Node> {
     Arc::new(serde_json::from_value(node).unwrap())
 }
 
-/// The plan for these pods on four nodes: `up`, `down` (not ready), `out` (not ready, out of service), `back` (ready,
-/// still tainted).
-fn planned(pods: Vec<Arc<Pod>>, threshold: i32, gone: &str) -> Plan<Tag> {
+/// These pods on four nodes: `up`, `down` (not ready), `out` (not ready, out of service), `back` (ready, still tainted).
+fn view(pods: Vec<Arc<Pod>>, threshold: i32, gone: &str) -> View {
     let nodes =
         [("up", "True", false), ("down", "Unknown", false), ("out", "False", true), ("back", "True", true)];
     let nodes: BTreeMap<_, _> =
         nodes.map(|(name, ready, is_tainted)| (name.into(), node(name, ready, is_tainted))).into();
     let gone = gone.split_whitespace().map(Into::into).collect();
-    plan(&View { pods, threshold, nodes, gone, tracks_generation: true, now: now() })
+    View { pods, threshold, nodes, gone, tracks_generation: true, now: now() }
+}
+
+fn planned(pods: Vec<Arc<Pod>>, threshold: i32, gone: &str) -> Plan<Tag> {
+    let view = view(pods, threshold, gone);
+    let plan = plan(&view);
+    assert_eq!(check(&view, &plan), Ok(()));
+    plan
 }
 
 fn pods(text: &str) -> Vec<Arc<Pod>> {
@@ -132,6 +139,30 @@ fn a_pod_is_marked_as_failed_with_a_condition_if_its_node_is_gone() {
             "lastTransitionTime": "2026-01-01T00:00:00Z"}])
     );
     assert_eq!(orphaned["metadata"], json!({"uid": "a"}), "and no other pod of its name");
+}
+
+#[test]
+fn a_plan_for_other_pods_breaks_invariants() {
+    #[rustfmt::skip]
+    let table = [
+        // the plan for                   in the case of                    breaks
+        ("a:on=x",                        "a:on=up",                        "n/a is not orphaned"),
+        ("a:on=x",                        "b:on=x",                         "n/a does not exist"),
+        ("a:on=x",                        "a:on=x,Failed",                  "n/a gets [Mark, Delete]"),
+        ("a:Failed,on=x",                 "a:on=x",                         "n/a gets [Delete]"),
+        ("a:Pending,deleting",            "a:Pending",                      "n/a is not unscheduled"),
+        ("a:on=out,deleting",             "a:on=back,deleting",             "n/a is not out-of-service"),
+        ("a:Failed b:Failed c:Failed",    "a:Failed b:Failed c:Running",    "1 of 2 finished pods are deleted, though 2 may be kept"),
+    ];
+    for (planned_for, actual, want) in table {
+        let wrong = plan(&view(pods(planned_for), 2, "x"));
+        let found = check(&view(pods(actual), 2, "x"), &wrong).unwrap_err();
+        assert!(found.contains(want), "{planned_for} / {actual}: {found}");
+    }
+    let (before, mut after) = (pods("a:on=x"), pods("a:on=x"));
+    Arc::make_mut(&mut after[0]).metadata.uid = "another".into();
+    let found = check(&view(after, 2, "x"), &plan(&view(before, 2, "x"))).unwrap_err();
+    assert_eq!(found, "n/a is not deleted by its uid, without a grace period");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-use flyball_runtime::Refusals;
+use flyball_runtime::ErrorKinds;
 use serde_json::json;
 
 use super::node;
@@ -30,5 +30,8 @@ fn an_assignment_is_tried_three_times_unless_its_outcome_is_unknown() {
     let plan = plan(&node("n", ""), &Allocation::Reserved(vec!["10.0.1.0/24".parse().unwrap()]));
     let [write] = plan.writes()[..] else { panic!("{plan}") };
     assert_eq!(write.body(), Some(json!({"spec": {"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24"]}})));
-    assert_eq!((write.attempts, write.accept, write.quiet), (3, Refusals::GONE, Refusals::OUTCOME_UNKNOWN));
+    assert_eq!(
+        (write.attempts, write.ignore, write.no_event_for),
+        (3, ErrorKinds::NOT_FOUND, ErrorKinds::OUTCOME_UNKNOWN)
+    );
 }

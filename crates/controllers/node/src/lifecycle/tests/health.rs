@@ -113,6 +113,19 @@ fn suspended_time_does_not_count_as_silence() {
 }
 
 #[test]
+fn suspended_time_does_not_count_before_the_first_report() {
+    let (start, wall) = (Instant::now(), Timestamp::from_second(EPOCH).unwrap());
+    let mut node = Node::default();
+    node.metadata.creation_timestamp = Some(wall);
+    let at = |seconds: i64| Now { wall: Timestamp::from_second(EPOCH + seconds).unwrap(), monotonic: start };
+    let mut health = observe(None, &node, None, at(0));
+    health.discount(Duration::from_secs(300));
+    let startup = i64::try_from(GRACE.startup.as_secs()).unwrap();
+    assert!(!health.is_silent(&node, GRACE, at(300 + startup)));
+    assert!(health.is_silent(&node, GRACE, at(301 + startup)));
+}
+
+#[test]
 fn a_new_node_of_the_same_name_starts_afresh() {
     let now = Now { wall: Timestamp::from_second(EPOCH).unwrap(), monotonic: Instant::now() };
     let mut old = Node::default();

@@ -9,7 +9,7 @@ use flyball_api::pod::Pod;
 use flyball_api::{PersistentVolume, VolumeAttachment};
 use serde_json::{Value, json};
 
-use super::wants::Want;
+use super::caches::DesiredAttachment;
 use crate::disk::Disk;
 
 fn volume(spec: Value) -> PersistentVolume {
@@ -20,14 +20,14 @@ pub(super) fn pod(namespace: &str, name: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap())
 }
 
-/// What a pod on `node` wants: a driver's disk, or one that the node attaches by itself.
-pub(super) fn want(has_driver: bool, mode: &str) -> Want {
+/// A pod needs a disk of a driver, or one that the node attaches itself.
+pub(super) fn desired(has_driver: bool, mode: &str) -> DesiredAttachment {
     let spec = if has_driver {
         json!({"csi": {"driver": "d.example", "volumeHandle": "h"}, "accessModes": [mode]})
     } else {
         json!({"iscsi": {"targetPortal": "p:3260", "iqn": "iqn.x", "lun": 1}, "accessModes": [mode]})
     };
-    Want { disk: Disk::of_volume(&volume(spec)).unwrap(), pods: vec![pod("ns", "app")] }
+    DesiredAttachment { disk: Disk::of_volume(&volume(spec)).unwrap(), pods: vec![pod("ns", "app")] }
 }
 
 fn attachment(is_attached: bool, is_deleting: bool, error: Option<&str>) -> VolumeAttachment {

@@ -5,8 +5,8 @@ use flyball_api::pod::Pod;
 use flyball_cache::{Change, Origin};
 use serde_json::{Value, json};
 
-use super::super::triggers::{disks_named, is_want_changed};
-use super::super::wants::wants_disks;
+use super::super::caches::needs_disks;
+use super::super::triggers::{changes_needed_disks, disks_in_status};
 
 fn pod(spec: Value, status: Value, is_deleting: bool) -> Arc<Pod> {
     let mut metadata = json!({"namespace": "ns", "name": "p", "uid": "u"});
@@ -25,7 +25,7 @@ fn state(state: &Value) -> Value {
 }
 
 #[test]
-fn a_pod_wants_its_disks_until_its_containers_have_terminated() {
+fn a_pod_needs_its_disks_until_its_containers_have_terminated() {
     let (running, ended) = (json!({"running": {}}), json!({"terminated": {"exitCode": 0}}));
     let mut debugged = state(&ended);
     debugged["ephemeralContainerStatuses"] = json!([{"name": "d", "state": running}]);
@@ -41,18 +41,18 @@ fn a_pod_wants_its_disks_until_its_containers_have_terminated() {
         (on_node(),                  debugged,                    true,  true),
     ];
     for (spec, status, is_deleting, want) in table {
-        assert_eq!(wants_disks(&pod(spec.clone(), status.clone(), is_deleting)), want, "{spec} {status}");
+        assert_eq!(needs_disks(&pod(spec.clone(), status.clone(), is_deleting)), want, "{spec} {status}");
     }
 }
 
 #[test]
-fn a_pod_matters_when_it_begins_or_ceases_to_want_disks() {
+fn a_pod_is_relevant_when_it_begins_or_ceases_to_need_disks() {
     let waiting = pod(json!({"volumes": on_node()["volumes"]}), json!({}), false);
     let placed = pod(on_node(), json!({}), false);
     let running = pod(on_node(), state(&json!({"running": {}})), false);
     let finished = pod(on_node(), json!({"phase": "Succeeded"}), false);
     let changed = |old: Option<&Arc<Pod>>, new: Option<&Arc<Pod>>| {
-        is_want_changed(&Change { old, new, origin: Origin::Watch })
+        changes_needed_disks(&Change { old, new, origin: Origin::Watch })
     };
     assert!(!changed(None, Some(&waiting)));
     assert!(changed(Some(&waiting), Some(&placed)));
@@ -63,7 +63,7 @@ fn a_pod_matters_when_it_begins_or_ceases_to_want_disks() {
 }
 
 #[test]
-fn a_heartbeat_of_a_node_does_not_matter() {
+fn a_heartbeat_of_a_node_is_ignored() {
     let node = |status: Value, taints: Value| -> Arc<Node> {
         let annotations = json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"});
         let node = json!({"metadata": {"name": "n", "annotations": annotations}, "spec": {"taints": taints}, "status": status});
@@ -75,7 +75,7 @@ fn a_heartbeat_of_a_node_does_not_matter() {
         json!({"volumesAttached": [{"name": "disk", "devicePath": ""}], "volumesInUse": ["other"]});
     let out = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
     let changed = |new: &Arc<Node>| {
-        let names = disks_named(&Change { old: Some(&calm), new: Some(new), origin: Origin::Watch });
+        let names = disks_in_status(&Change { old: Some(&calm), new: Some(new), origin: Origin::Watch });
         names.map(|names| names.into_iter().collect::<Vec<_>>().join(" "))
     };
     assert_eq!(changed(&calm.clone()), None);

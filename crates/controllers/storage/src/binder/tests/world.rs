@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::binder::claim::{self, View};
-use crate::binder::invariants::{broken, check};
+use crate::binder::invariants::{check, check_bindings};
 use crate::binder::volume as volumes;
 use crate::binder::writes::Tag;
 
@@ -173,9 +173,9 @@ impl World {
         self.volumes.keys().cloned().collect::<Vec<_>>().iter().for_each(|key| self.sync_volume(key));
     }
 
-    fn broken(&self) -> Vec<String> {
+    fn check_bindings(&self) -> Result<(), String> {
         let (claims, volumes) = (self.claims.values().cloned(), self.volumes.values().cloned());
-        broken(&claims.collect::<Vec<_>>(), &volumes.collect::<Vec<_>>())
+        check_bindings(&claims.collect::<Vec<_>>(), &volumes.collect::<Vec<_>>())
     }
 }
 
@@ -205,12 +205,12 @@ proptest! {
                 true => world.sync_claim(&Key::new("ns", format!("c{at}"))),
                 false => world.sync_volume(&Key::cluster(format!("v{at}"))),
             }
-            prop_assert_eq!(world.broken(), Vec::<String>::new());
+            prop_assert_eq!(world.check_bindings(), Ok(()));
         }
         // A claim may take a volume only once that is available, and a volume see its claim only after that.
         for _ in 0..4 {
             world.sync_all();
-            prop_assert_eq!(world.broken(), Vec::<String>::new());
+            prop_assert_eq!(world.check_bindings(), Ok(()));
         }
         let settled = world.clone();
         world.sync_all();

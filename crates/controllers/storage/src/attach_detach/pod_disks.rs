@@ -1,4 +1,5 @@
-//! Which pods have wanted which disks: a pod keeps its disk when its claim or volume is deleted.
+//! Which disks pods were found to need. A pod keeps its disk attached when its claim or volume is deleted, though the caches then
+//! no longer show which disk it was.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +10,15 @@ use smol_str::SmolStr;
 
 use crate::disk::Disk;
 
-/// The disks that pods have wanted, for as long as the pods need them.
+/// The disks of pods, until the pods stop.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct PodDisks {
     by_disk: FxHashMap<SmolStr, BTreeMap<Key, Uid>>,
     by_pod: FxHashMap<Uid, Vec<Disk>>,
 }
 
-impl Memory {
-    pub(super) fn note(&mut self, pod: &Pod, disk: &Disk) {
+impl PodDisks {
+    pub(super) fn insert(&mut self, pod: &Pod, disk: &Disk) {
         self.by_disk.entry(disk.name.clone()).or_default().insert(pod.key(), pod.uid().clone());
         let known = self.by_pod.entry(pod.uid().clone()).or_default();
         match known.iter_mut().find(|known| known.name == disk.name) {
@@ -26,18 +27,16 @@ impl Memory {
         }
     }
 
-    /// The pods that have wanted a disk.
     pub(super) fn pods(&self, disk: &str) -> Vec<(Key, Uid)> {
         let pods = self.by_disk.get(disk).into_iter().flatten();
         pods.map(|(key, uid)| (key.clone(), uid.clone())).collect()
     }
 
-    /// The disks that a pod has wanted.
     pub(super) fn disks(&self, pod: &Uid) -> Vec<Disk> {
         self.by_pod.get(pod).cloned().unwrap_or_default()
     }
 
-    pub(super) fn forget(&mut self, disk: &str, pod: &Key, uid: &Uid) {
+    pub(super) fn remove(&mut self, disk: &str, pod: &Key, uid: &Uid) {
         if let Some(pods) = self.by_disk.get_mut(disk)
             && pods.get(pod) == Some(uid)
         {
@@ -57,17 +56,18 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{pod, want};
+    use super::super::tests::{desired, pod};
     use super::*;
 
     #[test]
-    fn nothing_is_left_of_a_pod_that_is_forgotten() {
-        let (mut memory, pod, disk) = (Memory::default(), pod("ns", "app"), want(true, "ReadWriteOnce").disk);
-        memory.note(&pod, &disk);
-        memory.note(&pod, &disk);
-        assert_eq!(memory.pods(&disk.name), [(pod.key(), pod.uid().clone())]);
-        assert_eq!(memory.disks(pod.uid()).as_slice(), std::slice::from_ref(&disk));
-        memory.forget(&disk.name, &pod.key(), pod.uid());
-        assert!(memory.by_disk.is_empty() && memory.by_pod.is_empty());
+    fn a_removed_pod_leaves_nothing_behind() {
+        let (mut pod_disks, pod, disk) =
+            (PodDisks::default(), pod("ns", "app"), desired(true, "ReadWriteOnce").disk);
+        pod_disks.insert(&pod, &disk);
+        pod_disks.insert(&pod, &disk);
+        assert_eq!(pod_disks.pods(&disk.name), [(pod.key(), pod.uid().clone())]);
+        assert_eq!(pod_disks.disks(pod.uid()).as_slice(), std::slice::from_ref(&disk));
+        pod_disks.remove(&disk.name, &pod.key(), pod.uid());
+        assert!(pod_disks.by_disk.is_empty() && pod_disks.by_pod.is_empty());
     }
 }

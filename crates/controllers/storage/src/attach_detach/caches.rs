@@ -1,4 +1,4 @@
-//! Which pods want which disk on which node, according to the caches.
+//! Looks up in the caches which disks pods need, on which nodes, and which VolumeAttachments there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::memory::Memory;
+use super::disk_on_node::Observed;
 use super::metrics::{Counts, plugin};
-use super::place::Observed;
+use super::pod_disks::PodDisks;
 use crate::disk::{Attacher, Disk, DriverVolume, Lookup, is_attachment_name};
 use crate::usage::pods_of;
 
-/// On a node: its disks are attached and detached by this controller.
+/// The annotation of nodes whose disks this controller attaches and detaches.
 const MANAGED: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 
 /// Pods by the disks of their inline volumes.
@@ -34,13 +34,14 @@ pub(super) const BY_DISK: Index<PersistentVolume> = Index::new("disk", |volume, 
         emit(&disk.name);
     }
 });
-/// Nodes by the disks that their status says are attached.
+/// Nodes by the disks in `status.volumesAttached`.
 pub(super) const BY_REPORTED: Index<Node> = Index::new("reported-disk", |node, emit| {
     for volume in &node.status.volumes_attached {
         emit(&volume.name);
     }
 });
-/// VolumeAttachments by what they refer to: the name of a PersistentVolume, or that of a disk. The latter has slashes.
+/// VolumeAttachments by `spec.source`: the name of the PersistentVolume, or of the disk of the inline volume. Only names of disks
+/// have slashes.
 pub(super) const BY_SOURCE: Index<VolumeAttachment> = Index::new("source", |attachment, emit| {
     if let Some(volume) = &attachment.spec.source.persistent_volume_name {
         emit(volume);
@@ -52,51 +53,51 @@ pub(super) const BY_SOURCE: Index<VolumeAttachment> = Index::new("source", |atta
 pub(super) const BY_TARGET: Index<VolumeAttachment> =
     Index::new("target-node", |attachment, emit| emit(&attachment.spec.node_name));
 
-/// Pods of one node that want one disk there.
+/// One disk should be attached to one node, because these pods need it.
 #[derive(Debug, Clone)]
-pub struct Want {
+pub struct DesiredAttachment {
     pub disk: Disk,
-    /// The pods, in the order of their names.
+    /// Sorted by name.
     pub pods: Vec<Arc<Pod>>,
 }
 
-/// The caches, and what they no longer show.
+/// The caches, and what they showed before.
 pub(super) struct Caches {
     pub(super) pods: Arc<Informer<Pod>>,
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) lookup: Lookup,
     pub(super) attachments: Arc<Informer<VolumeAttachment>>,
-    pub(super) memory: Mutex<Memory>,
+    pub(super) pod_disks: Mutex<PodDisks>,
     /// The disks of volumes that were deleted while they had VolumeAttachments, by the volume's name.
     pub(super) deleted_volumes: Mutex<FxHashMap<SmolStr, SmolStr>>,
 }
 
 impl Caches {
-    /// The node of that name.
     pub(super) fn node(&self, name: &str) -> Option<Arc<Node>> {
         self.nodes.store().get(&Key::cluster(name))
     }
 
-    /// The disks that are wanted on a node, by name.
-    pub(super) fn wanted_on(&self, node: &str) -> BTreeMap<SmolStr, Want> {
-        let mut wants = BTreeMap::new();
+    /// The disks that pods on a managed node need, by name.
+    pub(super) fn desired_on(&self, node: &str) -> BTreeMap<SmolStr, DesiredAttachment> {
+        let mut desired = BTreeMap::new();
         if !self.node(node).is_some_and(|node| is_managed(&node)) {
-            return wants;
+            return desired;
         }
         for pod in sorted(self.pods.store().by(&by_node(), node)) {
             for disk in self.disks_of(&pod) {
-                add(&mut wants, disk.name.clone(), disk, &pod);
+                add(&mut desired, disk.name.clone(), disk, &pod);
             }
         }
-        wants
+        desired
     }
 
-    /// The pods that want a disk on a managed node, in the order of their names, each with the disk as it refers to it.
-    /// `was_managed` says whether a deleted node was one: its disks are kept until its pods are gone, too.
+    /// The pods on managed nodes that need a disk, sorted by name, each with the disk as its volume refers to it. `was_managed` says
+    /// whether a deleted node was managed: its disks, too, are not detached before its pods are gone.
     pub(super) fn users(&self, disk: &str, was_managed: impl Fn(&str) -> bool) -> Vec<(Arc<Pod>, Disk)> {
         let mut candidates = self.pods.store().by(&BY_INLINE_DISK, disk);
-        candidates
-            .extend(self.memory.lock().pods(disk).into_iter().filter_map(|(key, uid)| self.pod(&key, &uid)));
+        candidates.extend(
+            self.pod_disks.lock().pods(disk).into_iter().filter_map(|(key, uid)| self.pod(&key, &uid)),
+        );
         for volume in self.lookup.volumes.store().by(&BY_DISK, disk) {
             if let Some(claim) = &volume.spec.claim_ref {
                 let claim = Key::new(claim.namespace.as_str(), claim.name.as_str());
@@ -114,30 +115,30 @@ impl Caches {
         sorted(candidates).into_iter().filter_map(user).collect()
     }
 
-    /// Remembers the pods that want a disk, and forgets those that need their disks no longer.
-    pub(super) fn remember(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) {
-        let mut memory = self.memory.lock();
-        for (key, uid) in memory.pods(disk) {
+    /// Adds the pods that need a disk to `pod_disks`, and removes those that do not need it any more.
+    pub(super) fn update_pod_disks(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) {
+        let mut pod_disks = self.pod_disks.lock();
+        for (key, uid) in pod_disks.pods(disk) {
             if self.pod(&key, &uid).is_none() {
-                memory.forget(disk, &key, &uid);
+                pod_disks.remove(disk, &key, &uid);
             }
         }
-        users.iter().for_each(|(pod, disk)| memory.note(pod, disk));
+        users.iter().for_each(|(pod, disk)| pod_disks.insert(pod, disk));
     }
 
-    /// The pod of this name and uid, as long as it needs its disks.
+    /// The pod of this key and uid, if it needs its disks.
     fn pod(&self, key: &Key, uid: &Uid) -> Option<Arc<Pod>> {
-        self.pods.store().get(key).filter(|pod| pod.uid() == uid && wants_disks(pod))
+        self.pods.store().get(key).filter(|pod| pod.uid() == uid && needs_disks(pod))
     }
 
-    /// The disks that pods want on a node, and those that have VolumeAttachments for it.
+    /// The disks that pods need on a node, and those that have VolumeAttachments for it.
     pub(super) fn disks_at(&self, node: &str) -> BTreeSet<SmolStr> {
         let attachments = self.attachments.store().by(&BY_TARGET, node);
         let attached = attachments.iter().filter_map(|attachment| self.disk_name_of(attachment));
-        self.wanted_on(node).into_keys().chain(attached).collect()
+        self.desired_on(node).into_keys().chain(attached).collect()
     }
 
-    /// What is to be known about a disk, by node.
+    /// Everything that the caches show about a disk, by node.
     pub(super) fn observe(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) -> Observed {
         let attachments = match DriverVolume::named(disk) {
             Some(volume) => self.attachments_of(&volume),
@@ -145,27 +146,27 @@ impl Caches {
                 self.orphan(disk).map(|found| (found.spec.node_name.clone(), found)).into_iter().collect()
             }
         };
-        let mut wants = BTreeMap::new();
+        let mut desired = BTreeMap::new();
         for (pod, disk) in users {
-            add(&mut wants, pod.spec.node_name.clone(), disk.clone(), pod);
+            add(&mut desired, pod.spec.node_name.clone(), disk.clone(), pod);
         }
         let reporting = self.nodes.store().by(&BY_REPORTED, disk);
         let reporting = reporting.iter().map(|node| node.metadata.name.clone());
         let names: BTreeSet<SmolStr> =
-            wants.keys().chain(attachments.keys()).cloned().chain(reporting).collect();
+            desired.keys().chain(attachments.keys()).cloned().chain(reporting).collect();
         let nodes = names.into_iter().map(|name| {
             let node = self.node(&name);
             (name, node)
         });
-        Observed { nodes: nodes.collect(), wants, attachments }
+        Observed { nodes: nodes.collect(), desired, attachments }
     }
 
-    /// The disks that a pod wants on its node: those behind its volumes now, and those that were behind them before.
+    /// The disks that a pod needs: those of its volumes now, and those of its volumes before, whose claims were deleted.
     fn disks_of(&self, pod: &Pod) -> impl Iterator<Item = Disk> {
         let mut disks = vec![];
-        if wants_disks(pod) {
+        if needs_disks(pod) {
             disks.extend(pod.spec.volumes.iter().filter_map(|volume| self.disk_of(pod, volume)));
-            for before in self.memory.lock().disks(pod.uid()) {
+            for before in self.pod_disks.lock().disks(pod.uid()) {
                 if self.needs_attaching(&before) && disks.iter().all(|disk| disk.name != before.name) {
                     disks.push(before);
                 }
@@ -174,10 +175,10 @@ impl Caches {
         disks.into_iter()
     }
 
-    /// The names of the disks behind the volumes of a pod, now or before, whether it still wants them or not.
+    /// The names of the disks of a pod's volumes, now and before, whether it still needs them or not.
     pub(super) fn names_for(&self, pod: &Pod) -> Vec<SmolStr> {
         let disks = pod.spec.volumes.iter().filter_map(|volume| self.disk_of(pod, volume));
-        disks.chain(self.memory.lock().disks(pod.uid())).map(|disk| disk.name).collect()
+        disks.chain(self.pod_disks.lock().disks(pod.uid())).map(|disk| disk.name).collect()
     }
 
     /// The disk behind a volume of a pod, if it needs to be attached.
@@ -185,12 +186,13 @@ impl Caches {
         self.lookup.disk_of(&pod.metadata, volume).filter(|disk| self.needs_attaching(disk))
     }
 
-    /// Whether a disk is to be attached at all: some drivers do not need it.
+    /// False for a disk of a driver with `attachRequired: false`.
     fn needs_attaching(&self, disk: &Disk) -> bool {
         self.lookup.driver_of(disk).is_none_or(|driver| driver.spec.attach_required != Some(false))
     }
 
-    /// The VolumeAttachments of a driver's volume, by node. Those with other names belong to other components.
+    /// The VolumeAttachments of a driver's volume, by node. Those whose names are not as this controller forms them belong to other
+    /// components and are left out.
     pub(super) fn attachments_of(&self, volume: &DriverVolume) -> BTreeMap<SmolStr, Arc<VolumeAttachment>> {
         let (disk, store) = (volume.name(), self.attachments.store());
         let mut found = store.by(&BY_SOURCE, &disk);
@@ -210,7 +212,7 @@ impl Caches {
         found.into_iter().filter(is_ours).map(by_node).collect()
     }
 
-    /// Records the disk of a deleted volume. Its VolumeAttachments do not name the disk, so it is kept while there are any.
+    /// Records the disk of a deleted volume while there are VolumeAttachments for it, which name the volume and not the disk.
     pub(super) fn volume_deleted(&self, volume: &PersistentVolume) {
         let mut deleted = self.deleted_volumes.lock();
         deleted.retain(|volume, _| !self.attachments.store().by(&BY_SOURCE, volume).is_empty());
@@ -222,16 +224,17 @@ impl Caches {
         }
     }
 
-    /// The VolumeAttachment of this name, if its volume was deleted before this process started, so that its disk is known by
-    /// this name only, and no pod on its node wants that disk through another volume.
+    /// The VolumeAttachment of this name, if its volume was deleted before this process started, and no pod on its node needs the
+    /// disk through another volume. Which disk it is cannot be known, so the name of the VolumeAttachment is used for the disk.
     pub(super) fn orphan(&self, name: &str) -> Option<Arc<VolumeAttachment>> {
         let attachment = self.attachments.store().get(&Key::cluster(name))?;
         let is_it = |disk: &Disk| {
             disk.driver().is_some_and(|volume| volume.attachment(&attachment.spec.node_name) == name)
         };
         let is_unknown = self.disk_name_of(&attachment).is_some_and(|disk| disk == name);
-        let is_wanted = || self.wanted_on(&attachment.spec.node_name).values().any(|want| is_it(&want.disk));
-        (is_unknown && !is_wanted()).then_some(attachment)
+        let is_desired =
+            || self.desired_on(&attachment.spec.node_name).values().any(|desired| is_it(&desired.disk));
+        (is_unknown && !is_desired()).then_some(attachment)
     }
 
     /// Whether the cache of volumes may be older than this VolumeAttachment, so that it may not show its volume yet.
@@ -239,7 +242,7 @@ impl Caches {
         self.lookup.volumes.version_reached() < attachment.metadata.resource_version
     }
 
-    /// The disks on a node that are known by their VolumeAttachments only.
+    /// The disks on a node that are known only by the names of their VolumeAttachments.
     pub(super) fn orphans_at(&self, node: &str) -> impl Iterator<Item = SmolStr> {
         let attachments = self.attachments.store().by(&BY_TARGET, node).into_iter();
         let disks = attachments.filter_map(|attachment| self.disk_name_of(&attachment));
@@ -254,28 +257,28 @@ impl Caches {
         disks.filter(is_its).map(|disk| disk.name).collect()
     }
 
-    /// Whether a disk is that of a volume of an in-tree plugin which a driver has replaced.
+    /// Whether a disk is that of a volume of an in-tree plugin that a CSI driver has replaced.
     pub(super) fn is_migrated(&self, disk: &str) -> bool {
         let volumes = self.lookup.volumes.store().by(&BY_DISK, disk);
         let mut disks = volumes.iter().filter_map(|volume| Disk::of_volume(volume));
-        disks.any(|disk| matches!(disk.by, Attacher::Driver { is_migrated: true, .. }))
+        disks.any(|disk| matches!(disk.attacher, Attacher::Driver { is_migrated: true, .. }))
     }
 
-    /// How many disks there are: by plugin, wanted and actual; and by node and plugin.
+    /// The numbers of disks by plugin and state (desired or actual), and by node and plugin.
     pub(super) fn count(&self) -> [Counts; 2] {
         let (mut total, mut used) = (Counts::new(), Counts::new());
-        let mut wanted = BTreeSet::new();
+        let mut desired = BTreeSet::new();
         for pod in self.pods.store().list().iter().filter(|pod| !pod.spec.node_name.is_empty()) {
             let node = &pod.spec.node_name;
             for volume in &pod.spec.volumes {
-                // Volumes that need no attaching are in use as well.
+                // Volumes that need not be attached count as in use, too.
                 let plugin = match (&volume.source, self.lookup.disk_of(&pod.metadata, volume)) {
                     (VolumeSource::Csi { driver }, _) => format_smolstr!("kubernetes.io/csi:{driver}"),
                     (_, Some(disk)) => {
                         let plugin = plugin(&disk.name);
-                        let is_wanted = wants_disks(pod) && self.needs_attaching(&disk);
-                        if is_wanted && self.node(node).is_some_and(|node| is_managed(&node)) {
-                            wanted.insert((disk.name, node.clone()));
+                        let is_desired = needs_disks(pod) && self.needs_attaching(&disk);
+                        if is_desired && self.node(node).is_some_and(|node| is_managed(&node)) {
+                            desired.insert((disk.name, node.clone()));
                         }
                         plugin
                     }
@@ -284,7 +287,7 @@ impl Caches {
                 *used.entry([node.clone(), plugin]).or_default() += 1;
             }
         }
-        for (disk, _) in &wanted {
+        for (disk, _) in &desired {
             *total.entry([plugin(disk), "desired_state_of_world".into()]).or_default() += 1;
         }
         for node in self.nodes.store().list() {
@@ -295,8 +298,8 @@ impl Caches {
         [total, used]
     }
 
-    /// The disk of a VolumeAttachment, if it is known. If its volume was deleted before this process started, the name of
-    /// the VolumeAttachment stands for the disk.
+    /// The name of the disk of a VolumeAttachment. If its volume was deleted before this process started, it is the name of the
+    /// VolumeAttachment itself.
     pub(super) fn disk_name_of(&self, attachment: &VolumeAttachment) -> Option<SmolStr> {
         let own = &attachment.metadata.name;
         match &attachment.spec.source.persistent_volume_name {
@@ -312,17 +315,16 @@ impl Caches {
     }
 }
 
-/// Whether the disks of a node are attached and detached by this controller.
 pub(super) fn is_managed(node: &Node) -> bool {
     node.metadata.annotations.contains_key(MANAGED)
 }
 
-/// Whether a pod on a node needs its disks: until its containers have terminated for good.
-pub(super) fn wants_disks(pod: &Pod) -> bool {
+/// Whether a pod is on a node and needs its disks: until it is finished, or deleted and its containers have terminated.
+pub(super) fn needs_disks(pod: &Pod) -> bool {
     !pod.spec.node_name.is_empty() && !pod.has_stopped()
 }
 
-/// The inline volume of a VolumeAttachment that does not refer to a PersistentVolume.
+/// The volume in `spec.source.inlineVolumeSpec` of a VolumeAttachment.
 pub(super) fn inline_volume(attachment: &VolumeAttachment) -> Option<DriverVolume> {
     #[derive(Deserialize)]
     struct Spec {
@@ -345,10 +347,10 @@ fn sorted(mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
     pods
 }
 
-fn add(wants: &mut BTreeMap<SmolStr, Want>, key: SmolStr, disk: Disk, pod: &Arc<Pod>) {
-    let want = wants.entry(key).or_insert_with(|| Want { disk, pods: vec![] });
+fn add(all: &mut BTreeMap<SmolStr, DesiredAttachment>, key: SmolStr, disk: Disk, pod: &Arc<Pod>) {
+    let desired = all.entry(key).or_insert_with(|| DesiredAttachment { disk, pods: vec![] });
     // Two volumes of a pod may be the same disk.
-    if want.pods.last().is_none_or(|last| !Arc::ptr_eq(last, pod)) {
-        want.pods.push(pod.clone());
+    if desired.pods.last().is_none_or(|last| !Arc::ptr_eq(last, pod)) {
+        desired.pods.push(pod.clone());
     }
 }

@@ -1,0 +1,185 @@
+//! The desired and actual state of one disk on one node, from the caches and the ledger. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flyball_api::{Node, VolumeAttachment};
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::caches::{DesiredAttachment, is_managed};
+use super::ledger::{Ledger, Observation};
+use crate::disk::is_name_of;
+
+/// How long an unhealthy node may take to unmount a disk before the disk is detached by force.
+pub const UNMOUNT_TIMEOUT: Duration = Duration::from_secs(6 * 60);
+
+/// The desired and actual state of one disk on one node.
+#[derive(Debug, Clone, Default)]
+pub struct DiskOnNode<'a> {
+    pub node: &'a str,
+    /// The pods on the node that need the disk; `None` if it should not be attached.
+    pub desired: Option<&'a DesiredAttachment>,
+    /// The VolumeAttachment for this disk and node.
+    pub attachment: Option<&'a VolumeAttachment>,
+    /// Whether the disk is in `status.volumesAttached` of the node, or a write that adds it is in flight.
+    pub is_reported: bool,
+    /// Whether the disk was in `status.volumesAttached` at any time since it was attached, even if the node was since then
+    /// deleted and registered again without it.
+    pub was_reported: bool,
+    /// Whether the node may attach the disk itself ([`Step::AllowNodeAttach`](super::steps::Step)).
+    pub is_node_attach_allowed: bool,
+    pub state: NodeState,
+    /// How long ago the last pod on the node that needed the disk went away.
+    pub undesired_for: Duration,
+    /// How long ago the driver began to attach it.
+    pub attaching_for: Duration,
+    /// Whether the last attempt to attach or detach it failed.
+    pub has_failed: bool,
+    /// Whether it failed and the backoff before the next attempt has not passed.
+    pub is_backing_off: bool,
+    /// Whether the deletion of the VolumeAttachment is in flight.
+    pub is_detaching: bool,
+    /// Whether the pods on the node already got the event that the disk is attached to other nodes.
+    pub is_multi_attach_warned: bool,
+    /// Whether the node lacks the annotation `controller-managed-attach-detach`. This controller does not attach or detach its
+    /// disks, but an exclusive disk that it has is not attached elsewhere.
+    pub is_unmanaged: bool,
+    /// Whether the node was deleted. While it has pods that need the disk, the disk is not detached, but it is not attached either.
+    pub is_deleted: bool,
+    /// Why the disk must not be detached, according to the node as it was read from the server just before.
+    pub detach_blocker: Option<String>,
+}
+
+/// What the status and the taints of a node say about it and a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeState {
+    /// The disk is in `status.volumesInUse`, or was when the node was deleted.
+    pub is_mounted: bool,
+    pub is_healthy: bool,
+    /// It has the out-of-service taint.
+    pub is_out_of_service: bool,
+}
+
+impl NodeState {
+    pub fn of(node: &Node, disk: &str) -> Self {
+        Self {
+            is_mounted: node
+                .status
+                .volumes_in_use
+                .iter()
+                .any(|name| is_name_of(name, disk, &node.metadata.name)),
+            is_healthy: node.is_ready(),
+            is_out_of_service: node.is_declared_out_of_service(),
+        }
+    }
+}
+
+/// Whether a disk is in `status.volumesAttached` of a node.
+pub fn reports(node: &Node, disk: &str) -> bool {
+    node.status.volumes_attached.iter().any(|volume| is_name_of(&volume.name, disk, &node.metadata.name))
+}
+
+/// Why a disk is detached without a live read of the node that confirms that it is not mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Force {
+    /// [`UNMOUNT_TIMEOUT`] has passed.
+    Timeout,
+    /// The node has the out-of-service taint.
+    OutOfService,
+}
+
+impl DiskOnNode<'_> {
+    /// Whether the disk is attached to the node, or the node may be about to attach it.
+    pub fn is_present(&self) -> bool {
+        self.is_reported || self.is_node_attach_allowed || self.is_attached()
+    }
+
+    /// Whether the driver reports the disk as attached.
+    pub fn is_attached(&self) -> bool {
+        self.attachment.is_some_and(|attachment| attachment.status.attached)
+    }
+
+    /// Whether the disk is attached, or may be, or may become so: a driver may act on a VolumeAttachment at any time, also after
+    /// a failure. Only when the VolumeAttachment is gone, the disk can be attached to another node.
+    pub fn may_be_present(&self) -> bool {
+        self.is_present() || self.attachment.is_some()
+    }
+
+    /// Whether the driver is attaching or detaching the disk and has not reported an error.
+    pub fn is_in_progress(&self) -> bool {
+        self.attachment.is_some_and(|attachment| {
+            let status = &attachment.status;
+            if attachment.metadata.is_deleting() {
+                status.detach_error.is_none()
+            } else {
+                let is_kept = self.desired.is_none() && self.state.is_mounted;
+                !status.attached && status.attach_error.is_none() && !is_kept
+            }
+        })
+    }
+
+    /// Whether the disk, which no pod on the node needs, may be detached now.
+    pub fn may_detach(&self, force_on_timeout: bool) -> bool {
+        let NodeState { is_mounted, is_healthy, is_out_of_service } = self.state;
+        !is_mounted
+            || is_out_of_service
+            || (!is_healthy && force_on_timeout && self.undesired_for > UNMOUNT_TIMEOUT)
+    }
+
+    /// Why the node need not be read from the server before the disk is detached; `None` if it must be.
+    pub fn force(&self, force_on_timeout: bool) -> Option<Force> {
+        if force_on_timeout && self.undesired_for > UNMOUNT_TIMEOUT {
+            Some(Force::Timeout)
+        } else {
+            self.state.is_out_of_service.then_some(Force::OutOfService)
+        }
+    }
+}
+
+/// What the caches show about one disk, by node.
+pub(super) struct Observed {
+    pub(super) desired: BTreeMap<SmolStr, DesiredAttachment>,
+    pub(super) attachments: BTreeMap<SmolStr, Arc<VolumeAttachment>>,
+    /// All nodes that have the disk or have pods that need it; `None` for a node that does not exist.
+    pub(super) nodes: BTreeMap<SmolStr, Option<Arc<Node>>>,
+}
+
+impl Observed {
+    /// The part of it that the ledger records.
+    pub(super) fn observations(&self, disk: &str) -> impl Iterator<Item = (&str, Observation)> {
+        self.nodes.iter().map(move |(name, node)| {
+            let attachment = self.attachments.get(name);
+            let observation = Observation {
+                is_desired: self.desired.contains_key(name),
+                is_reported: node.as_ref().is_some_and(|node| reports(node, disk)),
+                is_attaching: attachment.is_some_and(|found| !found.status.attached),
+                is_attached: attachment.is_some_and(|found| found.status.attached),
+            };
+            (name.as_str(), observation)
+        })
+    }
+
+    /// The state of the disk on each node, together with what the ledger has recorded.
+    pub(super) fn on_nodes<'a>(&'a self, ledger: &Ledger, disk: &str, now: Instant) -> Vec<DiskOnNode<'a>> {
+        let on_node = |(name, node): (&'a SmolStr, &'a Option<Arc<Node>>)| {
+            let state = match node {
+                Some(node) => NodeState::of(node, disk),
+                None => NodeState { is_mounted: ledger.was_mounted(name, disk), ..NodeState::default() },
+            };
+            let is_reported = node.as_ref().is_some_and(|node| reports(node, disk));
+            DiskOnNode {
+                node: name,
+                desired: self.desired.get(name),
+                attachment: self.attachments.get(name).map(|found| &**found),
+                is_reported: is_reported || ledger.is_reporting(name, disk),
+                state,
+                is_unmanaged: node.as_ref().is_some_and(|node| !is_managed(node)),
+                is_deleted: node.is_none(),
+                ..ledger.on_node(disk, name, now)
+            }
+        };
+        self.nodes.iter().map(on_node).collect()
+    }
+}
