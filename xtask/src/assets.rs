@@ -1,11 +1,12 @@
 //! Builds the real control plane from its Go modules, as `tools/controlplane` pins them.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use flyball_sim::cluster::{Assets, BINARIES, KUBERNETES_VERSION};
+use flyball_sim::cluster::{Assets, BINARIES, CLOUD_CONTROLLER_MANAGER, KUBERNETES_VERSION};
 
 /// `cargo xtask assets`
 #[derive(clap::Args)]
@@ -22,9 +23,11 @@ const KUBERNETES_COMMIT: &str = "bb826b1d48562f110659e64e8ec444327433db95";
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let folder = Assets::folder();
     let module = crate::root().join("tools/controlplane");
-    let stamp = stamp(&module)?;
-    let missing: Vec<&str> =
-        BINARIES.into_iter().filter(|name| options.force || !is_built(&folder, name, &stamp)).collect();
+    let pinned = stamp(&module)?;
+    let cloud = format!("{pinned}, {}", digest(&module.join("cloud"))?);
+    let stamps = BINARIES.map(|name| (name, if name == CLOUD_CONTROLLER_MANAGER { &cloud } else { &pinned }));
+    let missing: Vec<(&str, &String)> =
+        stamps.into_iter().filter(|(name, stamp)| options.force || !is_built(&folder, name, stamp)).collect();
     if missing.is_empty() {
         println!("The control plane {KUBERNETES_VERSION} exists already.");
     } else if is_foreign(&folder) && !options.force {
@@ -32,7 +35,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         println!("Using the binaries in {} as they are.", folder.display());
         report_foreign(&folder);
     } else {
-        build(&missing, &folder, &module, &stamp)?;
+        build(&missing, &folder, &module)?;
     }
     println!("export KUBEBUILDER_ASSETS={}", folder.display());
     Ok(ExitCode::SUCCESS)
@@ -60,6 +63,18 @@ fn stamp(module: &Path) -> anyhow::Result<String> {
     Ok(format!("kubernetes {kubernetes}, etcd {}", version(ETCD_PACKAGE)?))
 }
 
+/// Identifies the source files in a folder.
+fn digest(folder: &Path) -> anyhow::Result<String> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        std::fs::read(&file).with_context(|| format!("read {}", file.display()))?.hash(&mut hasher);
+    }
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
 fn stamp_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!(".{name}.built-from"))
 }
@@ -85,13 +100,13 @@ fn report_foreign(folder: &Path) {
     println!("  (`--force` builds {KUBERNETES_VERSION} over them.)");
 }
 
-fn build(missing: &[&str], folder: &Path, module: &Path, stamp: &str) -> anyhow::Result<()> {
+fn build(missing: &[(&str, &String)], folder: &Path, module: &Path) -> anyhow::Result<()> {
     check_go(folder)?;
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-    println!("Building {stamp} into {}; the first time takes some minutes.", folder.display());
-    for (index, name) in missing.iter().enumerate() {
+    println!("Building the control plane into {}; the first time takes some minutes.", folder.display());
+    for (index, (name, stamp)) in missing.iter().enumerate() {
         let start = Instant::now();
-        println!("[{}/{}] {name} …", index + 1, missing.len());
+        println!("[{}/{}] {name} ({stamp}) …", index + 1, missing.len());
         build_one(name, folder, module)?;
         let file = stamp_file(folder, name);
         std::fs::write(&file, stamp).with_context(|| format!("write {}", file.display()))?;
@@ -117,6 +132,7 @@ fn check_go(folder: &Path) -> anyhow::Result<()> {
 fn build_one(name: &str, folder: &Path, module: &Path) -> anyhow::Result<()> {
     let package = match name {
         "etcd" => ETCD_PACKAGE.to_owned(),
+        CLOUD_CONTROLLER_MANAGER => "./cloud".to_owned(),
         other => format!("k8s.io/kubernetes/cmd/{other}"),
     };
     // Built beside its place and then moved, so that an interrupted build leaves no half a binary.

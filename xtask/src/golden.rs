@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use flyball_sim::cluster::Assets;
+use flyball_sim::cluster::{Assets, CLOUD_CONTROLLER_MANAGER};
 use flyball_sim::golden::compare::Counts;
 use flyball_sim::golden::run::Settings;
 use flyball_sim::golden::scenario::Scenario;
-use flyball_sim::golden::suite::{self, Corpus, Plan, Purpose, ScenarioResult};
+use flyball_sim::golden::suite::{self, Corpus, Plan, Programs, Purpose, ScenarioResult};
 use flyball_sim::ours::{self, Profile};
 
 /// `cargo xtask golden`
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// The controller manager to test [default: ours, built from this checkout; with --record upstream's]
     #[arg(long, value_name = "PATH")]
     kcm: Option<PathBuf>,
+    /// The same for scenarios with a cloud [default: ours; with --record upstream's library over its fake cloud]
+    #[arg(long, value_name = "PATH")]
+    ccm: Option<PathBuf>,
     /// Write what the controller manager does as the new expectation
     #[arg(long)]
     record: bool,
@@ -80,20 +83,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
         scenarios = known;
     }
-    if options.kcm.is_none() && !options.record && !options.all {
+    if options.kcm.is_none() && options.ccm.is_none() && !options.record && !options.all {
         scenarios = leave_out_missing(scenarios);
     }
     let plan = Plan {
         corpus,
         purpose,
-        program: match options.backend {
-            Backend::Real => program(options)?,
-            Backend::Embedded if options.kcm.is_some() => {
+        programs: match options.backend {
+            Backend::Real => programs(options, &scenarios)?,
+            Backend::Embedded if options.kcm.is_some() || options.ccm.is_some() => {
                 anyhow::bail!(
-                    "--kcm goes with --backend real: the embedded backend runs our controllers in process"
+                    "--kcm and --ccm go with --backend real: the embedded backend runs our controllers in process"
                 )
             }
-            Backend::Embedded => PathBuf::new(),
+            Backend::Embedded => Programs::default(),
         },
         jobs: options.jobs,
         retries: options.retry,
@@ -107,7 +110,7 @@ fn leave_out_missing(scenarios: Vec<Scenario>) -> Vec<Scenario> {
     let total = scenarios.len();
     let mut kept = Vec::new();
     for scenario in scenarios {
-        match ours::lacks(&scenario.controllers) {
+        match scenario.lacks() {
             Some(missing) => println!("SKIP {}: {missing}", scenario.name),
             None => kept.push(scenario),
         }
@@ -150,12 +153,26 @@ fn judge(backend: Backend, plan: &Plan, scenarios: Vec<Scenario>) -> anyhow::Res
     Ok(if passed == total { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The program under test.
-fn program(options: &Options) -> anyhow::Result<PathBuf> {
-    let program = match &options.kcm {
-        Some(path) => path.clone(),
-        None if options.record => Assets::find()?.upstream_manager()?,
-        None => ours::binary(Profile::Debug)?,
-    };
+/// The programs under test, as far as the scenarios need them.
+fn programs(options: &Options, scenarios: &[Scenario]) -> anyhow::Result<Programs> {
+    let mut programs = Programs::default();
+    if scenarios.iter().any(|scenario| scenario.cloud.is_none()) {
+        programs.kube = found(match &options.kcm {
+            Some(path) => path.clone(),
+            None if options.record => Assets::find()?.upstream_manager()?,
+            None => ours::binary(Profile::Debug)?,
+        })?;
+    }
+    if scenarios.iter().any(|scenario| scenario.cloud.is_some()) {
+        programs.cloud = found(match &options.ccm {
+            Some(path) => path.clone(),
+            None if options.record => Assets::find()?.upstream_cloud_manager()?,
+            None => ours::build(CLOUD_CONTROLLER_MANAGER, Profile::Debug)?,
+        })?;
+    }
+    Ok(programs)
+}
+
+fn found(program: PathBuf) -> anyhow::Result<PathBuf> {
     program.canonicalize().with_context(|| format!("find {}", program.display()))
 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use flyball_sim::embedded::Keys;
 use flyball_sim::faults::{Deliberate, Kind};
-use flyball_sim::ours;
 use flyball_sim::trial::{FaultPlan, Outcome, Trial, TrialReport};
 
 /// `cargo xtask sim`
@@ -145,7 +144,7 @@ fn subjects(options: &Options) -> anyhow::Result<Vec<Subject>> {
         }
         let mut trial = Trial::load(&file)?;
         trial.spare(&options.spare);
-        if let Some(missing) = ours::lacks(&trial.scenario().controllers) {
+        if let Some(missing) = trial.scenario().lacks() {
             println!("SKIP {stem}: {missing}");
             continue;
         }

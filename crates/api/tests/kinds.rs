@@ -216,7 +216,10 @@ fn policies_and_the_rest_survive() {
         json!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"], "providerID": "x://y",
             "unschedulable": true, "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-02T03:04:05Z"}]},
         "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}], "allocatable": {"cpu": "4"},
-            "volumesInUse": ["v"], "volumesAttached": [{"name": "v", "devicePath": ""}], "conditions": conditions()}}),
+            "volumesInUse": ["v"], "volumesAttached": [{"name": "v", "devicePath": ""}], "conditions": conditions(),
+            "nodeInfo": {"machineID": "m", "systemUUID": "u", "bootID": "b", "kernelVersion": "6.1", "osImage": "Debian 12",
+                "containerRuntimeVersion": "containerd://2.1", "kubeletVersion": "v1.36.4", "kubeProxyVersion": "",
+                "operatingSystem": "linux", "architecture": "amd64", "swap": {"capacity": 1024}}}}),
     );
 }
 

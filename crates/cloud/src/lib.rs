@@ -1,7 +1,7 @@
 //! The cloud-controller-manager as a library: the interface of a cloud, and the controllers that use it.
 //!
 //! In reading order: [`provider`] is what a vendor implements; [`node`], [`lifecycle`], [`service`] and [`route`] are
-//! the controllers; [`program`] has the flags and the start; [`simulated`] is a cloud for tests and trials.
+//! the controllers; [`webhook`] serves admission webhooks of a cloud; [`program`] has the flags and the start; [`simulated`] is a cloud for tests and trials.
 //!
 //! A vendor's program has one line:
 //!
@@ -23,8 +23,10 @@ pub mod route;
 pub mod service;
 pub mod simulated;
 mod surroundings;
+pub mod webhook;
 
 pub use program::{CLOUD_CONTROLLER_MANAGER, main};
 pub use provider::{
     Cloud, CloudError, Instances, LoadBalancers, Metadata, OpenError, Provider, Route, Routes, default_name,
 };
+pub use webhook::Webhook;

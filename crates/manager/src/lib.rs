@@ -26,4 +26,4 @@ mod versions;
 pub use component::{Component, KUBE_CONTROLLER_MANAGER};
 pub use prepare::{Prepared, prepare};
 pub use program::main;
-pub use run::{Begin, Equipment, RunError, Surroundings, run};
+pub use run::{Begin, Equipment, RunError, ServeMore, Surroundings, run};

@@ -9,7 +9,7 @@ use flyball_runtime::{
     Clock, DebugPages, Extensions, Health, Leadership, Metrics, Shared, Signal, Supervision, config::Generic,
     decisions::DecisionLog, gates::Gate, metrics::LOG_DROPPED, version,
 };
-use flyball_serving::{LookupError, ServingError};
+use flyball_serving::{Listening, LookupError, ServingError};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -68,7 +68,12 @@ pub struct Equipment {
     pub extensions: Extensions,
     /// Called once this process leads; controllers start when it has completed.
     pub begin: Option<Begin>,
+    /// Starts another server, which runs on standbys, too.
+    pub serve: Option<ServeMore>,
 }
+
+/// See [`Equipment::serve`].
+pub type ServeMore = Box<dyn FnOnce(&Metrics) -> Result<Option<Listening>, ServingError> + Send>;
 
 /// See [`Equipment::begin`].
 pub type Begin = Box<dyn FnOnce(Surroundings) -> BoxFuture<'static, ()> + Send>;
@@ -130,7 +135,7 @@ pub async fn run(
     metrics.watch_informers(prepared.component.name, &informers);
     let (decisions, debug) = (DecisionLog::default(), DebugPages::default());
     let health = Health::default();
-    let Equipment { extensions, begin } = equipment;
+    let Equipment { extensions, begin, serve: serve_more } = equipment;
     let shared = Shared {
         component: prepared.component.name,
         clock,
@@ -169,6 +174,7 @@ pub async fn run(
     let pages =
         pages(&prepared, elector.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
     let _listening = serve(&prepared, pages, &metrics).await?;
+    let _listening_more = serve_more.map(|serve| serve(&metrics)).transpose()?.flatten();
 
     let grace = prepared.options.shutdown_timeout;
     let supervision = Supervision { leading: Leadership::always(), shutdown, grace, health };

@@ -4,7 +4,7 @@
 //! In reading order: [`Pages`] has the data of all pages; `routes` finds the page for a path; `health`, `zpages` and
 //! `decisions` render the larger ones; `authn` identifies the user (by `front_proxy`, `subject` of a certificate, or token)
 //! and `authz` authorizes the request, both with `reviews` by the API server; [`Server`] handles a request with all of that.
-//! `tls` has the certificates; `listener` and `connections` limit what hostile clients can do.
+//! [`OpenServer`] has handlers without any of that. `tls` has the certificates; `listener` and `connections` limit what hostile clients can do.
 
 mod answer;
 mod authn;
@@ -18,6 +18,7 @@ mod health;
 mod heartbeat;
 mod listener;
 mod negotiate;
+mod open;
 mod options;
 mod percent;
 mod reviews;
@@ -44,6 +45,7 @@ pub use cluster_ca::{ClusterCa, LookupError};
 pub use decisions::{decisions_page, waiting_page};
 pub use heartbeat::Heartbeat;
 pub use listener::Listening;
+pub use open::{Handler, OpenServer, Posted, Reply};
 pub use options::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub use server::{Server, ServingError};
 pub use tls::{CIPHER_SUITES, tls_problems};

@@ -29,7 +29,8 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    Peer, Server, ServingError, ServingOptions, answer,
+    Peer, ServingError, ServingOptions,
+    answer::{self, Answer},
     connections::{Connections, Place},
     seldom::Seldom,
     server::closes,
@@ -63,45 +64,59 @@ pub struct Listening {
     _stop: oneshot::Sender<()>,
 }
 
-impl Server {
-    /// Starts to listen and serve; `None` if the port is 0.
-    pub fn listen(self, options: &ServingOptions) -> Result<Option<Listening>, ServingError> {
-        if options.port == 0 {
-            return Ok(None);
-        }
-        let port = u16::try_from(options.port)
-            .map_err(|_| ServingError::Options(format!("--secure-port {} is not a port", options.port)))?;
-        let config = tls::server_config(options).map_err(ServingError::Options)?;
-        let address = SocketAddr::new(options.bind_address, port);
-        let failed = |source| ServingError::Listen { address, source };
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let bound = {
-            let _context = runtime.enter();
-            bind(address, options)
-        };
-        let listener = match bound {
-            Ok(listener) => listener,
-            Err(error) => {
-                // Dropping a runtime blocks, which is not allowed within another runtime.
-                runtime.shutdown_background();
-                return Err(failed(error));
-            }
-        };
-        let address = listener.local_addr().unwrap_or(address);
-        let host = Host::new(self, config, options);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serve = move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = host.accept(listener) => {}
-                    _ = stopped => {}
-                }
-            });
-            runtime.shutdown_background();
-        };
-        std::thread::Builder::new().name("serving".to_owned()).spawn(serve).map_err(failed)?;
-        Ok(Some(Listening { address, _stop: stop }))
+/// Answers requests, on the listener's thread.
+pub(super) trait Respond: Send + Sync + 'static {
+    fn respond(&self, request: Request<Incoming>, peer: &Peer) -> impl Future<Output = Answer> + Send;
+}
+
+/// Starts to listen and serve; `None` if the port is 0.
+pub(super) fn listen(
+    responder: impl Respond,
+    options: &ServingOptions,
+) -> Result<Option<Listening>, ServingError> {
+    if options.port == 0 {
+        return Ok(None);
     }
+    let port = u16::try_from(options.port).map_err(|_| {
+        ServingError::Options(format!("{} {} is not a port", options.flag("secure-port"), options.port))
+    })?;
+    let config = tls::server_config(options).map_err(ServingError::Options)?;
+    let address = SocketAddr::new(options.bind_address, port);
+    let failed = |source| ServingError::Listen {
+        address,
+        flags: format!("{}, {}", options.flag("bind-address"), options.flag("secure-port")),
+        source,
+    };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let bound = {
+        let _context = runtime.enter();
+        bind(address, options)
+    };
+    let listener = match bound {
+        Ok(listener) => listener,
+        Err(error) => {
+            // Dropping a runtime blocks, which is not allowed within another runtime.
+            runtime.shutdown_background();
+            return Err(failed(error));
+        }
+    };
+    let address = listener.local_addr().unwrap_or(address);
+    let host = Host::new(responder, config, options);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serve = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = host.accept(listener) => {}
+                _ = stopped => {}
+            }
+        });
+        runtime.shutdown_background();
+    };
+    std::thread::Builder::new()
+        .name(format!("{}serving", options.flag_prefix))
+        .spawn(serve)
+        .map_err(failed)?;
+    Ok(Some(Listening { address, _stop: stop }))
 }
 
 fn bind(address: SocketAddr, options: &ServingOptions) -> io::Result<TcpListener> {
@@ -134,18 +149,18 @@ impl Accept for TcpListener {
     }
 }
 
-pub(super) struct Host {
-    server: Server,
+pub(super) struct Host<R> {
+    responder: R,
     acceptor: TlsAcceptor,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     connections: Arc<Connections>,
 }
 
-impl Host {
-    pub(super) fn new(server: Server, config: rustls::ServerConfig, options: &ServingOptions) -> Arc<Self> {
+impl<R: Respond> Host<R> {
+    pub(super) fn new(responder: R, config: rustls::ServerConfig, options: &ServingOptions) -> Arc<Self> {
         Arc::new(Self {
-            server,
+            responder,
             acceptor: TlsAcceptor::from(Arc::new(config)),
             http1: http1(),
             http2: http2(options),
@@ -248,7 +263,7 @@ impl Host {
         let Some(_served) = place.serve() else { return Err(h2::Reason::REFUSED_STREAM.into()) };
         let answer = match size(request.headers()) > MAX_HEADERS as usize {
             true => answer::headers_too_large(),
-            false => self.server.answer(request, &peer).await,
+            false => self.responder.respond(request, &peer).await,
         };
         if closes(&answer) {
             place.close();

@@ -10,6 +10,8 @@ use crate::COMPONENT;
 /// Where and with which certificates to listen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServingOptions {
+    /// What the names of its flags begin with, after the dashes.
+    pub flag_prefix: &'static str,
     pub bind_address: IpAddr,
     /// Port to listen on; 0 means: do not serve.
     pub port: i32,
@@ -42,6 +44,7 @@ pub struct ServingOptions {
 impl Default for ServingOptions {
     fn default() -> Self {
         Self {
+            flag_prefix: "",
             bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             port: 10257,
             cert_dir: String::new(),
@@ -57,6 +60,13 @@ impl Default for ServingOptions {
             permit_address_sharing: false,
             permit_port_sharing: false,
         }
+    }
+}
+
+impl ServingOptions {
+    /// The name of one of its flags, for messages.
+    pub(super) fn flag(&self, name: &str) -> String {
+        format!("--{}{name}", self.flag_prefix)
     }
 }
 

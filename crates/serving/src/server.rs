@@ -6,14 +6,15 @@ use bytes::Bytes;
 use flyball_client::BoxError;
 use http::{HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
 use crate::{
-    Authenticator, Authorizer, Pages, Peer,
+    Authenticator, Authorizer, Listening, Pages, Peer, ServingOptions,
     answer::{self, Answer},
     authn::Rejected,
     authz::Verdict,
+    listener::{Respond, listen},
     percent, routes,
     seldom::Seldom,
 };
@@ -26,8 +27,13 @@ pub enum ServingError {
     /// Files or options cannot be used; the text names them.
     #[error("{0}")]
     Options(String),
-    #[error("cannot listen on {address} (--bind-address, --secure-port)")]
-    Listen { address: SocketAddr, source: io::Error },
+    #[error("cannot listen on {address} ({flags})")]
+    Listen {
+        address: SocketAddr,
+        /// The flags that say where.
+        flags: String,
+        source: io::Error,
+    },
 }
 
 #[derive(Debug)]
@@ -57,6 +63,11 @@ impl Server {
     /// UnauthenticatedHTTP2DOSMitigation).
     pub fn closing_on_strangers(self, closes_on_strangers: bool) -> Self {
         Self { closes_on_strangers, ..self }
+    }
+
+    /// Starts to listen and serve; `None` if the port is 0.
+    pub fn listen(self, options: &ServingOptions) -> Result<Option<Listening>, ServingError> {
+        listen(self, options)
     }
 
     /// Handles one request. Its body is read only if the page needs it and the request is authorized.
@@ -140,6 +151,12 @@ impl Server {
             answer.extensions_mut().insert(CloseAfter);
         }
         answer
+    }
+}
+
+impl Respond for Server {
+    fn respond(&self, request: Request<Incoming>, peer: &Peer) -> impl Future<Output = Answer> + Send {
+        self.answer(request, peer)
     }
 }
 

@@ -57,13 +57,14 @@ pub fn tls_problems(options: &ServingOptions) -> Vec<String> {
     let mut problems = vec![];
     if !VERSIONS.contains(&options.min_version.as_str()) {
         problems.push(format!(
-            "--tls-min-version must be one of {}, not {:?}",
+            "{} must be one of {}, not {:?}",
+            options.flag("tls-min-version"),
             VERSIONS[1..].join(", "),
             options.min_version
         ));
     }
     for name in options.cipher_suites.iter().filter(|name| !CIPHER_SUITES.contains(&name.as_str())) {
-        problems.push(format!("--tls-cipher-suites: there is no suite {name:?}"));
+        problems.push(format!("{}: there is no suite {name:?}", options.flag("tls-cipher-suites")));
     }
     if problems.is_empty()
         && let Err(problem) = suites(options)
@@ -71,7 +72,8 @@ pub fn tls_problems(options: &ServingOptions) -> Vec<String> {
         problems.push(problem);
     }
     if options.cert_file.is_empty() != options.key_file.is_empty() {
-        problems.push("--tls-cert-file and --tls-private-key-file must be given together".to_owned());
+        let (certificate, key) = (options.flag("tls-cert-file"), options.flag("tls-private-key-file"));
+        problems.push(format!("{certificate} and {key} must be given together"));
     }
     problems
 }
@@ -94,7 +96,8 @@ fn suites(options: &ServingOptions) -> Result<Vec<SupportedCipherSuite>, String>
     if !all.iter().any(wanted) {
         let names: Vec<String> = all.iter().map(name).collect();
         return Err(format!(
-            "--tls-cipher-suites: none of those given can be used; usable are {}",
+            "{}: none of those given can be used; usable are {}",
+            options.flag("tls-cipher-suites"),
             names.join(", ")
         ));
     }

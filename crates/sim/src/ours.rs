@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
-use flyball_manager::KUBE_CONTROLLER_MANAGER;
+use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER};
 use serde_json::Value;
 
 use crate::cluster::Skip;
@@ -65,9 +65,14 @@ fn named() -> Option<PathBuf> {
 /// Why ours cannot replace upstream with this `--controllers` list, if it cannot. A binary from `FLYBALL_KCM` is assumed to
 /// have all controllers.
 pub fn lacks<S: AsRef<str>>(controllers: &[S]) -> Option<Skip> {
+    lacks_of(&KUBE_CONTROLLER_MANAGER, controllers)
+}
+
+/// The same for any of our controller managers.
+pub fn lacks_of<S: AsRef<str>>(component: &Component, controllers: &[S]) -> Option<Skip> {
     if self::named().is_some() {
         return None;
     }
     let list: Vec<String> = controllers.iter().map(|name| name.as_ref().to_owned()).collect();
-    KUBE_CONTROLLER_MANAGER.canonical(&list).err().map(|unknown| Skip { reason: unknown.to_string() })
+    component.canonical(&list).err().map(|unknown| Skip { reason: unknown.to_string() })
 }

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use crate::cluster::{Skip, Unavailable};
 use crate::features::Features;
 use crate::golden::embedded::InProcess;
-use crate::golden::real::Real;
+use crate::golden::real::{Programs, Real};
 use crate::ours::{self, Profile};
 
 /// Declares tests over both backends: each becomes a module with an `embedded` and a `real` test.
@@ -85,7 +85,13 @@ pub fn real(
     let program = ours::binary(Profile::Debug)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut cluster = match Real::start(program, PATIENCE, Features::default()).await {
+        let mut cluster = match Real::start(
+            Programs { kube: program, ..Programs::default() },
+            PATIENCE,
+            Features::default(),
+        )
+        .await
+        {
             Ok(cluster) => cluster,
             Err(Unavailable::Skip(missing)) => return skip(missing),
             Err(Unavailable::Broken(e)) => return Err(e),

@@ -15,7 +15,7 @@ fn trials(wanted: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Trial>> {
     let named =
         files.iter().filter(|file| file.file_stem().is_some_and(|stem| wanted(&stem.to_string_lossy())));
     let all: Vec<Trial> = named.map(|file| Trial::load(file)).collect::<Result<_, _>>()?;
-    Ok(all.into_iter().filter(|trial| ours::lacks(&trial.scenario().controllers).is_none()).collect())
+    Ok(all.into_iter().filter(|trial| trial.scenario().lacks().is_none()).collect())
 }
 
 fn ends_the_same(trial: &Trial, fault_plans: impl Fn(u64) -> Vec<FaultPlan>) -> Result<(), String> {

@@ -3,19 +3,18 @@
 
 use flyball_sim::golden::compare::Counts;
 use flyball_sim::golden::run::Settings;
-use flyball_sim::golden::suite::{Corpus, Plan, Purpose, run_embedded};
-use flyball_sim::ours;
+use flyball_sim::golden::suite::{Corpus, Plan, Programs, Purpose, run_embedded};
 
 #[test]
 fn what_upstream_did_happens_again() -> anyhow::Result<()> {
     let corpus = Corpus::in_folder(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden"));
     let (able, unable): (Vec<_>, Vec<_>) =
-        corpus.select(&[])?.into_iter().partition(|scenario| ours::lacks(&scenario.controllers).is_none());
+        corpus.select(&[])?.into_iter().partition(|scenario| scenario.lacks().is_none());
     println!("{} scenarios, {} skipped because a controller is missing", able.len(), unable.len());
     let plan = Plan {
         corpus,
         purpose: Purpose::Check(Counts::Relaxed),
-        program: std::path::PathBuf::new(),
+        programs: Programs::default(),
         jobs: 2,
         retries: 0,
         settings: Settings { patience: 1.0, verbose: false },

@@ -6,7 +6,7 @@ use smol_str::SmolStr;
 use crate::condition::Condition;
 use crate::de::{null_default, skip};
 use crate::taint::Taint;
-use crate::{ObjectMeta, ResourceList, resource};
+use crate::{ObjectMeta, ResourceList, intern, resource};
 
 /// A v1 Node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,46 @@ pub struct NodeStatus {
     pub volumes_in_use: Box<[SmolStr]>,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "<[_]>::is_empty")]
     pub volumes_attached: Box<[AttachedVolume]>,
+    /// What the kubelet reports about its machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_info: Option<Box<NodeSystemInfo>>,
+}
+
+/// What a kubelet reports about its machine. Clouds find machines by it. Most texts are the same on many nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSystemInfo {
+    #[serde(rename = "machineID", deserialize_with = "null_default")]
+    pub machine_id: SmolStr,
+    #[serde(rename = "systemUUID", deserialize_with = "null_default")]
+    pub system_uuid: SmolStr,
+    #[serde(rename = "bootID", deserialize_with = "null_default")]
+    pub boot_id: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub kernel_version: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub os_image: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub container_runtime_version: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub kubelet_version: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub kube_proxy_version: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub operating_system: SmolStr,
+    #[serde(deserialize_with = "intern::text")]
+    pub architecture: SmolStr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<NodeSwap>,
+}
+
+/// The swap memory of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeSwap {
+    /// In bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<i64>,
 }
 
 /// One address of a node.

@@ -1,7 +1,7 @@
 //! The flags of a cloud-controller-manager. Most are those of kube-controller-manager.
 
 use flyball_manager::flags::{
-    Effect::{Controllers, Nothing, Section as OfSection},
+    Effect::{Controllers, Section as OfSection},
     Field::{Bool, CertKeys, Duration, Int, Int32, Int32List, Ip, List, PlainGates, Text},
     Flag, Section, flag, section,
 };
@@ -10,8 +10,6 @@ use flyball_manager::flags::{
 const fn generic(name: &str) -> Flag {
     flag("generic", name)
 }
-
-const WEBHOOKS: &str = "Says how webhooks would be served. This program has none.";
 
 /// All flags, in the order of `--help`.
 pub const FLAGS: &[&[Section]] = &[SHARED, GENERIC, OWN, WEBHOOK, SERVING, REST];
@@ -81,20 +79,30 @@ const OWN: &[Section] = &[
 const WEBHOOK: &[Section] = &[
     Section { name: "webhook", flags: &[
         Flag::new("webhooks", List(|o| &mut o.config.cloud.webhook.webhooks),
-            "Which admission webhooks are served: '*' for all, 'foo' turns foo on, '-foo' turns it off. This program \
-             has none."),
+            "Which admission webhooks of the cloud are served: '*' for all, 'foo' turns foo on, '-foo' turns it off. \
+             Needs the feature gate CloudControllerManagerWebhook."),
     ]},
     Section { name: "webhook serving", flags: &[
-        Flag::new("webhook-bind-address", Ip(|o| &mut o.webhook_serving.bind_address), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-cert-dir", Text(|o| &mut o.webhook_serving.cert_dir), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-disable-http2-serving", Bool(|o| &mut o.webhook_serving.disable_http2), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-secure-port", Int(|o| &mut o.webhook_serving.port), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-tls-cert-file", Text(|o| &mut o.webhook_serving.cert_file), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-tls-cipher-suites", List(|o| &mut o.webhook_serving.cipher_suites), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-tls-curve-preferences", Int32List(|o| &mut o.webhook_serving.curve_preferences), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-tls-min-version", Text(|o| &mut o.webhook_serving.min_version), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-tls-private-key-file", Text(|o| &mut o.webhook_serving.key_file), WEBHOOKS).effect(Nothing),
-        Flag::new("webhook-tls-sni-cert-key", CertKeys(|o| &mut o.webhook_serving.sni_cert_keys), WEBHOOKS).effect(Nothing),
+        Flag::new("webhook-bind-address", Ip(|o| &mut o.webhook_serving.bind_address),
+            "The address to serve webhooks on."),
+        Flag::new("webhook-cert-dir", Text(|o| &mut o.webhook_serving.cert_dir),
+            "Where a self-signed certificate for webhooks is kept; empty keeps it in memory."),
+        Flag::new("webhook-disable-http2-serving", Bool(|o| &mut o.webhook_serving.disable_http2),
+            "Serve webhooks over HTTP/1.1 only."),
+        Flag::new("webhook-secure-port", Int(|o| &mut o.webhook_serving.port),
+            "The port to serve webhooks on; 0 serves none."),
+        Flag::new("webhook-tls-cert-file", Text(|o| &mut o.webhook_serving.cert_file),
+            "The certificate of the webhook server (PEM, leaf first). Without it a self-signed one is made."),
+        Flag::new("webhook-tls-cipher-suites", List(|o| &mut o.webhook_serving.cipher_suites),
+            "The TLS 1.2 cipher suites that the webhook server allows; all safe ones by default."),
+        Flag::new("webhook-tls-curve-preferences", Int32List(|o| &mut o.webhook_serving.curve_preferences),
+            "The key exchange groups that the webhook server allows, by number."),
+        Flag::new("webhook-tls-min-version", Text(|o| &mut o.webhook_serving.min_version),
+            "The least TLS version of the webhook server: VersionTLS12 or VersionTLS13."),
+        Flag::new("webhook-tls-private-key-file", Text(|o| &mut o.webhook_serving.key_file),
+            "The private key of --webhook-tls-cert-file."),
+        Flag::new("webhook-tls-sni-cert-key", CertKeys(|o| &mut o.webhook_serving.sni_cert_keys),
+            "A further certificate and key of the webhook server, by server name: certificate,key[:domain,...]. May be repeated."),
     ]},
 ];
 

@@ -12,13 +12,13 @@ use std::process::ExitCode;
 
 use flyball_manager::options::Options;
 use flyball_manager::program::main_of;
-use flyball_manager::{Component, Equipment, Prepared};
+use flyball_manager::{Component, Equipment, Prepared, ServeMore};
 use flyball_runtime::config::Config;
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{Chain, Extensions};
 use flyball_serving::ServingOptions;
 
-use crate::{Cloud, Provider, route};
+use crate::{Cloud, Provider, route, webhook};
 
 const NAME: &str = "cloud-controller-manager";
 const PORT: i32 = 10258;
@@ -70,6 +70,7 @@ fn defaults() -> Options {
     options.config.generic.leader_election.resource_name = NAME.to_owned();
     options.serving = ServingOptions { port: PORT, pair_name: NAME, ..ServingOptions::default() };
     options.webhook_serving = ServingOptions {
+        flag_prefix: "webhook-",
         port: WEBHOOK_PORT,
         pair_name: "cloud-controller-manager-webhook",
         ..ServingOptions::default()
@@ -81,7 +82,13 @@ fn equip(providers: &[Provider], prepared: &Prepared) -> Result<Equipment, Vec<S
     let cloud = open(providers, &prepared.options.config).map_err(|problem| vec![problem])?;
     fits(&cloud, prepared).map_err(|problem| vec![problem])?;
     let beginning = cloud.clone();
+    let options = prepared.options.clone();
+    let webhooks = webhook::chosen(&cloud.webhooks, &options.config.cloud.webhook.webhooks)
+        .map_err(|problem| vec![problem])?;
+    let is_on = prepared.gates.enabled(Gate::CloudControllerManagerWebhook);
     Ok(Equipment {
+        serve: is_on
+            .then(|| -> ServeMore { Box::new(move |metrics| webhook::serve(&webhooks, &options, metrics)) }),
         extensions: Extensions::default().with(cloud),
         begin: Some(Box::new(move |surroundings| {
             Box::pin(async move { beginning.begin(surroundings).await })

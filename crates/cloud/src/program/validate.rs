@@ -3,9 +3,8 @@
 use flyball_manager::Component;
 use flyball_manager::options::Options;
 use flyball_manager::validate::{allocator, shared};
-use flyball_runtime::gates::{Gate, Gates};
-
-const WEBHOOKS: Gate = Gate::CloudControllerManagerWebhook;
+use flyball_runtime::gates::Gates;
+use flyball_serving::tls_problems;
 
 /// All problems, in the order of `--help`.
 pub(super) fn problems(component: &Component, options: &Options, gates: &Gates) -> Vec<String> {
@@ -19,7 +18,7 @@ pub(super) fn problems(component: &Component, options: &Options, gates: &Gates) 
         found.push("--cloud-provider must name a cloud provider".to_owned());
     }
     found.extend(workers(options));
-    found.extend(webhooks(options, gates));
+    found.extend(webhooks(options));
     found
 }
 
@@ -35,20 +34,12 @@ fn workers(options: &Options) -> impl Iterator<Item = String> {
     wrong.map(|(flag, value, least)| format!("--{flag} must be at least {least}, not {value}"))
 }
 
-fn webhooks(options: &Options, gates: &Gates) -> Vec<String> {
-    let mut found = vec![];
-    // AllAlpha does not mean this one.
-    let is_named = options.feature_gates.iter().any(|gate| gate.starts_with(WEBHOOKS.name()));
-    if is_named && gates.enabled(WEBHOOKS) {
-        found.push(format!(
-            "--feature-gates: {} cannot be turned on: this program serves no webhooks",
-            WEBHOOKS.name()
-        ));
-    }
-    for name in options.config.cloud.webhook.webhooks.iter().filter(|name| *name != "*") {
-        let name = name.strip_prefix('-').unwrap_or(name);
-        found.push(format!("--webhooks: there is no webhook {name:?}; this program has none"));
-    }
+fn webhooks(options: &Options) -> Vec<String> {
+    // Upstream reads these flags only if webhooks are listed.
+    let mut found = match options.config.cloud.webhook.webhooks.is_empty() {
+        true => vec![],
+        false => tls_problems(&options.webhook_serving),
+    };
     let (port, webhook_port) = (options.serving.port, options.webhook_serving.port);
     if !(0..=65535).contains(&webhook_port) {
         found.push(format!("--webhook-secure-port must be between 0 and 65535, not {webhook_port}"));

@@ -18,6 +18,8 @@ use flyball_manager::Surroundings;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use crate::webhook::Webhook;
+
 pub use balancers::{LoadBalancers, default_name};
 pub(crate) use erased::{AnyInstances, AnyLoadBalancers, AnyRoutes};
 pub use error::CloudError;
@@ -71,12 +73,21 @@ pub struct Cloud {
     pub(crate) instances: Option<Arc<dyn AnyInstances>>,
     pub(crate) load_balancers: Option<Arc<dyn AnyLoadBalancers>>,
     pub(crate) routes: Option<Arc<dyn AnyRoutes>>,
+    pub(crate) webhooks: Vec<Webhook>,
 }
 
 impl Cloud {
     /// A cloud of the provider `name` without any parts.
     pub fn new(name: &'static str) -> Self {
-        Self { name, is_tagged: true, begin: None, instances: None, load_balancers: None, routes: None }
+        Self {
+            name,
+            is_tagged: true,
+            begin: None,
+            instances: None,
+            load_balancers: None,
+            routes: None,
+            webhooks: vec![],
+        }
     }
 
     pub fn with_instances(self, instances: impl Instances) -> Self {
@@ -89,6 +100,13 @@ impl Cloud {
 
     pub fn with_routes(self, routes: impl Routes) -> Self {
         Self { routes: Some(Arc::new(routes)), ..self }
+    }
+
+    /// Adds an admission webhook. It is served if `--webhooks` names it and the feature gate
+    /// `CloudControllerManagerWebhook` is on.
+    pub fn with_webhook(mut self, webhook: Webhook) -> Self {
+        self.webhooks.push(webhook);
+        self
     }
 
     /// Marks a cloud whose resources do not show which cluster they belong to. A manager does not start in it unless

@@ -8,7 +8,8 @@
 //!   the status.
 //! - Upstream: `cloud-provider/controllers/service`. What differs: there is never more than one sync of a Service at once,
 //!   not even when nodes change; the load balancer of a Service that was deleted without its finalizer is deleted, too; a
-//!   Service in deletion that never had one is left alone; a change of nodes ends the backoff of a Service whose load balancer
+//!   Service in deletion that never had one is left alone; a status that differs only by what the API server has filled in
+//!   (`ipMode`) is not written again; a change of nodes ends the backoff of a Service whose load balancer
 //!   could not be ensured (upstream updates its nodes first, and ensures it at once if that fails).
 
 pub mod backends;

@@ -357,9 +357,16 @@ pub fn differ(old: &Service, new: &Service) -> bool {
         || a.ip_families.len() != b.ip_families.len()
 }
 
-/// The patch of a Service's status that adds the finalizer; `None` if the Service has it.
+/// The patch of a Service's status that adds the finalizer after all others; `None` if the Service has it.
 pub fn with_finalizer(service: &Service) -> Option<Value> {
-    let patch = || json!({"metadata": {"uid": service.metadata.uid, "finalizers": [FINALIZER]}});
+    let order = service.metadata.finalizers.iter().map(|finalizer| finalizer.as_str()).chain([FINALIZER]);
+    let patch = || {
+        json!({"metadata": {
+            "uid": service.metadata.uid,
+            "finalizers": [FINALIZER],
+            "$setElementOrder/finalizers": order.collect::<Vec<&str>>(),
+        }})
+    };
     (!service.metadata.has_finalizer(FINALIZER)).then(patch)
 }
 

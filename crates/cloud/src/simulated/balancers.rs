@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::service::{LoadBalancerIngress, LoadBalancerStatus};
-use flyball_api::{Key, Node, Object, Service};
+use flyball_api::service::{LoadBalancerIngress, LoadBalancerStatus, ServicePort};
+use flyball_api::{Key, Node, Object, RawJson, Service};
+use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
@@ -21,12 +22,17 @@ pub struct Balancer {
     pub nodes: Vec<SmolStr>,
     /// When its creation began.
     pub since: Instant,
+    ip_mode: Option<SmolStr>,
+    /// The ports of the status, if it has them.
+    ports: Option<RawJson>,
 }
 
 impl Balancer {
     fn status(&self) -> LoadBalancerStatus {
         let entry = |address: &IpAddr| LoadBalancerIngress {
             ip: format_smolstr!("{address}"),
+            ip_mode: self.ip_mode.clone(),
+            ports: self.ports.clone(),
             ..LoadBalancerIngress::default()
         };
         LoadBalancerStatus { ingress: self.addresses.iter().map(entry).collect() }
@@ -70,7 +76,14 @@ impl LoadBalancers for Balancers {
                 wanted.status.load_balancer = present.status();
             }
             let addresses = choose(&pool.addresses, &wanted, &taken).map_err(CloudError::failed)?;
-            let balancer = Balancer { service: service.key(), addresses, nodes: names(nodes), since };
+            let balancer = Balancer {
+                service: service.key(),
+                addresses,
+                nodes: names(nodes),
+                since,
+                ip_mode: pool.ip_mode,
+                ports: pool.ports.then(|| ports(service)),
+            };
             let status = balancer.status();
             state.balancers.insert(name.clone(), balancer);
             match pool.ready_after.saturating_sub(since.elapsed()) {
@@ -99,6 +112,12 @@ impl LoadBalancers for Balancers {
             Ok(())
         })
     }
+}
+
+/// The ports of a status: all of the Service.
+fn ports(service: &Service) -> RawJson {
+    let port = |port: &ServicePort| json!({"port": port.port, "protocol": port.protocol});
+    RawJson::from_value(&service.spec.ports.iter().map(port).collect())
 }
 
 fn names(nodes: &[Arc<Node>]) -> Vec<SmolStr> {

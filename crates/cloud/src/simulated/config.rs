@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::Call;
-use crate::provider::Route;
+use crate::provider::{CloudError, Route};
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -29,7 +29,7 @@ pub struct Config {
     pub untagged: bool,
     /// The calls that fail, and their errors.
     #[serde(default)]
-    pub failures: BTreeMap<Call, String>,
+    pub failures: BTreeMap<Call, Failure>,
 }
 
 impl Default for Config {
@@ -52,6 +52,9 @@ pub struct Machine {
     pub name: SmolStr,
     /// Its id in the cloud; the name if empty.
     pub id: SmolStr,
+    /// If set, its Node is the one whose kubelet reports this `status.nodeInfo.systemUUID`, whatever its name.
+    #[serde(rename = "systemUUID")]
+    pub system_uuid: SmolStr,
     #[serde(rename = "type")]
     pub type_: SmolStr,
     pub zone: SmolStr,
@@ -88,13 +91,57 @@ pub struct Pool {
     /// How long it takes to create one.
     #[serde(default, deserialize_with = "go_duration")]
     pub ready_after: Duration,
+    /// Whether the status lists the ports.
+    #[serde(default)]
+    pub ports: bool,
+    /// The `ipMode` of addresses; not part of the status if absent.
+    #[serde(default)]
+    pub ip_mode: Option<SmolStr>,
 }
 
 impl Default for Pool {
     /// A range that is reserved for documentation.
     fn default() -> Self {
         let range = IpNet::new_assert([192, 0, 2, 0].into(), 24);
-        Self { addresses: vec![range], ready_after: Duration::ZERO }
+        Self { addresses: vec![range], ready_after: Duration::ZERO, ports: false, ip_mode: None }
+    }
+}
+
+/// The error of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub enum Failure {
+    /// A failure with this text.
+    Text(String),
+    /// One of the errors that controllers treat specially.
+    Special { kind: SpecialError },
+    /// Not yet: retry after this time.
+    Later {
+        message: String,
+        #[serde(deserialize_with = "go_duration")]
+        retry_after: Duration,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SpecialError {
+    InstanceNotFound,
+    NotImplemented,
+    ImplementedElsewhere,
+}
+
+impl Failure {
+    pub(super) fn error(&self) -> CloudError {
+        match self {
+            Self::Text(text) => CloudError::failed(text.as_str()),
+            Self::Special { kind: SpecialError::InstanceNotFound } => CloudError::InstanceNotFound,
+            Self::Special { kind: SpecialError::NotImplemented } => CloudError::NotImplemented,
+            Self::Special { kind: SpecialError::ImplementedElsewhere } => CloudError::ImplementedElsewhere,
+            Self::Later { message, retry_after } => {
+                CloudError::RetryAfter { message: message.clone(), after: *retry_after }
+            }
+        }
     }
 }
 

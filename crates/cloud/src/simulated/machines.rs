@@ -36,12 +36,18 @@ impl Instances for Machines {
     }
 }
 
-/// The machine of a Node: by its provider ID, or else by its name.
+/// The machine of a Node: by its provider ID, or else by what its kubelet reports, or else by its name.
 fn find<'a>(config: &'a Config, node: &Node) -> Option<&'a Machine> {
     let mut machines = config.machines.iter().flatten();
     let provider_id = node.spec.provider_id.as_str();
     match provider_id.is_empty() {
-        true => machines.find(|machine| machine.name == node.metadata.name),
+        true => {
+            let reported = node.status.node_info.as_ref().map_or("", |info| &info.system_uuid);
+            machines.find(|machine| match machine.system_uuid.as_str() {
+                "" => machine.name == node.metadata.name,
+                uuid => uuid == reported,
+            })
+        }
         false => {
             let id = provider_id.strip_prefix(NAME)?.strip_prefix("://")?;
             machines.find(|machine| machine.id() == id)

@@ -14,9 +14,13 @@
 //! loadBalancers:                  # left out: a cloud without load balancers
 //!   addresses: [192.0.2.0/24, "2001:db8::/64"]
 //!   readyAfter: 5s
+//!   ports: true                   # whether the status lists the ports
+//!   ipMode: Proxy                 # left out: none in the status
 //! routes: []                      # left out: a cloud without routes
 //! failures:                       # calls that fail, and their errors
 //!   createRoute: there is no way there
+//!   updateBalancer: {kind: implementedElsewhere}  # or instanceNotFound, notImplemented
+//!   ensureBalancer: {message: not yet, retryAfter: 5s}
 //! ```
 //!
 //! The file is read again whenever it has changed. The Node of a machine that is removed from it is deleted, so replace the
@@ -41,7 +45,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 pub use balancers::Balancer;
-pub use config::{Config, Machine, MachineState, Pool, SimulatedRoute};
+pub use config::{Config, Failure, Machine, MachineState, Pool, SimulatedRoute, SpecialError};
 pub use file::ConfigError;
 
 use self::file::File;
@@ -176,7 +180,7 @@ impl Simulated {
             return Err(failure);
         }
         match state.config.failures.get(&call) {
-            Some(words) => Err(CloudError::failed(words.as_str())),
+            Some(failure) => Err(failure.error()),
             None => answer(&mut state),
         }
     }

@@ -73,10 +73,31 @@ async fn a_changed_file_is_another_cloud_and_a_wrong_one_changes_nothing() {
     write(file.as_file_mut(), "machines:\n- {name: a, state: stopped}\n- {name: b}\n");
     assert!(instances.exists(&node("b", "")).await.unwrap());
     assert!(instances.is_shut_down(&node("a", "")).await.unwrap());
+    write(file.as_file_mut(), "machines:\n- {name: a, systemUUID: u-1}\n- {name: b}\n");
+    assert!(!instances.exists(&node("a", "")).await.unwrap(), "no kubelet reports that UUID");
+    let info = json!({"metadata": {"name": "x"}, "status": {"nodeInfo": {"systemUUID": "u-1"}}});
+    assert!(instances.exists(&serde_json::from_value(info).unwrap()).await.unwrap());
     write(file.as_file_mut(), "machines: 5\n");
     assert!(instances.exists(&node("b", "")).await.unwrap(), "what was there stays");
     write(file.as_file_mut(), "machines: []\n");
     assert!(!instances.exists(&node("b", "")).await.unwrap());
+}
+
+#[tokio::test]
+async fn failures_in_the_file_are_errors_of_their_kind() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write(
+        file.as_file_mut(),
+        "machines: [{name: a}]\nfailures:\n  instanceExists: {kind: instanceNotFound}\n  \
+         instanceIsShutDown: {kind: notImplemented}\n  \
+         instanceMetadata: {message: not yet, retryAfter: 5s}\n",
+    );
+    let instances = Simulated::from_file(file.path()).unwrap().cloud().instances.unwrap();
+    let a = node("a", "");
+    assert!(matches!(instances.exists(&a).await, Err(CloudError::InstanceNotFound)));
+    assert!(matches!(instances.is_shut_down(&a).await, Err(CloudError::NotImplemented)));
+    let later = instances.metadata(&a).await.unwrap_err();
+    assert_eq!((later.to_string().as_str(), later.retry_after()), ("not yet", Some(Duration::from_secs(5))));
 }
 
 #[test]
@@ -130,7 +151,8 @@ async fn what_is_meant_to_fail_fails_once_or_as_long_as_the_configuration_says()
     simulated.fail(Call::ListRoutes, CloudError::failed("out of order"));
     assert_eq!(routes.list("c").await.unwrap_err().to_string(), "out of order");
     assert_eq!(routes.list("c").await.unwrap(), []);
-    simulated.change(|config| drop(config.failures.insert(Call::ListRoutes, "still".to_owned())));
+    let still = Failure::Text("still".to_owned());
+    simulated.change(|config| drop(config.failures.insert(Call::ListRoutes, still)));
     assert_eq!(routes.list("c").await.unwrap_err().to_string(), "still");
     assert_eq!(routes.list("c").await.unwrap_err().to_string(), "still");
 }

@@ -14,7 +14,7 @@ use super::{super::listener::Host, *};
 
 /// A host whose connections are pipes.
 struct Rig {
-    host: Arc<Host>,
+    host: Arc<Host<Server>>,
     roots: rustls::RootCertStore,
     reviews: Arc<Reviews>,
 }

@@ -8,8 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const KUBERNETES_VERSION: &str = "v1.36.4";
 
 /// The binaries of a control plane, in the order in which they are built.
-pub const BINARIES: [&str; 5] =
-    ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kube-scheduler"];
+pub const BINARIES: [&str; 6] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kubectl",
+    "kube-scheduler",
+    CLOUD_CONTROLLER_MANAGER,
+];
+
+/// Upstream's library for cloud-controller-managers over its fake cloud (`tools/controlplane/cloud`).
+pub const CLOUD_CONTROLLER_MANAGER: &str = "cloud-controller-manager";
 
 /// Why a test that needs a real control plane cannot run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,13 +88,20 @@ impl Assets {
 
     /// Upstream's controller manager, if the folder has it (envtest's own assets do not).
     pub fn upstream_manager(&self) -> Result<PathBuf, Skip> {
-        let path = self.binary("kube-controller-manager");
+        self.upstream("kube-controller-manager")
+    }
+
+    /// Upstream's cloud-controller-manager, if the folder has it.
+    pub fn upstream_cloud_manager(&self) -> Result<PathBuf, Skip> {
+        self.upstream(CLOUD_CONTROLLER_MANAGER)
+    }
+
+    fn upstream(&self, name: &str) -> Result<PathBuf, Skip> {
+        let path = self.binary(name);
         if path.is_file() {
             return Ok(path);
         }
-        Err(Skip {
-            reason: format!("no kube-controller-manager in {}; run `cargo xtask assets`", self.dir.display()),
-        })
+        Err(Skip { reason: format!("no {name} in {}; run `cargo xtask assets`", self.dir.display()) })
     }
 
     pub fn dir(&self) -> &Path {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-pub use assets::{Assets, BINARIES, KUBERNETES_VERSION, Skip};
+pub use assets::{Assets, BINARIES, CLOUD_CONTROLLER_MANAGER, KUBERNETES_VERSION, Skip};
 pub use config::{Manager, Options};
 pub(crate) use pki::Pki;
 pub use process::Process;

@@ -2,9 +2,11 @@
 //! controller manager's requests.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use flyball_api::ResourceVersion;
+use serde_json::{Map, Value};
 
 use super::StepError;
 use super::clock::Clock;
@@ -28,6 +30,9 @@ pub trait Backend {
 
     /// The cluster-scoped objects that existed before any scenario.
     fn baseline(&self) -> &BTreeSet<ClusterObject>;
+
+    /// Replaces the simulated cloud. The controller managers that are started afterwards are cloud-controller-managers.
+    fn set_cloud(&mut self, cloud: &Map<String, Value>) -> Result<(), StepError>;
 
     /// Starts the controller manager, stopping one that runs, and waits until it watches.
     fn start_kcm(
@@ -61,6 +66,14 @@ pub trait Backend {
     fn clean(&mut self, tracked: &[String]) -> impl Future<Output = Result<(), Error>>;
 }
 
+/// Writes the file of a simulated cloud. It is renamed into place, so that a reader never sees half of it.
+pub(super) fn write_cloud(file: &Path, cloud: &Map<String, Value>) -> Result<(), StepError> {
+    let new = file.with_extension("new");
+    let text = Value::Object(cloud.clone()).to_string();
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+    written.map_err(|e| StepError::failed(format!("write {}: {e}", file.display())))
+}
+
 /// Kinds of which every cluster has objects of its own, or that the server manages by itself.
 const NOT_OURS: [&str; 7] = [
     "componentstatuses",
@@ -73,7 +86,7 @@ const NOT_OURS: [&str; 7] = [
 ];
 
 /// All cluster-scoped objects that a scenario may have created.
-pub(super) async fn cluster_objects(api: &Api) -> Result<Vec<(ClusterObject, serde_json::Value)>, Error> {
+pub(super) async fn cluster_objects(api: &Api) -> Result<Vec<(ClusterObject, Value)>, Error> {
     let mut out = Vec::new();
     for resource in api.preferred() {
         let ours = !NOT_OURS.contains(&resource.name.as_str()) && resource.allows("delete");

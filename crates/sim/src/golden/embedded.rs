@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_api::ResourceVersion;
+use flyball_cloud::simulated::Simulated;
+use flyball_runtime::Chain;
 use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::StepError;
-use super::backend::{Backend, ClusterObject, cluster_objects};
+use super::backend::{Backend, ClusterObject, cluster_objects, write_cloud};
 use super::clock::Clock;
 use crate::api::{Api, Error, Resource};
 use crate::audit::Entry;
@@ -31,6 +35,7 @@ const START: &str = "2026-06-01T12:00:00Z";
 const SEED: u64 = 7;
 /// The cluster has only one scenario.
 const NAMESPACE: &str = "g00000001";
+const CLOUD_FILE: &str = "cloud.yaml";
 
 /// A cluster of its own for one scenario.
 pub struct InProcess {
@@ -40,6 +45,13 @@ pub struct InProcess {
     kcm: Option<RunningManager>,
     unread: Vec<Entry>,
     fault_plan: Option<FaultPlan>,
+    cloud: Option<CloudInFile>,
+}
+
+/// A simulated cloud, which outlives controller managers, and its file.
+struct CloudInFile {
+    folder: TempDir,
+    simulated: Simulated,
 }
 
 /// Faults, and for how many starts of the controller manager they last.
@@ -54,7 +66,7 @@ impl InProcess {
         let cluster = Embedded::start(START.parse::<Timestamp>()?, SEED, features)?;
         let api = Arc::new(Api::discover(cluster.client()).await?);
         let baseline = cluster_objects(&api).await?.into_iter().map(|(key, _)| key).collect();
-        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), fault_plan: None })
+        Ok(Self { cluster, api, baseline, kcm: None, unread: Vec::new(), fault_plan: None, cloud: None })
     }
 
     /// A new cluster with faults, which end with the start of the controller manager after `starts` others. A manager that is
@@ -106,6 +118,19 @@ impl Backend for InProcess {
         &self.baseline
     }
 
+    fn set_cloud(&mut self, cloud: &Map<String, Value>) -> Result<(), StepError> {
+        if let Some(present) = &self.cloud {
+            return write_cloud(&present.folder.path().join(CLOUD_FILE), cloud);
+        }
+        let folder = tempfile::tempdir().map_err(|e| StepError::failed(format!("make a folder: {e}")))?;
+        let file = folder.path().join(CLOUD_FILE);
+        write_cloud(&file, cloud)?;
+        let opened = Simulated::from_file(&file);
+        let simulated = opened.map_err(|e| StepError::failed(Chain(&e).to_string()))?;
+        self.cloud = Some(CloudInFile { folder, simulated });
+        Ok(())
+    }
+
     async fn start_kcm(&mut self, controllers: &[String], flags: &[String]) -> Result<(), StepError> {
         self.stop_kcm().await;
         if let Some(fault_plan) = &mut self.fault_plan {
@@ -115,7 +140,10 @@ impl Backend for InProcess {
                 None => fault_plan.faults.end(),
             }
         }
-        let started = self.cluster.start_manager(controllers, flags);
+        let started = match &self.cloud {
+            Some(cloud) => self.cluster.start_cloud_manager(cloud.simulated.cloud(), controllers, flags),
+            None => self.cluster.start_manager(controllers, flags),
+        };
         self.kcm = Some(started.map_err(|e| StepError::failed(format!("{e:#}")))?);
         let start = Instant::now();
         let mut last = None;

@@ -2,22 +2,23 @@
 //! roles allow.
 
 use flyball_manager::access::of_account;
-use flyball_manager::table::CONTROLLERS;
+use flyball_manager::table::Controller;
 
 use crate::audit::Entry;
 
 /// A write that the table does not state for its account, as text. Accounts that are not in the table are ignored.
-pub(super) fn unstated(entry: &Entry) -> Option<String> {
+pub(super) fn unstated(controllers: &'static [Controller], entry: &Entry) -> Option<String> {
     let account = entry.user.strip_prefix("system:serviceaccount:kube-system:")?;
-    if !entry.is_write() || !CONTROLLERS.iter().any(|c| c.identity == Some(account)) {
+    if !entry.is_write() || !controllers.iter().any(|c| c.identity == Some(account)) {
         return None;
     }
     let Entry { verb, resource, subresource, namespace, .. } = entry;
-    let mut rules = of_account(CONTROLLERS, account);
+    let mut rules = of_account(controllers, account);
     let is_stated = rules.any(|rule| rule.allows(verb, resource, subresource, namespace));
     let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
-    (!is_stated)
-        .then(|| format!("{account} did {verb} {resource}{part}, which manager/table.rs does not state"))
+    (!is_stated).then(|| {
+        format!("{account} did {verb} {resource}{part}, which the table of controllers does not state")
+    })
 }
 
 /// A request of the controller manager that its roles do not allow, as text.
@@ -30,6 +31,8 @@ pub(super) fn forbidden(entry: &Entry) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use flyball_manager::table::CONTROLLERS;
+
     use super::*;
 
     fn entry(account: &str, verb: &str, resource: &str, subresource: &str) -> Entry {
@@ -50,12 +53,12 @@ mod tests {
             (entry("deployment-controller", "get", "secrets", ""),            None),
             (entry("somebody-else", "delete", "nodes", ""),                   None),
             (entry("deployment-controller", "delete", "pods", ""),
-                Some("deployment-controller did delete pods, which manager/table.rs does not state")),
+                Some("deployment-controller did delete pods, which the table of controllers does not state")),
             (entry("replicaset-controller", "patch", "pods", "status"),
-                Some("replicaset-controller did patch pods/status, which manager/table.rs does not state")),
+                Some("replicaset-controller did patch pods/status, which the table of controllers does not state")),
         ];
         for (entry, want) in table {
-            assert_eq!(unstated(&entry).as_deref(), want);
+            assert_eq!(unstated(CONTROLLERS, &entry).as_deref(), want);
         }
     }
 

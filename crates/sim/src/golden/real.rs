@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::StepError;
-use super::backend::{Backend, ClusterObject, cluster_objects};
+use super::backend::{Backend, ClusterObject, cluster_objects, write_cloud};
 use super::cleanup;
 use super::clock::Clock;
 use crate::api::{Api, Error};
@@ -24,12 +25,22 @@ const AT_LEAST: Duration = Duration::from_millis(1500);
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A cluster with its audit log, and the program under test.
+/// The programs under test.
+#[derive(Debug, Clone, Default)]
+pub struct Programs {
+    pub kube: PathBuf,
+    /// For scenarios with a cloud.
+    pub cloud: PathBuf,
+}
+
+/// A cluster with its audit log, and the programs under test.
 pub struct Real {
     // Dropped before the cluster that it talks to.
     kcm: Option<Process>,
     cluster: Cluster,
-    program: PathBuf,
+    programs: Programs,
+    /// The file of the simulated cloud, if the scenario has one.
+    cloud: Option<PathBuf>,
     api: Arc<Api>,
     clock: Clock,
     baseline: BTreeSet<ClusterObject>,
@@ -40,17 +51,28 @@ pub struct Real {
 
 impl Real {
     /// Starts a cluster. `patience` multiplies waiting times, for slow machines.
-    pub async fn start(program: PathBuf, patience: f64, features: Features) -> Result<Self, Unavailable> {
+    pub async fn start(programs: Programs, patience: f64, features: Features) -> Result<Self, Unavailable> {
         let cluster = Cluster::real(Options { features, audit_reads: true, ..Options::default() }).await?;
-        Self::over(cluster, program, patience).await.map_err(Unavailable::Broken)
+        Self::over(cluster, programs, patience).await.map_err(Unavailable::Broken)
     }
 
-    async fn over(cluster: Cluster, program: PathBuf, patience: f64) -> anyhow::Result<Self> {
+    async fn over(cluster: Cluster, programs: Programs, patience: f64) -> anyhow::Result<Self> {
         let api = cluster.api().await?;
         let baseline = settled_objects(&api).await.context("list what a new cluster has")?;
         let log = cluster.audit_log();
         let clock = Clock::starting_at(Timestamp::now());
-        Ok(Self { kcm: None, cluster, program, api, clock, baseline, log, unread: Vec::new(), patience })
+        Ok(Self {
+            kcm: None,
+            cluster,
+            programs,
+            cloud: None,
+            api,
+            clock,
+            baseline,
+            log,
+            unread: Vec::new(),
+            patience,
+        })
     }
 
     /// Keeps the logs of the cluster and of the controller manager when this is dropped.
@@ -113,12 +135,32 @@ impl Backend for Real {
         &self.baseline
     }
 
+    fn set_cloud(&mut self, cloud: &Map<String, Value>) -> Result<(), StepError> {
+        let file = self.cluster.dir().join("cloud.yaml");
+        write_cloud(&file, cloud)?;
+        self.cloud = Some(file);
+        Ok(())
+    }
+
     async fn start_kcm(&mut self, controllers: &[String], flags: &[String]) -> Result<(), StepError> {
         self.stop_kcm().await;
         let entries = self.read_log();
         self.unread.extend(entries);
-        let manager = Manager { binary: &self.program, controllers, leader_elect: false, flags };
-        let started = self.cluster.start_manager("kube-controller-manager", &manager);
+        let started = match &self.cloud {
+            Some(file) => {
+                let own =
+                    ["--cloud-provider=simulated".to_owned(), format!("--cloud-config={}", file.display())];
+                let flags: Vec<String> = own.into_iter().chain(flags.iter().cloned()).collect();
+                let binary = &self.programs.cloud;
+                let manager = Manager { binary, controllers, leader_elect: false, flags: &flags };
+                self.cluster.start_cloud_manager(&manager)
+            }
+            None => {
+                let manager =
+                    Manager { binary: &self.programs.kube, controllers, leader_elect: false, flags };
+                self.cluster.start_manager("kube-controller-manager", &manager)
+            }
+        };
         self.kcm = Some(started.map_err(|e| StepError::failed(format!("{e:#}")))?);
         self.until_it_watches().await
     }
@@ -145,6 +187,7 @@ impl Backend for Real {
     }
 
     async fn clean(&mut self, tracked: &[String]) -> Result<(), Error> {
+        self.cloud = None;
         cleanup::clean(&self.api, &self.baseline, tracked).await?;
         self.audit();
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::StepError;
 use super::backend::Backend;
@@ -46,6 +46,8 @@ pub struct Run<'a, B> {
     pub(super) verbose: bool,
     /// Requests that the table of controllers does not state or that its roles do not allow, as text.
     pub(super) violations: BTreeSet<String>,
+    /// The simulated cloud as it is now.
+    pub(super) cloud: Map<String, Value>,
 }
 
 /// Settings of a run.
@@ -78,6 +80,7 @@ impl<'a, B: Backend> Run<'a, B> {
             tracked: Vec::new(),
             verbose: settings.verbose,
             violations: BTreeSet::new(),
+            cloud: Map::new(),
         };
         let stopped = run.steps().await.err().map(|e| e.chain());
         run.poll_requests();
@@ -92,6 +95,9 @@ impl<'a, B: Backend> Run<'a, B> {
 
     async fn steps(&mut self) -> Result<(), StepError> {
         let scenario = self.scenario;
+        if let Some(cloud) = &scenario.cloud {
+            steps::change_cloud(self, cloud)?;
+        }
         if scenario.start_after {
             self.create_namespace().await?;
         }
@@ -246,7 +252,9 @@ impl<'a, B: Backend> Run<'a, B> {
     pub(super) fn poll_requests(&mut self) -> usize {
         let mut unrest = 0;
         for entry in self.backend.audit() {
-            self.violations.extend(permitted::unstated(&entry).or_else(|| permitted::forbidden(&entry)));
+            let controllers = self.scenario.component().controllers;
+            let violation = permitted::unstated(controllers, &entry).or_else(|| permitted::forbidden(&entry));
+            self.violations.extend(violation);
             if !self.is_of_interest(&entry) {
                 continue;
             }

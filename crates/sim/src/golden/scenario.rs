@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use flyball_cloud::{CLOUD_CONTROLLER_MANAGER, simulated};
+use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::yaml;
+use crate::cluster::Skip;
 use crate::faults::Kind;
 use crate::features::Features;
+use crate::ours;
 
 /// Why a scenario file cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +36,10 @@ pub struct Scenario {
     /// Further flags of the controller manager.
     #[serde(default)]
     pub flags: Vec<String>,
+    /// The simulated cloud at the start (`flyball_cloud::simulated::Config`). The controller manager is then a
+    /// cloud-controller-manager.
+    #[serde(default)]
+    pub cloud: Option<Map<String, Value>>,
     /// What the API server serves that it would not by default.
     #[serde(default)]
     pub api_server: Features,
@@ -105,7 +113,13 @@ impl Scenario {
     pub fn parse(text: &str) -> Result<Self, String> {
         let scenario: Self = serde_json::from_value(yaml::parse(text)?).map_err(|e| e.to_string())?;
         let mut labels = std::collections::BTreeSet::new();
+        if let Some(cloud) = &scenario.cloud {
+            read::<simulated::Config>(Value::Object(cloud.clone())).map_err(|e| format!("cloud: {e}"))?;
+        }
         for step in &scenario.steps {
+            if let (Step::Cloud(_), None) = (step, &scenario.cloud) {
+                return Err("a step changes the cloud, but there is none".to_owned());
+            }
             if let Step::Snapshot(snapshot) = step
                 && !labels.insert(&snapshot.label)
             {
@@ -113,6 +127,19 @@ impl Scenario {
             }
         }
         Ok(scenario)
+    }
+
+    /// The controller manager that it is about.
+    pub fn component(&self) -> &'static Component {
+        match self.cloud {
+            Some(_) => &CLOUD_CONTROLLER_MANAGER,
+            None => &KUBE_CONTROLLER_MANAGER,
+        }
+    }
+
+    /// Why ours cannot run it, if it cannot.
+    pub fn lacks(&self) -> Option<Skip> {
+        ours::lacks_of(self.component(), &self.controllers)
     }
 
     /// How often the controller manager is started in it.
@@ -206,6 +233,8 @@ vocabulary! {
     "var" => Var(BTreeMap<String, Place>): ANY,
     /// Send any request.
     "raw" => Raw(Raw): Some(&[&["method", "path", "body", "type", "code"]]),
+    /// Replace parts of the simulated cloud; `null` removes one.
+    "cloud" => Cloud(Map<String, Value>): Some(&[&["machines", "loadBalancers", "routes", "failures"]]),
     /// Stop or start the controller manager.
     "kcm" => Manager(ManagerStep): ANY,
     /// Record the state of the cluster.

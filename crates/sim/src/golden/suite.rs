@@ -12,6 +12,7 @@ use super::backend::Backend;
 use super::compare::{Counts, differences, merge};
 use super::embedded::InProcess;
 use super::expected::{Recording, Snapshot};
+pub use super::real::Programs;
 use super::real::Real;
 use super::report::explain;
 use super::run::{Run, Settings};
@@ -103,8 +104,8 @@ pub enum Purpose {
 pub struct Plan {
     pub corpus: Corpus,
     pub purpose: Purpose,
-    /// The controller manager under test, on real clusters.
-    pub program: PathBuf,
+    /// The controller managers under test, on real clusters.
+    pub programs: Programs,
     pub jobs: usize,
     /// Retries for a scenario that fails.
     pub retries: usize,
@@ -186,7 +187,7 @@ pub fn run_embedded(
 }
 
 async fn start(plan: &Plan, features: &Features) -> anyhow::Result<Real> {
-    Real::start(plan.program.clone(), plan.settings.patience, features.clone()).await.map_err(|e| match e {
+    Real::start(plan.programs.clone(), plan.settings.patience, features.clone()).await.map_err(|e| match e {
         Unavailable::Skip(skip) => anyhow::anyhow!("{skip}"),
         Unavailable::Broken(e) => e,
     })

@@ -18,6 +18,11 @@ static UUID: LazyLock<Regex> = LazyLock::new(|| {
 static STAMP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)").unwrap());
 
+/// How long something took, as a message gives it.
+#[expect(clippy::unwrap_used, reason = "constant patterns, compiled by every test")]
+static TOOK: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\bafter (\d+m)?\d+(\.\d+)?(ns|µs|ms|s):").unwrap());
+
 /// Known texts and their placeholders.
 #[derive(Default)]
 pub(super) struct Tokens {
@@ -52,7 +57,8 @@ impl Tokens {
             };
             format!("<time{fraction}{offset}>")
         };
-        STAMP.replace_all(&text, stamp).into_owned()
+        let text = STAMP.replace_all(&text, stamp);
+        TOOK.replace_all(&text, "after <duration>:").into_owned()
     }
 
     /// Whole words only, the longest first.
@@ -137,6 +143,7 @@ mod tests {
             ("-x7k2p a-x7k2pa", "-x7k2p a-x7k2pa"),
             ("4a6b3c1e-0000-4000-8000-123456789abc", "<uid:?>"),
             ("2026-01-02T03:04:05Z 2026-01-02T03:04:05.123Z", "<time> <time.frac>"),
+            ("after 1.5ms: x after 12µs: y after 1m2.5s: z after 3s ", "after <duration>: x after <duration>: y after <duration>: z after 3s "),
             ("2026-01-02T03:04:05+05:30 2026-01-02T03:04:05+00:00", "<time+05:30> <time>"),
         ];
         for (text, want) in table {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use flyball_apiserver::ApiServer;
 use flyball_apiserver::store::{Key, ShelfId};
 use flyball_client::{Body, Transport, TransportError};
+use flyball_cloud::CLOUD_CONTROLLER_MANAGER;
 use flyball_manager::table::{CONTROLLERS, Controller};
 use flyball_runtime::Judge;
 use futures::future::BoxFuture;
@@ -117,7 +118,8 @@ pub(super) fn account(controller: &str) -> &'static str {
 /// The first controller with this account.
 fn first_of(account: &str) -> &'static str {
     let writes_as = |known: &&Controller| known.identity.unwrap_or("kcm") == account;
-    CONTROLLERS.iter().find(writes_as).map_or("others", |known| known.name)
+    let mut all = CONTROLLERS.iter().chain(CLOUD_CONTROLLER_MANAGER.controllers);
+    all.find(writes_as).map_or("others", |known| known.name)
 }
 
 fn describe(write: &Write) -> String {

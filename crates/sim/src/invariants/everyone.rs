@@ -54,6 +54,7 @@ const FINALIZERS: &[(&str, &str)] = &[
     ("orphan", "generic-garbage-collector"),
     ("resource.kubernetes.io/delete-protection", "resource-claim-controller"),
     ("scheduling.k8s.io/podgroup-protection", "podgroup-protection-controller"),
+    ("service.kubernetes.io/load-balancer-cleanup", "service-controller"),
 ];
 
 fn own_finalizers(_: &ServerState, write: &Write) -> Result<(), String> {

@@ -258,7 +258,9 @@ fn services_are_synced_when_they_are_created_or_deleted() {
 fn the_finalizer_is_patched_among_others() {
     let bare = service(json!({"metadata": {"finalizers": ["other"]}}));
     let bearing = service(json!({"metadata": {"finalizers": ["other", FINALIZER]}}));
-    assert_eq!(with_finalizer(&bare), Some(json!({"metadata": {"uid": "u", "finalizers": [FINALIZER]}})));
+    let order = json!(["other", FINALIZER]);
+    let addition = json!({"uid": "u", "finalizers": [FINALIZER], "$setElementOrder/finalizers": order});
+    assert_eq!(with_finalizer(&bare), Some(json!({"metadata": addition})));
     assert_eq!(with_finalizer(&bearing), None);
     let removal = json!({"metadata": {"uid": "u", "$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
     assert_eq!(without_finalizer(&bearing), Some(removal));

@@ -7,10 +7,26 @@ mod objects;
 mod pods;
 mod waiting;
 
+use serde_json::{Map, Value};
+
 use super::StepError;
 use super::backend::Backend;
 use super::run::Run;
 use super::scenario::{ManagerStep, Step};
+
+/// Replaces parts of the simulated cloud.
+pub(super) fn change_cloud<B: Backend>(
+    run: &mut Run<'_, B>,
+    parts: &Map<String, Value>,
+) -> Result<(), StepError> {
+    for (part, new) in parts {
+        match run.fill(new) {
+            Value::Null => drop(run.cloud.remove(part)),
+            new => drop(run.cloud.insert(part.clone(), new)),
+        }
+    }
+    run.backend.set_cloud(&run.cloud)
+}
 
 pub(super) async fn perform<B: Backend>(run: &mut Run<'_, B>, step: &Step) -> Result<(), StepError> {
     match step {
@@ -48,6 +64,7 @@ pub(super) async fn perform<B: Backend>(run: &mut Run<'_, B>, step: &Step) -> Re
             tokio::time::sleep(run.stage.clock.until_second(*second)).await;
             Ok(())
         }
+        Step::Cloud(parts) => change_cloud(run, parts),
         Step::Manager(ManagerStep::Stop) => {
             run.backend.stop_kcm().await;
             Ok(())
