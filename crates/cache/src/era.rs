@@ -4,20 +4,26 @@
 //! The server does not report a restore: it accepts a watch from a version in the future, and sends nothing. So after each
 //! watch that broke off, the current version is checked.
 
+use std::sync::{Arc, Weak};
+
 use flyball_api::{Key, ResourceVersion};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::fanout::Subscription;
 use crate::store::Header;
 
-/// Counts restores. Shared by all informers of the process.
+/// Counts restores, and announces connections, before which there may have been one. Shared by all informers of the process.
 pub(crate) struct Era {
     restores: watch::Sender<u64>,
-    broken_watches: watch::Sender<u64>,
+    on_connect: Mutex<Vec<Weak<ConnectHandler>>>,
 }
+
+type ConnectHandler = dyn Fn() + Send + Sync;
 
 impl Default for Era {
     fn default() -> Self {
-        Self { restores: watch::Sender::new(0), broken_watches: watch::Sender::new(0) }
+        Self { restores: watch::Sender::new(0), on_connect: Mutex::default() }
     }
 }
 
@@ -35,21 +41,23 @@ impl Era {
         })
     }
 
-    /// Counts a watch that broke off: etcd may have been restored.
-    pub(crate) fn watch_broke(&self) {
-        self.broken_watches.send_modify(|count| *count += 1);
+    /// Calls `handler` each time before an informer lists or opens a watch.
+    pub(crate) fn on_connect(&self, handler: Box<ConnectHandler>) -> Subscription {
+        let handler: Arc<ConnectHandler> = handler.into();
+        self.on_connect.lock().push(Arc::downgrade(&handler));
+        Subscription::ending_with(handler)
     }
 
-    pub(crate) fn broken_watches(&self) -> u64 {
-        *self.broken_watches.borrow()
-    }
-
-    /// Completes when more than `seen` watches have broken off. Returns their number.
-    pub(crate) async fn watch_broken(&self, seen: u64) -> u64 {
-        let mut broken = self.broken_watches.subscribe();
-        // The sender lives as long as `self`, so this waits for the count.
-        let _ = broken.wait_for(|count| *count > seen).await;
-        self.broken_watches()
+    /// To be called before a list or a watch is requested.
+    pub(crate) fn connecting(&self) {
+        let mut handlers = vec![];
+        self.on_connect.lock().retain(|handler| {
+            let handler = handler.upgrade();
+            let is_subscribed = handler.is_some();
+            handlers.extend(handler);
+            is_subscribed
+        });
+        handlers.iter().for_each(|handler| handler());
     }
 
     /// Completes when an era later than `seen` has begun.

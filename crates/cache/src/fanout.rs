@@ -38,6 +38,13 @@ pub struct Subscription {
     _end: Box<dyn Send + Sync>,
 }
 
+impl Subscription {
+    /// A subscription that ends when `end` is dropped.
+    pub(crate) fn ending_with(end: impl Send + Sync + 'static) -> Self {
+        Self { _end: Box::new(end) }
+    }
+}
+
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Subscription")
@@ -79,7 +86,7 @@ impl<T: Object> Fanout<T> {
         }
         subscribers.push(subscriber.clone());
         drop(subscribers);
-        Subscription { _end: Box::new(End { fanout: self.clone(), subscriber }) }
+        Subscription::ending_with(End { fanout: self.clone(), subscriber })
     }
 
     pub(crate) fn begin(&self) -> Delivery<'_, T> {

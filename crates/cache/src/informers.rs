@@ -17,6 +17,7 @@ use smol_str::SmolStr;
 
 use crate::client_source::ClientSource;
 use crate::era::Era;
+use crate::fanout::Subscription;
 use crate::informer::Informer;
 use crate::progress::{AnyInformer, Progress};
 use crate::source::{Form, Source};
@@ -182,15 +183,11 @@ impl Informers {
         self.shared.era.now()
     }
 
-    /// How many watches have broken off so far. Writes that were answered before and that no cache has shown yet may have
-    /// been undone by a restore of etcd, which does not always show.
-    pub fn broken_watches(&self) -> u64 {
-        self.shared.era.broken_watches()
-    }
-
-    /// Completes when more than `seen` watches have broken off. Returns their number.
-    pub async fn watch_broken(&self, seen: u64) -> u64 {
-        self.shared.era.watch_broken(seen).await
+    /// Calls `handler`, which must be fast, each time before an informer lists or opens a watch. Writes that were answered
+    /// before and that no cache has shown may have been undone by a restore of etcd. If the server has written as much again
+    /// since, no cache will notice.
+    pub fn on_connect(&self, handler: impl Fn() + Send + Sync + 'static) -> Subscription {
+        self.shared.era.on_connect(Box::new(handler))
     }
 
     /// An informer that has not been listed since the server went back to an earlier version, as after a restore of etcd.

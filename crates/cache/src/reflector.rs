@@ -154,16 +154,9 @@ impl Reflector {
         if resumable { State::Watching(None) } else { State::Listing }
     }
 
-    /// The server may have been restarted with a restored etcd.
-    fn suspect_restore(&mut self) {
-        self.may_be_restored = true;
-        self.state.era.watch_broke();
-    }
-
     /// Waits after a failure, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
-        self.suspect_restore();
         let error = failure.chain();
         let first_loss = failure.class == Class::VersionUnusable
             && !listing
@@ -183,6 +176,7 @@ impl Reflector {
                 () = self.era_ended() => return State::Listing,
             }
         }
+        self.may_be_restored = true;
         if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
     }
 
@@ -250,6 +244,7 @@ impl Reflector {
     /// An expired continue token fails the whole list, since all pages must show one version.
     async fn page_list(&mut self) -> Result<(), Failure> {
         Counters::add(&self.state.counters.paged_lists, 1);
+        self.state.era.connecting();
         let mut list = self.writer.clone().begin_list();
         let mut after: Option<String> = None;
         let mut used = HashSet::new();
@@ -283,6 +278,7 @@ impl Reflector {
         let opened = Instant::now();
         let (end, deadline) = (opened + lifetime, opened + lifetime + SLACK);
         Counters::add(&self.state.counters.watches, 1);
+        self.state.era.connecting();
         // Some proxies hold back the response headers until the first event, so opening may take as long as watching.
         let events = match timeout_at(deadline, self.source.watch(from, lifetime)).await {
             Ok(events) => events?,
@@ -299,7 +295,8 @@ impl Reflector {
             Some(connection) => connection,
             None if self.may_be_restored && self.is_server_restored().await? => return Ok(State::Listing),
             None => {
-                let lifetime = self.lifetime();
+                // If an object is missing, the bookmark that ends the wait for its deletion should come soon.
+                let lifetime = if self.missing.is_some() { BOOKMARK_WATCH } else { self.lifetime() };
                 self.open(WatchFrom::Version(self.writer.version_reached()), lifetime).await?
             }
         };
@@ -321,7 +318,7 @@ impl Reflector {
                 Err(_) => {
                     Counters::add(&self.state.counters.idle_watches, 1);
                     info!(resource = %self.state.resource, "a watch did not end at its timeout, opening a new one");
-                    self.suspect_restore();
+                    self.may_be_restored = true;
                     return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.received && connection.opened.elapsed() < SHORTEST_WATCH => {
@@ -329,9 +326,8 @@ impl Reflector {
                 }
                 Ok(None) => {
                     // A server that shuts down also ends its watches without an error.
-                    if !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end {
-                        self.suspect_restore();
-                    }
+                    self.may_be_restored |=
+                        !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end;
                     return Ok(self.after_watch());
                 }
                 Ok(Some(event)) => {

@@ -3,14 +3,15 @@
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType};
-use flyball_cache::{AnyInformer, Change, Informer, Informers, MetaChange, Subscription};
+use flyball_api::{Key, Object, ObjectMeta, Resource, ResourceType, ResourceVersion};
+use flyball_cache::{AnyInformer, Change, Informer, Informers, MetaChange, Progress, Subscription};
 use flyball_client::{Client, Error, ListParams};
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
-use crate::barrier::Barrier;
+use crate::barrier::{Awaited, Barrier};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::debug::DebugPages;
@@ -23,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::panics::{PanicInjector, Panics, Place};
 use crate::pending_writes::PendingWrites;
 use crate::plan::{Executor, Waiting};
+use crate::tasks::Next;
 use crate::writer::Writer;
 
 /// What all controllers of a process share.
@@ -143,6 +145,15 @@ impl Context {
     /// Executes plans for `key`.
     pub fn executor<'a>(&'a self, key: &'a Key) -> Executor<'a> {
         Executor::new(self, key)
+    }
+
+    /// Ends a sync of `key` that needs the cache of `T` to have reached `version`, for instance that of an object which was
+    /// written later than what it refers to. The key is synced again once the cache has; a bookmark is requested, since a
+    /// quiet watch would not show that for a minute.
+    pub fn sync_at<T: Resource>(&self, key: &Key, version: ResourceVersion) -> Next {
+        self.barrier.raise(key, &T::TYPE, Awaited::Version(version));
+        self.informer::<T>().request_bookmark();
+        Next::After(Duration::ZERO)
     }
 
     /// Records what a key waits for. `kind` is that of its object.

@@ -200,14 +200,11 @@ impl Tasks {
             self.running.push((format!("worker {n}"), work.boxed()));
         }
         let (cx, queue) = (self.cx.clone(), queue.clone());
-        self.spawn("requeue of unconfirmed keys", async move {
-            let informers = cx.barrier.informers();
-            let mut seen = informers.broken_watches();
-            loop {
-                seen = informers.watch_broken(seen).await;
-                unconfirmed.requeue(&cx, &queue);
-            }
-        });
+        self.subscriptions.push(
+            self.cx
+                .informers
+                .on_connect(move || unconfirmed.take(&cx).for_each(|key| queue.add(key, Priority::Change))),
+        );
     }
 
     /// Runs a loop of the controller beside its workers, once the caches are filled. If it returns, it is not started again.
@@ -293,36 +290,54 @@ pub fn priority(origin: Origin) -> Priority {
 /// The keys of a queue that wait at the barrier, each once, however often they are added meanwhile.
 type Parked<K> = Arc<Mutex<FxHashSet<K>>>;
 
-/// The keys of a queue whose last sync made a write that the caches have not shown yet. If a watch breaks off before they do,
-/// etcd may have been restored to a state before the write, and no change may ever come: these keys are synced again.
-struct Unconfirmed<K> {
-    keys: Mutex<FxHashSet<K>>,
+/// The keys of a queue that may have made a write which no cache has shown yet: those that are being synced, and those that
+/// wait at the barrier. Before an informer connects to the server again, etcd may have been restored to a state before the
+/// write. If the server has written as much again since, the wait ends and nothing shows that the write was undone, so these
+/// keys are synced once more.
+struct Unconfirmed<K>(Mutex<UnconfirmedKeys<K>>);
+
+struct UnconfirmedKeys<K> {
+    running: FxHashSet<K>,
+    /// Some of them may not wait any longer.
+    waiting: FxHashSet<K>,
 }
 
 impl<K> Default for Unconfirmed<K> {
     fn default() -> Self {
-        Self { keys: Mutex::default() }
+        Self(Mutex::new(UnconfirmedKeys { running: FxHashSet::default(), waiting: FxHashSet::default() }))
     }
 }
 
 impl<K: WorkKey> Unconfirmed<K> {
-    fn add(&self, cx: &Context, key: K) {
-        let mut keys = self.keys.lock();
-        if keys.len() == keys.capacity() {
-            keys.retain(|key| cx.barrier.is_raised(key.object()));
-            // So that the next pass over all keys comes after as many additions.
-            let pause = keys.len().max(64);
-            keys.reserve(pause);
-        }
-        keys.insert(key);
+    /// A sync begins.
+    fn begin(&self, key: &K) {
+        self.0.lock().running.insert(key.clone());
     }
 
-    /// Adds the keys that still wait at the barrier to the queue.
-    fn requeue(&self, cx: &Context, queue: &Queue<K>) {
-        let keys = std::mem::take(&mut *self.keys.lock());
-        for key in keys.into_iter().filter(|key| cx.barrier.is_raised(key.object())) {
-            queue.add(key, Priority::Change);
+    /// A sync has ended.
+    fn end(&self, cx: &Context, key: &K) {
+        let mut keys = self.0.lock();
+        keys.running.remove(key);
+        if !cx.barrier.is_raised(key.object()) {
+            return;
         }
+        let waiting = &mut keys.waiting;
+        if waiting.len() == waiting.capacity() {
+            waiting.retain(|key| cx.barrier.is_raised(key.object()));
+            // The next pass over all keys comes after at least as many additions.
+            let room = waiting.len().max(64);
+            waiting.reserve(room);
+        }
+        waiting.insert(key.clone());
+    }
+
+    /// The keys to be synced again.
+    fn take(&self, cx: &Context) -> impl Iterator<Item = K> + use<K> {
+        let mut keys = self.0.lock();
+        let waiting = std::mem::take(&mut keys.waiting);
+        let still_waiting = waiting.into_iter().filter(|key| cx.barrier.is_raised(key.object()));
+        let taken: Vec<K> = keys.running.iter().cloned().chain(still_waiting).collect();
+        taken.into_iter()
     }
 }
 
@@ -355,7 +370,7 @@ async fn work<K: WorkKey>(
             }
             continue;
         }
-        let broken_watches = cx.barrier.informers().broken_watches();
+        unconfirmed.begin(&key);
         let attempt = queue.failures(&key);
         let span = tracing::info_span!("sync", namespace = %object.namespace, name = %object.name, attempt);
         let sync = async {
@@ -381,12 +396,7 @@ async fn work<K: WorkKey>(
                 queue.add_after(key.clone(), wait);
             }
         }
-        if cx.barrier.is_raised(object) {
-            unconfirmed.add(&cx, key.clone());
-            if cx.barrier.informers().broken_watches() != broken_watches {
-                unconfirmed.requeue(&cx, &queue);
-            }
-        }
+        unconfirmed.end(&cx, &key);
     }
 }
 

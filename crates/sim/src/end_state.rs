@@ -57,6 +57,10 @@ fn forget_steps(value: &mut Value) {
             if fields.contains_key("lastTransitionTime") {
                 fields.remove("message");
             }
+            // A condition that changes is moved to the end by some controllers, here as upstream.
+            if let Some(Value::Array(conditions)) = fields.get_mut("conditions") {
+                conditions.sort_by_cached_key(|condition| condition["type"].to_string());
+            }
             if let Some(Value::Object(annotations)) = fields.get_mut("annotations")
                 && annotations.remove(TRIGGER_TIME).is_some()
                 && annotations.is_empty()
@@ -73,7 +77,7 @@ fn forget_steps(value: &mut Value) {
 /// What a crash between two writes leaves behind, here as upstream: an autoscaler that had scaled and not yet written its
 /// status, a released claim that was about to lose its protection finalizer, and a pod that was deleted because enough
 /// others of its Job had succeeded and was about to lose its finalizer: it counts as failed. And what depends on the number
-/// of writes: the order in which a node's disks were reported.
+/// of writes: the order in which a node's disks were reported, and which step of a rollout its Deployment names.
 fn forget_between_writes(key: &str, object: &mut Value) {
     if let Some(attached) = object.pointer_mut("/status/volumesAttached").and_then(Value::as_array_mut) {
         attached.sort_by_key(|volume| volume["name"].to_string());
@@ -87,6 +91,9 @@ fn forget_between_writes(key: &str, object: &mut Value) {
                 status.remove("desiredReplicas");
             }
         }
+    }
+    if key.starts_with("Deployment/") {
+        forget_rollout_step(object);
     }
     if key.starts_with("Job/")
         && has_met_its_policy(object)
@@ -106,6 +113,24 @@ fn forget_between_writes(key: &str, object: &mut Value) {
             && (is_empty || metadata["finalizers"].is_null())
         {
             metadata.remove("finalizers");
+        }
+    }
+}
+
+/// Reasons of a Deployment's condition Progressing while its rollout is under way. A status is compared with the one written
+/// before: if that write failed until the new ReplicaSet had pods, no progress is seen, and the earlier reason stays, here as
+/// upstream; even that the ReplicaSet could not be created at first.
+const ROLLOUT_STEPS: [&str; 4] =
+    ["NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated", "ReplicaSetCreateError"];
+
+fn forget_rollout_step(deployment: &mut Value) {
+    let status = &mut deployment["status"];
+    let has_new_pods = status["updatedReplicas"].as_u64().is_some_and(|pods| pods > 0);
+    let conditions = status["conditions"].as_array_mut().filter(|_| has_new_pods);
+    for condition in conditions.into_iter().flatten() {
+        let is_step = |reason: &&str| condition["type"] == "Progressing" && condition["reason"] == **reason;
+        if ROLLOUT_STEPS.iter().any(is_step) {
+            (condition["status"], condition["reason"]) = ("True".into(), "under way".into());
         }
     }
 }
@@ -216,6 +241,34 @@ mod tests {
         let mut given = json!({"metadata": {"finalizers": [protection]}, "status": {"allocation": {}}});
         forget_between_writes("ResourceClaim/c", &mut given);
         assert_eq!(given["metadata"]["finalizers"], json!([protection]));
+    }
+
+    #[test]
+    fn the_order_of_conditions_is_chance() {
+        let mut status = json!({"conditions": [{"type": "b"}, {"type": "a", "status": "True"}]});
+        forget_steps(&mut status);
+        assert_eq!(status, json!({"conditions": [{"type": "a", "status": "True"}, {"type": "b"}]}));
+    }
+
+    #[test]
+    fn a_rollout_under_way_may_name_any_of_its_steps() {
+        #[rustfmt::skip]
+        let table = [
+            // new pods   status    reason                        compared as
+            (1,           "True",   "ReplicaSetUpdated",          "True under way"),
+            (1,           "False",  "ReplicaSetCreateError",      "True under way"),
+            (0,           "False",  "ReplicaSetCreateError",      "False ReplicaSetCreateError"), // there is none
+            (1,           "True",   "NewReplicaSetAvailable",     "True NewReplicaSetAvailable"),
+            (1,           "False",  "ProgressDeadlineExceeded",   "False ProgressDeadlineExceeded"),
+        ];
+        for (pods, status, reason, want) in table {
+            let conditions = json!([{"type": "Progressing", "status": status, "reason": reason}]);
+            let mut deployment = json!({"status": {"updatedReplicas": pods, "conditions": conditions}});
+            forget_between_writes("Deployment/d", &mut deployment);
+            let condition = &deployment["status"]["conditions"][0];
+            let seen = [&condition["status"], &condition["reason"]].map(|text| text.as_str().unwrap());
+            assert_eq!(seen.join(" "), want);
+        }
     }
 
     #[test]

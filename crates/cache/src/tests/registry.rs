@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use super::Widget;
 use super::server::Server;
 use crate::source::Form;
-use crate::{Filter, InformerOptions, Informers};
+use crate::{Filter, InformerOptions, Informers, Progress};
 
 const GADGETS: ResourceType = ResourceType::new("test", "v1", "gadgets", "Gadget", true);
 
@@ -146,4 +146,41 @@ async fn stopping_all_informers_ends_all_waits() {
     let (informers, _) = self::informers(&server);
     informers.get::<Widget>().stop();
     informers.all_synced().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_announced_before_it_shows_anything() {
+    let server = Server::with(&["a/x"]);
+    let (informers, _) = informers(&server);
+    let widgets = informers.get::<Widget>();
+    widgets.synced().await;
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let subscription = informers.on_connect({
+        let (widgets, shown) = (widgets.clone(), shown.clone());
+        move || shown.lock().push(widgets.version_reached())
+    });
+    let before = widgets.version_reached();
+    widgets.reached(server.put("a/y", json!({}))).await;
+    assert!(shown.lock().is_empty(), "the watch goes on");
+    let reached = widgets.version_reached();
+    assert!(reached > before);
+
+    server.set_reachable(false);
+    let missed = server.put("a/z", json!({}));
+    sleep(Duration::from_secs(5)).await;
+    server.set_reachable(true);
+    widgets.reached(missed).await;
+    let connections = std::mem::take(&mut *shown.lock());
+    assert!(
+        !connections.is_empty() && connections.iter().all(|version| *version == reached),
+        "{connections:?}"
+    );
+
+    Progress::refresh(&*widgets);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(*shown.lock(), [missed], "a list");
+    drop(subscription);
+    server.cut();
+    widgets.reached(server.put("a/w", json!({}))).await;
+    assert_eq!(*shown.lock(), [missed], "the subscription has ended");
 }

@@ -157,10 +157,6 @@ impl Barrier {
         true
     }
 
-    pub(crate) fn informers(&self) -> &Informers {
-        &self.informers
-    }
-
     /// Whether `owner` has to wait.
     pub(crate) fn is_raised(&self, owner: &Key) -> bool {
         self.awaited(owner).is_some()

@@ -2,6 +2,7 @@
 //! tested.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -76,6 +77,8 @@ struct Server {
     /// The queries of lists so far.
     queries: parking_lot::Mutex<Vec<String>>,
     watches: parking_lot::Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
+    /// The version at the end of a list.
+    version: AtomicUsize,
 }
 
 impl Server {
@@ -85,6 +88,7 @@ impl Server {
             lists: true,
             queries: Default::default(),
             watches: Default::default(),
+            version: AtomicUsize::new(6),
         })
     }
 
@@ -107,7 +111,8 @@ impl Server {
     fn watch(&self) -> Body {
         let (sender, events) = mpsc::unbounded_channel();
         self.watches.lock().push(sender);
-        let end = json!({"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": "6",
+        let version = self.version.load(Ordering::Relaxed).to_string();
+        let end = json!({"kind": "Thing", "apiVersion": "example.com/v1", "metadata": {"resourceVersion": version,
             "annotations": {"k8s.io/initial-events-end": "true"}}});
         self.send_event("ADDED", &Self::held());
         self.send_event("BOOKMARK", &end);
@@ -332,4 +337,98 @@ async fn a_waiting_key_is_parked_once_however_often_it_is_added() {
     }
     assert_eq!(server.queries.lock().len(), 1);
     drop(running);
+}
+
+/// Patches an object in its first sync. Each sync waits to be allowed to end.
+struct Patching {
+    cx: Arc<Context>,
+    syncs: AtomicUsize,
+    ends: tokio::sync::Semaphore,
+}
+
+impl crate::Reconcile for Patching {
+    async fn sync(&self, key: &Key) -> Result<crate::Next, crate::SyncError> {
+        if self.syncs.fetch_add(1, Ordering::Relaxed) == 0 {
+            let (target, patch) = (Key::new("ns", "t"), Patch::Merge(json!({})));
+            self.cx.writer(key).patch::<Thing>(&target, None, patch, "it changes").await.unwrap();
+        }
+        self.ends.acquire().await.unwrap().forget();
+        Ok(crate::Next::Settled)
+    }
+}
+
+/// How often a key is synced whose write has version 7, if the cache then shows version 8. `disturb` is called in between, and
+/// the sync ends before or after it.
+async fn syncs_after(ends_before: bool, disturb: impl AsyncFn(&Server)) -> usize {
+    let server = Server::answering(200, Server::object("7", json!(["example.com/mine"])));
+    let cx = Arc::new(context(&server));
+    cx.informer::<Thing>().synced().await;
+    let ends = tokio::sync::Semaphore::new(usize::from(ends_before));
+    let reconciler = Arc::new(Patching { cx: cx.clone(), syncs: Default::default(), ends });
+    let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
+    let queue = tasks.queue::<Key>("test");
+    tasks.workers(&queue, 1, reconciler.clone());
+    let _running = tasks.start(None).await;
+    queue.add(Key::new("ns", "owner"), flyball_queue::Priority::Change);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    disturb(&server).await;
+    let mut other = Server::object("8", json!(["example.com/mine"]));
+    other["metadata"]["name"] = "other".into();
+    server.send_event("ADDED", &other);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!cx.barrier.is_raised(&Key::new("ns", "owner")), "the cache has reached version 8");
+    reconciler.ends.add_permits(10);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    reconciler.syncs.load(Ordering::Relaxed)
+}
+
+/// The server may have been restored to a version before the write, and have caught up since.
+#[tokio::test(start_paused = true)]
+async fn a_key_is_synced_again_if_an_informer_reconnects_before_the_cache_shows_its_write() {
+    let reconnect = async |server: &Server| {
+        server.watches.lock().clear();
+        while server.watches.lock().is_empty() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    for ends_before in [true, false] {
+        assert_eq!(syncs_after(ends_before, async |_| {}).await, 1, "the watch stays");
+        assert_eq!(syncs_after(ends_before, reconnect).await, 2, "the watch breaks off once");
+    }
+}
+
+/// Needs the cache to have reached version 8.
+struct Patient {
+    cx: Arc<Context>,
+    syncs: AtomicUsize,
+}
+
+impl crate::Reconcile for Patient {
+    async fn sync(&self, key: &Key) -> Result<crate::Next, crate::SyncError> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        let needed = ResourceVersion(8);
+        match self.cx.informer::<Thing>().version_reached() < needed {
+            true => Ok(self.cx.sync_at::<Thing>(key, needed)),
+            false => Ok(crate::Next::Settled),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_needs_a_later_version_is_repeated_once_the_cache_has_it() {
+    let server = Server::answering(0, Value::Null);
+    let cx = Arc::new(context(&server));
+    cx.informer::<Thing>().synced().await;
+    // Written to other resources, so that the watch does not show it.
+    server.version.store(8, Ordering::Relaxed);
+    let reconciler = Arc::new(Patient { cx: cx.clone(), syncs: Default::default() });
+    let mut tasks = crate::tasks::Tasks::new(cx.clone(), &crate::Health::default());
+    let queue = tasks.queue::<Key>("test");
+    tasks.workers(&queue, 1, reconciler.clone());
+    let _running = tasks.start(None).await;
+    queue.add(Key::new("ns", "owner"), flyball_queue::Priority::Change);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!((reconciler.syncs.load(Ordering::Relaxed), relists(&cx)), (2, 1));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(reconciler.syncs.load(Ordering::Relaxed), 2);
 }

@@ -19,7 +19,7 @@ use flyball_runtime::{
     DebugPages, Extensions, Health, Judge, Leadership, Metrics, Shared, Signal, SignalSender, Supervision,
     version,
 };
-use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::Embedded;
@@ -27,6 +27,8 @@ use crate::cluster::Pki;
 
 /// Seed for watches and jitter, the same in every run.
 const SEED: u64 = 1;
+/// How often it is checked whether a new process has set up its controllers, which start its informers.
+const SETUP: Duration = Duration::from_millis(100);
 /// How long a controller manager may take to stop.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
@@ -38,7 +40,7 @@ pub struct RunningManager {
 }
 
 /// The caches and metrics of the current process of a controller manager.
-type Life = Arc<Mutex<Option<(Informers, Metrics)>>>;
+type Life = Arc<watch::Sender<Option<(Informers, Metrics)>>>;
 
 impl RunningManager {
     /// Whether it has ended by itself.
@@ -46,17 +48,33 @@ impl RunningManager {
         self.task.is_finished()
     }
 
-    /// Completes when its cache of a resource has reached `version`; at once if it does not watch that resource.
+    /// Completes when its cache of a resource has reached `version`; at once if it does not watch that resource. If it
+    /// crashes meanwhile, that of the next process counts.
     pub async fn seen(&self, resource: &ResourceType, version: ResourceVersion) {
-        let progress = self.life.lock().as_ref().and_then(|(informers, _)| informers.progress(resource));
-        if let Some(progress) = progress {
-            progress.reached(version).await;
+        let mut life = self.life.subscribe();
+        loop {
+            let Some(informers) = life.borrow_and_update().as_ref().map(|(informers, _)| informers.clone())
+            else {
+                return;
+            };
+            let reached = async {
+                while informers.all().is_empty() {
+                    tokio::time::sleep(SETUP).await;
+                }
+                if let Some(progress) = informers.progress(resource) {
+                    progress.reached(version).await;
+                }
+            };
+            tokio::select! {
+                () = reached => return,
+                replaced = life.changed() => if replaced.is_err() { return },
+            }
         }
     }
 
     /// The text of its `/metrics`.
     pub fn metrics(&self) -> String {
-        self.life.lock().as_ref().map_or_else(String::new, |(_, metrics)| metrics.text())
+        self.life.borrow().as_ref().map_or_else(String::new, |(_, metrics)| metrics.text())
     }
 
     /// Stops it as a signal would, and aborts it after `patience`.
@@ -154,7 +172,7 @@ fn prepare(
         let informers = Informers::new(watches, InformerOptions { resync, streams, seed: SEED });
         let metrics = Metrics::default();
         metrics.watch_informers(component.name, &informers);
-        *life.lock() = Some((informers.clone(), metrics.clone()));
+        life.send_replace(Some((informers.clone(), metrics.clone())));
         let shared = Shared {
             component: component.name,
             clock: time(),

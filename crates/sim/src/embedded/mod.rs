@@ -1,6 +1,7 @@
 //! A cluster in this process: the embedded API server and our controller manager. Time is tokio's, so with a paused clock it
 //! is virtual.
 
+mod dependents;
 mod manager;
 mod transport;
 
@@ -14,6 +15,7 @@ use flyball_cloud::Cloud;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use dependents::Dependents;
 pub use manager::RunningManager;
 
 use crate::audit::Entry;
@@ -142,10 +144,11 @@ impl Embedded {
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
         let (server, answers, checker) =
             (self.server.clone(), Arc::clone(&self.answers), self.checker.clone());
+        let dependents = Dependents::new(server.clone(), self.transport(Some("admin-token")));
         faults.restore_by(move |writes, down| {
             let now = server.store().version();
             let to = now.saturating_sub(writes).max(answers.seen());
-            if to >= now || server.restore(to).is_err() {
+            if to >= now || !dependents.restore(to) {
                 return false;
             }
             answers.restored(down);

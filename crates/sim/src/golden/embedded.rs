@@ -177,7 +177,6 @@ impl Backend for InProcess {
 
     async fn seen(&self, resource: &Resource, version: ResourceVersion) {
         if let (Some(kcm), Some(_)) = (&self.kcm, &self.fault_plan) {
-            // A manager that crashes meanwhile does not see it; the next one will with its first list.
             let _ = tokio::time::timeout(SEEN_WITHIN, kcm.seen(&resource.as_type(), version)).await;
         }
     }

@@ -225,6 +225,8 @@ vocabulary! {
     ]]),
     /// Wait until the controller manager writes no more.
     "settle" => Settle(Settle): Some(&[&["quiet", "timeout"]]),
+    /// Wait, under faults, until the caches of the controller manager show the present objects of these resources.
+    "seen" => Seen(Vec<String>): ANY,
     /// Wait.
     "sleep" => Sleep(f64): ANY,
     /// Wait for a second of the minute.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flyball_api::{Key, Node, VolumeAttachment};
+use flyball_api::{Key, Node, PersistentVolume, VolumeAttachment};
 use flyball_cache::Change;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::Recorder;
@@ -22,9 +22,6 @@ use super::plan::{self, Attempt, Tag, View, plan};
 use super::report::{self, Entry, report};
 use super::steps::Step;
 use crate::disk::DriverVolume;
-
-/// The delay before a disk is synced again whose PersistentVolume the cache may not show yet.
-const VOLUME_CACHE_LAG: Duration = Duration::from_secs(1);
 
 /// What both syncs share.
 pub(super) struct Shared {
@@ -68,8 +65,8 @@ impl Reconcile for DiskSync {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Shared { cx, caches, ledger, .. } = &*self.0;
         let disk = &key.name;
-        if caches.orphan(disk).is_some_and(|attachment| caches.may_lack_volume_of(&attachment)) {
-            return Ok(Next::After(VOLUME_CACHE_LAG));
+        if let Some(orphan) = caches.orphan(disk).filter(|orphan| caches.may_lack_volume_of(orphan)) {
+            return Ok(cx.sync_at::<PersistentVolume>(key, orphan.metadata.resource_version));
         }
         let observed;
         let mut view = {

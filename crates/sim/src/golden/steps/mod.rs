@@ -59,6 +59,7 @@ pub(super) async fn perform<B: Backend>(run: &mut Run<'_, B>, step: &Step) -> Re
             waiting::settle(run, *step).await;
             Ok(())
         }
+        Step::Seen(resources) => waiting::seen(run, resources).await,
         Step::Sleep(seconds) => waiting::sleep(*seconds).await,
         Step::NextMinute(second) => {
             tokio::time::sleep(run.stage.clock.until_second(*second)).await;

@@ -46,6 +46,20 @@ pub(super) async fn settle<B: Backend>(run: &mut Run<'_, B>, step: Settle) {
     }
 }
 
+/// Waits until the caches of the controller manager show the present objects of these resources.
+pub(super) async fn seen<B: Backend>(run: &Run<'_, B>, resources: &[String]) -> Result<(), StepError> {
+    for name in resources {
+        let resource = run.api.resource(name).await?;
+        let objects = run.api.list(&resource, Some(&run.stage.namespace), None).await?;
+        let versions =
+            objects.iter().filter_map(|object| text(&object["metadata"]["resourceVersion"]).parse().ok());
+        if let Some(newest) = versions.max() {
+            run.backend.seen(&resource, newest).await;
+        }
+    }
+    Ok(())
+}
+
 pub(super) async fn snapshot<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) -> Result<(), StepError> {
     if step.settle {
         let quiet = step.quiet.or(run.scenario.quiet);

@@ -1,0 +1,108 @@
+//! Restores of the server, and the dependents of what they undo.
+//!
+//! A controller that has not noticed a restore yet may create dependents of an object that the restore has undone. In a cluster
+//! the garbage collector deletes them. Most scenarios run without it, so here they are deleted on its behalf; dependents of
+//! owners that were deleted in another way are left alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flyball_apiserver::ApiServer;
+use flyball_client::Transport;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+/// How often dependents are looked for.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+pub(super) struct Dependents {
+    server: ApiServer,
+    /// With the rights of an administrator.
+    transport: Arc<dyn Transport>,
+    /// The uids of objects that a restore has undone.
+    undone: Mutex<BTreeSet<String>>,
+}
+
+impl Dependents {
+    pub(super) fn new(server: ApiServer, transport: Arc<dyn Transport>) -> Arc<Self> {
+        Arc::new(Self { server, transport, undone: Mutex::default() })
+    }
+
+    /// Restores the server to an earlier version; false if that is no longer in its history. From now on, dependents of undone
+    /// objects are deleted.
+    pub(super) fn restore(self: &Arc<Self>, version: u64) -> bool {
+        let before = self.uids();
+        if self.server.restore(version).is_err() {
+            return false;
+        }
+        let after = self.uids();
+        let mut undone = self.undone.lock();
+        let is_running = !undone.is_empty();
+        undone.extend(before.into_iter().filter(|uid| !after.contains(uid)));
+        if !is_running && !undone.is_empty() {
+            tokio::spawn(Arc::clone(self).collect());
+        }
+        true
+    }
+
+    async fn collect(self: Arc<Self>) {
+        let mut seen = 0;
+        loop {
+            tokio::time::sleep(INTERVAL).await;
+            if self.server.store().version() == seen {
+                continue;
+            }
+            for path in self.orphans() {
+                let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
+                let request = http::Request::delete(path)
+                    .header(http::header::CONTENT_TYPE, "application/json")
+                    .body(Bytes::from(options.to_string()));
+                if let Ok(request) = request {
+                    // One that is gone by now is as good as deleted; others are deleted in the next pass.
+                    let _ = self.transport.send(request).await;
+                }
+            }
+            seen = self.server.store().version();
+        }
+    }
+
+    fn objects(&self) -> impl Iterator<Item = (String, Value)> {
+        let store = self.server.store();
+        let shelves = store.counts().into_keys();
+        shelves.flat_map(move |shelf| {
+            store.all(&shelf, None).into_iter().map(move |entry| (shelf.plural.to_string(), entry.value()))
+        })
+    }
+
+    fn uids(&self) -> BTreeSet<String> {
+        self.objects().map(|(_, object)| text(&object["metadata"]["uid"])).collect()
+    }
+
+    /// The paths of objects all of whose owners were undone, unless they are being deleted.
+    fn orphans(&self) -> Vec<String> {
+        let undone = self.undone.lock().clone();
+        let orphans = self.objects().filter(|(_, object)| {
+            let meta = &object["metadata"];
+            let owners = meta["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let is_undone = |owner: &Value| undone.contains(&text(&owner["uid"]));
+            !owners.is_empty() && owners.iter().all(is_undone) && meta["deletionTimestamp"].is_null()
+        });
+        orphans.map(|(plural, object)| path(&plural, &object)).collect()
+    }
+}
+
+fn path(plural: &str, object: &Value) -> String {
+    let [version, namespace, name] =
+        [&object["apiVersion"], &object["metadata"]["namespace"], &object["metadata"]["name"]].map(text);
+    let root = if version.contains('/') { "apis" } else { "api" };
+    match namespace.is_empty() {
+        true => format!("/{root}/{version}/{plural}/{name}"),
+        false => format!("/{root}/{version}/namespaces/{namespace}/{plural}/{name}"),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
