@@ -58,9 +58,10 @@ impl Recording {
     }
 }
 
+type Section = fn(&mut Snapshot) -> &mut BTreeMap<String, Value>;
+
 /// The sections in which a value that has not changed since an earlier snapshot is stored as a reference to it.
-const PACKED: [fn(&mut Snapshot) -> &mut BTreeMap<String, Value>; 2] =
-    [|snapshot| &mut snapshot.objects, |snapshot| &mut snapshot.managers];
+const PACKED: [Section; 2] = [|snapshot| &mut snapshot.objects, |snapshot| &mut snapshot.managers];
 
 fn pack(snapshots: &mut [Snapshot]) {
     for section in PACKED {
