@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(*published.lock(), [(1, 0), (12, 1)]);
         sink.await;
         let events = server.events.lock();
-        assert!(!events.is_empty());
-        assert!(events.iter().all(|event| event["source"]["component"] == "announcer"), "{events:?}");
+        assert_eq!(events[0]["source"]["component"], "announcer");
+        assert_eq!(events[1]["count"], 2, "the event of the second round is counted");
     }
 
     /// Takes 20 seconds to observe.
