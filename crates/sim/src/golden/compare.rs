@@ -99,15 +99,16 @@ impl Section {
     }
 }
 
-/// Compares the field managers of the objects of which both have some. Missing objects are differences already.
+/// Compares the field managers of the objects that both have. Missing objects are differences already.
 fn compare_managers(want: &Snapshot, got: &Snapshot, trail: &mut Vec<String>, out: &mut Vec<Difference>) {
-    for (key, managers) in &want.managers {
-        let is_stable = want.objects.get(key).is_some_and(|object| !is_unstable(object));
-        if let Some(seen) = got.managers.get(key).filter(|_| is_stable) {
-            trail.push(key.clone());
-            compare(Some(managers), Some(seen), trail, out);
-            trail.pop();
-        }
+    if want.managers.is_empty() {
+        return;
+    }
+    let stable = want.objects.iter().filter(|(_, object)| !is_unstable(object));
+    for (key, _) in stable.filter(|(key, _)| got.objects.contains_key(*key)) {
+        trail.push(key.clone());
+        compare(want.managers.get(key), got.managers.get(key), trail, out);
+        trail.pop();
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub label: String,
     /// Objects by `Kind/name`.
     pub objects: BTreeMap<String, Value>,
-    /// The field managers of each object other than the test itself: `MANAGER OPERATION SUBRESOURCE`. Recordings from before
+    /// The field managers of each object, without the test itself: `MANAGER OPERATION SUBRESOURCE, …`. Recordings from before
     /// these were recorded have none, and are not compared.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub managers: BTreeMap<String, Value>,
@@ -125,7 +125,7 @@ mod tests {
             snapshot("three", json!({"Pod/a": {"x": 1}, "Pod/b": {"y": 2}})),
         ];
         for snapshot in &mut full {
-            snapshot.managers.insert("Pod/b".to_owned(), json!(["kube-controller-manager Update"]));
+            snapshot.managers.insert("Pod/b".to_owned(), json!("kube-controller-manager Update"));
         }
         let mut packed = full.clone();
         pack(&mut packed);

@@ -55,7 +55,7 @@ pub(super) async fn take<B: Backend>(run: &mut Run<'_, B>, step: &SnapshotStep) 
             elsewhere => format!("{elsewhere}:{name}"),
         };
         let key = format!("{kind}/{name}");
-        managers.insert(key.clone(), field_managers(object));
+        managers.extend(field_managers(object).map(|managers| (key.clone(), managers.into())));
         objects.insert(key, run.stage.names(|names| names.object(object)));
     }
     let events = events(run).await?;
@@ -129,8 +129,8 @@ async fn list<B: Backend>(
     Ok(items)
 }
 
-/// Who set fields of an object: `MANAGER OPERATION SUBRESOURCE`, each once.
-fn field_managers(object: &Value) -> Value {
+/// Who set fields of an object, besides the test: `MANAGER OPERATION SUBRESOURCE, …`.
+fn field_managers(object: &Value) -> Option<String> {
     let entries = items(&object["metadata"]["managedFields"]);
     let managers: BTreeSet<String> = entries
         .iter()
@@ -140,7 +140,8 @@ fn field_managers(object: &Value) -> Value {
             words.join(" ").trim_end().to_owned()
         })
         .collect();
-    managers.into_iter().collect()
+    let managers: Vec<String> = managers.into_iter().collect();
+    (!managers.is_empty()).then(|| managers.join(", "))
 }
 
 /// ConfigMaps that the API server writes for itself.

@@ -153,17 +153,18 @@ fn objects_are_compared_to_the_last_field() {
 fn field_managers_are_compared_where_both_are_known() {
     #[rustfmt::skip]
     let table = [
-        // case                          recorded                     seen                          differences
-        ("the same",                     json!({"x": ["m Update"]}),  json!({"x": ["m Update"]}),   ""),
-        ("another operation",            json!({"x": ["m Update"]}),  json!({"x": ["m Apply"]}),    "s managers x 0"),
-        ("a further manager",            json!({"x": ["m Update"]}),  json!({"x": ["m Update", "n Update"]}), "s managers x"),
-        ("an old recording",             json!({}),                   json!({"x": ["m Update"]}),   ""),
-        ("unstable",                     json!({"x": "<unstable>"}),  json!({"x": ["m Update"]}),   ""),
-        ("an object that is unstable",   json!({"y": ["m Update"]}),  json!({"y": ["n Update"]}),   ""),
+        // case                          recorded                     seen                           differences
+        ("the same",                     json!({"x": "m Update"}),    json!({"x": "m Update"}),      ""),
+        ("another operation",            json!({"x": "m Update"}),    json!({"x": "m Apply"}),       "s managers x"),
+        ("a further manager",            json!({"x": "m Update"}),    json!({"x": "m Update", "z": "m Update"}), "s managers z"),
+        ("none",                         json!({"x": "m Update"}),    json!({}),                     "s managers x"),
+        ("an old recording",             json!({}),                   json!({"x": "m Update"}),      ""),
+        ("unstable",                     json!({"x": "<unstable>"}),  json!({"x": "m Update"}),      ""),
+        ("an object that is unstable",   json!({"y": "m Update"}),    json!({"y": "n Update"}),      ""),
     ];
     for (case, want, got, path) in table {
         let wrap = |managers: Value| {
-            let objects = snapshot(json!({"x": {}, "y": "<unstable>"}), json!({}), json!({}));
+            let objects = snapshot(json!({"x": {}, "y": "<unstable>", "z": {}}), json!({}), json!({}));
             [Snapshot { managers: serde_json::from_value(managers).unwrap(), ..objects }]
         };
         let found = differences(&wrap(want), &wrap(got), Counts::Relaxed);
