@@ -104,10 +104,12 @@ fn compare_managers(want: &Snapshot, got: &Snapshot, trail: &mut Vec<String>, ou
     if want.managers.is_empty() {
         return;
     }
+    let none = Value::from("");
+    let of = |snapshot: &'_ Snapshot, key| snapshot.managers.get(key).unwrap_or(&none).clone();
     let stable = want.objects.iter().filter(|(_, object)| !is_unstable(object));
     for (key, _) in stable.filter(|(key, _)| got.objects.contains_key(*key)) {
         trail.push(key.clone());
-        compare(want.managers.get(key), got.managers.get(key), trail, out);
+        compare(Some(&of(want, key)), Some(&of(got, key)), trail, out);
         trail.pop();
     }
 }
