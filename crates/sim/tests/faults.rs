@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use flyball_sim::faults::Kind;
-use flyball_sim::ours;
 use flyball_sim::trial::{FaultPlan, Trial};
 
 /// The scenarios for which ours has all controllers, by name.
