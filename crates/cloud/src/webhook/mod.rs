@@ -100,8 +100,11 @@ fn is_listed(name: &str, list: &[String]) -> bool {
     list.iter().find_map(decides).unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
 }
 
-/// Serves webhooks; `None` if there are none.
-pub(crate) fn serve(
+/// Serves webhooks; `None` if there are none, or if the port is 0.
+///
+/// # Errors
+/// The certificate cannot be used, or the port cannot be bound.
+pub fn serve(
     webhooks: &[Webhook],
     options: &Options,
     metrics: &Metrics,

@@ -71,9 +71,10 @@ impl AdmissionResponse {
         Self { allowed: true, ..Self::default() }
     }
 
-    /// A refusal with a message for the user.
+    /// A refusal with a message for the user, who gets it with the status code 403.
     pub fn refused(message: &str) -> Self {
-        Self { refusal: json!({"message": message}), ..Self::default() }
+        let refusal = json!({"message": message, "reason": "Forbidden", "code": 403});
+        Self { refusal, ..Self::default() }
     }
 
     /// The request, with changes to its object: a JSON patch (RFC 6902).

@@ -72,7 +72,10 @@ async fn responses_have_the_uid_of_their_request() {
     );
     assert_eq!(
         reviewed("refused").await,
-        review(json!({"uid": "u-1", "allowed": false, "status": {"message": "not this one"}}))
+        review(json!({
+            "uid": "u-1", "allowed": false,
+            "status": {"message": "not this one", "reason": "Forbidden", "code": 403},
+        }))
     );
 }
 

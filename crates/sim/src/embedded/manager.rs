@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use flyball_api::{ResourceType, ResourceVersion};
 use flyball_cache::{InformerOptions, Informers};
-use flyball_client::{Client, ClientOptions, Identities, user_agent};
+use flyball_client::{Client, ClientOptions, Identities, user_agent_of};
 use flyball_cloud::{CLOUD_CONTROLLER_MANAGER, Cloud};
 use flyball_manager::engine::Engine;
 use flyball_manager::flags::Invocation;
@@ -163,7 +163,7 @@ fn prepare(
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
     let streams = gates.enabled(Gate::WatchListClient);
     Ok(move |life: &Life| {
-        let agent = agent();
+        let agent = agent(component);
         let client = Client::new(Arc::clone(&main), client_options(&options, agent.clone()));
         let identities = Identities::per_account(client, Arc::clone(&bearer), agent.clone());
         let unlimited =
@@ -237,6 +237,7 @@ fn client_options(options: &Options, user_agent: String) -> ClientOptions {
     ClientOptions { user_agent, qps: connection.qps.into(), burst, ..ClientOptions::default() }
 }
 
-fn agent() -> String {
-    user_agent(version::GIT_VERSION, version::FLYBALL, "")
+/// The server takes the field manager from it.
+fn agent(component: &Component) -> String {
+    user_agent_of(component.name, version::GIT_VERSION, version::FLYBALL, "")
 }
