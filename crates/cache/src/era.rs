@@ -102,6 +102,8 @@ pub(crate) fn evidence(reached: ResourceVersion, newest: Option<&Newest>, presen
     }
     let is_undone = match (newest, &present.newest) {
         (_, _) if present.version < reached => true,
+        // At the version that the cache has reached, the server must have had it.
+        (Some(seen), None) if !seen.is_deleted && present.version == reached => true,
         (Some(seen), None) if !seen.is_deleted => return Evidence::Missing,
         (Some(seen), Some(there)) if seen.is_deleted => there.uid == seen.header.uid,
         (Some(Newest { header, .. }), Some(there)) => {
@@ -132,6 +134,7 @@ mod tests {
             ("others have written",                             90,     Some(object("a", 15)),   Evidence::None),
             ("the object has changed since",                    90,     Some(object("a", 25)),   Evidence::None),
             ("the object has gone",                             90,     None,                    Evidence::Missing),
+            ("the object has gone, without a write",            20,     None,                    Evidence::Restored),
             ("the object was replaced since",                   90,     Some(object("b", 25)),   Evidence::None),
             ("the server is behind",                            19,     Some(object("a", 15)),   Evidence::Restored),
             ("the server is behind, the object has gone",       19,     None,                    Evidence::Restored),

@@ -1,8 +1,8 @@
 //! A cluster in this process: the embedded API server and our controller manager. Time is tokio's, so with a paused clock it
 //! is virtual.
 
-mod dependents;
 mod manager;
+mod restores;
 mod transport;
 
 use std::sync::{Arc, Weak};
@@ -15,8 +15,8 @@ use flyball_cloud::Cloud;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use dependents::Dependents;
 pub use manager::RunningManager;
+use restores::Restores;
 
 use crate::audit::Entry;
 use crate::client::ApiClient;
@@ -144,11 +144,14 @@ impl Embedded {
     pub fn put_faults(&mut self, faults: Arc<Faults>) {
         let (server, answers, checker) =
             (self.server.clone(), Arc::clone(&self.answers), self.checker.clone());
-        let dependents = Dependents::new(server.clone(), self.transport(Some("admin-token")));
+        let restores = Restores::new(server.clone(), self.transport(Some("admin-token")));
         faults.restore_by(move |writes, down| {
             let now = server.store().version();
             let to = now.saturating_sub(writes).max(answers.seen());
-            if to >= now || !dependents.restore(to) {
+            if let Some(checker) = &checker {
+                checker.state().remember_all();
+            }
+            if to >= now || !restores.restore(to) {
                 return false;
             }
             answers.restored(down);

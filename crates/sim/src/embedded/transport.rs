@@ -104,8 +104,9 @@ pub(super) struct Answers {
     known: Mutex<(u64, HashMap<String, http::Response<Bytes>>)>,
 }
 
-/// How long users and kubelets write nothing after a restore. A client can detect how far a server went back only before as
-/// much is written again; real servers go back by more than is written until the watches are back. Controllers may write.
+/// How long users and kubelets do nothing after a restore. A client can detect how far a server went back only before as much is
+/// written again; real servers go back by more than is written until the watches are back. And until then a controller may
+/// report pods that are gone, on which the next step of a scenario would rely. Controllers may read and write.
 const QUIET: Duration = Duration::from_secs(10);
 /// All versions of a simulation are below this.
 const VERSIONS: u64 = 1 << 40;
@@ -125,11 +126,11 @@ impl Answers {
         self.restored.lock().is_some_and(|(at, down)| Instant::now() < at + down)
     }
 
-    /// Waits until clients other than controllers may read, or write.
-    async fn until_open(&self, is_read: bool) {
+    /// Waits until clients other than controllers may read and write.
+    async fn until_open(&self) {
         let restored = *self.restored.lock();
         if let Some((at, down)) = restored {
-            tokio::time::sleep_until(at + if is_read { down } else { QUIET.max(down) }).await;
+            tokio::time::sleep_until(at + QUIET.max(down)).await;
         }
     }
 
@@ -169,7 +170,7 @@ impl ApiClient for InProcess {
         Box::pin(async move {
             tokio::time::sleep(ROUND_TRIP).await;
             let read = (request.method() == http::Method::GET).then(|| request.uri().to_string());
-            self.answers.until_open(read.is_some()).await;
+            self.answers.until_open().await;
             let state = self.state().unwrap_or_default();
             if let Some(known) = read.as_ref().and_then(|path| self.answers.get(state, path)) {
                 return Ok(known);

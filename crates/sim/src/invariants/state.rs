@@ -174,6 +174,14 @@ impl ServerState {
         pods
     }
 
+    /// Reads all states up to now, of which a restore would leave no trace.
+    pub fn remember_all(&self) {
+        let mut memory = self.memory.lock();
+        for shelf in self.server.store().counts().into_keys() {
+            memory.catch_up(&self.server, &shelf);
+        }
+    }
+
     /// Records that the server was restored to an older version. States that are lost by that stay known: requests that were in
     /// flight may still be about them.
     pub fn restored(&self, version: u64) {

@@ -1,4 +1,5 @@
-//! What is remembered besides the caches: generated ResourceClaims and deleted consumers. Both are bounded.
+//! What is remembered besides the caches: generated ResourceClaims and deleted consumers. Both are bounded, and forgotten after a
+//! restore of etcd, which may undo creations and deletions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,6 +14,23 @@ const CLAIMS: usize = 100;
 const CLAIM_EXPIRY: Duration = Duration::from_secs(3600);
 /// How many deleted consumers are remembered.
 const CONSUMERS: usize = 500;
+
+/// What is known until etcd is restored.
+#[derive(Debug, Default)]
+pub(super) struct UntilRestore<T> {
+    era: u64,
+    memory: T,
+}
+
+impl<T: Default> UntilRestore<T> {
+    /// What is known in this era.
+    pub(super) fn in_era(&mut self, era: u64) -> &mut T {
+        if self.era != era {
+            *self = Self { era, memory: T::default() };
+        }
+        &mut self.memory
+    }
+}
 
 /// ResourceClaims that this process has generated. If one is deleted soon afterwards, no other is generated: the same name
 /// is recorded again.
@@ -66,6 +84,14 @@ impl Deleted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_ends_with_the_era() {
+        let mut generated = UntilRestore::<Generated>::default();
+        generated.in_era(1).add(Uid::from("pod"), "entry", "claim");
+        assert!(generated.in_era(1).find(&Uid::from("pod"), "entry").is_some());
+        assert!(generated.in_era(2).find(&Uid::from("pod"), "entry").is_none());
+    }
 
     #[test]
     fn memory_is_bounded() {

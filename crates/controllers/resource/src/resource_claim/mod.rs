@@ -44,7 +44,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         prioritized_list: cx.gates.enabled(Gate::DRAPrioritizedList),
         groups: cx.gates.enabled(Gate::DRAWorkloadResourceClaims),
     };
-    let deleted = Arc::new(Mutex::new(memory::Deleted::default()));
+    let deleted = Arc::new(Mutex::new(memory::UntilRestore::<memory::Deleted>::default()));
     let (pods, claims) = (cx.informer::<Pod>(), cx.informer::<ResourceClaim>());
     let templates = cx.informer::<ResourceClaimTemplate>();
     let groups = gates.groups.then(|| cx.informer::<PodGroup>());
@@ -56,11 +56,11 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         groups: groups.as_ref().map(|groups| groups.store().clone()),
     };
     tasks.on(&pods, {
-        let (queue, deleted) = (queue.clone(), deleted.clone());
+        let (queue, deleted, informers) = (queue.clone(), deleted.clone(), cx.informers.clone());
         move |change| {
             let work = triggers::pod_changed(change);
             if let (Some(pod), None, false) = (change.old, change.new, work.is_empty()) {
-                deleted.lock().add(pod.uid().clone());
+                deleted.lock().in_era(informers.era()).add(pod.uid().clone());
             }
             work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));
         }
@@ -70,9 +70,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         groups.index(&GROUPS_BY_CLAIM);
         groups.index(&GROUPS_BY_TEMPLATE);
         let (queue, deleted, consumers) = (queue.clone(), deleted.clone(), consumers.clone());
+        let informers = cx.informers.clone();
         tasks.on(groups, move |change| {
             if let (Some(group), None) = (change.old, change.new) {
-                deleted.lock().add(group.uid().clone());
+                deleted.lock().in_era(informers.era()).add(group.uid().clone());
             }
             let work = triggers::group_changed(change, &consumers);
             work.into_iter().for_each(|work| queue.add(work, priority(change.origin)));

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 use super::consumer::{Consumer, Kind, is_done, owning_pod, reserved_for};
-use super::memory::{Deleted, Generated};
+use super::memory::{Deleted, Generated, UntilRestore};
 use super::metrics;
 use super::plan::{
     Creation, ENTRY, EntryNeed, Gates, Known, after, group_need, needs_work, plan, pod_need, reserve,
@@ -32,8 +32,8 @@ pub(super) struct Controller {
     pub(super) claims: Arc<Informer<ResourceClaim>>,
     pub(super) templates: Arc<Informer<ResourceClaimTemplate>>,
     pub(super) gates: Gates,
-    pub(super) generated: Mutex<Generated>,
-    pub(super) deleted: Arc<Mutex<Deleted>>,
+    pub(super) generated: Mutex<UntilRestore<Generated>>,
+    pub(super) deleted: Arc<Mutex<UntilRestore<Deleted>>>,
     /// Pods that were requeued once because the informer of the templates may lag.
     pub(super) misses: Misses<Key>,
 }
@@ -51,7 +51,9 @@ impl Known for Controller {
             .map(|claim| claim.metadata.name.clone())
             .collect();
         names.sort_unstable();
-        names.into_iter().next().or_else(|| self.generated.lock().find(&consumer.meta.uid, entry))
+        let remembered =
+            || self.generated.lock().in_era(self.cx.informers.era()).find(&consumer.meta.uid, entry);
+        names.into_iter().next().or_else(remembered)
     }
 
     fn template(&self, namespace: &str, name: &str) -> Option<Arc<ResourceClaimTemplate>> {
@@ -138,7 +140,9 @@ impl Controller {
         for done in &outcome.done {
             metrics::created(&self.cx.metrics, true, done.tag.admin_access);
             if let Some(claim) = done.answer.written() {
-                self.generated.lock().add(consumer.meta.uid.clone(), &done.tag.entry, &claim.name);
+                let mut generated = self.generated.lock();
+                let generated = generated.in_era(self.cx.informers.era());
+                generated.add(consumer.meta.uid.clone(), &done.tag.entry, &claim.name);
             }
         }
         for tag in outcome.failures.iter().filter_map(|failure| failure.tag.as_ref()) {
@@ -184,7 +188,9 @@ impl Controller {
     async fn is_in_use(&self, namespace: &str, consumer: &ConsumerReference) -> Result<bool, Error> {
         let key = Key::new(namespace, consumer.name.as_str());
         match (reserved_for(consumer), &self.groups) {
-            (Some(_), _) if self.deleted.lock().has(&consumer.uid) => Ok(false),
+            (Some(_), _) if self.deleted.lock().in_era(self.cx.informers.era()).has(&consumer.uid) => {
+                Ok(false)
+            }
             (Some(Kind::Pod), _) => match self.pods.store().get(&key) {
                 Some(pod) => Ok(*pod.uid() == consumer.uid && !is_done(&pod)),
                 None => self.exists::<Pod>(&key, &consumer.uid).await,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flyball_api::{Key, Resource};
+use flyball_api::{Key, Resource, ResourceVersion};
 use flyball_cache::{Informer, Progress as _};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -21,9 +21,11 @@ struct Written<T> {
 }
 
 impl<T: Resource> Written<T> {
-    /// Whether it is newer than what the cache has in this era.
-    fn supersedes(&self, cached: &T, era: u64) -> bool {
-        let is_newer = self.object.meta().resource_version > cached.meta().resource_version;
+    /// Whether it is newer than what the cache had in this era when it had `reached` a version. A cache that has reached the
+    /// version of the write, and does not show it, shows that a restore has undone it.
+    fn supersedes(&self, cached: &T, reached: ResourceVersion, era: u64) -> bool {
+        let version = self.object.meta().resource_version;
+        let is_newer = version > cached.meta().resource_version && version > reached;
         is_newer && self.object.uid() == cached.uid() && self.era == era
     }
 }
@@ -35,23 +37,24 @@ impl<T: Resource> Latest<T> {
 
     /// The object of this name.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<T>> {
+        let reached = self.informer.version_reached();
         let cached = self.informer.store().get(key);
         if cached.is_none() {
             // Only objects that the cache has shown are written, so it was deleted.
             self.written.lock().remove(key);
         }
-        cached.map(|cached| self.refreshed(cached))
+        cached.map(|cached| self.refreshed(cached, reached))
     }
 
-    /// The newest version of an object that the cache has.
-    pub(super) fn refreshed(&self, cached: Arc<T>) -> Arc<T> {
+    /// The newest version of an object that the cache has. `reached` was read before the object.
+    pub(super) fn refreshed(&self, cached: Arc<T>, reached: ResourceVersion) -> Arc<T> {
         let mut written = self.written.lock();
         if written.is_empty() {
             return cached;
         }
         let key = cached.key();
         let Some(newer) = written.get(&key) else { return cached };
-        if newer.supersedes(&cached, self.informer.era()) {
+        if newer.supersedes(&cached, reached, self.informer.era()) {
             return newer.object.clone();
         }
         written.remove(&key);
@@ -67,7 +70,7 @@ impl<T: Resource> Latest<T> {
 
 #[cfg(test)]
 mod tests {
-    use flyball_api::{ObjectMeta, PersistentVolume, ResourceVersion, Uid};
+    use flyball_api::{ObjectMeta, PersistentVolume, Uid};
 
     use super::*;
 
@@ -81,15 +84,16 @@ mod tests {
         let answer = Written { era: 3, object: Arc::new(volume("a", 50)) };
         #[rustfmt::skip]
         let table = [
-            // case                               cached            era  counts
-            ("the cache is behind",               volume("a", 40),  3,   true),
-            ("the cache shows it",                volume("a", 50),  3,   false),
-            ("the cache is ahead",                volume("a", 60),  3,   false),
-            ("another volume of that name",       volume("b", 40),  3,   false),
-            ("the write was lost in a restore",   volume("a", 40),  4,   false),
+            // case                               cached            reached  era  counts
+            ("the cache is behind",               volume("a", 40),  45,      3,   true),
+            ("the cache shows it",                volume("a", 50),  50,      3,   false),
+            ("the cache is ahead",                volume("a", 60),  60,      3,   false),
+            ("another volume of that name",       volume("b", 40),  45,      3,   false),
+            ("the write was lost in a restore",   volume("a", 40),  45,      4,   false),
+            ("lost in a restore unnoticed",       volume("a", 40),  50,      3,   false),
         ];
-        for (case, cached, era, counts) in table {
-            assert_eq!(answer.supersedes(&cached, era), counts, "{case}");
+        for (case, cached, reached, era, counts) in table {
+            assert_eq!(answer.supersedes(&cached, ResourceVersion(reached), era), counts, "{case}");
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Restores of the server, and the dependents of what they undo.
+//! Restores of the server, and what they leave behind.
 //!
 //! A controller that has not noticed a restore yet may create dependents of an object that the restore has undone. In a cluster
-//! the garbage collector deletes them. Most scenarios run without it, so here they are deleted on its behalf; dependents of
-//! owners that were deleted in another way are left alone.
+//! the garbage collector deletes them. And a restore may undo the second half of the deletion of a pod that is on no node: it is
+//! marked and never removed, until the pod garbage collector does. Most scenarios run without the two, so here their work is
+//! done for them; dependents of owners that were deleted in another way are left alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,17 +19,18 @@ use serde_json::{Value, json};
 /// How often dependents are looked for.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) struct Dependents {
+pub(super) struct Restores {
     server: ApiServer,
     /// With the rights of an administrator.
     transport: Arc<dyn Transport>,
     /// The uids of objects that a restore has undone.
     undone: Mutex<BTreeSet<String>>,
+    is_running: AtomicBool,
 }
 
-impl Dependents {
+impl Restores {
     pub(super) fn new(server: ApiServer, transport: Arc<dyn Transport>) -> Arc<Self> {
-        Arc::new(Self { server, transport, undone: Mutex::default() })
+        Arc::new(Self { server, transport, undone: Mutex::default(), is_running: AtomicBool::new(false) })
     }
 
     /// Restores the server to an earlier version; false if that is no longer in its history. From now on, dependents of undone
@@ -38,10 +41,8 @@ impl Dependents {
             return false;
         }
         let after = self.uids();
-        let mut undone = self.undone.lock();
-        let is_running = !undone.is_empty();
-        undone.extend(before.into_iter().filter(|uid| !after.contains(uid)));
-        if !is_running && !undone.is_empty() {
+        self.undone.lock().extend(before.into_iter().filter(|uid| !after.contains(uid)));
+        if !self.is_running.swap(true, Ordering::Relaxed) {
             tokio::spawn(Arc::clone(self).collect());
         }
         true
@@ -54,7 +55,7 @@ impl Dependents {
             if self.server.store().version() == seen {
                 continue;
             }
-            for path in self.orphans() {
+            for path in self.remains() {
                 let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
                 let request = http::Request::delete(path)
                     .header(http::header::CONTENT_TYPE, "application/json")
@@ -80,16 +81,20 @@ impl Dependents {
         self.objects().map(|(_, object)| text(&object["metadata"]["uid"])).collect()
     }
 
-    /// The paths of objects all of whose owners were undone, unless they are being deleted.
-    fn orphans(&self) -> Vec<String> {
+    /// The paths of objects all of whose owners were undone, and of those that are marked as deleted although nothing keeps them.
+    fn remains(&self) -> Vec<String> {
         let undone = self.undone.lock().clone();
-        let orphans = self.objects().filter(|(_, object)| {
+        let remains = self.objects().filter(|(_, object)| {
             let meta = &object["metadata"];
-            let owners = meta["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let list = |field: &str| meta[field].as_array().map(Vec::as_slice).unwrap_or_default();
             let is_undone = |owner: &Value| undone.contains(&text(&owner["uid"]));
-            !owners.is_empty() && owners.iter().all(is_undone) && meta["deletionTimestamp"].is_null()
+            let owners = list("ownerReferences");
+            match meta["deletionTimestamp"].is_null() {
+                true => !owners.is_empty() && owners.iter().all(is_undone),
+                false => meta["deletionGracePeriodSeconds"] == 0 && list("finalizers").is_empty(),
+            }
         });
-        orphans.map(|(plural, object)| path(&plural, &object)).collect()
+        remains.map(|(plural, object)| path(&plural, &object)).collect()
     }
 }
 
