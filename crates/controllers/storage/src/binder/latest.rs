@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use flyball_api::{Key, Resource, ResourceVersion};
-use flyball_cache::{Informer, Progress as _};
+use flyball_cache::{Informer, Progress as _, Store};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -14,19 +14,30 @@ pub(super) struct Latest<T> {
     written: Mutex<FxHashMap<Key, Written<T>>>,
 }
 
-/// A written object, and the era in which it was written: after a restore of etcd it may not exist.
+/// A written object, and when it was written: after a restore of etcd it may not exist.
 struct Written<T> {
     era: u64,
+    /// The first list that began after the write.
+    list: u64,
     object: Arc<T>,
 }
 
+/// How far a cache has come.
+struct Reached {
+    version: ResourceVersion,
+    era: u64,
+}
+
 impl<T: Resource> Written<T> {
-    /// Whether it is newer than what the cache had in this era when it had `reached` a version. A cache that has reached the
-    /// version of the write, and does not show it, shows that a restore has undone it.
-    fn supersedes(&self, cached: &T, reached: ResourceVersion, era: u64) -> bool {
-        let version = self.object.meta().resource_version;
-        let is_newer = version > cached.meta().resource_version && version > reached;
-        is_newer && self.object.uid() == cached.uid() && self.era == era
+    /// Whether the cache may not show it yet. A cache that has reached its version, or was listed since, shows it unless a restore
+    /// has undone it.
+    fn is_awaited(&self, reached: &Reached, has_listed: bool) -> bool {
+        self.era == reached.era && self.object.meta().resource_version > reached.version && !has_listed
+    }
+
+    fn supersedes(&self, cached: &T) -> bool {
+        let is_newer = self.object.meta().resource_version > cached.meta().resource_version;
+        is_newer && self.object.uid() == cached.uid()
     }
 }
 
@@ -35,35 +46,41 @@ impl<T: Resource> Latest<T> {
         Self { informer, written: Mutex::default() }
     }
 
+    /// The cache, without what need not be awaited any longer. It is to be read after this call.
+    pub(super) fn store(&self) -> &Store<T> {
+        let reached = Reached { version: self.informer.version_reached(), era: self.informer.era() };
+        let is_awaited =
+            |written: &Written<T>| written.is_awaited(&reached, self.informer.has_listed(written.list));
+        self.written.lock().retain(|_, written| is_awaited(written));
+        self.informer.store()
+    }
+
     /// The object of this name.
     pub(super) fn get(&self, key: &Key) -> Option<Arc<T>> {
-        let reached = self.informer.version_reached();
-        let cached = self.informer.store().get(key);
+        let cached = self.store().get(key);
         if cached.is_none() {
             // Only objects that the cache has shown are written, so it was deleted.
             self.written.lock().remove(key);
         }
-        cached.map(|cached| self.refreshed(cached, reached))
+        cached.map(|cached| self.refreshed(cached))
     }
 
-    /// The newest version of an object that the cache has. `reached` was read before the object.
-    pub(super) fn refreshed(&self, cached: Arc<T>, reached: ResourceVersion) -> Arc<T> {
-        let mut written = self.written.lock();
+    /// The newest version of an object that [`store`](Self::store) has.
+    pub(super) fn refreshed(&self, cached: Arc<T>) -> Arc<T> {
+        let written = self.written.lock();
         if written.is_empty() {
             return cached;
         }
-        let key = cached.key();
-        let Some(newer) = written.get(&key) else { return cached };
-        if newer.supersedes(&cached, reached, self.informer.era()) {
-            return newer.object.clone();
+        match written.get(&cached.key()) {
+            Some(newer) if newer.supersedes(&cached) => newer.object.clone(),
+            _ => cached,
         }
-        written.remove(&key);
-        cached
     }
 
     /// Remembers what was written.
     pub(super) fn note(&self, object: T) {
-        let written = Written { era: self.informer.era(), object: Arc::new(object) };
+        let (era, list) = (self.informer.era(), self.informer.next_list());
+        let written = Written { era, list, object: Arc::new(object) };
         self.written.lock().insert(written.object.key(), written);
     }
 }
@@ -74,26 +91,38 @@ mod tests {
 
     use super::*;
 
+    fn volume(uid: &str, version: u64) -> PersistentVolume {
+        let (uid, resource_version) = (Uid::from(uid), ResourceVersion(version));
+        let metadata = ObjectMeta { uid, resource_version, ..ObjectMeta::default() };
+        PersistentVolume { metadata, ..PersistentVolume::default() }
+    }
+
     #[test]
     fn an_answer_counts_until_the_cache_shows_it_or_etcd_is_restored() {
-        let volume = |uid: &str, version| {
-            let (uid, resource_version) = (Uid::from(uid), ResourceVersion(version));
-            let metadata = ObjectMeta { uid, resource_version, ..ObjectMeta::default() };
-            PersistentVolume { metadata, ..PersistentVolume::default() }
-        };
-        let answer = Written { era: 3, object: Arc::new(volume("a", 50)) };
+        let answer = Written { era: 3, list: 2, object: Arc::new(volume("a", 50)) };
         #[rustfmt::skip]
         let table = [
-            // case                               cached            reached  era  counts
-            ("the cache is behind",               volume("a", 40),  45,      3,   true),
-            ("the cache shows it",                volume("a", 50),  50,      3,   false),
-            ("the cache is ahead",                volume("a", 60),  60,      3,   false),
-            ("another volume of that name",       volume("b", 40),  45,      3,   false),
-            ("the write was lost in a restore",   volume("a", 40),  45,      4,   false),
-            ("lost in a restore unnoticed",       volume("a", 40),  50,      3,   false),
+            // case                                     reached  era  listed since  counts
+            ("the cache is behind",                     45,      3,   false,        true),
+            ("the cache shows it",                      50,      3,   false,        false),
+            ("the cache shows it, or it was undone",    60,      3,   false,        false),
+            ("it was undone",                           45,      4,   false,        false),
+            ("it was undone, and nothing else written", 45,      3,   true,         false),
         ];
-        for (case, cached, reached, era, counts) in table {
-            assert_eq!(answer.supersedes(&cached, ResourceVersion(reached), era), counts, "{case}");
+        for (case, version, era, has_listed, counts) in table {
+            let reached = Reached { version: ResourceVersion(version), era };
+            assert_eq!(answer.is_awaited(&reached, has_listed), counts, "{case}");
+        }
+        #[rustfmt::skip]
+        let table = [
+            // case                          cached           counts
+            ("an older state",               volume("a", 40), true),
+            ("the same state",               volume("a", 50), false),
+            ("a newer state",                volume("a", 60), false),
+            ("another volume of that name",  volume("b", 40), false),
+        ];
+        for (case, cached, counts) in table {
+            assert_eq!(answer.supersedes(&cached), counts, "{case}");
         }
     }
 }

@@ -177,10 +177,10 @@ impl Binder {
 
     /// The volumes whose `claimRef` names this claim, and the volumes of its class that have no `claimRef`.
     fn candidates(&self, claim: &PersistentVolumeClaim) -> Vec<Arc<PersistentVolume>> {
-        let (reached, store) = (self.volumes.informer.version_reached(), self.volumes.informer.store());
+        let store = self.volumes.store();
         let mut found = store.by(&BY_CLAIM_REF, &format_smolstr!("{}", claim.key()));
         found.extend(store.by(&UNCLAIMED_BY_CLASS, class::of_claim(claim)));
-        found.into_iter().map(|volume| self.volumes.refreshed(volume, reached)).collect()
+        found.into_iter().map(|volume| self.volumes.refreshed(volume)).collect()
     }
 
     /// The names of the pods that use a claim and are not scheduled.
