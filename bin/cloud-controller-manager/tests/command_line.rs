@@ -32,8 +32,8 @@ fn mistakes_are_single_lines_on_stderr_and_exit_1() {
     let table: &[(&[&str], &str)] = &[
         (&[],                       "cloud-controller-manager: --cloud-provider must name a cloud provider\n"),
         (&["--cloud-provider=gce"], "cloud-controller-manager: --cloud-provider: there is no cloud provider \"gce\" here; this program has: simulated\n"),
-        (&["--cloud-provider=simulated", "--feature-gates=CloudControllerManagerWebhook=true"],
-            "cloud-controller-manager: --feature-gates: CloudControllerManagerWebhook cannot be turned on: this program serves no webhooks\n"),
+        (&["--cloud-provider=simulated", "--secure-port=10261", "--webhook-secure-port=10261"],
+            "cloud-controller-manager: --webhook-secure-port and --secure-port must differ; both are 10261\n"),
         (&["serve"],                "cloud-controller-manager: cloud-controller-manager takes no arguments, only flags; got \"serve\"; see --help\n"),
     ];
     for (arguments, want) in table {

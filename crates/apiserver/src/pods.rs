@@ -4,7 +4,7 @@ use flyball_api::topology;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Named};
-use crate::life::{DeleteOptions, Ops, Target};
+use crate::life::{DeleteOptions, Ops, SERVER_MANAGER, Target};
 use crate::meta;
 use crate::registry::Subresource;
 use crate::selector::LabelSelector;
@@ -214,7 +214,7 @@ fn spend_budget(
     let resource = ops.server.catalog.get("policy", "v1", "poddisruptionbudgets");
     let resource = resource.ok_or_else(ApiError::no_such_resource)?;
     let key = Key::new(meta::text(budget, "namespace"), meta::text(budget, "name"));
-    let mut writer = ops.on(&resource);
+    let mut writer = Ops { manager: SERVER_MANAGER, ..ops.on(&resource) };
     let now = ops.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let target = Target { sub: Some(Subresource::Status), repeatable: true, ..Target::default() };
     writer.update(&key, target, |_, old| {

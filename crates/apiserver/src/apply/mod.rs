@@ -207,7 +207,9 @@ pub(crate) fn track_update(ops: &Ops<'_>, sub: Option<Subresource>, new: &mut Va
         Some(old) => managed::read(old),
         None => Vec::new(),
     };
-    if !ops.server.options.managed_fields && entries.is_empty() {
+    // Upstream: fieldmanager/skipnonapplied.go: an object that has no entries gets none by updates.
+    let is_tracked = ops.server.options.managed_fields && old.is_none();
+    if entries.is_empty() && !is_tracked {
         meta::of(new).remove("managedFields");
         return;
     }

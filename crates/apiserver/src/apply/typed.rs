@@ -12,7 +12,7 @@ pub(super) enum Typed<'a> {
     /// A struct of a built-in kind.
     Struct(&'a Type),
     /// A value in a field of a built-in struct.
-    Field { shape: &'a Shape, list: &'a ListKind, atomic: bool },
+    Field { shape: &'a Shape, list: &'a ListKind, atomic: Option<bool> },
     /// A value described by a custom resource's schema.
     Custom(&'a Value),
     /// Nothing: maps are merged, lists are one value.
@@ -45,12 +45,12 @@ impl<'a> Typed<'a> {
         match (*self, value) {
             (Typed::Struct(kind), Value::Object(_)) if kind.atomic => Division::Whole,
             (Typed::Field { shape: Shape::Object(id), atomic, .. }, Value::Object(_)) => {
-                match atomic || schema::builtin().get(*id).atomic {
+                match atomic.unwrap_or(schema::builtin().get(*id).atomic) {
                     true => Division::Whole,
                     false => Division::Fields,
                 }
             }
-            (Typed::Field { atomic: true, .. }, Value::Object(_)) => Division::Whole,
+            (Typed::Field { atomic: Some(true), .. }, Value::Object(_)) => Division::Whole,
             (Typed::Field { list, .. }, Value::Array(_)) => match list {
                 ListKind::Map(keys) => Division::Keyed(keys.to_vec()),
                 ListKind::Set => Division::Set,
@@ -81,7 +81,7 @@ impl<'a> Typed<'a> {
             Typed::Struct(kind) => of_struct(kind),
             Typed::Field { shape: Shape::Object(id), .. } => of_struct(schema::builtin().get(*id)),
             Typed::Field { shape: Shape::Map(inner), .. } => {
-                Typed::Field { shape: inner, list: &ATOMIC, atomic: false }
+                Typed::Field { shape: inner, list: &ATOMIC, atomic: None }
             }
             Typed::Custom(rules) => {
                 let inner = rules["properties"].get(name).or(rules.get("additionalProperties"));
@@ -94,7 +94,7 @@ impl<'a> Typed<'a> {
     fn item(&self) -> Typed<'a> {
         match *self {
             Typed::Field { shape: Shape::List(inner), .. } => {
-                Typed::Field { shape: inner, list: &ATOMIC, atomic: false }
+                Typed::Field { shape: inner, list: &ATOMIC, atomic: None }
             }
             Typed::Custom(rules) => rules.get("items").map_or(Typed::Unknown, Typed::Custom),
             _ => Typed::Unknown,

@@ -156,8 +156,8 @@ impl Writer<'_> {
                 }
             }
         }
-        if field.atomic {
-            property.put("x-kubernetes-map-type", "atomic");
+        if let Some(atomic) = field.atomic {
+            property.put("x-kubernetes-map-type", if atomic { "atomic" } else { "granular" });
         }
         let (strategy, key) = match field.patch {
             Patch::Default => return property,

@@ -56,8 +56,8 @@ pub struct Field {
     pub required: bool,
     /// How server-side apply merges the list in this field.
     pub list: ListKind,
-    /// Whether server-side apply treats the map or struct in this field as one unit.
-    pub atomic: bool,
+    /// Whether server-side apply treats the map or struct in this field as one unit. `None` leaves that to its type.
+    pub atomic: Option<bool>,
     /// How a strategic merge patch merges this field.
     pub patch: Patch,
     /// The allowed values, if they are enumerated.
@@ -259,7 +259,7 @@ impl Field {
             presence: Presence::Optional,
             required: false,
             list: ListKind::Atomic,
-            atomic: false,
+            atomic: None,
             patch: Patch::Default,
             values: Vec::new(),
             default: None,
@@ -274,7 +274,7 @@ impl Field {
                         field.list = ListKind::Map(keys.split(',').collect());
                     }
                 }
-                Some(("struct", kind)) => field.atomic = kind == "atomic",
+                Some(("struct", kind)) => field.atomic = Some(kind == "atomic"),
                 Some(("patch", strategy)) => field.patch = Patch::parse(strategy),
                 Some(("enum", values)) => field.values = values.split('|').collect(),
                 Some(("default", json)) => field.default = Some(json),

@@ -18,6 +18,9 @@ use crate::resource::Resource;
 use crate::server::Inner;
 use crate::store::{Entry, Facets, Happened, Key, Refused, Write};
 
+/// The field manager of what the server writes by itself.
+pub(crate) const SERVER_MANAGER: &str = "kube-apiserver";
+
 pub(crate) use delete::{DeleteOptions, Deleted};
 pub(crate) use update::{Target, Updated};
 
@@ -61,7 +64,7 @@ impl<'a> Ops<'a> {
             user,
             now: server.now(),
             dry_run: false,
-            manager: "apiserver",
+            manager: SERVER_MANAGER,
             field_validation: FieldValidation::Ignore,
             repeated: Vec::new(),
             warnings: Vec::new(),
