@@ -1,7 +1,8 @@
 //! The cloud-controller-manager as a library: the interface of a cloud, and the controllers that use it.
 //!
 //! In reading order: [`provider`] is what a vendor implements; [`node`], [`lifecycle`], [`service`] and [`route`] are
-//! the controllers; [`webhook`] serves admission webhooks of a cloud; [`program`] has the flags and the start; [`simulated`] is a cloud for tests and trials.
+//! the controllers; [`webhook`] serves admission webhooks of a cloud; [`program`] has the flags and the start;
+//! [`simulated`] is a cloud for tests and trials.
 //!
 //! A vendor's program has one line:
 //!

@@ -4,7 +4,8 @@
 //! In reading order: [`Pages`] has the data of all pages; `routes` finds the page for a path; `health`, `zpages` and
 //! `decisions` render the larger ones; `authn` identifies the user (by `front_proxy`, `subject` of a certificate, or token)
 //! and `authz` authorizes the request, both with `reviews` by the API server; [`Server`] handles a request with all of that.
-//! [`OpenServer`] has handlers without any of that. `tls` has the certificates; `listener` and `connections` limit what hostile clients can do.
+//! [`OpenServer`] has handlers without any of that. `tls` has the certificates; `listener` and `connections` limit what hostile
+//! clients can do.
 
 mod answer;
 mod authn;
