@@ -55,7 +55,7 @@ pub enum Choice {
 
 /// The choice for a controller, given the canonical list.
 pub fn choose(controller: &Controller, list: &[String], gates: &Gates) -> Choice {
-    if controller.name != ALWAYS && !is_listed(controller, list) {
+    if controller.name != ALWAYS && !is_listed(controller.name, controller.on_by_default, list) {
         return Choice::NotListed;
     }
     if let Some(gate) = controller.gates.iter().find(|gate| !gates.enabled(**gate)) {
@@ -64,17 +64,18 @@ pub fn choose(controller: &Controller, list: &[String], gates: &Gates) -> Choice
     if controller.start.is_some() { Choice::Run } else { Choice::Cloud }
 }
 
-/// The first entry with the controller's name decides; `*` stands for those that are enabled by default.
-fn is_listed(controller: &Controller, list: &[String]) -> bool {
+/// Whether a list such as `--controllers` turns a name on. The first entry with the name decides; `*` stands for those that are
+/// enabled by default.
+pub fn is_listed(name: &str, on_by_default: bool, list: &[String]) -> bool {
     for entry in list {
-        if entry == controller.name {
+        if entry == name {
             return true;
         }
-        if entry.strip_prefix('-') == Some(controller.name) {
+        if entry.strip_prefix('-') == Some(name) {
             return false;
         }
     }
-    controller.on_by_default && list.iter().any(|entry| entry == "*")
+    on_by_default && list.iter().any(|entry| entry == "*")
 }
 
 #[cfg(test)]

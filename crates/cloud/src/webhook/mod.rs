@@ -16,6 +16,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use flyball_manager::options::Options;
+use flyball_manager::select::is_listed;
 use flyball_runtime::metrics::{Family, Metrics, Stability};
 use flyball_serving::{Handler, Listening, OpenServer, Posted, Reply, ServingError};
 use futures::FutureExt;
@@ -88,16 +89,7 @@ pub fn chosen(all: &[Webhook], list: &[String]) -> Result<Vec<Webhook>, String> 
             return Err(format!("--webhooks: there is no webhook {name:?}; this cloud has: {known}"));
         }
     }
-    Ok(all.iter().filter(|webhook| is_listed(webhook.name, list)).cloned().collect())
-}
-
-/// The first entry with the name decides; otherwise `*` does.
-fn is_listed(name: &str, list: &[String]) -> bool {
-    let decides = |entry: &String| match entry.strip_prefix('-') {
-        Some(off) if off == name => Some(false),
-        _ => (entry == name).then_some(true),
-    };
-    list.iter().find_map(decides).unwrap_or_else(|| list.iter().any(|entry| entry == "*"))
+    Ok(all.iter().filter(|webhook| is_listed(webhook.name, true, list)).cloned().collect())
 }
 
 /// Serves webhooks; `None` if there are none, or if the port is 0.
