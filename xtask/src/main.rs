@@ -17,6 +17,10 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+/// A simulation spends a quarter of its time in the default allocator.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the Flyball repository")]
 enum Task {

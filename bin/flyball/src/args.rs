@@ -73,9 +73,9 @@ pub(crate) struct Target {
 
 #[derive(Debug, Group)]
 pub(crate) struct Why {
-    /// The object: `pod/web-1`, `deploy/web`.
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: String,
+    /// The object: `pod/web-1`, `deploy/web`, or `deploy web`.
+    #[arg(value_name = "KIND/NAME", num_args = 1..=2, required = true)]
+    pub(crate) object: Vec<String>,
     /// Its namespace.
     #[arg(long, short, default_value = "default")]
     pub(crate) namespace: String,

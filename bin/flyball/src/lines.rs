@@ -1,9 +1,23 @@
 //! Decisions and waits as lines: text, coloured on a terminal, or JSON.
 
+use std::io::Write as _;
+
 use flyball_runtime::decisions::{Decision, Outcome};
 use serde::Deserialize;
 
 use crate::args::LogFormat;
+
+/// Prints text. That nobody reads it any more (`| head -1`) is no error: a cluster continues, and other commands end soon.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// [`print`]s a line.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::lines::print(&format!("{}\n", format_args!($($text)*))) };
+}
+pub(crate) use say;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {

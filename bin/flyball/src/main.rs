@@ -1,5 +1,7 @@
 //! `flyball`: a small cluster in one command, and commands to inspect it.
 
+#![warn(clippy::print_stdout)] // `say!` does not panic when nobody reads any more
+
 mod args;
 mod ask;
 mod demo;

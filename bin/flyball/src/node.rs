@@ -1,6 +1,6 @@
 //! `flyball node`: lists the simulated nodes, switches them off and on.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use flyball_api::node::Node;
 use flyball_api::{Key, topology};
 use flyball_client::{Client, ListParams, Patch};
@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::args;
 use crate::ask;
+use crate::lines::say;
 
 pub(crate) async fn run(args: &args::Node) -> anyhow::Result<()> {
     let client = ask::client(&args.target).await?;
@@ -16,12 +17,12 @@ pub(crate) async fn run(args: &args::Node) -> anyhow::Result<()> {
         args::NodeAction::List => list(&client).await,
         args::NodeAction::Stop { name } => {
             switch(&client, name, Power::Off).await?;
-            println!("{name} is off: it sends no heartbeats. Soon it is NotReady, and its pods are evicted.");
+            say!("{name} is off: it sends no heartbeats. Soon it is NotReady, and its pods are evicted.");
             Ok(())
         }
         args::NodeAction::Start { name } => {
             switch(&client, name, Power::On).await?;
-            println!("{name} is on again.");
+            say!("{name} is on again.");
             Ok(())
         }
     }
@@ -34,14 +35,14 @@ pub(crate) enum Power {
 }
 
 async fn list(client: &Client) -> anyhow::Result<()> {
-    let mut nodes = client.list::<Node>(None, &ListParams::default()).await.context("list nodes")?.items;
+    let mut nodes = client.list::<Node>(None, &ListParams::default()).await?.items;
     nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-    println!("{:<20} {:<6} {:<10} ZONE", "NAME", "POWER", "READY");
+    say!("{:<20} {:<6} {:<10} ZONE", "NAME", "POWER", "READY");
     for node in nodes.iter().filter(|node| is_simulated(node)) {
         let power = if is_stopped(node) { "off" } else { "on" };
         let ready = node.condition("Ready").map_or("Unknown", |condition| condition.status.as_str());
         let zone = node.metadata.labels.get(topology::ZONE).unwrap_or_default();
-        println!("{:<20} {power:<6} {ready:<10} {zone}", node.metadata.name);
+        say!("{:<20} {power:<6} {ready:<10} {zone}", node.metadata.name);
     }
     Ok(())
 }
@@ -52,18 +53,18 @@ pub(crate) async fn switch(client: &Client, name: &str, power: Power) -> anyhow:
     let node = match client.get::<Node>(&key).await {
         Ok(node) => node,
         Err(error) if error.is_not_found() => {
-            let nodes = client.list::<Node>(None, &ListParams::default()).await.context("list nodes")?.items;
+            let nodes = client.list::<Node>(None, &ListParams::default()).await?.items;
             let mut names: Vec<&str> = nodes.iter().map(|node| node.metadata.name.as_str()).collect();
             names.sort_unstable();
             bail!("there is no node {name:?}; there are: {}", names.join(", "));
         }
-        Err(error) => return Err(error).context("read the node"),
+        Err(error) => return Err(error.into()),
     };
     if !is_simulated(&node) {
         bail!("{name} is not simulated, so it cannot be switched off or on here");
     }
     let value = if power == Power::Off { json!("true") } else { json!(null) };
     let patch = Patch::Merge(json!({"metadata": {"annotations": {STOPPED: value}}}));
-    client.patch::<Node>(&key, None, &patch).await.with_context(|| format!("change {name}"))?;
+    client.patch::<Node>(&key, None, &patch).await?;
     Ok(())
 }

@@ -17,6 +17,13 @@ pub(crate) fn kubeconfig(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
+/// Host and port of the server in a kubeconfig that `flyball up` wrote.
+pub(crate) fn server(kubeconfig: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(kubeconfig).ok()?;
+    let server = text.lines().find_map(|line| line.trim().strip_prefix("server: https://"))?;
+    Some(server.trim_end_matches('/').to_owned())
+}
+
 /// A file that only its owner may read, written in one step. It is opened before there is anything to write, so that an
 /// unwritable path fails early; if it is dropped unwritten, nothing is left behind.
 pub(crate) struct Draft {

@@ -1,10 +1,10 @@
 //! `flyball up`: starts the cluster, prints how to use it and what is decided, and stops it in order.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use flyball_playground::cluster::{Cluster, Options, Port};
 use flyball_playground::nodes;
 use flyball_runtime::decisions::Decision;
@@ -13,18 +13,24 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::args::{LogFormat, Up};
-use crate::lines::{Style, line};
+use crate::lines::{self, Style, line};
 use crate::place;
 
 /// How often nodes renew their lease, unless the node monitor's grace period is too short for that.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How long another cluster on this machine may take to accept a connection.
+const OTHERS_ANSWER: Duration = Duration::from_secs(1);
 /// Shorter than upstream's default, so that a user sees a lost node within seconds.
 const NODE_GRACE: &str = "--node-monitor-grace-period=";
 const SHORT_GRACE: &str = "10s";
 
 pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
     log();
+    check_controllers(&args.controllers)?;
     let kubeconfig = place::kubeconfig(args.kubeconfig.as_deref())?;
+    if args.kubeconfig.is_none() {
+        refuse_to_hide(&kubeconfig).await?;
+    }
     let draft = place::Draft::of(&kubeconfig)?;
     let begun = std::time::Instant::now();
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for Ctrl-C")?;
@@ -52,7 +58,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<()> {
         _ = terminate.recv() => {}
     }
     if style.format == LogFormat::Text {
-        println!("\nStopping…");
+        lines::print("\nStopping…\n");
     }
     cluster.stop().await;
     if let Some(printer) = printer {
@@ -66,6 +72,31 @@ pub(crate) fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+/// A list that only excludes would start nothing: without `*`, controllers that are not named do not run.
+fn check_controllers(controllers: &[String]) -> anyhow::Result<()> {
+    if !controllers.is_empty() && controllers.iter().all(|name| name.starts_with('-')) {
+        let list = controllers.join(",");
+        bail!(
+            "--controllers={list} starts no controller; to start all others, write --controllers='*,{list}'"
+        );
+    }
+    Ok(())
+}
+
+/// Fails if the default kubeconfig is that of a cluster which is still running: commands for it would go to this one.
+async fn refuse_to_hide(kubeconfig: &Path) -> anyhow::Result<()> {
+    let Some(server) = place::server(kubeconfig) else { return Ok(()) };
+    let answers = tokio::time::timeout(OTHERS_ANSWER, tokio::net::TcpStream::connect(&server)).await;
+    if matches!(answers, Ok(Ok(_))) {
+        bail!(
+            "another cluster runs at https://{server}, and {} is its kubeconfig; give this one a file of its own with \
+             --kubeconfig FILE, or stop the other one",
+            kubeconfig.display()
+        );
+    }
+    Ok(())
 }
 
 /// The flags, with a short `--node-monitor-grace-period` unless one is given.
@@ -106,8 +137,7 @@ fn greet(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
          kubectl get pods -o wide --watch\n  flyball why deploy/web{there}\n  flyball node stop node-1{there}\n\n\
          Ctrl-C ends it.\n\n"
     ));
-    print!("{out}");
-    let _ = std::io::stdout().flush();
+    lines::print(&out);
 }
 
 fn greet_json(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
@@ -119,8 +149,7 @@ fn greet_json(args: &Up, cluster: &Cluster, kubeconfig: &Path, took: Duration) {
             "seconds": took.as_secs_f64(),
         }
     });
-    println!("{up}");
-    let _ = std::io::stdout().flush();
+    lines::print(&format!("{up}\n"));
 }
 
 /// Prints every decision as it is made.
@@ -128,10 +157,7 @@ pub(crate) async fn print_decisions(mut decisions: Receiver<std::sync::Arc<Decis
     loop {
         match decisions.recv().await {
             Ok(decision) => {
-                let mut out = std::io::stdout().lock();
-                // A closed stdout does not end the cluster.
-                let _ = writeln!(out, "{}", line(&decision, style));
-                let _ = out.flush();
+                lines::print(&format!("{}\n", line(&decision, style)));
             }
             Err(RecvError::Lagged(missed)) => eprintln!("({missed} decisions not shown)"),
             Err(RecvError::Closed) => return,
@@ -142,6 +168,19 @@ pub(crate) async fn print_decisions(mut decisions: Receiver<std::sync::Arc<Decis
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_that_only_excludes_is_refused_with_the_list_that_was_meant() {
+        let check =
+            |list: &[&str]| check_controllers(&list.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        assert!(
+            check(&["*"]).is_ok()
+                && check(&["*", "-job-controller"]).is_ok()
+                && check(&["job-controller"]).is_ok()
+        );
+        let error = check(&["-deployment-controller", "-job-controller"]).unwrap_err().to_string();
+        assert!(error.contains("--controllers='*,-deployment-controller,-job-controller'"), "{error}");
+    }
 
     #[test]
     fn nodes_beat_often_enough_for_the_grace_period() {

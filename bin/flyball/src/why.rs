@@ -1,64 +1,94 @@
 //! `flyball why KIND/NAME`: the decisions about an object, and what controllers wait for, from the running process.
 
-use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, bail};
+use flyball_api::{Key, ResourceType};
 use flyball_client::Client;
 use serde_json::Value;
 
 use crate::args::{LogFormat, Why};
 use crate::ask;
-use crate::lines::{Line, Wait};
+use crate::lines::{Line, Wait, say};
 
 pub(crate) async fn run(args: &Why) -> anyhow::Result<()> {
     let client = ask::client(&args.target).await?;
-    let (asked, name) = match args.object.split_once('/') {
-        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => (kind, name),
-        _ => bail!("{:?} is not of the form KIND/NAME, such as pod/web-1 or deploy/web", args.object),
-    };
+    let (asked, name) = object(&args.object)?;
     let kind = kind_of(&client, asked).await?;
-    let namespace = if kind.namespaced { args.namespace.as_str() } else { "" };
-    let query = query(&kind.name, namespace, name, args.limit);
-    let decisions = entries(&client, "decisions", &query).await?;
-    let waits = entries(&client, "waiting", &query).await?;
+    let namespace = if kind.resource.namespaced { args.namespace.as_str() } else { "" };
+    let query = query(&kind.resource.kind, namespace, name, args.limit);
+    let (decisions, forgotten) = entries(&client, "decisions", &query).await?;
+    let (waits, _) = entries(&client, "waiting", &query).await?;
     if decisions.is_empty() && waits.is_empty() {
-        println!(
-            "No decision about {} {name}{} is known: no controller has written it since `flyball up`.",
-            kind.name,
-            if kind.namespaced { format!(" in {namespace}") } else { String::new() }
-        );
-        return Ok(());
+        return explain_silence(&client, &kind, &Key::new(namespace, name), forgotten).await;
     }
     let colour = std::io::stdout().is_terminal();
     for decision in decisions {
         match args.log_format {
-            LogFormat::Json => println!("{decision}"),
+            LogFormat::Json => say!("{decision}"),
             LogFormat::Text => {
                 let line: Line = serde_json::from_value(decision).context("read a decision")?;
-                println!("{}", line.text(colour));
+                say!("{}", line.text(colour));
             }
         }
     }
     for wait in waits {
         match args.log_format {
-            LogFormat::Json => println!("{wait}"),
+            LogFormat::Json => say!("{wait}"),
             LogFormat::Text => {
                 let wait: Wait = serde_json::from_value(wait).context("read what is being waited for")?;
-                println!("{}", wait.text(colour));
+                say!("{}", wait.text(colour));
             }
         }
     }
     Ok(())
 }
 
-/// The entries of the debug page `page`, which is an object with one list of the same name.
-async fn entries(client: &Client, page: &str, query: &str) -> anyhow::Result<Vec<Value>> {
+/// Kind and name from `deploy/web` or `deploy web`.
+fn object(words: &[String]) -> anyhow::Result<(&str, &str)> {
+    let parts = match words {
+        [one] => one.split_once('/'),
+        [kind, name] if !kind.contains('/') && !name.contains('/') => Some((kind.as_str(), name.as_str())),
+        _ => None,
+    };
+    match parts {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
+        _ => bail!("{:?} is not of the form KIND/NAME, such as pod/web-1 or deploy/web", words.join(" ")),
+    }
+}
+
+/// Why nothing is known about an object: it does not exist, or its decisions are forgotten, or there were none.
+async fn explain_silence(client: &Client, kind: &Kind, key: &Key, forgotten: u64) -> anyhow::Result<()> {
+    let name = format!("{} {key}", kind.resource.kind.to_lowercase());
+    match client.get_dynamic(&kind.resource, key).await {
+        Err(error) if error.is_not_found() && forgotten == 0 => {
+            bail!("there is no {name}, and no controller has written it since the cluster was started")
+        }
+        Err(error) if error.is_not_found() => bail!(
+            "there is no {name}; if there was one, the decisions about it are no longer remembered ({forgotten} older \
+             decisions are forgotten)"
+        ),
+        Err(error) => return Err(error.into()),
+        Ok(_) if forgotten == 0 => say!("No controller has written {name} since the cluster was started."),
+        Ok(_) => say!(
+            "No decision about {name} is remembered: controllers may have written it earlier, but the {forgotten} oldest \
+             decisions since the cluster was started are forgotten."
+        ),
+    }
+    Ok(())
+}
+
+/// The entries of the debug page `page`, which is an object with a list of the same name; and how many it no longer has.
+async fn entries(client: &Client, page: &str, query: &str) -> anyhow::Result<(Vec<Value>, u64)> {
     let reply = client.get_raw(&format!("/debug/{page}?{query}")).await;
     let reply = reply.with_context(|| format!("get /debug/{page}"))?;
-    let mut body: BTreeMap<String, Vec<Value>> =
+    let mut body: Value =
         serde_json::from_slice(&reply.body).with_context(|| format!("read /debug/{page}"))?;
-    body.remove(page).with_context(|| format!("/debug/{page} has no list of that name"))
+    let forgotten = body["forgotten"].as_u64().unwrap_or(0);
+    match body[page].take() {
+        Value::Array(entries) => Ok((entries, forgotten)),
+        _ => bail!("/debug/{page} has no list of that name"),
+    }
 }
 
 fn query(kind: &str, namespace: &str, name: &str, limit: usize) -> String {
@@ -69,8 +99,7 @@ fn query(kind: &str, namespace: &str, name: &str, limit: usize) -> String {
 }
 
 struct Kind {
-    name: String,
-    namespaced: bool,
+    resource: ResourceType,
 }
 
 /// The kind for `pod`, `pods`, `po` or `Pod`, from discovery.
@@ -89,9 +118,25 @@ async fn kind_of(client: &Client, asked: &str) -> anyhow::Result<Kind> {
         of_group && named
     });
     match found {
-        Some(found) => {
-            Ok(Kind { name: found.resource.kind.to_string(), namespaced: found.resource.namespaced })
-        }
+        Some(found) => Ok(Kind { resource: found.resource.clone() }),
         None => bail!("the cluster has no kind {asked:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_named_as_for_kubectl() {
+        let read = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            object(&words).map(|(kind, name)| format!("{kind} {name}")).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(&["deploy/web"]).as_deref(), Ok("deploy web"));
+        assert_eq!(read(&["deploy", "web"]).as_deref(), Ok("deploy web"));
+        for wrong in [&["web"][..], &["deploy/"], &["/web"], &["deploy/web", "x"], &["deploy", "a/b"]] {
+            assert!(read(wrong).unwrap_err().contains("KIND/NAME"), "{wrong:?}");
+        }
     }
 }

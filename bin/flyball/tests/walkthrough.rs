@@ -220,7 +220,7 @@ fn what_cannot_work_is_said() -> anyhow::Result<()> {
     let (inside, config) = (format!("{file}/data"), format!("{file}/config"));
     let new = |more: &[&'static str]| [&["up", "--port", "0"], more].concat();
     #[rustfmt::skip]
-    let table: [(Vec<&str>, i32, String); 14] = [
+    let table: [(Vec<&str>, i32, String); 18] = [
         (vec!["up", "--port", &port],                     1, format!("port {port} is taken; choose another one with --port, or any free one with --port 0")),
         (vec!["up", "--port", "0", "--data-dir", &used],  1, format!("the data directory {used} is in use by another process ({pid}): stop that one first, or choose another directory with --data-dir")),
         (vec!["up", "--port", "0", "--data-dir", &damaged], 1, format!("{damaged}/objects/objects.redb is damaged")),
@@ -232,6 +232,10 @@ fn what_cannot_work_is_said() -> anyhow::Result<()> {
         (new(&["--nodes=-1"]),                            2, "invalid value '-1' for '--nodes <NODES>'".to_owned()),
         (new(&["--log-format", "xml"]),                   2, "[possible values: text, json]".to_owned()),
         (new(&["--", "--node-monitor-period=soon"]),      1, "--node-monitor-period".to_owned()),
+        (vec!["up", "--port", "0", "--data-dir", &file],  1, format!("--data-dir {file}: this is a file, not a directory")),
+        (new(&["--controllers=-deployment-controller"]),  1, "write --controllers='*,-deployment-controller'".to_owned()),
+        (vec!["why", "deploy", "web"],                    1, "there is no deployment default/web".to_owned()),
+        (vec!["why", "node/node-9"],                      1, "there is no node node-9".to_owned()),
         (vec!["why", "web"],                              1, "\"web\" is not of the form KIND/NAME".to_owned()),
         (vec!["why", "dog/web"],                          1, "the cluster has no kind \"dog\"".to_owned()),
         (vec!["node", "stop", "node-9"],                  1, "there is no node \"node-9\"; there are: node-1, node-2, node-3".to_owned()),

@@ -7,6 +7,7 @@ use http::request;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
+use crate::health;
 use crate::http::negotiate::Accept;
 use crate::http::path::RequestInfo;
 use crate::http::respond;
@@ -57,8 +58,12 @@ pub(crate) fn answer(
         let value = shown.map_err(ApiError::bad_request)?;
         return Ok(respond::value(200, &value, accept).into());
     }
+    if let Some(response) = health::answer(path, parts.uri.query().unwrap_or("")) {
+        return Ok(response.into());
+    }
     let value = match path {
-        "/healthz" | "/livez" | "/readyz" => return Ok(respond::text(200, health(path, parts)).into()),
+        "/.well-known/openid-configuration" => return Ok(crate::oidc::configuration(server)),
+        "/openid/v1/jwks" => return Ok(crate::oidc::keys(server)),
         "/metrics" => return Ok(respond::text(200, crate::metrics::page(server)).into()),
         "/version" => version(),
         "/api" if wants_aggregated(text) => return Ok(aggregated(server, true)),
@@ -71,20 +76,13 @@ pub(crate) fn answer(
         "" => json!({"paths": paths(server)}),
         _ => match group_or_version(server, info)? {
             Some(value) => value,
-            None => match crate::openapi::answer(server, path) {
-                Some(value) => value,
-                None => return Ok(respond::text(404, "404 page not found\n").into()),
-            },
+            None => {
+                let document = crate::openapi::answer(server, path, text, accept);
+                return Ok(document.unwrap_or_else(|| respond::text(404, "404 page not found\n")).into());
+            }
         },
     };
     Ok(respond::value(200, &value, accept).into())
-}
-
-fn health(path: &str, parts: &request::Parts) -> String {
-    match parts.uri.query().is_some_and(|query| query.contains("verbose")) {
-        true => format!("[+]ping ok\n[+]store ok\n{} check passed\n", path.trim_start_matches('/')),
-        false => "ok".to_owned(),
-    }
 }
 
 fn version() -> Value {
@@ -104,10 +102,16 @@ fn arch() -> &'static str {
     }
 }
 
+/// Whether a client accepts aggregated discovery in the version that is served. Older clients (kubectl up to 1.29) ask for
+/// `v2beta1`, which upstream removed in 1.35; they get what the rest of their header accepts.
 fn wants_aggregated(accept: &str) -> bool {
-    accept
-        .split(',')
-        .any(|clause| clause.contains("g=apidiscovery.k8s.io") && clause.contains("as=APIGroupDiscoveryList"))
+    accept.split(',').any(|clause| {
+        let mut parameters = clause.split(';').map(str::trim);
+        parameters.next() == Some("application/json")
+            && ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"]
+                .iter()
+                .all(|wanted| parameters.clone().any(|parameter| parameter == *wanted))
+    })
 }
 
 type Versions = BTreeMap<String, Vec<Arc<Resource>>>;
@@ -151,21 +155,44 @@ pub(crate) fn is_delegated(server: &Inner, group: &str, version: &str) -> bool {
     delegated(server).iter().any(|(g, v)| g == group && v == version)
 }
 
-/// Versions, the preferred one first: stable before beta before alpha, higher before lower.
-fn ordered<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
-    let rank = |version: &str| {
-        let digits: String =
-            version.trim_start_matches('v').chars().take_while(char::is_ascii_digit).collect();
-        let major: i64 = digits.parse().unwrap_or(0);
-        let stability = match version {
-            v if v.contains("alpha") => 0,
-            v if v.contains("beta") => 1,
-            _ => 2,
+/// How versions of a group are ranked; the highest is preferred: stable, beta, alpha, each by its numbers (`v2`, `v1`,
+/// `v1beta2`, `v1beta1`), and then all other names, the first in the alphabet before the rest.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Priority {
+    Other(std::cmp::Reverse<String>),
+    Usual { stability: Stability, major: u64, minor: u64 },
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stability {
+    Alpha,
+    Beta,
+    Stable,
+}
+
+impl Priority {
+    pub(crate) fn of(version: &str) -> Self {
+        Self::usual(version).unwrap_or_else(|| Self::Other(std::cmp::Reverse(version.to_owned())))
+    }
+
+    fn usual(version: &str) -> Option<Self> {
+        let number =
+            |text: &str| text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let rest = version.strip_prefix('v')?;
+        let split = |word| rest.split_once(word);
+        let (stability, major, minor) = match (split("alpha"), split("beta")) {
+            (Some((major, minor)), _) => (Stability::Alpha, number(major)?, number(minor)?),
+            (_, Some((major, minor))) => (Stability::Beta, number(major)?, number(minor)?),
+            _ => (Stability::Stable, number(rest)?, 0),
         };
-        (std::cmp::Reverse(stability), std::cmp::Reverse(major))
-    };
+        Some(Self::Usual { stability, major, minor })
+    }
+}
+
+/// Versions, the preferred one first.
+fn ordered<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     let mut list: Vec<&String> = versions.collect();
-    list.sort_by_key(|version| rank(version));
+    list.sort_by_key(|version| std::cmp::Reverse(Priority::of(version)));
     list
 }
 
@@ -339,7 +366,60 @@ fn paths(server: &Inner) -> Vec<String> {
         out.extend(versions.keys().map(|version| format!("/apis/{group}/{version}")));
     }
     out.extend(
-        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+        [
+            "/.well-known/openid-configuration",
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openid/v1/jwks",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned),
     );
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_stability_then_number() {
+        let mixed = [
+            "foo10",
+            "v1alpha1",
+            "v1",
+            "v11beta2",
+            "v10beta3",
+            "v2",
+            "v12alpha1",
+            "v10",
+            "foo1",
+            "v3beta1",
+            "v1beta2",
+            "v1beta1",
+        ];
+        let mixed: Vec<String> = mixed.iter().map(|name| (*name).to_owned()).collect();
+        let want = "v10 v2 v1 v11beta2 v10beta3 v3beta1 v1beta2 v1beta1 v12alpha1 v1alpha1 foo1 foo10";
+        let order: Vec<&str> = ordered(mixed.iter()).into_iter().map(String::as_str).collect();
+        assert_eq!(order.join(" "), want);
+    }
+
+    #[test]
+    fn aggregated_discovery_is_for_those_who_ask_for_its_present_version() {
+        #[rustfmt::skip]
+        let table = [
+            ("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",      true),
+            ("application/json; as=APIGroupDiscoveryList; v=v2; g=apidiscovery.k8s.io",                    true),
+            ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json", false),
+            ("application/json",                                                                           false),
+            ("",                                                                                           false),
+        ];
+        for (accept, want) in table {
+            assert_eq!(wants_aggregated(accept), want, "{accept}");
+        }
+    }
 }

@@ -14,12 +14,14 @@ pub mod error;
 mod expiry;
 #[doc(hidden)]
 pub mod fuzzing;
+mod health;
 mod http;
 pub mod invalid;
 pub mod kinds;
 mod life;
 mod meta;
 mod metrics;
+mod oidc;
 mod openapi;
 mod options;
 mod patching;

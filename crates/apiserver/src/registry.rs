@@ -338,7 +338,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// A `Warning` for every request, for deprecated kinds.
-    fn deprecated(&self) -> Option<&'static str> {
+    fn deprecated(&self) -> Option<&str> {
         None
     }
 

@@ -62,11 +62,41 @@ fn complaint(error: &InvalidSelector) -> String {
 }
 
 /// Where a field selector finds a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Name,
     Namespace,
     Field(usize),
+    /// A field of a custom resource, as a JSON pointer.
+    Pointer(String),
+}
+
+/// The fields that a kind offers to field selectors, besides name and namespace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Offered<'a> {
+    Builtin(&'a [&'static str]),
+    /// The paths in a definition's `selectableFields` (`.spec.color`).
+    Custom(&'a [SmolStr]),
+}
+
+impl Offered<'_> {
+    fn place(self, field: &str) -> Result<Place, String> {
+        let unsupported = || format!("field label not supported: {field}");
+        match self {
+            Self::Builtin([]) => Err(format!(
+                "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )),
+            Self::Builtin(names) => {
+                names.iter().position(|name| *name == field).map(Place::Field).ok_or_else(unsupported)
+            }
+            Self::Custom(paths) => {
+                let is_offered = paths.iter().any(|path| path.strip_prefix('.') == Some(field));
+                is_offered
+                    .then(|| Place::Pointer(format!("/{}", field.replace('.', "/"))))
+                    .ok_or_else(unsupported)
+            }
+        }
+    }
 }
 
 /// A field selector, resolved against the fields that a kind offers.
@@ -74,8 +104,8 @@ enum Place {
 pub(crate) struct FieldSelector(Vec<(Place, bool, SmolStr)>);
 
 impl FieldSelector {
-    /// Parses `a=b,c!=d`; `offered` are the kind's fields besides name and namespace.
-    pub(crate) fn parse(text: &str, offered: &[&str]) -> Result<Self, String> {
+    /// Parses `a=b,c!=d`.
+    pub(crate) fn parse(text: &str, offered: Offered<'_>) -> Result<Self, String> {
         let selector: flyball_api::FieldSelector = text.parse().map_err(|error: InvalidFieldSelector| {
             format!("invalid selector: '{text}'; can't understand '{}'", error.term)
         })?;
@@ -84,15 +114,7 @@ impl FieldSelector {
             let place = match field {
                 "metadata.name" => Place::Name,
                 "metadata.namespace" => Place::Namespace,
-                other => match offered.iter().position(|name| *name == other) {
-                    Some(at) => Place::Field(at),
-                    None if offered.is_empty() => {
-                        return Err(format!(
-                            "{other:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-                        ));
-                    }
-                    None => return Err(format!("field label not supported: {other}")),
-                },
+                other => offered.place(other)?,
             };
             out.push((place, equal, value.into()));
         }
@@ -112,13 +134,23 @@ impl FieldSelector {
     /// Whether a stored object satisfies it.
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
         self.0.iter().all(|(place, equal, wanted)| {
-            let found = match place {
-                Place::Name => Some(&entry.key.name),
-                Place::Namespace => Some(&entry.key.namespace),
-                Place::Field(at) => entry.facets.fields.get(*at),
+            let is_equal = match place {
+                Place::Name => entry.key.name == *wanted,
+                Place::Namespace => entry.key.namespace == *wanted,
+                Place::Field(at) => entry.facets.fields.get(*at).is_some_and(|found| found == wanted),
+                Place::Pointer(pointer) => scalar(entry.value().pointer(pointer)) == wanted.as_str(),
             };
-            found.is_some_and(|found| found == wanted) == *equal
+            is_equal == *equal
         })
+    }
+}
+
+/// The text of a selectable field; empty if it is absent.
+fn scalar(value: Option<&serde_json::Value>) -> String {
+    match value {
+        None | Some(serde_json::Value::Null) => String::new(),
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
     }
 }
 
@@ -146,8 +178,11 @@ mod tests {
 
     #[test]
     fn field_selectors_know_what_a_kind_offers() {
-        assert_eq!(FieldSelector::parse("foo=1", &["bar"]).unwrap_err(), "field label not supported: foo");
-        assert!(FieldSelector::parse("bar!=1,metadata.name=x", &["bar"]).is_ok());
-        assert!(FieldSelector::parse("bar", &["bar"]).is_err());
+        assert_eq!(
+            FieldSelector::parse("foo=1", Offered::Builtin(&["bar"])).unwrap_err(),
+            "field label not supported: foo"
+        );
+        assert!(FieldSelector::parse("bar!=1,metadata.name=x", Offered::Builtin(&["bar"])).is_ok());
+        assert!(FieldSelector::parse("bar", Offered::Builtin(&["bar"])).is_err());
     }
 }

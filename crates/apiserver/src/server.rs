@@ -217,7 +217,11 @@ impl ApiServer {
         server.requests.count(&info, served, record.code);
         record.stage = if info.verb == "watch" { Stage::ResponseStarted } else { Stage::ResponseComplete };
         server.audit.record(record);
-        answer.response
+        match parts.method {
+            // Over HTTP/2 a body would be a protocol error.
+            http::Method::HEAD => answer.response.map(|_| respond::full(Bytes::new())),
+            _ => answer.response,
+        }
     }
 }
 

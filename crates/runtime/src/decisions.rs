@@ -187,6 +187,12 @@ impl DecisionLog {
         found
     }
 
+    /// How many decisions are no longer remembered.
+    pub fn forgotten(&self) -> u64 {
+        let ring = self.inner.ring.lock();
+        ring.kept.front().map_or(ring.next, |oldest| oldest.id)
+    }
+
     /// Replaces what a key waits for. `kind` is that of the key's object, if it is known. Keys beyond a bound are left out.
     pub(crate) fn record_waiting(
         &self,

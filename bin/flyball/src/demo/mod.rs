@@ -19,6 +19,7 @@ use serde_json::json;
 
 use self::stage::Stage;
 use crate::args::Demo;
+use crate::lines::say;
 use crate::node::{Power, switch};
 use crate::up;
 
@@ -115,20 +116,20 @@ async fn play(stage: &mut Stage, cluster: &Cluster, pause: Duration) -> anyhow::
     let running = &cluster.controllers().running;
     let mut skipped = 0;
     for (n, step) in STEPS.iter().enumerate() {
-        println!("\n{}. {}", n + 1, step.title);
+        say!("\n{}. {}", n + 1, step.title);
         let missing: Vec<&str> =
             step.needs.iter().copied().filter(|needed| !running.contains(needed)).collect();
         if !missing.is_empty() {
             skipped += 1;
-            println!("   skipped: {} is not running", missing.join(", "));
+            say!("   skipped: {} is not running", missing.join(", "));
             continue;
         }
         (step.play)(stage).await.with_context(|| format!("step {}, {:?}", n + 1, step.title))?;
         tokio::time::sleep(pause).await;
     }
     match skipped {
-        0 => println!("\nAll {} steps succeeded.", STEPS.len()),
-        _ => println!("\n{} of {} steps succeeded; {skipped} skipped.", STEPS.len() - skipped, STEPS.len()),
+        0 => say!("\nAll {} steps succeeded.", STEPS.len()),
+        _ => say!("\n{} of {} steps succeeded; {skipped} skipped.", STEPS.len() - skipped, STEPS.len()),
     }
     Ok(())
 }

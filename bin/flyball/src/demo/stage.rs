@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::args::LogFormat;
-use crate::lines::Style;
+use crate::lines::{Style, say};
 use crate::up;
 
 /// Timeout for what should happen within seconds.
@@ -41,7 +41,7 @@ impl Stage {
     }
 
     pub(super) fn say(&self, text: &str) {
-        println!("   {text}");
+        say!("   {text}");
     }
 
     pub(super) async fn close(self) {

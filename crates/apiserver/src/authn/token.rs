@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use parking_lot::Mutex;
 use ring::rand::SystemRandom;
+use ring::rsa::PublicKeyComponents as RsaPublicKeyComponents;
 use ring::signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair, UnparsedPublicKey};
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -85,7 +86,28 @@ impl Keys {
         }
     }
 
-    fn algorithm(&self) -> &'static str {
+    /// The public key as a JSON web key.
+    pub(crate) fn public_jwk(&self) -> Value {
+        let mut key = json!({"use": "sig", "kid": self.id, "alg": self.algorithm()});
+        let more = match &self.signer {
+            Signer::Rsa(pair) => {
+                let public = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public_key());
+                json!({"kty": "RSA", "n": BASE64.encode(public.n), "e": BASE64.encode(public.e)})
+            }
+            // An uncompressed point: a byte that says so, then x and y of equal length.
+            Signer::Ecdsa(pair) => {
+                let point = &pair.public_key().as_ref()[1..];
+                let (x, y) = point.split_at(point.len() / 2);
+                json!({"kty": "EC", "crv": "P-256", "x": BASE64.encode(x), "y": BASE64.encode(y)})
+            }
+        };
+        for (name, value) in more.as_object().into_iter().flatten() {
+            key[name] = value.clone();
+        }
+        key
+    }
+
+    pub(crate) fn algorithm(&self) -> &'static str {
         match self.signer {
             Signer::Rsa(_) => "RS256",
             Signer::Ecdsa(_) => "ES256",

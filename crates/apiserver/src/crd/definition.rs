@@ -9,6 +9,7 @@ use smol_str::{SmolStr, format_smolstr};
 use super::columns::{Column, columns_of};
 use super::schema;
 use super::validate;
+use crate::discovery::Priority;
 use crate::invalid::Cause;
 use crate::kinds;
 use crate::registry::{ScalePaths, Strategy, Subresource, Verbs};
@@ -20,6 +21,8 @@ pub(crate) struct Definition {
     /// Name of the definition, `things.example.com`.
     pub(crate) name: SmolStr,
     pub(crate) schema: Value,
+    /// The paths that field selectors may name.
+    pub(crate) selectable_fields: Vec<SmolStr>,
     columns: Vec<Column>,
     scale: Option<(String, String, String)>,
 }
@@ -82,9 +85,14 @@ struct Custom {
     served: SmolStr,
     stored: SmolStr,
     status: bool,
+    deprecation: Option<String>,
 }
 
 impl Strategy for Custom {
+    fn deprecated(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+
     fn to_storage(&self, mut object: Value) -> Value {
         object["apiVersion"] = json!(self.stored);
         object
@@ -112,6 +120,37 @@ impl Strategy for Custom {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+}
+
+/// One field of each entry of a list.
+fn versioned_list(list: &Value, field: &str) -> Vec<SmolStr> {
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry[field].as_str())
+        .map(SmolStr::from)
+        .collect()
+}
+
+/// The warning for requests to a deprecated version: the definition's own, or one that names the best newer version.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(text) = version["deprecationWarning"].as_str() {
+        return Some(text.to_owned());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let full = |name: &str| format!("{}/{name} {}", text(&spec["group"]), text(&spec["names"]["kind"]));
+    let name = text(&version["name"]);
+    let others = spec["versions"].as_array().into_iter().flatten();
+    let usable = others.filter(|other| other["served"] == true && other["deprecated"] != true);
+    let newer =
+        usable.map(|other| text(&other["name"])).filter(|other| Priority::of(other) > Priority::of(&name));
+    Some(match newer.max_by_key(|other| Priority::of(other)) {
+        Some(newer) => format!("{} is deprecated; use {}", full(&name), full(&newer)),
+        None => format!("{} is deprecated", full(&name)),
+    })
 }
 
 /// The resources that a definition serves, the stored version first.
@@ -143,6 +182,7 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
             let definition = Definition {
                 name: text(&crd["metadata"]["name"]),
                 schema: version["schema"]["openAPIV3Schema"].clone(),
+                selectable_fields: versioned_list(&version["selectableFields"], "jsonPath"),
                 columns: columns_of(version),
                 scale: subs["scale"].is_object().then(|| {
                     (pointer("specReplicasPath"), pointer("statusReplicasPath"), pointer("labelSelectorPath"))
@@ -164,7 +204,12 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
                 generation: true,
                 shelf: ShelfId::new(group.clone(), text(&names["plural"])),
                 stored_version: stored.clone(),
-                strategy: Arc::new(Custom { served, stored: stored.clone(), status }),
+                strategy: Arc::new(Custom {
+                    served,
+                    stored: stored.clone(),
+                    status,
+                    deprecation: deprecation(spec, version),
+                }),
                 shape: None,
                 custom: Some(Arc::new(definition)),
             }
@@ -172,4 +217,34 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
         .collect();
     out.sort_by_key(|resource| resource.converts());
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deprecated_version_names_the_best_newer_one() {
+        let version =
+            |name: &str, deprecated: bool| json!({"name": name, "served": true, "deprecated": deprecated});
+        let spec = |versions: Vec<Value>| json!({"group": "example.com", "names": {"kind": "Thing"}, "versions": versions});
+        let versions = vec![
+            version("v1alpha1", true),
+            version("v1beta1", false),
+            version("v1", false),
+            version("v2", true),
+        ];
+        let old = deprecation(&spec(versions.clone()), &versions[0]);
+        assert_eq!(
+            old.as_deref(),
+            Some("example.com/v1alpha1 Thing is deprecated; use example.com/v1 Thing")
+        );
+        assert_eq!(
+            deprecation(&spec(versions.clone()), &versions[3]).as_deref(),
+            Some("example.com/v2 Thing is deprecated")
+        );
+        assert_eq!(deprecation(&spec(versions.clone()), &versions[2]), None);
+        let own = json!({"name": "v1", "deprecated": true, "deprecationWarning": "use a hammer"});
+        assert_eq!(deprecation(&spec(versions), &own).as_deref(), Some("use a hammer"));
+    }
 }

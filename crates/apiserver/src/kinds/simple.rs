@@ -123,7 +123,7 @@ impl Strategy for Simple {
         if sub == Subresource::Status { (self.validate_status)(new, old) } else { Vec::new() }
     }
 
-    fn deprecated(&self) -> Option<&'static str> {
+    fn deprecated(&self) -> Option<&str> {
         self.warning
     }
 

@@ -90,6 +90,7 @@ impl Durable {
         std::fs::create_dir_all(directory).map_err(|error| place.unusable(error))?;
         // The library panics on a damaged file.
         let opened = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            place.make_private()?;
             let database = Database::create(place.file()).map_err(OpenError::from)?;
             let saved = load(&database, &place)?;
             Ok((database, saved))
@@ -127,6 +128,17 @@ struct Place(PathBuf);
 impl Place {
     fn file(&self) -> PathBuf {
         self.0.join(FILE)
+    }
+
+    /// Makes the file readable for its owner only: it holds Secrets.
+    fn make_private(&self) -> Result<(), OpenError> {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let private = || {
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.append(true).create(true).mode(0o600).open(self.file())?;
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))
+        };
+        private().map_err(|error| self.unusable(error))
     }
 
     /// Writes the process's name; a failure is ignored, since this only helps the user.

@@ -28,7 +28,7 @@ use crate::invalid::Cause;
 use crate::life::{FieldValidation, Ops};
 use crate::registry::{Subresource, User, Verbs};
 use crate::resource::Resource;
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::{FieldSelector, LabelSelector, Offered};
 use crate::server::Inner;
 use crate::store::{Entry, Key};
 
@@ -177,7 +177,10 @@ impl Call<'_> {
     /// The selectors of the query.
     pub(crate) fn selectors(&self) -> Result<(LabelSelector, FieldSelector), ApiError> {
         let labels = LabelSelector::parse(self.query.get("labelSelector").unwrap_or(""));
-        let offered = self.resource.strategy.field_labels();
+        let offered = match &self.resource.custom {
+            Some(custom) => Offered::Custom(&custom.selectable_fields),
+            None => Offered::Builtin(self.resource.strategy.field_labels()),
+        };
         let fields = FieldSelector::parse(self.query.get("fieldSelector").unwrap_or(""), offered);
         let mut fields = fields.map_err(ApiError::bad_request)?;
         if self.info.verb == "watch"

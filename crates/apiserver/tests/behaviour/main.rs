@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str); 9] = [
     ("admission", include_str!("cases/admission.txt")),
     ("extension", include_str!("cases/extension.txt")),
     ("certificates", include_str!("cases/certificates.txt")),
+    ("paths", include_str!("cases/paths.txt")),
 ];
 
 /// Runs every case, each in a namespace of its own, and reports all that differ.

@@ -82,6 +82,8 @@ pub enum StartError {
         /// The process, if known.
         pid: Option<u32>,
     },
+    #[error("--data-dir {}: this is a file, not a directory", path.display())]
+    NotADirectory { path: PathBuf },
     /// A file cannot be read or written.
     #[error("cannot use {path}")]
     File {
@@ -129,6 +131,9 @@ pub struct Controllers {
 impl Cluster {
     /// Starts everything. When it returns, the nodes are registered and pods can be created.
     pub async fn start(options: Options) -> Result<Self, StartError> {
+        if let Some(path) = options.data_dir.as_ref().filter(|path| path.exists() && !path.is_dir()) {
+            return Err(StartError::NotADirectory { path: path.clone() });
+        }
         let identity = identity::Identity::prepare(options.data_dir.as_deref())?;
         let listening = match options.port {
             Some(port) => Some(listen::bind(port).await?),

@@ -9,11 +9,15 @@ use smol_str::{SmolStr, format_smolstr};
 
 use super::behaviour::Behaviour;
 use super::life::{Clock, container_id};
+use super::probes;
+use super::script::{self, Script};
 use crate::objects::{Container, ContainerState, ContainerStatus, Pod, Running, Terminated, Waiting};
 
 /// The backoff before the second restart; it doubles with each restart.
 const FIRST_BACKOFF: Duration = Duration::from_secs(10);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+/// The exit code of a container that was killed because a probe failed.
+const KILLED: i32 = 137;
 
 /// One evaluation of a pod's containers.
 pub(super) struct Turn<'a> {
@@ -144,18 +148,21 @@ impl Turn<'_> {
         let end = match stage {
             Stage::Init if spec.is_sidecar() => None,
             // Init containers succeed unless their own command says otherwise.
-            Stage::Init => match super::script::read(spec) {
-                super::script::Script::Ends { after, code } => Some((after, code)),
-                super::script::Script::Forever => None,
-                super::script::Script::Unknown => Some((self.behaviour.delay, 0)),
+            Stage::Init => match script::read(spec) {
+                Script::Ends { after, code } => Some((after, code)),
+                Script::Forever => None,
+                Script::Unknown => Some((self.behaviour.delay, 0)),
             },
-            Stage::Ephemeral => match super::script::read(spec) {
-                super::script::Script::Ends { after, code } => Some((after, code)),
-                super::script::Script::Forever | super::script::Script::Unknown => None,
+            Stage::Ephemeral => match script::read(spec) {
+                Script::Ends { after, code } => Some((after, code)),
+                Script::Forever | Script::Unknown => None,
             },
             Stage::Main => self.behaviour.end_of(self.pod, spec),
         };
-        let Some((after, code)) = end else { return };
+        let killed = probes::killed_after(spec).map(|after| (after, KILLED));
+        let Some((after, code)) = end.into_iter().chain(killed).min_by_key(|(after, _)| *after) else {
+            return;
+        };
         if !clock.has_passed(started_at, after) {
             clock.check_at(started_at, after);
             return;
@@ -218,18 +225,16 @@ impl Turn<'_> {
             status.started = Some(false);
             return;
         };
-        status.started = Some(stage == Stage::Main || spec.is_sidecar());
-        let probe = spec.readiness_probe.as_ref().map_or(0, |probe| probe.initial_delay_seconds);
-        let after = Duration::from_secs(u64::try_from(probe).unwrap_or(0));
-        status.ready = match stage {
-            Stage::Init if !spec.is_sidecar() => false,
-            _ if self.behaviour.never_ready => false,
-            _ if clock.has_passed(started_at, after) => true,
-            _ => {
+        let is_server = stage == Stage::Main || spec.is_sidecar();
+        status.started = Some(is_server && probes::lets_start(spec));
+        let after = probes::ready_after(spec).filter(|_| is_server && !self.behaviour.never_ready);
+        status.ready = after.is_some_and(|after| {
+            let passed = clock.has_passed(started_at, after);
+            if !passed {
                 clock.check_at(started_at, after);
-                false
             }
-        };
+            passed
+        });
     }
 }
 

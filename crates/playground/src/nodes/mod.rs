@@ -8,7 +8,9 @@ mod conditions;
 mod container;
 pub mod life;
 pub mod node;
+mod probes;
 pub mod script;
+mod shell;
 mod sync;
 
 pub use sync::{Options, register, run};

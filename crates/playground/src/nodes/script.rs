@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::shell::{self, Join, Statement};
 use crate::objects::Container;
 
 /// The longest `sleep`: a year.
@@ -28,28 +29,37 @@ impl Script {
 
 /// Interprets the command of a container.
 pub fn read(container: &Container) -> Script {
-    let words: Vec<&str> = container.command.iter().chain(&container.args).map(String::as_str).collect();
-    match text(&words) {
-        Some(text) => shell(text),
-        None => simple(&words).unwrap_or(Script::Unknown),
-    }
+    run(container).0
 }
 
 /// The output of the command, line by line: what it would `echo`.
 pub fn output(container: &Container) -> Vec<String> {
+    run(container).1
+}
+
+/// Interprets a command with its arguments.
+pub fn read_words(words: &[String]) -> Script {
+    run_words(&words.iter().map(String::as_str).collect::<Vec<_>>()).0
+}
+
+fn run(container: &Container) -> (Script, Vec<String>) {
     let words: Vec<&str> = container.command.iter().chain(&container.args).map(String::as_str).collect();
-    let echo = |words: &[&str]| match words {
+    run_words(&words)
+}
+
+/// The effect of a command and its output.
+fn run_words(words: &[&str]) -> (Script, Vec<String>) {
+    match text(words) {
+        Some(text) => shell(&shell::statements(text)),
+        None => (simple(words).unwrap_or(Script::Unknown), echo(words).into_iter().collect()),
+    }
+}
+
+/// The line that a command prints, if it is `echo`.
+fn echo(words: &[&str]) -> Option<String> {
+    match words {
         ["echo", "-n" | "-e", rest @ ..] | ["echo", rest @ ..] => Some(rest.join(" ")),
         _ => None,
-    };
-    match text(&words) {
-        Some(text) => statements(text)
-            .filter_map(|statement| {
-                let words: Vec<&str> = statement.split_whitespace().collect();
-                echo(&words).map(|line| line.replace(['"', '\''], ""))
-            })
-            .collect(),
-        None => echo(&words).into_iter().collect(),
     }
 }
 
@@ -65,29 +75,38 @@ fn text<'a>(words: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-fn statements(text: &str) -> impl Iterator<Item = &str> {
-    text.split([';', '\n']).flat_map(|part| part.split("&&")).map(str::trim).filter(|part| !part.is_empty())
-}
-
-/// A list of statements. An unknown statement takes no time; an endless loop runs for ever.
-fn shell(text: &str) -> Script {
+/// A list of statements. An unknown statement takes no time and succeeds; an endless loop runs for ever.
+fn shell(statements: &[Statement]) -> (Script, Vec<String>) {
     let (mut after, mut code, mut known) = (Duration::ZERO, 0, false);
-    for statement in statements(text) {
-        let statement = statement.strip_prefix("exec ").unwrap_or(statement);
-        if matches!(statement, "while true" | "while :" | "until false") {
-            return Script::Forever;
+    let mut output = Vec::new();
+    for statement in statements {
+        match statement.join {
+            Join::And if code != 0 => continue,
+            Join::Or if code == 0 => continue,
+            _ => {}
         }
-        let words: Vec<&str> = statement.split_whitespace().collect();
-        match (&words[..], simple(&words)) {
-            (_, Some(Script::Forever)) => return Script::Forever,
-            (["exit", ..], Some(Script::Ends { code, .. })) => return Script::Ends { after, code },
+        let words: Vec<&str> = statement.words.iter().map(String::as_str).collect();
+        let words = match &words[..] {
+            ["exec", rest @ ..] => rest,
+            words => words,
+        };
+        if matches!(words, ["while", "true" | ":"] | ["until", "false"]) {
+            return (Script::Forever, output);
+        }
+        if statement.prints {
+            output.extend(echo(words));
+        }
+        match (words, simple(words)) {
+            (_, Some(Script::Forever)) => return (Script::Forever, output),
+            (["exit"], _) => return (Script::Ends { after, code }, output),
+            (["exit", ..], Some(Script::Ends { code, .. })) => return (Script::Ends { after, code }, output),
             (_, Some(Script::Ends { after: more, code: last })) => {
                 (after, code, known) = (after.saturating_add(more), last, true);
             }
             (_, Some(Script::Unknown) | None) => code = 0,
         }
     }
-    if known { Script::Ends { after, code } } else { Script::Unknown }
+    (if known { Script::Ends { after, code } } else { Script::Unknown }, output)
 }
 
 fn simple(words: &[&str]) -> Option<Script> {
@@ -135,7 +154,7 @@ mod tests {
     fn commands_of_tutorials_are_understood() {
         let ends = |seconds: f64, code| Script::Ends { after: Duration::from_secs_f64(seconds), code };
         #[rustfmt::skip]
-        let table: [(&[&str], Script); 14] = [
+        let table: [(&[&str], Script); 24] = [
             (&[],                                            Script::Unknown),
             (&["nginx", "-g", "daemon off;"],                Script::Unknown),
             (&["sleep", "30"],                               ends(30.0, 0)),
@@ -150,6 +169,16 @@ mod tests {
             (&["sh", "-c", "perl -e 1"],                     Script::Unknown),
             (&["sh", "-c", "exit 999"],                      Script::Unknown),
             (&["perl", "-Mbignum=bpi", "-wle", "print"],     Script::Unknown),
+            (&["sh", "-c", "false || true"],                 ends(0.0, 0)),
+            (&["sh", "-c", "true || exit 4"],                ends(0.0, 0)),
+            (&["sh", "-c", "false && sleep 9"],              ends(0.0, 1)),
+            (&["sh", "-c", "false && echo a || exit 7"],     ends(0.0, 7)),
+            (&["sh", "-c", "false; exit"],                   ends(0.0, 1)),
+            (&["sh", "-c", r#"echo "a; exit 5""#],           ends(0.0, 0)),
+            (&["sh", "-c", "echo 'a && false' # exit 5"],    ends(0.0, 0)),
+            (&["sh", "-c", "false | true"],                  ends(0.0, 0)),
+            (&["sh", "-c", "echo hi >/dev/null 2>&1; sleep 3"], ends(3.0, 0)),
+            (&["sh", "-c", "exec sleep infinity"],           Script::Forever),
         ];
         for (words, want) in table {
             assert_eq!(read(&container(words)), want, "{words:?}");
@@ -161,5 +190,9 @@ mod tests {
         assert_eq!(output(&container(&["sh", "-c", "date; echo 'Hello world' && sleep 5"])), ["Hello world"]);
         assert_eq!(output(&container(&["echo", "a", "b"])), ["a b"]);
         assert!(output(&container(&["nginx"])).is_empty());
+        assert_eq!(output(&container(&["sh", "-c", r#"echo "a; exit 5" b\ c"#])), ["a; exit 5 b c"]);
+        assert_eq!(output(&container(&["sh", "-c", "false && echo no; true || echo no; echo yes"])), ["yes"]);
+        assert_eq!(output(&container(&["sh", "-c", "echo a >file; echo b | cat; echo c 2>&1"])), ["c"]);
+        assert_eq!(output(&container(&["sh", "-c", "exit 1; echo no"])), Vec::<String>::new());
     }
 }

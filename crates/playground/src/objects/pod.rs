@@ -96,6 +96,8 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<RestartPolicy>,
     pub readiness_probe: Option<Probe>,
+    pub liveness_probe: Option<Probe>,
+    pub startup_probe: Option<Probe>,
 }
 
 impl Container {
@@ -105,12 +107,30 @@ impl Container {
     }
 }
 
-/// A probe, as far as its timing is concerned.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+/// A probe: its timing, and its command if it runs one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Probe {
     /// Seconds before the first probe.
-    pub initial_delay_seconds: i64,
+    pub initial_delay_seconds: u32,
+    pub period_seconds: u32,
+    /// After how many failures in a row it gives up.
+    pub failure_threshold: u32,
+    pub exec: Option<ExecProbe>,
+}
+
+impl Default for Probe {
+    fn default() -> Self {
+        Self { initial_delay_seconds: 0, period_seconds: 10, failure_threshold: 3, exec: None }
+    }
+}
+
+/// A probe that runs a command in the container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ExecProbe {
+    #[serde(deserialize_with = "null_default")]
+    pub command: Vec<String>,
 }
 
 /// A port of a container.

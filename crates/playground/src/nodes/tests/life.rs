@@ -74,6 +74,11 @@ fn pods_start_run_fail_and_end_as_annotated() {
     let none = || json!({});
     let sleep = json!({"containers": [{"name": "c", "command": ["sleep", "3"]}]});
     let probe = json!({"containers": [{"name": "c", "readinessProbe": {"initialDelaySeconds": 5}}]});
+    let failing = |kind: &str, more: Value| {
+        let mut probe = json!({"exec": {"command": ["sh", "-c", "exit 1"]}, "periodSeconds": 2});
+        probe.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"containers": [{"name": "c", kind: probe}]})
+    };
     let annotation = |key: &str, value: &str| json!({format!("flyball.dev/{key}"): value});
     #[rustfmt::skip]
     let table = [
@@ -85,6 +90,13 @@ fn pods_start_run_fail_and_end_as_annotated() {
         ("never ready",            pod("Always", annotation("never-ready", "true"), none()),   vec![created, "0.50 Running (running)"]),
         ("no image",               pod("Always", annotation("fail", "image"), none()),         vec![created, "0.50 Pending (ImagePullBackOff)"]),
         ("a readiness probe",      pod("Always", none(), probe),                         vec![created, "0.50 Running (running)", "5.00 Running (running, ready)"]),
+        ("never found ready",      pod("Always", none(), failing("readinessProbe", none())),   vec![created, "0.50 Running (running)"]),
+        ("found dead",             pod("Never", none(), failing("livenessProbe", json!({"initialDelaySeconds": 1}))), vec![created, runs, "2.00 Succeeded (exit 0)"]),
+        ("found dead early",       pod("Never", none(), failing("livenessProbe", json!({"failureThreshold": 1}))), vec![created, runs, "1.00 Failed (exit 137)"]),
+        ("restarted as dead",      pod("Always", none(), failing("livenessProbe", none())),    vec![
+            created, runs, "4.00 Running (running, ready, restarts 1)", "8.00 Running (CrashLoopBackOff, restarts 1)",
+        ]),
+        ("never started",          pod("Never", none(), failing("startupProbe", json!({"failureThreshold": 1}))), vec![created, "0.50 Running (running)", "1.00 Failed (exit 137)"]),
         ("a deadline",             pod("Always", none(), json!({"activeDeadlineSeconds": 9})), vec![created, runs, "9.00 Failed (exit 143)"]),
         ("it keeps failing",       pod("Always", annotation("fail", "true"), none()),          vec![
             created, runs,
