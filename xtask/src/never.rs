@@ -69,6 +69,7 @@ const PRODUCT: &[&str] = &[
     "crates/queue",
     "crates/runtime",
     "crates/serving",
+    "crates/tls",
 ];
 
 #[test]

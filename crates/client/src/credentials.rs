@@ -113,10 +113,7 @@ impl Credentials {
 
 /// A client certificate that TLS cannot use.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the client certificate with {key} cannot be used; the key must be RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, \
-     or Ed25519"
-)]
+#[error("the client certificate with {key} cannot be used; the key must be {}", flyball_tls::KEYS)]
 struct UnusableKey {
     key: String,
     #[source]
@@ -144,8 +141,7 @@ impl Snapshot {
     }
 
     fn build_blocking(mut config: Config, generation: u64) -> Result<Self, BoxError> {
-        // Fails only if a provider is installed already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        flyball_tls::install();
         let mut tls = config.rustls_client_config().map_err(|error| about_key(&config.auth_info, error))?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
 
@@ -371,6 +367,31 @@ mod tests {
         let credentials = Credentials::new(config).await.unwrap();
         assert_eq!(authorization(&credentials.snapshot()), "Bearer fixed");
         assert!(!credentials.renew(0).await);
+    }
+
+    #[tokio::test]
+    async fn an_expired_client_certificate_is_read_again_after_the_servers_401() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let issue = || {
+            let issued = rcgen::generate_simple_self_signed(["robot".to_owned()]).unwrap();
+            std::fs::write(file("tls.crt"), issued.cert.pem()).unwrap();
+            std::fs::write(file("tls.key"), issued.signing_key.serialize_pem()).unwrap();
+            issued.cert.der().clone()
+        };
+        let shown = |credentials: &Credentials| {
+            let resolver = &credentials.snapshot().tls.client_auth_cert_resolver;
+            resolver.resolve(&[], &[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap().cert[0].clone()
+        };
+        let mut config = config();
+        config.auth_info.client_certificate = Some(file("tls.crt"));
+        config.auth_info.client_key = Some(file("tls.key"));
+        let expired = issue();
+        let credentials = Credentials::new(config).await.unwrap();
+        assert_eq!(shown(&credentials), expired);
+        let fresh = issue();
+        assert!(credentials.renew(0).await);
+        assert_eq!(shown(&credentials), fresh);
     }
 
     #[tokio::test]

@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn tls() -> Arc<rustls::ClientConfig> {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        flyball_tls::install();
         let roots = rustls::RootCertStore::empty();
         Arc::new(rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
     }

@@ -43,7 +43,7 @@ enum Speaks {
 
 impl Server {
     async fn start(speaks: Speaks) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        flyball_tls::install();
         let dir = tempfile::tempdir().unwrap();
         let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         std::fs::write(dir.path().join("ca.crt"), certified.cert.pem()).unwrap();

@@ -13,9 +13,6 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// The keys that the TLS library supports (docs/decisions/keys.md).
-const KEYS: &str = "RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519";
-
 /// A certificate and key for TLS; `names` are its files, for errors.
 pub(super) fn pair(
     cert: &[u8],
@@ -27,7 +24,12 @@ pub(super) fn pair(
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| format!("{} holds no usable private key: {error}", names.1))?;
     CertifiedKey::from_der(chain, key, provider).map_err(|error| {
-        format!("{} and {} cannot be served with: {error}; the key must be {KEYS}", names.0, names.1)
+        format!(
+            "{} and {} cannot be served with: {error}; the key must be {}",
+            names.0,
+            names.1,
+            flyball_tls::KEYS
+        )
     })
 }
 

@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use rustls::{
     RootCertStore,
-    crypto::ring,
     pki_types::UnixTime,
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
@@ -20,7 +19,7 @@ const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 pub(super) type Authority = Arc<dyn ClientCertVerifier>;
 
 pub(super) fn authority(roots: RootCertStore) -> Result<Authority, String> {
-    let provider = Arc::new(ring::default_provider());
+    let provider = Arc::new(flyball_tls::provider());
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| format!("the certificate authorities cannot be used: {error}"))

@@ -458,16 +458,12 @@ fn invalid_options_are_named_in_the_error() {
         ServingOptions { cert_file: "none.crt".into(), key_file: "none.key".into(), ..Default::default() };
     assert!(tls::server_config(&missing).unwrap_err().contains("none.crt"));
     let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/keys");
-    for name in ["p521", "rsa"] {
-        let file = |end: &str| format!("{keys}/{name}.{end}");
-        let options =
-            ServingOptions { cert_file: file("crt"), key_file: file("key"), ..ServingOptions::default() };
-        let problem = tls::server_config(&options).unwrap_err();
-        assert!(problem.contains(&file("key")), "{problem}");
-        assert!(
-            problem.contains("RSA of 2048 to 4096 bits, ECDSA on P-256 or P-384, or Ed25519"),
-            "{problem}"
-        );
+    let file = |end: &str| format!("{keys}/small.{end}");
+    let options =
+        ServingOptions { cert_file: file("crt"), key_file: file("key"), ..ServingOptions::default() };
+    let problem = tls::server_config(&options).unwrap_err();
+    for want in [file("key").as_str(), "it has 1024 bits", flyball_tls::KEYS] {
+        assert!(problem.contains(want), "{problem}");
     }
     let good =
         ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_RSA_WITH_RC4_128_SHA"].map(str::to_owned).to_vec();
@@ -493,6 +489,53 @@ async fn fetch(
     tokio::spawn(connection);
     let answer = send.send_request(request).await.map_err(|e| e.to_string())?;
     Ok((protocol, answer.status().as_u16()))
+}
+
+#[tokio::test]
+async fn large_keys_are_served_and_accepted_from_clients() {
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject as _;
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../keys/testdata");
+    let file = |name: &str| format!("{data}/{name}");
+    let read = |name: &str| std::fs::read(file(name)).unwrap();
+    let bundle = [read("ca-p521.crt"), read("ca-rsa16384.crt")].concat();
+    let provider = Arc::new(flyball_tls::provider());
+    for (served, shown, want) in [
+        ("p521", "rsa8192", Ok((b"h2".to_vec(), 200))),
+        ("rsa8192", "p521", Ok((b"h2".to_vec(), 200))),
+        ("p521", "rsa16384", Err(())),
+    ] {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let options = ServingOptions {
+            bind_address: free.ip(),
+            port: free.port().into(),
+            cert_file: file(&format!("{served}.crt")),
+            key_file: file(&format!("{served}.key")),
+            ..ServingOptions::default()
+        };
+        let bench = Bench::new(pages(), AuthenticationOptions::default());
+        let listening = bench.server.listen(&options).unwrap().unwrap();
+        let mut config = rustls::ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(certs::roots(&bundle, "the bundle").unwrap())
+            .with_client_auth_cert(
+                certs::certificates(&read(&format!("{shown}.crt")), shown).unwrap(),
+                PrivateKeyDer::from_pem_slice(&read(&format!("{shown}.key"))).unwrap(),
+            )
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let got = fetch(listening.address, config).await;
+        assert_eq!(got.clone().map_err(|_| ()), want, "{served} to {shown}: {got:?}");
+    }
+    // A certificate that one of these authorities has signed is its user's.
+    let authority = subject::authority(certs::roots(&bundle, "the bundle").unwrap()).unwrap();
+    for name in ["p521.crt", "rsa8192.crt"] {
+        let certificates = certs::certificates(&read(name), name).unwrap();
+        let peer = Peer { certificates };
+        let subject = subject::verified(&authority, &peer).unwrap().unwrap();
+        assert_eq!(subject.name, "system:kube-controller-manager", "{name}");
+    }
 }
 
 #[tokio::test]

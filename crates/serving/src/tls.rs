@@ -109,7 +109,7 @@ pub(super) fn server_config(options: &ServingOptions) -> Result<ServerConfig, St
     if let Some(problem) = tls_problems(options).into_iter().next() {
         return Err(problem);
     }
-    let provider = CryptoProvider { cipher_suites: suites(options)?, ..ring::default_provider() };
+    let provider = CryptoProvider { cipher_suites: suites(options)?, ..flyball_tls::provider() };
     let provider = Arc::new(provider);
     let versions: &[&rustls::SupportedProtocolVersion] =
         if options.min_version == "VersionTLS13" { &[&TLS13] } else { &[&TLS13, &TLS12] };
@@ -242,10 +242,14 @@ impl ClientCertVerifier for AnyHolder {
 
     fn verify_client_cert(
         &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
+        if std::iter::once(end_entity).chain(intermediates).any(flyball_tls::has_oversized_key) {
+            let problem = "the client sent a certificate with an RSA key of more than 8192 bits";
+            return Err(rustls::Error::General(problem.to_owned()));
+        }
         Ok(ClientCertVerified::assertion())
     }
 

@@ -1,5 +1,6 @@
 //! Verifies the signature of a request by its public key, as proof that the requester has the private key.
 
+use flyball_keys::{Padding, rsa};
 use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use ring::digest;
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
@@ -15,15 +16,29 @@ pub(super) fn check(request: &X509CertificationRequest<'_>) -> Result<(), &'stat
     let (key, message) = (&*info.subject_pki.subject_public_key.data, info.raw);
     let mark = &*request.signature_value.data;
     let algorithm = numbers(&request.signature_algorithm);
-    let rsa = |how: &'static dyn VerificationAlgorithm| {
+    let rsa = |how: &'static dyn VerificationAlgorithm, padding, hash| {
+        // A signature is as long as its key, and `ring` takes 8192 bits.
+        if mark.len() > 1024 {
+            let key = rsa::PublicKey::from_der(key).map_err(|_| WRONG)?;
+            return key.verify(padding, hash, message, mark).map_err(|_| WRONG);
+        }
         UnparsedPublicKey::new(how, key).verify(message, mark).map_err(|_| WRONG)
     };
+    let pkcs1 = |how, hash| rsa(how, Padding::Pkcs1, hash);
     match algorithm.as_slice() {
-        [1, 2, 840, 113549, 1, 1, 5] => rsa(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY),
-        [1, 2, 840, 113549, 1, 1, 11] => rsa(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
-        [1, 2, 840, 113549, 1, 1, 12] => rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
-        [1, 2, 840, 113549, 1, 1, 13] => rsa(&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY),
-        [1, 2, 840, 113549, 1, 1, 10] => pss(&request.signature_algorithm).map_or(Err(UNKNOWN), rsa),
+        [1, 2, 840, 113549, 1, 1, 5] => {
+            pkcs1(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY, &digest::SHA1_FOR_LEGACY_USE_ONLY)
+        }
+        [1, 2, 840, 113549, 1, 1, 11] => {
+            pkcs1(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY, &digest::SHA256)
+        }
+        [1, 2, 840, 113549, 1, 1, 12] => pkcs1(&signature::RSA_PKCS1_2048_8192_SHA384, &digest::SHA384),
+        [1, 2, 840, 113549, 1, 1, 13] => {
+            pkcs1(&signature::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY, &digest::SHA512)
+        }
+        [1, 2, 840, 113549, 1, 1, 10] => {
+            pss(&request.signature_algorithm).map_or(Err(UNKNOWN), |(how, hash)| rsa(how, Padding::Pss, hash))
+        }
         [1, 2, 840, 10045, 4, 1] => ecdsa(request, &digest::SHA1_FOR_LEGACY_USE_ONLY),
         [1, 2, 840, 10045, 4, 3, 2] => ecdsa(request, &digest::SHA256),
         [1, 2, 840, 10045, 4, 3, 3] => ecdsa(request, &digest::SHA384),
@@ -40,16 +55,18 @@ fn numbers(algorithm: &AlgorithmIdentifier<'_>) -> Vec<u64> {
 }
 
 /// RSA-PSS names its hash in its parameters, of which the first is the hash.
-fn pss(algorithm: &AlgorithmIdentifier<'_>) -> Option<&'static dyn VerificationAlgorithm> {
+fn pss(
+    algorithm: &AlgorithmIdentifier<'_>,
+) -> Option<(&'static dyn VerificationAlgorithm, &'static digest::Algorithm)> {
     use x509_parser::signature_algorithm::SignatureAlgorithm;
     let SignatureAlgorithm::RSASSA_PSS(parameters) = SignatureAlgorithm::try_from(algorithm).ok()? else {
         return None;
     };
     let hash: Vec<u64> = parameters.hash_algorithm_oid().iter()?.collect();
     match hash.as_slice() {
-        [2, 16, 840, 1, 101, 3, 4, 2, 1] => Some(&signature::RSA_PSS_2048_8192_SHA256),
-        [2, 16, 840, 1, 101, 3, 4, 2, 2] => Some(&signature::RSA_PSS_2048_8192_SHA384),
-        [2, 16, 840, 1, 101, 3, 4, 2, 3] => Some(&signature::RSA_PSS_2048_8192_SHA512),
+        [2, 16, 840, 1, 101, 3, 4, 2, 1] => Some((&signature::RSA_PSS_2048_8192_SHA256, &digest::SHA256)),
+        [2, 16, 840, 1, 101, 3, 4, 2, 2] => Some((&signature::RSA_PSS_2048_8192_SHA384, &digest::SHA384)),
+        [2, 16, 840, 1, 101, 3, 4, 2, 3] => Some((&signature::RSA_PSS_2048_8192_SHA512, &digest::SHA512)),
         _ => None,
     }
 }

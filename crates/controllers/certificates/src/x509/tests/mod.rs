@@ -79,6 +79,43 @@ fn keys_of_every_kind_can_be_certified_and_prove_that_they_are_there() {
         let request = Request::from_pem(pem.as_bytes()).unwrap();
         assert_eq!(request.public_key, key.subject_public_key_info(), "{algorithm:?}");
     }
+    let large = include_bytes!("../../../../../keys/testdata/request-rsa16384.pem");
+    assert!(Request::from_pem(large).is_ok());
+}
+
+#[test]
+fn authorities_with_large_keys_issue_certificates() {
+    use x509_parser::pem::parse_x509_pem;
+    macro_rules! data {
+        ($name:literal) => {
+            include_bytes!(concat!("../../../../../keys/testdata/", $name)).as_slice()
+        };
+    }
+    let request = Request::from_pem(pem!("kubelet-client-request").as_bytes()).unwrap();
+    let now: Timestamp = "2026-03-10T12:00:00Z".parse().unwrap();
+    for (case, ca, key) in [
+        ("RSA of 16384 bits", data!("ca-rsa16384.crt"), data!("rsa16384.key")),
+        ("P-521", data!("ca-p521.crt"), data!("ca-p521.key")),
+    ] {
+        let authority = Authority::from_pem(ca, key).unwrap();
+        let validity = validity(now, Duration::from_secs(3600), authority.not_after).unwrap();
+        let usages = Usages::parse(&["client auth"]).unwrap();
+        let issued =
+            issue(&authority, &request, &usages, validity, &serial_of(pem!("kubelet-client"))).unwrap();
+        let (_, block) = parse_x509_pem(issued.as_bytes()).unwrap();
+        let issued = block.parse_x509().unwrap();
+        let (_, block) = parse_x509_pem(ca).unwrap();
+        let public = &*block.parse_x509().unwrap().public_key().subject_public_key.data.to_vec();
+        let (content, signature) = (issued.tbs_certificate.as_ref(), &*issued.signature_value.data);
+        let is_valid = if case == "P-521" {
+            flyball_keys::verify_p521(public, &ring::digest::SHA512, content, signature).is_ok()
+        } else {
+            let public = flyball_keys::rsa::PublicKey::from_der(public).unwrap();
+            let (padding, hash) = (flyball_keys::Padding::Pkcs1, &ring::digest::SHA256);
+            public.verify(padding, hash, content, signature).is_ok()
+        };
+        assert!(is_valid, "{case}");
+    }
 }
 
 #[test]

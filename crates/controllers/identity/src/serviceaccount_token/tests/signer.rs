@@ -39,7 +39,9 @@ fn the_key_chooses_algorithm_and_id() {
         ("P-521, SEC 1",             key!("p521-sec1"),  "ES512", 132, "_448-TFiPsnQgTos5sYXo7ZzMihXM5_mbgb69Li_Cgk"),
         ("P-521, PKCS#8",            key!("p521-pkcs8"), "ES512", 132, "xIYFDTjKzD19wGUNy93dR7qjJR-GW2vRbJZzVq7cJbw"),
     ];
-    for (case, pem, algorithm, length, id) in table {
+    let large = include_bytes!("../../../../../keys/testdata/rsa16384.key").as_slice();
+    let large = ("RSA, 16384 bits", large, "RS256", 2048, "0n53rXC8nSPouAUs9lXq1wGIX_JebcAUhGZFKosfnXc");
+    for (case, pem, algorithm, length, id) in table.into_iter().chain([large]) {
         let token = Signer::from_pem(pem).unwrap().sign(&json!({"a": 1})).unwrap();
         let (header, _, signature) = parts(&token);
         assert_eq!(header, json!({"alg": algorithm, "kid": id}), "{case}");
@@ -110,7 +112,7 @@ fn keys_of_other_kinds_are_refused_with_a_reason() {
         ("no key",           b"nothing".as_slice(), "it holds no private key in PEM form"),
         ("an unused curve",  key!("k256-pkcs8"),    "it must be an RSA key, an ECDSA key on one of the curves P-256, P-384 and P-521, or an Ed25519 key"),
         ("Ed25519",          key!("ed25519"),       "it must be an RSA or ECDSA key: tokens are not signed with Ed25519"),
-        ("too small",        key!("rsa-small"),     "it must be an RSA key of 2048 to 4096 bits: TooSmall"),
+        ("too small",        key!("rsa-small"),     "it must be an RSA key of 2048 to 16384 bits: it has 1024 bits"),
     ];
     for (case, pem, want) in table {
         let error = Signer::from_pem(pem).err().expect(case);
