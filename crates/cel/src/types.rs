@@ -55,8 +55,7 @@ impl Type {
         Self::Map(Arc::new(key), Arc::new(value))
     }
 
-    /// A value that may be absent.
-    pub fn optional(value: Self) -> Self {
+    pub(crate) fn optional(value: Self) -> Self {
         Self::Opaque(SmolStr::new_static(OPTIONAL), Arc::new([value]))
     }
 
