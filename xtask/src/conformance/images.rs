@@ -146,7 +146,9 @@ fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Resu
     }
     tar(&root, &archive)?;
     std::fs::remove_dir_all(&root).context("remove the root of an image")?;
-    std::fs::read(&archive).context("read a layer")
+    let bytes = std::fs::read(&archive).context("read a layer")?;
+    std::fs::remove_file(&archive).context("remove a layer")?;
+    Ok(bytes)
 }
 
 fn install_busybox(root: &Path) -> anyhow::Result<()> {

@@ -50,8 +50,12 @@ pub(crate) fn lacks() -> Option<String> {
     })
 }
 
-/// Runs `cargo xtask` with these arguments in new namespaces. Interrupted, it ends them and fails.
+/// Runs `cargo xtask` with these arguments in new namespaces. Its logs replace those of an earlier run in the folder.
+/// Interrupted, it ends the namespaces and fails.
 pub(crate) async fn run(args: &[OsString], folder: &Path) -> anyhow::Result<ExitStatus> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
     let settings = Settings::read();
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for signals")?;

@@ -128,12 +128,9 @@ impl Node {
                 {"type": "portmap", "capabilities": {"portMappings": true}},
             ],
         });
-        // Moved into place: containerd watches the folder.
-        self.write("pods.conflist.new", &network.to_string())?;
-        let folder = self.cni_folder();
-        std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-        std::fs::rename(self.folder.join("pods.conflist.new"), folder.join("pods.conflist"))
-            .context("configure the pod network")
+        // Written in place: containerd notices a write, but not a file that is moved in.
+        let file = self.cni_folder().join("pods.conflist");
+        std::fs::write(&file, network.to_string()).with_context(|| format!("write {}", file.display()))
     }
 
     /// Why a program of this node ended, if one did.

@@ -30,6 +30,8 @@ const EVERY: Duration = Duration::from_secs(3);
 /// After the load: objects come to rest, and then nothing more may be decided.
 const SETTLE: Duration = Duration::from_secs(120);
 const REST: Duration = Duration::from_secs(120);
+/// The folder of the rig in the output folder.
+const RIG: &str = "rig";
 /// Findings of one controller that are printed.
 const EXAMPLES: usize = 3;
 
@@ -79,7 +81,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     args.extend(["--kcm".into(), programs.ours.into(), "--upstream".into(), programs.upstream.into()]);
     args.extend(["--output".into(), output.clone().into()]);
     args.extend(options.suites.iter().map(OsString::from));
-    let status = runtime.block_on(namespaces::run(&args, &output))?;
+    let status = runtime.block_on(namespaces::run(&args, &output.join(RIG)))?;
     println!("logs are in {}", output.display());
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -97,7 +99,7 @@ async fn inside(options: &Options, cgroup: &str) -> anyhow::Result<usize> {
         bail!("--cgroup is for internal use");
     };
     let artefacts = Artefacts::provide()?;
-    let mut rig = start_rig(&artefacts, upstream, cgroup, output).await?;
+    let mut rig = start_rig(&artefacts, upstream, cgroup, &output.join(RIG)).await?;
     let mut shadow = Shadow::start(&rig.cluster, ours)?;
     let limits = Limits { processes: options.procs, minutes: options.minutes };
     let report = rig.cluster.dir().join("load.json");
