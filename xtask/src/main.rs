@@ -2,7 +2,9 @@
 
 mod assets;
 mod bench;
+mod conformance;
 mod gates;
+mod go;
 mod golden;
 mod hashes;
 #[cfg(test)]
@@ -38,6 +40,10 @@ enum Task {
     Bench(bench::Options),
     /// Kill our controller manager, the API server and etcd repeatedly under load: no object may be lost or left behind
     Soak(soak::Options),
+    /// Run upstream's end-to-end tests on real nodes, with upstream's controller manager and with ours (root, Linux)
+    Conformance(conformance::Options),
+    /// Compare what ours would do with what upstream's does, on real nodes under test load (root, Linux)
+    Shadow(conformance::shadow::Options),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Task::Gates(options) => gates::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Soak(options) => soak::run(&options),
+        Task::Conformance(options) => conformance::run(&options),
+        Task::Shadow(options) => conformance::shadow::run(&options),
     };
     match result {
         Ok(code) => code,

@@ -59,7 +59,12 @@ impl Assets {
                 return PathBuf::from(dir);
             }
         }
-        cache_root().join("flyball").join("controlplane").join(platform_folder())
+        Self::cache("controlplane")
+    }
+
+    /// A folder of the user's cache for this version and platform.
+    pub fn cache(what: &str) -> PathBuf {
+        cache_root().join("flyball").join(what).join(platform_folder())
     }
 
     /// The binaries that a cluster needs, or the reason why there is none.

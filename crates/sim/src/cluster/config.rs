@@ -1,5 +1,6 @@
 //! The command lines and files of a control plane.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde_json::json;
@@ -23,6 +24,38 @@ pub struct Options {
     pub features: Features,
     /// Whether the audit log has the controller manager's reads, too.
     pub audit_reads: bool,
+    /// Kubelets that will join.
+    pub kubelets: Option<Kubelets>,
+}
+
+/// What a control plane needs to serve real kubelets. They and the scheduler use `{name}.kubeconfig` in the cluster's folder.
+#[derive(Debug, Clone)]
+pub struct Kubelets {
+    /// The address at which pods and nodes reach the API server.
+    pub server: Ipv4Addr,
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
+}
+
+/// The first address of `--service-cluster-ip-range`, which the service `kubernetes` gets.
+const KUBERNETES_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
+
+impl Options {
+    /// The addresses of the API server beside loopback.
+    pub(super) fn addresses(&self) -> Vec<Ipv4Addr> {
+        self.kubelets.iter().flat_map(|kubelets| [kubelets.server, KUBERNETES_SERVICE]).collect()
+    }
+}
+
+impl Kubelets {
+    /// Name, user and group of each client.
+    fn clients(&self) -> impl Iterator<Item = (String, String, &'static str)> {
+        let components = ["kube-scheduler", "kube-proxy"];
+        let nodes =
+            self.nodes.iter().map(|node| (node.clone(), format!("system:node:{node}"), "system:nodes"));
+        nodes
+            .chain(components.map(|name| (name.to_owned(), format!("system:{name}"), "system:authenticated")))
+    }
 }
 
 const TOKENS: &str = concat!(
@@ -47,15 +80,25 @@ const AUDIT_NOTHING_ELSE: &str = "- {level: None}\n";
 
 /// Writes the files that the API server reads at its start.
 pub(super) fn write_files(dir: &Path, options: &Options) -> anyhow::Result<()> {
-    write(&dir.join("tokens.csv"), TOKENS)?;
+    let mut tokens = TOKENS.to_owned();
+    for (name, user, group) in options.kubelets.iter().flat_map(Kubelets::clients) {
+        tokens.push_str(&format!("{name}-token,{user},{name}-uid,\"{group}\"\n"));
+    }
+    write(&dir.join("tokens.csv"), &tokens)?;
     let reads = if options.audit_reads { AUDIT_READS } else { "" };
     write(&dir.join("audit-policy.yaml"), &format!("{AUDIT_POLICY}{reads}{AUDIT_NOTHING_ELSE}"))
 }
 
 /// Writes `admin.kubeconfig` and `kcm.kubeconfig` (with bearer tokens), and `kcm-cert.kubeconfig` (with a client
 /// certificate, as kubeadm does it).
-pub(super) fn write_kubeconfigs(dir: &Path, pki: &Pki, server: &str) -> anyhow::Result<()> {
-    let config = |user: serde_json::Value| {
+pub(super) fn write_kubeconfigs(
+    dir: &Path,
+    pki: &Pki,
+    ports: Ports,
+    options: &Options,
+) -> anyhow::Result<()> {
+    let local = format!("https://127.0.0.1:{}", ports.api);
+    let config_at = |server: &str, user: serde_json::Value| {
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority": pki.path("ca.crt")}}],
@@ -64,6 +107,7 @@ pub(super) fn write_kubeconfigs(dir: &Path, pki: &Pki, server: &str) -> anyhow::
         })
         .to_string()
     };
+    let config = |user| config_at(&local, user);
     let certificate = |name: &str| {
         json!({
             "client-certificate": pki.path(&format!("{name}.crt")),
@@ -73,7 +117,15 @@ pub(super) fn write_kubeconfigs(dir: &Path, pki: &Pki, server: &str) -> anyhow::
     write(&dir.join("admin.kubeconfig"), &config(json!({"token": "admin-token"})))?;
     write(&dir.join("kcm.kubeconfig"), &config(json!({"token": "kcm-token"})))?;
     write(&dir.join("admin-cert.kubeconfig"), &config(certificate("admin")))?;
-    write(&dir.join("kcm-cert.kubeconfig"), &config(certificate("kcm")))
+    write(&dir.join("kcm-cert.kubeconfig"), &config(certificate("kcm")))?;
+    if let Some(kubelets) = &options.kubelets {
+        let server = format!("https://{}:{}", kubelets.server, ports.api);
+        for (name, _, _) in kubelets.clients() {
+            let user = json!({"token": format!("{name}-token")});
+            write(&dir.join(format!("{name}.kubeconfig")), &config_at(&server, user))?;
+        }
+    }
+    Ok(())
 }
 
 /// etcd without fsync: the data need not survive the test.
@@ -98,8 +150,6 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
     let mut args: Vec<String> = [
         ("etcd-servers", format!("http://127.0.0.1:{}", ports.etcd)),
         ("secure-port", ports.api.to_string()),
-        ("bind-address", "127.0.0.1".to_owned()),
-        ("advertise-address", "127.0.0.1".to_owned()),
         ("tls-cert-file", pki.path("apiserver.crt")),
         ("tls-private-key-file", pki.path("apiserver.key")),
         ("client-ca-file", pki.path("ca.crt")),
@@ -115,11 +165,7 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
         // Both families, so that dual-stack services can be tested.
         ("service-cluster-ip-range", "10.96.0.0/16,fd00:96::/112".to_owned()),
         ("authorization-mode", "Node,RBAC".to_owned()),
-        // The `kubernetes` service has no server here; its endpoints would only be noise.
-        ("endpoint-reconciler-type", "none".to_owned()),
         ("allow-privileged", "true".to_owned()),
-        // Pods would wait for a service account that only exists where its controller runs.
-        ("disable-admission-plugins", "ServiceAccount".to_owned()),
         // The test's own load must not be queued behind the controller manager's.
         ("enable-priority-and-fairness", "false".to_owned()),
         ("max-requests-inflight", "2000".to_owned()),
@@ -133,9 +179,41 @@ pub(super) fn apiserver_args(dir: &Path, pki: &Pki, ports: Ports, options: &Opti
     .into_iter()
     .map(|(flag, value)| format!("--{flag}={value}"))
     .collect();
+    args.extend(match &options.kubelets {
+        Some(kubelets) => flags_with_kubelets(pki, kubelets),
+        None => flags_without_kubelets(),
+    });
     args.extend(options.features.flags());
     args.extend(options.apiserver_flags.iter().cloned());
     args
+}
+
+fn flags_without_kubelets() -> Vec<String> {
+    [
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        // The `kubernetes` service has no server here; its endpoints would only be noise.
+        "--endpoint-reconciler-type=none",
+        // Pods would wait for a service account that only exists where its controller runs.
+        "--disable-admission-plugins=ServiceAccount",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// The API server reaches pods directly and nodes by address; there is no kube-proxy next to it.
+fn flags_with_kubelets(pki: &Pki, kubelets: &Kubelets) -> Vec<String> {
+    vec![
+        "--bind-address=0.0.0.0".to_owned(),
+        format!("--advertise-address={}", kubelets.server),
+        format!("--kubelet-client-certificate={}", pki.path("admin.crt")),
+        format!("--kubelet-client-key={}", pki.path("admin.key")),
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        "--enable-aggregator-routing=true".to_owned(),
+        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        format!("--proxy-client-cert-file={}", pki.path("front-proxy.crt")),
+        format!("--proxy-client-key-file={}", pki.path("front-proxy.key")),
+    ]
 }
 
 /// How a controller manager is started, beside the flags that every one needs.

@@ -25,7 +25,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 pub use assets::{Assets, BINARIES, CLOUD_CONTROLLER_MANAGER, KUBERNETES_VERSION, Skip};
-pub use config::{Manager, Options};
+pub use config::{Kubelets, Manager, Options};
 pub(crate) use pki::Pki;
 pub use process::Process;
 pub use usage::Usage;
@@ -109,13 +109,13 @@ impl Cluster {
     async fn start(assets: Assets, options: Options) -> Result<Self, StartError> {
         let dir =
             tempfile::Builder::new().prefix("flyball-cluster-").tempdir().context("make a folder")?.keep();
-        let pki = Pki::create(dir.join("pki"))?;
+        let pki = Pki::create(dir.join("pki"), &options.addresses())?;
         config::write_files(&dir, &options)?;
         let watchdog = Arc::new(Watchdog::start(&dir.join("etcd")).context("start the watchdog")?);
         let [api, etcd, peer] = ports::free().context("find free ports")?;
         let ports = Ports { api, etcd, peer };
         let server = format!("https://127.0.0.1:{api}");
-        config::write_kubeconfigs(&dir, &pki, &server)?;
+        config::write_kubeconfigs(&dir, &pki, ports, &options)?;
         let client: Arc<dyn ApiClient> = Arc::new(Tls::new(&server, &pki.file("ca.crt"), "admin-token")?);
         let etcd = start_etcd(&assets, &dir, ports, &watchdog)?;
         let mut cluster =
@@ -261,6 +261,17 @@ impl Cluster {
         let log = self.dir.join("cloud-controller-manager.log");
         Process::spawn("cloud-controller-manager", manager.binary, &args, log, &self.watchdog)
             .with_context(|| format!("start {}", manager.binary.display()))
+    }
+
+    /// Starts another program beside the control plane; its log is `{name}.log` in the cluster's folder.
+    pub fn start_program(&self, name: &str, binary: &Path, args: &[String]) -> anyhow::Result<Process> {
+        Process::spawn(name, binary, args, self.dir.join(format!("{name}.log")), &self.watchdog)
+            .with_context(|| format!("start {}", binary.display()))
+    }
+
+    /// A file of the cluster's keys and certificates: `ca.crt`.
+    pub fn certificate(&self, file: &str) -> PathBuf {
+        self.pki.file(file)
     }
 
     /// The administrator's API with discovery.

@@ -16,7 +16,8 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    pub(crate) fn create(dir: PathBuf) -> anyhow::Result<Self> {
+    /// The API server's certificate is valid for loopback and for `addresses`.
+    pub(crate) fn create(dir: PathBuf, addresses: &[Ipv4Addr]) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
         let pki = Self { dir };
         let ca_key = KeyPair::generate()?;
@@ -29,13 +30,16 @@ impl Pki {
         pki.write("ca.key", &ca_key.serialize_pem())?;
         let issuer = Issuer::from_params(&ca, &ca_key);
 
-        let mut server = CertificateParams::new(vec!["localhost".to_owned()])?;
-        server.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let mut server = CertificateParams::new(names.map(str::to_owned).to_vec())?;
+        let addresses = addresses.iter().chain([&Ipv4Addr::LOCALHOST]);
+        server.subject_alt_names.extend(addresses.map(|address| SanType::IpAddress(IpAddr::V4(*address))));
         server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         pki.issue("apiserver", server, &issuer)?;
         pki.client("admin", "admin", Some("system:masters"), &issuer)?;
         pki.client("kcm", "system:kube-controller-manager", None, &issuer)?;
+        pki.client("front-proxy", "front-proxy", None, &issuer)?;
 
         let accounts = KeyPair::generate()?;
         pki.write("sa.key", &accounts.serialize_pem())?;

@@ -50,7 +50,7 @@ impl Keys {
         }
         let folder = tempfile::Builder::new().prefix("flyball-embedded-").tempdir();
         let folder = folder.context("make a folder")?;
-        let keys = Arc::new(Self { pki: Pki::create(folder.path().join("pki"))?, _folder: folder });
+        let keys = Arc::new(Self { pki: Pki::create(folder.path().join("pki"), &[])?, _folder: folder });
         *shared = Arc::downgrade(&keys);
         Ok(keys)
     }

@@ -1,0 +1,222 @@
+//! Container images under the names that the tests use, assembled from static programs: there is no registry to pull from.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use super::artefacts::{Artefacts, CERTIFICATE};
+
+pub(crate) const PAUSE: &str = "registry.k8s.io/pause:3.10.2";
+
+/// Which files an image has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Pause,
+    Busybox,
+    Agnhost,
+}
+
+struct Image {
+    name: &'static str,
+    content: Content,
+    entrypoint: &'static [&'static str],
+    command: &'static [&'static str],
+    user: &'static str,
+}
+
+const fn agnhost(name: &'static str, user: &'static str) -> Image {
+    Image { name, content: Content::Agnhost, entrypoint: &["/agnhost"], command: &["pause"], user }
+}
+
+const fn busybox(name: &'static str, command: &'static [&'static str]) -> Image {
+    Image { name, content: Content::Busybox, entrypoint: &[], command, user: "" }
+}
+
+/// As upstream's `test/utils/image/manifest.go` names them. nginx is busybox's web server; the tests only need a page on port 80.
+const IMAGES: [Image; 7] = [
+    Image { name: PAUSE, content: Content::Pause, entrypoint: &["/pause"], command: &[], user: "" },
+    agnhost("registry.k8s.io/e2e-test-images/agnhost:2.63.0", ""),
+    agnhost("registry.k8s.io/e2e-test-images/agnhost:2.55", ""),
+    agnhost("registry.k8s.io/e2e-test-images/nonroot:1.5", "1234"),
+    busybox("registry.k8s.io/e2e-test-images/busybox:1.37.0-1", &["sh"]),
+    busybox("registry.k8s.io/e2e-test-images/nginx:1.15-4", WEB_SERVER),
+    busybox("registry.k8s.io/e2e-test-images/nginx:1.27-0", WEB_SERVER),
+];
+const WEB_SERVER: &[&str] = &["busybox", "httpd", "-f", "-p", "80", "-h", "/www"];
+
+/// Programs of this machine that tests run inside agnhost, with the libraries they need.
+const BORROWED: [&str; 2] = ["curl", "bash"];
+
+/// Writes one archive that `ctr images import` reads. Returns its path.
+pub(crate) fn assemble(artefacts: &Artefacts, folder: &Path) -> anyhow::Result<PathBuf> {
+    let layout = folder.join("layout");
+    let blobs = layout.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs).with_context(|| format!("create {}", blobs.display()))?;
+    let mut manifests = Vec::new();
+    let mut layers: Vec<(Content, Value)> = Vec::new();
+    for image in &IMAGES {
+        let layer = match layers.iter().find(|(content, _)| *content == image.content) {
+            Some((_, layer)) => layer.clone(),
+            None => {
+                let bytes = layer(image.content, artefacts, folder)?;
+                let layer = blob(&blobs, &bytes, "application/vnd.oci.image.layer.v1.tar")?;
+                layers.push((image.content, layer.clone()));
+                layer
+            }
+        };
+        let config = json!({
+            "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
+            "os": "linux",
+            "config": {
+                "Entrypoint": image.entrypoint,
+                "Cmd": image.command,
+                "User": image.user,
+                "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+            },
+            // A tar without compression has the same digest as what it unpacks to.
+            "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+            "history": [{"comment": image.name}],
+        });
+        let config = blob(&blobs, config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": config,
+            "layers": [layer],
+        });
+        let mut manifest =
+            blob(&blobs, manifest.to_string().as_bytes(), "application/vnd.oci.image.manifest.v1+json")?;
+        manifest["annotations"] = json!({"io.containerd.image.name": image.name});
+        manifests.push(manifest);
+    }
+    write(&layout.join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    let index = json!({"schemaVersion": 2, "manifests": manifests});
+    write(&layout.join("index.json"), index.to_string().as_bytes())?;
+    let archive = folder.join("images.tar");
+    tar(&layout, &archive)?;
+    std::fs::remove_dir_all(&layout).context("remove the image layout")?;
+    Ok(archive)
+}
+
+/// Stores a blob under its digest. Returns its descriptor.
+fn blob(folder: &Path, bytes: &[u8], media_type: &str) -> anyhow::Result<Value> {
+    let hash: String = digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    write(&folder.join(&hash), bytes)?;
+    Ok(json!({"mediaType": media_type, "digest": format!("sha256:{hash}"), "size": bytes.len()}))
+}
+
+fn layer(content: Content, artefacts: &Artefacts, folder: &Path) -> anyhow::Result<Vec<u8>> {
+    let root = folder.join("root");
+    let archive = folder.join("layer.tar");
+    for dir in ["tmp", "var/tmp", "etc", "bin", "usr/bin", "lib", "www", "proc", "sys", "dev", "root"] {
+        std::fs::create_dir_all(root.join(dir)).context("create the root of an image")?;
+    }
+    for dir in ["tmp", "var/tmp"] {
+        let mode = Permissions::from_mode(0o1777);
+        std::fs::set_permissions(root.join(dir), mode).context("set the mode of /tmp")?;
+    }
+    write(&root.join("etc/passwd"), b"root:x:0:0:root:/root:/bin/sh\nnonroot:x:1234:1234::/:/bin/sh\nuser-defined-in-image:x:1000:1000::/:/bin/sh\n")?;
+    write(
+        &root.join("etc/group"),
+        b"root:x:0:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
+    )?;
+    match content {
+        Content::Pause => copy(&artefacts.program("pause"), &root.join("pause"))?,
+        Content::Busybox => {
+            install_busybox(&root)?;
+            write(&root.join("www/index.html"), b"<h1>Welcome to nginx!</h1>\n")?;
+        }
+        Content::Agnhost => {
+            install_busybox(&root)?;
+            copy(&artefacts.program("agnhost"), &root.join("agnhost"))?;
+            for file in CERTIFICATE {
+                copy(&artefacts.program(file), &root.join(file))?;
+            }
+            std::os::unix::fs::symlink("agnhost", root.join("agnhost-2")).context("link agnhost-2")?;
+            std::fs::create_dir_all(root.join("uploads")).context("create /uploads")?;
+            for program in BORROWED {
+                borrow(program, &root)?;
+            }
+        }
+    }
+    tar(&root, &archive)?;
+    std::fs::remove_dir_all(&root).context("remove the root of an image")?;
+    let bytes = std::fs::read(&archive).context("read a layer")?;
+    std::fs::remove_file(&archive).context("remove a layer")?;
+    Ok(bytes)
+}
+
+fn install_busybox(root: &Path) -> anyhow::Result<()> {
+    let program = find("busybox").context("no busybox in PATH")?;
+    copy(&program, &root.join("bin/busybox"))?;
+    let applets = Command::new(&program).arg("--list").output().context("run busybox --list")?;
+    for applet in String::from_utf8_lossy(&applets.stdout).lines().filter(|applet| *applet != "busybox") {
+        std::os::unix::fs::symlink("/bin/busybox", root.join("bin").join(applet))
+            .with_context(|| format!("link {applet}"))?;
+    }
+    Ok(())
+}
+
+/// Copies a program of this machine with its libraries; a machine without it goes without.
+fn borrow(name: &str, root: &Path) -> anyhow::Result<()> {
+    let Some(program) = find(name) else {
+        println!("  no {name} on this machine: tests that run it in a pod will fail");
+        return Ok(());
+    };
+    copy(&program, &root.join("usr/bin").join(name))?;
+    let libraries = Command::new("ldd").arg(&program).output().context("run ldd")?;
+    for library in
+        String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|w| w.starts_with('/'))
+    {
+        let place = root.join(library.trim_start_matches('/'));
+        if !place.exists() {
+            copy(Path::new(library), &place)?;
+        }
+    }
+    Ok(())
+}
+
+/// A program in PATH.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+fn tar(folder: &Path, archive: &Path) -> anyhow::Result<()> {
+    let status = Command::new("tar")
+        .args([
+            "--create",
+            "--owner=0",
+            "--group=0",
+            "--numeric-owner",
+            "--mtime=@0",
+            "--sort=name",
+            "--file",
+        ])
+        .arg(archive)
+        .arg("--directory")
+        .arg(folder)
+        .arg(".")
+        .status()
+        .context("run tar")?;
+    if !status.success() {
+        bail!("tar ended with {status}");
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("create {}", parent.display()))?;
+    }
+    std::fs::copy(from, to).with_context(|| format!("copy {}", from.display())).map(drop)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("write {}", path.display()))
+}
