@@ -2,6 +2,8 @@
 //! processes that have one.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use flyball_api::{Key, ResourceType, Timestamp, time};
@@ -32,6 +34,7 @@ pub struct Candidate {
     /// Of the binary, and the emulated one, each with a patch.
     versions: (String, String),
     time: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    health: CandidateHealth,
 }
 
 impl fmt::Debug for Candidate {
@@ -48,7 +51,12 @@ impl Candidate {
         versions: (String, String),
         time: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
-        Self { client, name, lease, versions, time: Box::new(time) }
+        Self { client, name, lease, versions, time: Box::new(time), health: CandidateHealth::default() }
+    }
+
+    /// The check that `/healthz` shows as `informer-sync`.
+    pub fn health(&self) -> CandidateHealth {
+        self.health.clone()
     }
 
     /// Creates the object, and renews it every five minutes and when the server asks for it, until the process ends.
@@ -80,6 +88,7 @@ impl Candidate {
             }
             Err(error) => return Err(error),
         };
+        self.health.0.store(true, Ordering::Relaxed);
         timeout(RENEWAL, self.asked(&candidate)).await.unwrap_or(Ok(()))
     }
 
@@ -116,6 +125,22 @@ impl Candidate {
                 "renewTime": time::format_micros((self.time)()),
             },
         })
+    }
+}
+
+/// The health check of coordinated leader election: it fails until the LeaseCandidate was read or created for the first time.
+#[derive(Debug, Clone, Default)]
+pub struct CandidateHealth(Arc<AtomicBool>);
+
+impl CandidateHealth {
+    /// Upstream's check is about its informer.
+    pub const NAME: &str = "informer-sync";
+
+    pub fn check(&self) -> Result<(), String> {
+        let is_synced = self.0.load(Ordering::Relaxed);
+        is_synced
+            .then_some(())
+            .ok_or_else(|| "the LeaseCandidate of this process was not read yet".to_owned())
     }
 }
 

@@ -18,7 +18,7 @@ use flyball_runtime::config::LeaderElection;
 use serde_json::Value;
 use smol_str::format_smolstr;
 
-pub use candidate::Candidate;
+pub use candidate::{Candidate, CandidateHealth};
 pub use elector::{Elector, LeaseHealth, LeaseRef, Lost};
 pub use record::Record;
 pub use step::{Action, Observation, step};

@@ -166,13 +166,15 @@ pub async fn run(
         let settings = Settings::new(&config.generic.leader_election, flyball_election::identity());
         clients.elector(Settings { coordinated, ..settings }, clock, &metrics, fence)
     });
-    if let Some(elector) = elector.as_ref().filter(|_| coordinated) {
+    let candidate = elector.as_ref().filter(|_| coordinated).map(|elector| {
         let candidate = clients.candidate(elector.identity(), prepared.gates.versions(), clock);
+        let health = candidate.health();
         tokio::spawn(candidate.run());
-    }
+        health
+    });
     let set_verbosity = logging.map(|logging| logging.set_verbosity);
-    let pages =
-        pages(&prepared, elector.as_ref(), &health, (decisions, debug), &metrics, set_verbosity, clock);
+    let election = (elector.as_ref(), candidate);
+    let pages = pages(&prepared, election, &health, (decisions, debug), &metrics, set_verbosity, clock);
     let _listening = serve(&prepared, pages, &metrics).await?;
     let _listening_more = serve_more.map(|serve| serve(&metrics)).transpose()?.flatten();
 

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use flyball_client::{Client, ClientOptions, ConnectOptions, connect};
-use flyball_election::{Elector, LeaseHealth};
+use flyball_election::{CandidateHealth, Elector, LeaseHealth};
 use flyball_runtime::{Chain, Clock, DebugPages, Health, Metrics, decisions::DecisionLog, gates::Gate};
 use flyball_serving::{
     AuthenticationOptions, Authenticator, Authorizer, ClusterCa, Heartbeat, Listening, Pages, Server,
@@ -17,7 +17,7 @@ const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn pages(
     prepared: &Prepared,
-    elector: Option<&Elector>,
+    (elector, candidate): (Option<&Elector>, Option<CandidateHealth>),
     health: &Health,
     (decisions, debug): (DecisionLog, DebugPages),
     metrics: &Metrics,
@@ -28,8 +28,9 @@ pub(crate) fn pages(
     let remarked = health.clone();
     let checks = move || {
         let lease = lease.iter().map(|lease| (LeaseHealth::NAME.to_owned(), lease.check()));
+        let candidate = candidate.iter().map(|health| (CandidateHealth::NAME.to_owned(), health.check()));
         let controllers = health.checks().into_iter().map(|(name, state)| (name.to_owned(), state));
-        lease.chain(controllers).chain(heart.check()).collect()
+        lease.chain(candidate).chain(controllers).chain(heart.check()).collect()
     };
     let Component { configz, has_zpages, .. } = *prepared.component;
     let has_flagz = has_zpages && prepared.gates.enabled(Gate::ComponentFlagz);

@@ -40,6 +40,7 @@ pub struct Supervision {
 pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision) {
     let (name, Supervision { leading, shutdown, grace, health }) = (cx.name, supervision);
     let mut backoff = SetupBackoff::new();
+    let mut pause = start_pause(cx.config.generic.controller_start_interval, name);
     loop {
         let began = Instant::now();
         cx.panics.reset();
@@ -58,12 +59,13 @@ pub async fn supervise(cx: Arc<Context>, start: Start, supervision: Supervision)
         let next_setup = next_setup(&cx, &mut backoff, began, &health);
         tokio::pin!(next_setup);
         let running = tokio::select! {
-            running = start_when_leading(tasks, &leading) => Some(running),
+            running = start_when_leading(tasks, &leading, pause) => Some(running),
             () = &mut next_setup => None,
             () = shutdown.wait() => return,
         };
         if let Some(running) = running {
             tracing::info!(controller = name, tasks = running.len(), "controller started");
+            pause = Duration::ZERO;
             health.healthy(name);
             tokio::select! {
                 () = next_setup => {}
@@ -94,11 +96,21 @@ fn set_up(cx: &Arc<Context>, start: Start, health: &Health) -> Result<Option<Tas
     }
 }
 
-/// Waits for leadership and full caches, then starts what was set up.
-async fn start_when_leading(tasks: Option<Tasks>, leading: &Leadership) -> Running {
+/// Waits for leadership, for a pause, and for full caches, then starts what was set up.
+async fn start_when_leading(tasks: Option<Tasks>, leading: &Leadership, pause: Duration) -> Running {
     let Some(tasks) = tasks else { return std::future::pending().await };
     let since = leading.wait().await;
+    tokio::time::sleep(pause).await;
     tasks.start(since).await
+}
+
+/// How long after leadership a controller starts: between `--controller-start-interval` and twice as long. The name decides
+/// where in between, so that controllers start one after another, and in the same order each time.
+///
+/// Upstream: cmd/kube-controller-manager/app/controllermanager.go, `RunControllers`, with a random number.
+fn start_pause(interval: Duration, name: &str) -> Duration {
+    let share = f64::from(flyball_api::hash::fnv32a(name.as_bytes())) / f64::from(u32::MAX);
+    interval.saturating_add(interval.mul_f64(share))
 }
 
 /// Completes when the controller is to be set up again: after a panic, but not before the pause since `began` is over.
@@ -136,7 +148,17 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::SetupBackoff;
+    use super::{SetupBackoff, start_pause};
+
+    #[test]
+    fn controllers_start_between_the_interval_and_twice_the_interval() {
+        let minute = Duration::from_secs(60);
+        let names = ["job-controller", "replicaset-controller", "daemonset-controller"];
+        let pauses = names.map(|name| start_pause(minute, name));
+        assert!(pauses.iter().all(|pause| (minute..=2 * minute).contains(pause)), "{pauses:?}");
+        assert!(pauses[0] != pauses[1] && pauses[1] != pauses[2], "{pauses:?}");
+        assert_eq!(start_pause(Duration::ZERO, names[0]), Duration::ZERO);
+    }
 
     #[test]
     fn a_controller_that_keeps_panicking_is_set_up_less_and_less_often() {

@@ -49,8 +49,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "How long controllers may take to finish what they are doing before the process ends."),
         Flag::new("controller-start-interval",
             Duration(|o| &mut o.config.generic.controller_start_interval),
-            "Pause between the starts of two controllers.")
-            .effect(Unsupported("all controllers start at once; their caches are filled before")),
+            "Each controller starts between this time and twice this time after the process has become the leader."),
         Flag::new("controllers", List(|o| &mut o.controllers),
             "Which controllers run: '*' stands for all that are on by default, 'foo' turns foo on, '-foo' turns it \
              off. Old short names are understood, too. May be repeated."),
