@@ -131,6 +131,9 @@ impl<'a> Ops<'a> {
         {
             default_max_unavailable(&mut object);
         }
+        if resource.custom.is_none() && !self.server.options.feature_gates.contains("GenericWorkload") {
+            drop_scheduling_groups(&mut object);
+        }
         Ok(object)
     }
 
@@ -234,6 +237,15 @@ impl<'a> Ops<'a> {
 }
 
 /// The default of a rolling update's `maxUnavailable`, where that field is enabled.
+/// Removes the PodGroup from a pod or from a template of pods, as a server without the gate does.
+fn drop_scheduling_groups(object: &mut Value) {
+    for path in ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec", "/template/spec"] {
+        if let Some(spec) = object.pointer_mut(path).and_then(Value::as_object_mut) {
+            spec.remove("schedulingGroup");
+        }
+    }
+}
+
 fn default_max_unavailable(set: &mut Value) {
     let update = &mut set["spec"]["updateStrategy"]["rollingUpdate"];
     if update.is_object() && update.get("maxUnavailable").is_none() {
