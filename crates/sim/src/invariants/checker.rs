@@ -111,8 +111,8 @@ impl RuleChecker {
 
 /// The account of a controller.
 pub(super) fn account(controller: &str) -> &'static str {
-    let found = CONTROLLERS.iter().find(|known| known.name == controller);
-    found.and_then(|known| known.identity).unwrap_or("kcm")
+    let mut all = CONTROLLERS.iter().chain(CLOUD_CONTROLLER_MANAGER.controllers);
+    all.find_map(|known| known.identity.filter(|_| known.name == controller)).unwrap_or("kcm")
 }
 
 /// The first controller with this account.

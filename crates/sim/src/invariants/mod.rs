@@ -8,6 +8,7 @@
 mod apps;
 mod batch;
 mod checker;
+mod cloud;
 mod everyone;
 mod identity;
 mod lifecycle;
@@ -49,6 +50,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     let families = [
         apps::RULES,
         batch::RULES,
+        cloud::RULES,
         identity::RULES,
         lifecycle::RULES,
         network::RULES,
@@ -59,13 +61,6 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     ];
     families.into_iter().flatten()
 }
-
-/// Controllers of the table without a rule of their own, and why.
-pub const WITHOUT: &[(&str, &str)] = &[
-    ("service-lb-controller", "lives in the cloud-controller-manager, which no scenario runs"),
-    ("node-route-controller", "lives in the cloud-controller-manager, which no scenario runs"),
-    ("cloud-node-lifecycle-controller", "lives in the cloud-controller-manager, which no scenario runs"),
-];
 
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
