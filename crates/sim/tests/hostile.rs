@@ -45,8 +45,28 @@ fn hostile_objects_break_nothing() -> anyhow::Result<()> {
             change(&api, object, &json!({"metadata": {"annotations": {"example.com/touched": "yes"}}}))
                 .await?;
         }
-        at_rest(cluster, "changed one by one").await
+        at_rest(cluster, "changed one by one").await?;
+
+        remove_namespace(&api, &objects).await
     })
+}
+
+/// Deletes the namespace with everything in it. Only finalizers of strangers keep it.
+async fn remove_namespace(api: &Api, objects: &[Value]) -> anyhow::Result<()> {
+    let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
+    api.send(Call::new(Method::DELETE, &namespace)).await?;
+    tokio::time::sleep(SETTLE).await;
+    let is_stranger =
+        |finalizer: &Value| finalizer.as_str().is_some_and(|name| name.starts_with("example.com/"));
+    for object in objects {
+        if object["metadata"]["finalizers"].as_array().is_some_and(|all| all.iter().any(is_stranger)) {
+            change(api, object, &json!({"metadata": {"finalizers": null}})).await?;
+        }
+    }
+    tokio::time::sleep(SETTLE).await;
+    let (status, left) = api.send(Call::new(Method::GET, &namespace).tolerate(&[404])).await?;
+    ensure!(status == 404, "the namespace is still there: {}", left["status"]);
+    Ok(())
 }
 
 /// Waits, then counts for twenty minutes.
