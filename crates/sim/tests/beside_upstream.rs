@@ -47,8 +47,9 @@ async fn configz_shows_what_upstreams_shows() -> anyhow::Result<()> {
         let mut differences = vec![];
         for (case, flags) in FLAGS {
             let flags: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+            let upstreams_case = format!("{case}-upstream");
             let (theirs, ours) = tokio::try_join!(
-                configz(cluster, &format!("{case}-upstream"), &upstreams, &flags),
+                configz(cluster, &upstreams_case, &upstreams, &flags),
                 configz(cluster, case, &ours, &flags),
             )?;
             compare(&theirs, &ours, case, &mut differences);
