@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
 use super::columns::{Column, columns_of};
+use super::rules::{Findings, Rules};
 use super::schema;
 use super::validate;
 use crate::discovery::Priority;
-use crate::invalid::Cause;
+use crate::invalid::{Cause, Fault};
 use crate::kinds;
 use crate::registry::{ScalePaths, Strategy, Subresource, Verbs};
 use crate::resource::Resource;
@@ -23,6 +24,7 @@ pub(crate) struct Definition {
     pub(crate) schema: Value,
     /// The paths that field selectors may name.
     pub(crate) selectable_fields: Vec<SmolStr>,
+    rules: Option<Rules>,
     columns: Vec<Column>,
     scale: Option<(String, String, String)>,
 }
@@ -46,16 +48,26 @@ impl Definition {
         schema::default(object, &self.schema);
     }
 
-    /// Validates an object.
-    pub(crate) fn validate(&self, object: &Value) -> Vec<Cause> {
+    /// Validates a new object, or a change of one.
+    pub(crate) fn validate(&self, object: &Value, old: Option<&Value>) -> Findings {
         let mut causes = Vec::new();
         validate::root(object, &self.schema, &mut causes);
-        causes
-    }
-
-    /// Validates a change.
-    pub(crate) fn validate_update(&self, new: &Value, _old: &Value) -> Vec<Cause> {
-        self.validate(new)
+        let Some(rules) = &self.rules else { return Findings { causes, ..Findings::default() } };
+        let blocks = |cause: &Cause| {
+            matches!(
+                cause.fault,
+                Fault::NotSupported | Fault::Required | Fault::TooLong | Fault::TooMany | Fault::TypeInvalid
+            )
+        };
+        if causes.iter().any(blocks) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing \
+                          errors to complete validation";
+            causes.push(Cause::invalid("<nil>", Value::Null, detail));
+            return Findings { causes, ..Findings::default() };
+        }
+        let mut findings = rules.run(object, old);
+        findings.causes.splice(0..0, causes);
+        findings
     }
 
     /// Where `/scale` finds its numbers.
@@ -183,6 +195,7 @@ pub(super) fn resources(crd: &Value) -> Vec<Resource> {
                 name: text(&crd["metadata"]["name"]),
                 schema: version["schema"]["openAPIV3Schema"].clone(),
                 selectable_fields: versioned_list(&version["selectableFields"], "jsonPath"),
+                rules: Rules::read(&version["schema"]["openAPIV3Schema"]),
                 columns: columns_of(version),
                 scale: subs["scale"].is_object().then(|| {
                     (pointer("specReplicasPath"), pointer("statusReplicasPath"), pointer("labelSelectorPath"))

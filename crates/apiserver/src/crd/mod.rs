@@ -2,6 +2,7 @@
 
 mod columns;
 mod definition;
+pub(crate) mod rules;
 mod schema;
 mod validate;
 

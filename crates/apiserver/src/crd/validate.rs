@@ -1,5 +1,5 @@
-//! Validation of custom objects against their schema, in the words of the real server. CEL rules
-//! (`x-kubernetes-validations`) are not evaluated; `docs` say so.
+//! Validation of custom objects against their schema, in the words of the real server. Its rules
+//! (`x-kubernetes-validations`) are run by `rules`.
 
 use regex::Regex;
 use serde_json::Value;

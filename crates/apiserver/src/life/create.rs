@@ -64,7 +64,9 @@ impl Ops<'_> {
         let name = meta::text(&object, "name").to_owned();
         let mut causes = meta::validate(&object, resource.namespaced, resource.strategy.name_rule());
         if let Some(custom) = &resource.custom {
-            causes.extend(custom.validate(&object));
+            let findings = custom.validate(&object, None);
+            causes.extend(findings.causes);
+            self.warnings.extend(findings.warnings);
         }
         causes.extend(resource.strategy.validate_create(&object));
         self.refuse_if(&name, &causes)?;

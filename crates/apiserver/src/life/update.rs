@@ -234,7 +234,9 @@ impl Ops<'_> {
         let resource = Arc::clone(self.resource);
         let mut causes = meta::validate_update(new, old, resource.namespaced);
         if let Some(custom) = &resource.custom {
-            causes.extend(custom.validate_update(new, old));
+            let findings = custom.validate(new, Some(old));
+            causes.extend(findings.causes);
+            self.warnings.extend(findings.warnings);
         }
         causes.extend(match sub {
             Some(sub) => resource.strategy.validate_subresource_update(sub, new, old),

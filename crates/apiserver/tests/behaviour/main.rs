@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backend::Backend;
 
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("objects", include_str!("cases/objects.txt")),
     ("patches", include_str!("cases/patches.txt")),
     ("deletion", include_str!("cases/deletion.txt")),
@@ -23,6 +23,7 @@ const FILES: [(&str, &str); 10] = [
     ("extension", include_str!("cases/extension.txt")),
     ("certificates", include_str!("cases/certificates.txt")),
     ("paths", include_str!("cases/paths.txt")),
+    ("rules", include_str!("cases/rules.txt")),
 ];
 
 /// Runs every case, each in a namespace of its own, and reports all that differ.

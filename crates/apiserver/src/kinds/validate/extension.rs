@@ -36,6 +36,19 @@ pub(in crate::kinds) fn definition(object: &Value) -> Vec<Cause> {
             faults.push(Cause::required(version.path("schema.openAPIV3Schema"), ""));
         }
     }
+    // Upstream: a schema that all versions share is moved to the definition, and reported there.
+    let schemas: Vec<(&Value, String)> = spec
+        .items("versions")
+        .map(|version| (version.value.at("schema.openAPIV3Schema"), version.path("schema.openAPIV3Schema")))
+        .collect();
+    match schemas.split_first() {
+        Some(((first, _), rest)) if rest.iter().all(|(schema, _)| schema == first) => {
+            faults.extend(crate::crd::rules::faults(first, &spec.path("validation.openAPIV3Schema")));
+        }
+        _ => {
+            faults.extend(schemas.iter().flat_map(|(schema, path)| crate::crd::rules::faults(schema, path)));
+        }
+    }
     let names_at = spec.child("names");
     for field in ["plural", "singular"] {
         names_at.must_be_named(&mut faults, field, names::label_1035);
