@@ -123,6 +123,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     for (name, verdict) in &regressions {
         println!("- {name}\n  {}", verdict.message);
     }
+    match comparison.run_by_one_only() {
+        0 => {}
+        count => println!("{count} tests ran with one of the two only; --minutes gives them more time"),
+    }
     Ok(if regressions.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -50,6 +50,18 @@ struct Failure {
     message: String,
 }
 
+/// What ginkgo says about a test that was under way when the time of the whole run was over.
+const CUT_SHORT: &str = "A suite timeout occurred";
+
+impl Spec {
+    /// Whether it is a test that passed or failed by itself.
+    fn has_ended(&self) -> bool {
+        let has_run = !matches!(self.state.as_str(), "skipped" | "pending" | "" | "interrupted");
+        let is_cut_short = self.failure.as_ref().is_some_and(|failure| failure.message.contains(CUT_SHORT));
+        self.leaf_node_type == "It" && has_run && !(self.state == "timedout" && is_cut_short)
+    }
+}
+
 /// Reads ginkgo's JSON report.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Run> {
     let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
@@ -59,10 +71,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Run> {
 fn parse(text: &[u8]) -> anyhow::Result<Run> {
     let suites: Vec<Suite> = serde_json::from_slice(text)?;
     let specs = suites.into_iter().flat_map(|suite| suite.spec_reports.unwrap_or_default());
-    let ran = specs.filter(|spec| {
-        spec.leaf_node_type == "It"
-            && !matches!(spec.state.as_str(), "skipped" | "pending" | "" | "interrupted")
-    });
+    let ran = specs.filter(Spec::has_ended);
     Ok(ran
         .map(|spec| {
             let mut name = spec.container_hierarchy_texts.unwrap_or_default();
@@ -99,6 +108,14 @@ impl Comparison<'_> {
             .filter(|(name, verdict)| !verdict.passed && passed(name))
             .map(|(name, verdict)| (name.as_str(), verdict))
             .collect()
+    }
+
+    /// How many tests only one of the two runs has, since the time was over.
+    pub(crate) fn run_by_one_only(&self) -> usize {
+        let (Some(upstream), Some(ours)) = (self.upstream, self.ours) else { return 0 };
+        let without =
+            |these: &Run, those: &Run| these.keys().filter(|name| !those.contains_key(*name)).count();
+        without(upstream, ours) + without(ours, upstream)
     }
 
     /// A Markdown table with a line for each area, then what failed.
@@ -171,6 +188,18 @@ mod tests {
     }
 
     #[test]
+    fn a_test_that_was_cut_short_has_no_result() {
+        let spec = |state: &str, message: &str| {
+            let failure = json!({"Message": message});
+            let spec = json!({"LeafNodeText": "a", "LeafNodeType": "It", "State": state, "Failure": failure});
+            parse(json!([{"SpecReports": [spec]}]).to_string().as_bytes()).unwrap().len()
+        };
+        assert_eq!(spec("timedout", "A suite timeout occurred"), 0);
+        assert_eq!(spec("timedout", "A spec timeout occurred"), 1);
+        assert_eq!(spec("failed", "A suite timeout occurred"), 1, "what a test itself says does not count");
+    }
+
+    #[test]
     fn a_regression_passes_with_upstream_and_fails_with_ours() {
         let upstream =
             run(&[("both", "passed"), ("neither", "failed"), ("ours", "failed"), ("theirs", "passed")]);
@@ -182,6 +211,10 @@ mod tests {
         assert!(comparison.table().contains("| sig-apps | 2 of 4 | 2 of 4 |"), "{}", comparison.table());
         let alone = Comparison { upstream: None, ours: Some(&ours) };
         assert!(alone.regressions().is_empty());
+        assert_eq!(alone.run_by_one_only(), 0);
+        let shorter = run(&[("both", "passed")]);
+        let comparison = Comparison { upstream: Some(&upstream), ours: Some(&shorter) };
+        assert_eq!(comparison.run_by_one_only(), 3);
         assert!(alone.table().contains("| all | not run | 2 of 4 |"), "{}", alone.table());
     }
 }
