@@ -1,12 +1,33 @@
 //! Expressions as trees. Macros are expanded in them already.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
+
 use smol_str::SmolStr;
+
+use crate::library::Overload;
+use crate::types::Type;
 
 /// A node, and the character that it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expr {
     pub(crate) at: usize,
     pub(crate) kind: Kind,
+    /// What the checker found out about it.
+    pub(crate) note: OnceCell<Note>,
+}
+
+/// What a name or a call refers to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Note {
+    Variable(SmolStr),
+    Type(Type),
+    /// A function, and the one way to call it that fits; none if it depends on the values.
+    Function {
+        name: &'static str,
+        is_member: bool,
+        overload: Option<&'static Overload>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -33,16 +54,16 @@ pub(crate) enum Kind {
     Comprehension(Box<Comprehension>),
 }
 
-/// A value written down. Nothing is evaluated here, so only what checks need is kept.
+/// A value written down.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
     Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
     String(SmolStr),
-    Bytes,
+    Bytes(Arc<[u8]>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +102,7 @@ pub(crate) struct Comprehension {
 
 impl Expr {
     pub(crate) fn new(at: usize, kind: Kind) -> Self {
-        Self { at, kind }
+        Self { at, kind, note: OnceCell::new() }
     }
 
     pub(crate) fn literal(at: usize, literal: Literal) -> Self {
@@ -98,6 +119,10 @@ impl Expr {
 
     pub(crate) fn member(at: usize, function: impl Into<SmolStr>, target: Self, args: Vec<Self>) -> Self {
         Self::new(at, Kind::Call { function: function.into(), target: Some(Box::new(target)), args })
+    }
+
+    pub(crate) fn noted(&self, note: Note) {
+        let _ = self.note.set(note);
     }
 
     /// `a.b.c` as one name, if it is nothing else.

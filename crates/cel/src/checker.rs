@@ -3,7 +3,7 @@
 
 use smol_str::SmolStr;
 
-use crate::ast::{Comprehension, Element, Entry, Expr, Field, Kind, Literal};
+use crate::ast::{Comprehension, Element, Entry, Expr, Field, Kind, Literal, Note};
 use crate::env::Env;
 use crate::library::{self, Overload};
 use crate::source::Problem;
@@ -67,14 +67,14 @@ impl<'a> Checker<'a> {
         match &expr.kind {
             Kind::Literal(literal) => of_literal(literal),
             Kind::Ident(name) => match self.name(name) {
-                Some(declared) => declared,
+                Some(declared) => self.referred(expr, name, declared),
                 None => self.undeclared(expr.at, name),
             },
             Kind::Select { operand, field, is_test } => self.select(expr, operand, field, *is_test),
             Kind::Call { function, target, args } => {
                 let is_format = usize::from(function == "format");
                 self.in_format += is_format;
-                let found = self.call(expr.at, function, target.as_deref(), args);
+                let found = self.call(expr, function, target.as_deref(), args);
                 self.in_format -= is_format;
                 found
             }
@@ -91,10 +91,23 @@ impl<'a> Checker<'a> {
         local.map(|(_, declared)| declared.clone()).or_else(|| self.env.name(plain))
     }
 
+    /// Notes what a name stands for.
+    fn referred(&self, expr: &Expr, name: &str, declared: Type) -> Type {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let is_variable = self.scope.iter().any(|(known, _)| known == name) || self.env.is_variable(name);
+        expr.noted(match &declared {
+            Type::Type(Some(of)) if !is_variable => Note::Type(Type::clone(of)),
+            Type::Type(None) if !is_variable => Note::Type(declared.clone()),
+            _ => Note::Variable(name.into()),
+        });
+        declared
+    }
+
     fn select(&mut self, expr: &Expr, operand: &Expr, field: &str, is_test: bool) -> Type {
-        let qualified = expr.qualified_name().and_then(|name| self.name(&name));
-        if let Some(declared) = qualified {
-            return declared;
+        if let Some(name) = expr.qualified_name()
+            && let Some(declared) = self.name(&name)
+        {
+            return self.referred(expr, &name, declared);
         }
         let found = self.field(expr.at, operand, field, false);
         if is_test { Type::Bool } else { self.bindings.resolve(&found) }
@@ -135,7 +148,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn call(&mut self, at: usize, function: &str, target: Option<&Expr>, args: &[Expr]) -> Type {
+    fn call(&mut self, expr: &Expr, function: &str, target: Option<&Expr>, args: &[Expr]) -> Type {
+        let at = expr.at;
         if let ("_?._", [operand, Expr { kind: Kind::Literal(Literal::String(field)), .. }]) =
             (function, args)
         {
@@ -145,7 +159,7 @@ impl<'a> Checker<'a> {
         let mut given: Vec<Type> = args.iter().map(|arg| self.check(arg)).collect();
         let Some(target) = target else {
             return match library::function(function.strip_prefix('.').unwrap_or(function)) {
-                Some((name, overloads)) => self.resolve(at, name, overloads, false, &given, args),
+                Some((name, overloads)) => self.resolve(expr, name, overloads, false, &given, args),
                 None => self.undeclared(at, function),
             };
         };
@@ -153,11 +167,11 @@ impl<'a> Checker<'a> {
         let qualified = target.qualified_name().map(|prefix| format!("{prefix}.{function}"));
         let qualified = qualified.and_then(|name| library::function(name.strip_prefix('.').unwrap_or(&name)));
         if let Some((name, overloads)) = qualified {
-            return self.resolve(at, name, overloads, false, &given, args);
+            return self.resolve(expr, name, overloads, false, &given, args);
         }
         given.insert(0, self.check(target));
         match library::function(function) {
-            Some((name, overloads)) => self.resolve(at, name, overloads, true, &given, args),
+            Some((name, overloads)) => self.resolve(expr, name, overloads, true, &given, args),
             None => self.undeclared(at, function),
         }
     }
@@ -165,22 +179,25 @@ impl<'a> Checker<'a> {
     /// The type of a call: what all declarations that fit agree on.
     fn resolve(
         &mut self,
-        at: usize,
-        function: &str,
-        overloads: &[Overload],
+        expr: &Expr,
+        name: &'static str,
+        overloads: &'static [Overload],
         is_member: bool,
         given: &[Type],
         args: &[Expr],
     ) -> Type {
-        if matches!(function, "_&&_" | "_||_") {
+        if matches!(name, "_&&_" | "_||_") {
+            expr.noted(Note::Function { name, is_member, overload: None });
             return self.logical(given, args);
         }
         let mut found: Option<Type> = None;
+        let mut fitting: Vec<&'static Overload> = vec![];
         for overload in overloads.iter().filter(|overload| overload.is_member == is_member) {
             let (wanted, result) = overload.instance(&mut self.bindings);
             if !self.bindings.assign_all(given, &wanted) {
                 continue;
             }
+            fitting.push(overload);
             let result = self.bindings.resolve(&result);
             found = Some(match found {
                 None => result,
@@ -188,13 +205,15 @@ impl<'a> Checker<'a> {
                 Some(_) => Type::Dyn,
             });
         }
+        let overload = if let [only] = fitting.as_slice() { Some(*only) } else { None };
+        expr.noted(Note::Function { name, is_member, overload });
         found.unwrap_or_else(|| {
             let given: Vec<String> = given.iter().map(|of| self.bindings.finally(of).to_string()).collect();
             let shown = match given.split_first() {
                 Some((target, args)) if is_member => format!("{target}.({})", args.join(", ")),
                 _ => format!("({})", given.join(", ")),
             };
-            self.report(at, format!("found no matching overload for '{function}' applied to '{shown}'"));
+            self.report(expr.at, format!("found no matching overload for '{name}' applied to '{shown}'"));
             Type::Error
         })
     }
@@ -357,11 +376,11 @@ impl<'a> Checker<'a> {
 fn of_literal(literal: &Literal) -> Type {
     match literal {
         Literal::Null => Type::Null,
-        Literal::Bool => Type::Bool,
-        Literal::Int => Type::Int,
-        Literal::Uint => Type::Uint,
-        Literal::Double => Type::Double,
+        Literal::Bool(_) => Type::Bool,
+        Literal::Int(_) => Type::Int,
+        Literal::Uint(_) => Type::Uint,
+        Literal::Double(_) => Type::Double,
         Literal::String(_) => Type::String,
-        Literal::Bytes => Type::Bytes,
+        Literal::Bytes(_) => Type::Bytes,
     }
 }

@@ -36,6 +36,10 @@ impl Env {
         declared.or_else(|| self.fields(name).map(|_| Type::Object(name.into()).of()))
     }
 
+    pub(crate) fn is_variable(&self, name: &str) -> bool {
+        self.variables.contains_key(name)
+    }
+
     /// The fields of an object type.
     pub(crate) fn fields(&self, object: &str) -> Option<&Fields> {
         self.objects.iter().rev().find_map(|objects| objects.get(object))

@@ -1,28 +1,52 @@
-//! Checks the types of CEL expressions, the language of admission policies, as Kubernetes' kube-controller-manager does:
-//! which expressions are reported, and in which words, is what cel-go 0.26 does in the environment of Kubernetes v1.36.
+//! Checks and evaluates expressions in CEL, the language of admission policies and of validation rules, as Kubernetes does:
+//! types, values, errors and costs are those of cel-go 0.26 in the environment of Kubernetes v1.36.
 //!
 //! An [`Env`] says what an expression may refer to; [`check`] gives the type of an expression or the report of what is
-//! wrong with it. Nothing is evaluated. Three things are left to the API server, which refuses a policy for them before
-//! anyone sees it: whether literals of durations, of timestamps and of regular expressions are well-formed. Of several
-//! syntax errors, for which it refuses a policy as well, only the first is reported. Messages of protocol buffers cannot
-//! be written.
+//! wrong with it. [`Program::compile`] also makes a program of it, which is evaluated any number of times: with variables
+//! that borrow the data of objects, and with a budget, because an expression that someone else wrote may try to do too much.
+//!
+//! `check` leaves three things to the API server, which refuses a policy for them before anyone sees it: whether literals
+//! of durations, of timestamps and of regular expressions are well-formed. Of several syntax errors only the first is
+//! reported. Messages of protocol buffers cannot be written.
 
 mod ast;
 mod checker;
+mod cost;
 mod env;
+mod error;
+mod eval;
+mod functions;
+mod go;
 mod lexer;
 mod library;
 mod literal;
+mod literals;
 mod macros;
+mod map;
+mod opaque;
 mod parser;
+mod plan;
+mod program;
+mod schema;
+mod show;
 mod source;
 #[cfg(test)]
 mod tests;
+mod time;
 mod types;
 mod unify;
+mod value;
 
 pub use env::{Env, Fields, escaped};
+pub use error::Error;
+pub use eval::Variables;
+pub use functions::authz;
+pub use map::{Key, Map};
+pub use opaque::{Checker, Opaque};
+pub use program::{Evaluation, PER_CALL_LIMIT, Program, RUNTIME_BUDGET, Refusal};
+pub use schema::Schema;
 pub use types::Type;
+pub use value::{List, Text, Value};
 
 use std::thread;
 

@@ -6,7 +6,7 @@ use crate::ast::{Comprehension, Element, Expr, Kind, Literal};
 use crate::source::Problem;
 
 /// The variable in which folds gather their result. No one can write it.
-const ACCUMULATOR: &str = "@result";
+pub(crate) const ACCUMULATOR: &str = "@result";
 
 /// What it once was called, which is therefore taken.
 const FORMER_ACCUMULATOR: &str = "__result__";
@@ -43,28 +43,28 @@ pub(crate) fn member(at: usize, function: SmolStr, target: Expr, args: Vec<Expr>
         }
         ("all" | "exists" | "exists_one" | "existsOne", 3) => {
             let (variables, mut rest) = fold.two_variables(args)?;
-            let predicate = rest.pop().unwrap_or_else(|| fold.bool());
+            let predicate = rest.pop().unwrap_or_else(|| fold.bool(true));
             Ok(fold.quantified(&function, variables, predicate))
         }
         ("map", 2 | 3) => {
             let (variable, mut rest) = fold.variable_and_rest(args, "argument is not an identifier")?;
-            let transform = rest.pop().unwrap_or_else(|| fold.bool());
+            let transform = rest.pop().unwrap_or_else(|| fold.bool(true));
             Ok(fold.listed((variable, None), rest.pop(), transform))
         }
         ("filter", 2) => {
             let element = args.first().cloned();
             let (variable, predicate) = fold.one_variable(args, "argument is not an identifier")?;
-            let element = element.unwrap_or_else(|| fold.bool());
+            let element = element.unwrap_or_else(|| fold.bool(true));
             Ok(fold.listed((variable, None), Some(predicate), element))
         }
         ("transformList", 3 | 4) => {
             let (variables, mut rest) = fold.two_variables(args)?;
-            let transform = rest.pop().unwrap_or_else(|| fold.bool());
+            let transform = rest.pop().unwrap_or_else(|| fold.bool(true));
             Ok(fold.listed(variables, rest.pop(), transform))
         }
         ("transformMap" | "transformMapEntry", 3 | 4) => {
             let (variables, mut rest) = fold.two_variables(args)?;
-            let transform = rest.pop().unwrap_or_else(|| fold.bool());
+            let transform = rest.pop().unwrap_or_else(|| fold.bool(true));
             let mut inserted = vec![fold.accumulator()];
             if function == "transformMap" {
                 inserted.push(Expr::ident(at, variables.0.clone()));
@@ -72,7 +72,7 @@ pub(crate) fn member(at: usize, function: SmolStr, target: Expr, args: Vec<Expr>
             inserted.push(transform);
             let step = fold.filtered(rest.pop(), fold.call("cel.@mapInsert", inserted));
             let (start, condition, result) =
-                (Expr::new(at, Kind::Map(vec![])), fold.bool(), fold.accumulator());
+                (Expr::new(at, Kind::Map(vec![])), fold.bool(true), fold.accumulator());
             Ok(fold.over(variables, start, condition, step, result))
         }
         ("optMap" | "optFlatMap", 2) => optional_map(at, &function, fold.range, args),
@@ -92,7 +92,7 @@ struct Fold {
 impl Fold {
     fn one_variable(&self, args: Vec<Expr>, otherwise: &str) -> Result<(SmolStr, Expr), Problem> {
         let (variable, mut rest) = self.variable_and_rest(args, otherwise)?;
-        Ok((variable, rest.pop().unwrap_or_else(|| self.bool())))
+        Ok((variable, rest.pop().unwrap_or_else(|| self.bool(true))))
     }
 
     fn variable_and_rest(&self, args: Vec<Expr>, otherwise: &str) -> Result<(SmolStr, Vec<Expr>), Problem> {
@@ -116,17 +116,17 @@ impl Fold {
 
     fn simple_name(&self, arg: Option<Expr>, otherwise: &str) -> Result<(SmolStr, usize), Problem> {
         match arg {
-            Some(Expr { at, kind: Kind::Ident(name) }) => Ok((name, at)),
+            Some(Expr { at, kind: Kind::Ident(name), .. }) => Ok((name, at)),
             other => Err(Problem::new(other.map_or(self.at, |arg| arg.at), otherwise)),
         }
     }
 
-    fn bool(&self) -> Expr {
-        Expr::literal(self.at, Literal::Bool)
+    fn bool(&self, value: bool) -> Expr {
+        Expr::literal(self.at, Literal::Bool(value))
     }
 
-    fn int(&self) -> Expr {
-        Expr::literal(self.at, Literal::Int)
+    fn int(&self, value: i64) -> Expr {
+        Expr::literal(self.at, Literal::Int(value))
     }
 
     fn accumulator(&self) -> Expr {
@@ -151,21 +151,21 @@ impl Fold {
             "all" => {
                 let condition = self.call("@not_strictly_false", vec![self.accumulator()]);
                 let step = self.call("_&&_", vec![so_far, predicate]);
-                let (start, result) = (self.bool(), self.accumulator());
+                let (start, result) = (self.bool(true), self.accumulator());
                 self.over(variables, start, condition, step, result)
             }
             "exists" => {
                 let not_yet = self.call("!_", vec![self.accumulator()]);
                 let condition = self.call("@not_strictly_false", vec![not_yet]);
                 let step = self.call("_||_", vec![so_far, predicate]);
-                let (start, result) = (self.bool(), self.accumulator());
+                let (start, result) = (self.bool(false), self.accumulator());
                 self.over(variables, start, condition, step, result)
             }
             _ => {
-                let one_more = self.call("_+_", vec![so_far, self.int()]);
+                let one_more = self.call("_+_", vec![so_far, self.int(1)]);
                 let step = self.filtered(Some(predicate), one_more);
-                let result = self.call("_==_", vec![self.accumulator(), self.int()]);
-                let (start, condition) = (self.int(), self.bool());
+                let result = self.call("_==_", vec![self.accumulator(), self.int(1)]);
+                let (start, condition) = (self.int(0), self.bool(true));
                 self.over(variables, start, condition, step, result)
             }
         }
@@ -177,7 +177,7 @@ impl Fold {
         let more = self.call("_+_", vec![self.accumulator(), Expr::new(self.at, Kind::List(added))]);
         let step = self.filtered(filter, more);
         let (start, result) = (Expr::new(self.at, Kind::List(vec![])), self.accumulator());
-        let condition = self.bool();
+        let condition = self.bool(true);
         self.over(variables, start, condition, step, result)
     }
 
@@ -206,7 +206,7 @@ fn bound(at: usize, name: SmolStr, value: Expr, result: Expr) -> Expr {
         step: Expr::ident(at, name.clone()),
         accumulator: name,
         start: value,
-        condition: Expr::literal(at, Literal::Bool),
+        condition: Expr::literal(at, Literal::Bool(false)),
         result,
     };
     Expr::new(at, Kind::Comprehension(Box::new(fold)))

@@ -271,22 +271,26 @@ impl Parser<'_> {
             TokenKind::Symbol("{") => self.map(),
             TokenKind::Symbol(".") | TokenKind::Identifier => self.named(),
             TokenKind::Int | TokenKind::Float => Ok((self.number(token.from, false)?, 0)),
-            TokenKind::Uint if literal::is_uint(&self.text(token)) => {
+            TokenKind::Uint => {
                 self.advance();
-                literal(Literal::Uint)
+                let value = literal::uint(&self.text(token));
+                literal(Literal::Uint(value.ok_or_else(|| Problem::new(token.from, "invalid uint literal"))?))
             }
-            TokenKind::Uint => Err(Problem::new(token.from, "invalid uint literal")),
             TokenKind::String => {
                 self.advance();
                 let text = literal::string(&self.text(token)).map_err(|why| Problem::new(token.from, why))?;
                 literal(Literal::String(text))
             }
-            TokenKind::Bytes | TokenKind::True | TokenKind::False | TokenKind::Null => {
+            TokenKind::Bytes => {
+                self.advance();
+                let bytes = literal::bytes(&self.text(token)).map_err(|why| Problem::new(token.from, why))?;
+                literal(Literal::Bytes(bytes.into()))
+            }
+            TokenKind::True | TokenKind::False | TokenKind::Null => {
                 self.advance();
                 literal(match token.kind {
-                    TokenKind::Bytes => Literal::Bytes,
                     TokenKind::Null => Literal::Null,
-                    _ => Literal::Bool,
+                    kind => Literal::Bool(kind == TokenKind::True),
                 })
             }
             _ => Err(self.unexpected("mismatched input", OPERAND)),
@@ -296,12 +300,11 @@ impl Parser<'_> {
     fn number(&mut self, at: usize, is_negative: bool) -> Result<Expr, Problem> {
         let token = self.advance();
         let text = self.text(token);
-        match token.kind {
-            TokenKind::Int if literal::is_int(&text, is_negative) => Ok(Expr::literal(at, Literal::Int)),
-            TokenKind::Float if literal::is_double(&text) => Ok(Expr::literal(at, Literal::Double)),
-            TokenKind::Int => Err(Problem::new(at, "invalid int literal")),
-            _ => Err(Problem::new(at, "invalid double literal")),
-        }
+        let (value, otherwise) = match token.kind {
+            TokenKind::Int => (literal::int(&text, is_negative).map(Literal::Int), "invalid int literal"),
+            _ => (literal::double(&text, is_negative).map(Literal::Double), "invalid double literal"),
+        };
+        value.map(|value| Expr::literal(at, value)).ok_or_else(|| Problem::new(at, otherwise))
     }
 
     /// A variable, a call or a message, whose name may begin with a dot.

@@ -55,7 +55,8 @@ impl Type {
         Self::Map(Arc::new(key), Arc::new(value))
     }
 
-    pub(crate) fn optional(value: Self) -> Self {
+    /// A value that may be absent.
+    pub fn optional(value: Self) -> Self {
         Self::Opaque(SmolStr::new_static(OPTIONAL), Arc::new([value]))
     }
 

@@ -9,9 +9,10 @@ use smol_str::SmolStr;
 
 use crate::types::Type;
 use crate::unify::Bindings;
+use crate::value::Value;
 
 /// One way to call a function.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Overload {
     /// Whether it is called on its first argument.
     pub(crate) is_member: bool,
@@ -21,6 +22,11 @@ pub(crate) struct Overload {
 }
 
 impl Overload {
+    /// What its arguments are, the target first.
+    pub(crate) fn args(&self) -> &[Type] {
+        &self.args
+    }
+
     /// Arguments and result for one use: what is left open is open for this use alone.
     pub(crate) fn instance(&self, bindings: &mut Bindings) -> (Vec<Type>, Type) {
         if self.params.is_empty() {
@@ -51,6 +57,28 @@ pub(crate) fn function(name: &str) -> Option<(&'static str, &'static [Overload])
     FUNCTIONS.get_key_value(name).map(|(name, overloads)| (*name, overloads.as_slice()))
 }
 
+/// Whether some way to call a function takes these values. Of lists and maps only the first element is looked at.
+pub(crate) fn accepts(name: &str, args: &[Value<'_>]) -> bool {
+    function(name).is_none_or(|(_, overloads)| {
+        overloads.iter().any(|overload| {
+            overload.args.len() == args.len()
+                && overload.args.iter().zip(args).all(|(of, arg)| is_of(arg, of))
+        })
+    })
+}
+
+fn is_of(value: &Value<'_>, of: &Type) -> bool {
+    match (of, value) {
+        (Type::Dyn | Type::Param(_) | Type::Var(_), _) => true,
+        (Type::List(element), Value::List(list)) => list.get(0).is_none_or(|first| is_of(&first, element)),
+        (Type::Map(key, value), Value::Map(map)) => {
+            map.iter().next().is_none_or(|(one, other)| is_of(&one, key) && is_of(&other, value))
+        }
+        (Type::List(_) | Type::Map(..), _) => false,
+        (of, value) => type_value_name(of) == value.type_name(),
+    }
+}
+
 /// The type of the name of a type.
 pub(crate) fn type_name(name: &str) -> Option<Type> {
     let named = match name {
@@ -66,6 +94,19 @@ pub(crate) fn type_name(name: &str) -> Option<Type> {
         _ => return None,
     };
     Some(named.of())
+}
+
+/// The name of a type as a value.
+pub(crate) fn type_value_name(of: &Type) -> SmolStr {
+    match of {
+        Type::Null => "null_type".into(),
+        Type::Timestamp => "google.protobuf.Timestamp".into(),
+        Type::Duration => "google.protobuf.Duration".into(),
+        other => {
+            let shown = other.to_string();
+            shown.split('(').next().unwrap_or(&shown).into()
+        }
+    }
 }
 
 /// Reads `target.(arguments) -> result`, or the same without a target.

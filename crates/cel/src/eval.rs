@@ -1,0 +1,473 @@
+//! Evaluates programs. Each step adds to the cost exactly what it adds in cel-go; past the budget, evaluation ends.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use crate::error::Error;
+use crate::functions;
+use crate::map::Map;
+use crate::plan::{Attribute, Base, By, Call, Fold, Node, Step};
+use crate::show;
+use crate::value::{List, Value};
+
+/// What names stand for while one expression is evaluated.
+pub trait Variables<'a> {
+    fn get(&self, name: &str) -> Option<Value<'a>>;
+
+    /// A member of a variable that is [`Value::Members`]; none if there is no such member.
+    fn member(&self, _variable: &str, _member: &str) -> Option<Result<Value<'a>, Error>> {
+        None
+    }
+}
+
+impl<'a> Variables<'a> for BTreeMap<SmolStr, Value<'a>> {
+    fn get(&self, name: &str) -> Option<Value<'a>> {
+        BTreeMap::get(self, name).cloned()
+    }
+}
+
+pub(crate) type Outcome<'a> = Result<Value<'a>, Error>;
+
+/// One evaluation.
+pub(crate) struct Evaluator<'v, 'a> {
+    pub(crate) variables: &'v dyn Variables<'a>,
+    /// Variables of the folds around, innermost last.
+    pub(crate) scope: Vec<(SmolStr, Local<'a>)>,
+    pub(crate) cost: u64,
+    pub(crate) budget: u64,
+}
+
+/// A variable of a fold. What gathers the result is computed when it is first needed.
+pub(crate) enum Local<'a> {
+    Known(Outcome<'a>),
+    Pending(&'a Node),
+}
+
+/// Where steps led.
+enum Followed<'a> {
+    Plain(Value<'a>),
+    /// Some step was optional, and everything is there.
+    Optional(Value<'a>),
+    Absent,
+}
+
+const LIST_COST: u64 = 10;
+const MAP_COST: u64 = 30;
+
+impl<'v, 'a> Evaluator<'v, 'a> {
+    fn charge(&mut self, cost: u64) -> Result<(), Error> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.budget { Err(Error::over_budget()) } else { Ok(()) }
+    }
+
+    pub(crate) fn eval(&mut self, node: &'a Node) -> Outcome<'a> {
+        match node {
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Attribute(attribute) => {
+                let resolved = self.resolve(attribute);
+                if !matches!(attribute.base, Base::Choice(..)) {
+                    self.charge(1)?;
+                }
+                resolved
+            }
+            Node::Test(attribute) => {
+                let found = self.test(attribute);
+                // Upstream: runtimecost.go, Observe: a test takes back what an attribute costs, and a choice costs nothing.
+                if matches!(attribute.base, Base::Choice(..)) {
+                    self.cost = self.cost.saturating_sub(1);
+                }
+                found
+            }
+            Node::And(terms) => self.logical(terms, false),
+            Node::Or(terms) => self.logical(terms, true),
+            Node::Call(call) => self.call(call),
+            Node::OneOf(node, list) => {
+                let value = self.eval(node)?;
+                let list: &List<'a> = list;
+                Ok(Value::Bool(list.contains(&value)))
+            }
+            Node::List(elements) => {
+                let made = self.list(elements);
+                self.charge_unless_final(&made, LIST_COST)?;
+                made
+            }
+            Node::Map(entries) => {
+                let made = self.map(entries);
+                self.charge_unless_final(&made, MAP_COST)?;
+                made
+            }
+            Node::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    fn charge_unless_final(&mut self, outcome: &Outcome<'a>, cost: u64) -> Result<(), Error> {
+        match outcome {
+            Err(error) if error.is_final() => Ok(()),
+            _ => self.charge(cost),
+        }
+    }
+
+    /// `decisive` is the value that settles it: false for `&&`, true for `||`. Errors count only if nothing settles it.
+    fn logical(&mut self, terms: &'a [Node; 2], decisive: bool) -> Outcome<'a> {
+        let mut failed = None;
+        for term in terms {
+            match self.eval(term) {
+                Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(decisive)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failed = failed.or_else(|| Some(Error::no_such_overload())),
+                Err(error) if error.is_final() => return Err(error),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(Value::Bool(!decisive)), Err)
+    }
+
+    fn list(&mut self, elements: &'a [(Node, bool)]) -> Outcome<'a> {
+        let mut made = Vec::with_capacity(elements.len());
+        for (node, is_optional) in elements {
+            let value = self.eval(node)?;
+            match (is_optional, value) {
+                (true, Value::Optional(Some(value))) => made.push(Value::clone(&value)),
+                (true, Value::Optional(None)) => {}
+                (true, other) => {
+                    let shown = show::plain(&other);
+                    return Err(Error::new(format!(
+                        "cannot initialize optional list element from non-optional value {shown}"
+                    )));
+                }
+                (false, value) => made.push(value),
+            }
+        }
+        Ok(Value::list(made))
+    }
+
+    fn map(&mut self, entries: &'a [(Node, Node, bool)]) -> Outcome<'a> {
+        let mut made = BTreeMap::new();
+        for (key, value, is_optional) in entries {
+            let shown = self.eval(key)?;
+            let key = shown.key().ok_or_else(|| {
+                Error::final_one(format!(
+                    "internal error: runtime error: hash of unhashable type {}",
+                    crate::plan::go_type(&shown)
+                ))
+            })?;
+            let value = self.eval(value)?;
+            match (is_optional, value) {
+                (true, Value::Optional(Some(value))) => made.insert(key, Value::clone(&value)),
+                (true, Value::Optional(None)) => made.remove(&key),
+                (true, other) => {
+                    let (key, other) = (show::plain(&shown), show::plain(&other));
+                    return Err(Error::new(format!(
+                        "cannot initialize optional entry '{key}' from non-optional value {other}"
+                    )));
+                }
+                (false, value) => made.insert(key, value),
+            };
+        }
+        Ok(Value::Map(Map::made(made)))
+    }
+
+    fn call(&mut self, call: &'a Call) -> Outcome<'a> {
+        if call.name == "@not_strictly_false" {
+            let value = self.arg(call, 0);
+            if let Err(error) = &value
+                && error.is_final()
+            {
+                return value;
+            }
+            self.charge(1)?;
+            return Ok(Value::Bool(!matches!(value, Ok(Value::Bool(false)))));
+        }
+        if matches!(call.name, "or" | "orValue") {
+            return self.alternative(call);
+        }
+        // Calls of one or two arguments evaluate all of them; others stop at the first error, and then cost nothing
+        // unless it was the last.
+        let is_short =
+            call.args.len() <= 2 && call.pattern.is_none() && !matches!(call.name, "format" | "findAll");
+        let mut args = Vec::with_capacity(call.args.len());
+        let mut failed: Option<Error> = None;
+        for at in 0..call.args.len() {
+            match self.arg(call, at) {
+                Err(error) if error.is_final() || !is_short && at + 1 < call.args.len() => return Err(error),
+                Err(error) => {
+                    failed = failed.or(Some(error));
+                    args.push(None);
+                }
+                Ok(value) => args.push(Some(value)),
+            }
+        }
+        if let Some(error) = failed {
+            let cost = call.cost.of_failed(&args);
+            self.charge(cost)?;
+            return Err(error);
+        }
+        let mut args: Vec<Value<'a>> = args.into_iter().flatten().collect();
+        let known = call.cost.before(&args);
+        self.afford(known)?;
+        let result = functions::apply(call, &mut args);
+        let cost = call.cost.of(known, &args, &result);
+        if !matches!(&result, Err(error) if error.is_final()) {
+            self.charge(cost)?;
+        }
+        result
+    }
+
+    /// `or` and `orValue` look at their argument only if they need it, and are free.
+    fn alternative(&mut self, call: &'a Call) -> Outcome<'a> {
+        match self.arg(call, 0)? {
+            Value::Optional(Some(value)) if call.name == "orValue" => Ok(Value::clone(&value)),
+            Value::Optional(None) => self.arg(call, 1),
+            present => Ok(present),
+        }
+    }
+
+    /// What is known to cost too much is not begun.
+    fn afford(&mut self, known: Option<u64>) -> Result<(), Error> {
+        match known {
+            Some(cost) if self.cost.saturating_add(cost) > self.budget => self.charge(cost),
+            _ => Ok(()),
+        }
+    }
+
+    /// An argument; what a fold gathers is taken rather than copied if the call extends it.
+    fn arg(&mut self, call: &'a Call, at: usize) -> Outcome<'a> {
+        let Some(node) = call.args.get(at) else { return Err(Error::no_such_overload()) };
+        if at > 0 || !call.extends_accumulator {
+            return self.eval(node);
+        }
+        let value = self.eval(node);
+        let slot = self.scope.iter_mut().rev().find(|(name, _)| name == crate::macros::ACCUMULATOR);
+        if let Some((_, slot)) = slot {
+            *slot = Local::Known(Ok(Value::Null));
+        }
+        value
+    }
+
+    fn fold(&mut self, fold: &'a Fold) -> Outcome<'a> {
+        let range = self.eval(&fold.range)?;
+        let outside = self.scope.len();
+        self.scope.push((fold.accumulator.clone(), Local::Pending(&fold.start)));
+        let walked = self.walk(fold, &range, outside);
+        self.scope.truncate(outside + 1);
+        let result = walked.and_then(|()| self.eval(&fold.result));
+        self.scope.truncate(outside);
+        result
+    }
+
+    fn walk(&mut self, fold: &'a Fold, range: &Value<'a>, outside: usize) -> Result<(), Error> {
+        let has_two = fold.variables.1.is_some();
+        match range {
+            Value::List(list) => {
+                for (at, element) in list.iter().enumerate() {
+                    let (first, second) = match has_two {
+                        true => (Value::Int(at as i64), Some(element)),
+                        false => (element, None),
+                    };
+                    if !self.turn(fold, first, second, outside)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Value::Map(map) => {
+                for (key, value) in map.iter() {
+                    if !self.turn(fold, key, has_two.then_some(value), outside)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            other if has_two => {
+                let of = crate::plan::go_type(other);
+                Err(Error::new(format!("unsupported comprehension range type: {of}")))
+            }
+            other => {
+                let of = crate::plan::go_type(other);
+                Err(Error::new(format!("got '{of}', expected iterable type")))
+            }
+        }
+    }
+
+    /// One round of a fold; false if it was the last.
+    fn turn(
+        &mut self,
+        fold: &'a Fold,
+        first: Value<'a>,
+        second: Option<Value<'a>>,
+        outside: usize,
+    ) -> Result<bool, Error> {
+        self.scope.truncate(outside + 1);
+        self.scope.push((fold.variables.0.clone(), Local::Known(Ok(first))));
+        if let (Some(name), Some(value)) = (&fold.variables.1, second) {
+            self.scope.push((name.clone(), Local::Known(Ok(value))));
+        }
+        match self.eval(&fold.condition) {
+            Ok(Value::Bool(false)) => return Ok(false),
+            Err(error) if error.is_final() => return Err(error),
+            _ => {}
+        }
+        let next = self.eval(&fold.step);
+        if let Err(error) = &next
+            && error.is_final()
+        {
+            return Err(error.clone());
+        }
+        if let Some((_, slot)) = self.scope.get_mut(outside) {
+            *slot = Local::Known(next);
+        }
+        Ok(true)
+    }
+
+    fn lookup(&mut self, name: &SmolStr) -> Outcome<'a> {
+        let Some(at) = self.scope.iter().rposition(|(known, _)| known == name) else {
+            let found = self.variables.get(name);
+            return found.ok_or_else(|| Error::new(format!("no such attribute(s): {name}")));
+        };
+        match &self.scope[at].1 {
+            Local::Known(value) => value.clone(),
+            Local::Pending(start) => {
+                let start: &'a Node = start;
+                // The start of a fold does not see its variables.
+                let hidden: Vec<_> = self.scope.drain(at..).collect();
+                let value = self.eval(start);
+                self.scope.truncate(at);
+                self.scope.extend(hidden);
+                if let Some((_, slot)) = self.scope.get_mut(at) {
+                    *slot = Local::Known(value.clone());
+                }
+                value
+            }
+        }
+    }
+
+    fn base(&mut self, base: &'a Base) -> Outcome<'a> {
+        match base {
+            Base::Variable(name) => self.lookup(name),
+            Base::Value(node) => self.eval(node),
+            Base::Choice(test, branches) => match self.eval(test)? {
+                Value::Bool(true) => self.resolve(&branches[0]),
+                Value::Bool(false) => self.resolve(&branches[1]),
+                _ => Err(Error::no_such_overload()),
+            },
+        }
+    }
+
+    fn resolve(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        let base = self.base(&attribute.base)?;
+        self.steps(base, &attribute.steps)
+    }
+
+    /// Follows steps. Once one is optional, or the base is, what is missing makes the whole absent.
+    fn steps(&mut self, base: Value<'a>, steps: &'a [Step]) -> Outcome<'a> {
+        if steps.is_empty() {
+            return Ok(base);
+        }
+        Ok(match self.follow(base, steps)? {
+            Followed::Absent => Value::Optional(None),
+            Followed::Optional(value) => Value::some(value),
+            Followed::Plain(value) => value,
+        })
+    }
+
+    fn follow(&mut self, base: Value<'a>, steps: &'a [Step]) -> Result<Followed<'a>, Error> {
+        let (mut object, mut is_optional) = match base {
+            Value::Optional(None) => return Ok(Followed::Absent),
+            Value::Optional(Some(value)) => (Value::clone(&value), true),
+            other => (other, false),
+        };
+        for step in steps {
+            is_optional |= step.is_optional;
+            let by = self.by(step, is_optional)?;
+            match self.select(&object, &by, is_optional) {
+                Ok(Some(value)) => {
+                    self.charge(1)?;
+                    object = value;
+                }
+                Ok(None) if is_optional => return Ok(Followed::Absent),
+                Ok(None) => return Err(Error::no_such_overload()),
+                Err(error) => {
+                    if !is_optional && !error.is_final() {
+                        self.charge(1)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(if is_optional { Followed::Optional(object) } else { Followed::Plain(object) })
+    }
+
+    fn by(&mut self, step: &'a Step, is_optional: bool) -> Outcome<'a> {
+        let by = match &step.by {
+            By::Constant(value) => return Ok(value.clone()),
+            By::Attribute(attribute) => self.resolve(attribute),
+            By::Value(node) => self.eval(node),
+        };
+        // A step that cannot be computed costs as much as one that can.
+        if !is_optional && matches!(&by, Err(error) if !error.is_final()) {
+            self.charge(1)?;
+        }
+        by
+    }
+
+    /// `has()`: all steps but the last as usual, and the last only looked for.
+    fn test(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        let Some((last, before)) = attribute.steps.split_last() else { return Ok(Value::Bool(true)) };
+        let base = self.base(&attribute.base)?;
+        let (is_in_optional, object) = match self.follow(base, before)? {
+            Followed::Absent => return Ok(Value::Bool(false)),
+            Followed::Optional(value) => (true, value),
+            Followed::Plain(value) => (false, value),
+        };
+        let by = self.by(last, is_in_optional)?;
+        let found = self.select(&object, &by, true);
+        if !is_in_optional || matches!(found, Ok(Some(_))) {
+            self.charge(1)?;
+        }
+        Ok(Value::Bool(found?.is_some()))
+    }
+
+    /// One step: none if `is_lenient` and it is not there.
+    fn select(
+        &self,
+        object: &Value<'a>,
+        by: &Value<'a>,
+        is_lenient: bool,
+    ) -> Result<Option<Value<'a>>, Error> {
+        let missing = |message: String| if is_lenient { Ok(None) } else { Err(Error::new(message)) };
+        match object {
+            Value::Map(map) => match map.find(by) {
+                Some(value) => Ok(Some(value)),
+                None => missing(format!("no such key: {}", show::plain(by))),
+            },
+            Value::List(list) => {
+                let at = functions::list::index(by)?;
+                match usize::try_from(at).ok().and_then(|at| list.get(at)) {
+                    Some(value) => Ok(Some(value)),
+                    None => missing(format!("index out of bounds: {}", show::plain(by))),
+                }
+            }
+            Value::Members(name) => {
+                let member = by.as_str().and_then(|member| self.variables.member(name, member));
+                match member {
+                    Some(value) => value.map(Some),
+                    None => missing(format!("no such key: {}", show::plain(by))),
+                }
+            }
+            _ => missing(format!("no such key: {}", show::plain(by))),
+        }
+    }
+}
+
+/// Adds to a list or map that nobody else holds without copying it.
+pub(crate) fn extended<'a>(list: List<'a>, more: &List<'a>) -> List<'a> {
+    match list {
+        List::Made(mut elements) => {
+            Arc::make_mut(&mut elements).extend(more.iter());
+            List::Made(elements)
+        }
+        other => List::Made(Arc::new(other.iter().chain(more.iter()).collect())),
+    }
+}

@@ -1,0 +1,121 @@
+//! Points and spans of time as text, as Go reads and writes them.
+
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+
+/// The first and last second that expressions can name: years 1 to 9999.
+pub(crate) const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+/// Reads RFC 3339 strictly: `2024-05-01T10:00:00.5Z`, or with an offset.
+pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
+    let bytes = text.as_bytes();
+    let is_shaped = bytes.len() >= 20
+        && bytes.iter().take(19).enumerate().all(|(at, byte)| match at {
+            4 | 7 => *byte == b'-',
+            10 => *byte == b'T',
+            13 | 16 => *byte == b':',
+            _ => byte.is_ascii_digit(),
+        });
+    if !is_shaped || bytes.get(17..19) == Some(b"60") {
+        return None;
+    }
+    let rest = text.get(19..)?;
+    let zone =
+        rest.trim_start_matches(['.', ','].as_slice()).trim_start_matches(|c: char| c.is_ascii_digit());
+    let fraction = rest.strip_suffix(zone)?;
+    let has_good_fraction = fraction.is_empty() || fraction.len() > 1;
+    let is_zone = zone == "Z"
+        || (zone.len() == 6
+            && zone.starts_with(['+', '-'])
+            && zone.as_bytes().get(3) == Some(&b':')
+            && zone.chars().filter(char::is_ascii_digit).count() == 4);
+    if !has_good_fraction || !is_zone {
+        return None;
+    }
+    // More digits than nanoseconds are cut off.
+    let fraction: String = fraction.chars().take(10).collect::<String>().replace(',', ".");
+    format!("{}{fraction}{zone}", text.get(..19)?).parse().ok()
+}
+
+pub(crate) fn show_timestamp(time: Timestamp) -> String {
+    time.to_string()
+}
+
+/// The zone by name, or as `[+-]hours:minutes`.
+pub(crate) fn zone(name: &str) -> Result<TimeZone, String> {
+    let Some((hours, minutes)) = name.split_once(':') else {
+        if name.is_empty() || name == "UTC" {
+            return Ok(TimeZone::UTC);
+        }
+        return TimeZone::get(name).map_err(|_| format!("unknown time zone {name}"));
+    };
+    let number = |text: &str| {
+        let parsed = text.parse::<i32>();
+        parsed.map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", crate::go::quoted(text)))
+    };
+    let (hours_number, minutes) = (number(hours)?, number(minutes)?);
+    let signed = if name.starts_with('-') { -minutes } else { minutes };
+    let seconds = hours_number.saturating_mul(60).saturating_add(signed).saturating_mul(60);
+    Offset::from_seconds(seconds).map(TimeZone::fixed).map_err(|_| format!("unknown time zone {name}"))
+}
+
+const UNITS: [(&str, i128); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// Reads `1h2m3.5s` in nanoseconds.
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+    let (is_negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (whole, after) = rest.split_at(digits(rest));
+        let (fraction, after) = match after.strip_prefix('.') {
+            Some(after) => after.split_at(digits(after)),
+            None => ("", after),
+        };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        total = total.checked_add(whole.checked_mul(*scale)?)?;
+        let fraction: String = fraction.chars().take(18).collect();
+        if !fraction.is_empty() {
+            let power = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+            total += fraction.parse::<i128>().ok()? * scale / power;
+        }
+        if total > 1 << 63 {
+            return None;
+        }
+        rest = after;
+    }
+    i64::try_from(if is_negative { -total } else { total }).ok()
+}
+
+pub(crate) fn show_duration(nanos: i64) -> String {
+    format!("{}s", seconds(nanos))
+}
+
+/// As Go computes them: whole seconds and the rest are added as doubles.
+pub(crate) fn seconds(nanos: i64) -> f64 {
+    (nanos / 1_000_000_000) as f64 + (nanos % 1_000_000_000) as f64 / 1e9
+}
