@@ -13,7 +13,7 @@ pub(crate) fn print(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// [`print`]s a line.
+/// Prints a line with [`print()`].
 macro_rules! say {
     ($($text:tt)*) => { $crate::lines::print(&format!("{}\n", format_args!($($text)*))) };
 }
