@@ -378,7 +378,7 @@ async fn pages_for_authorized_users() {
         ("GET", "/debug/flags/v",  "",     "",    406, "unsupported http method\n"),
         ("PUT", "/debug/flags/v",  "",     "4",   200, "successfully set klog.logging.verbosity to 4\n"),
         ("PUT", "/debug/flags/v",  "",     "abc", 400, "\"abc\" is not a number\n"),
-        ("GET", "/debug/decisions", "",    "",    200, "{\"decisions\":[]}"),
+        ("GET", "/debug/decisions", "",    "",    200, "{\"decisions\":[],\"forgotten\":0}"),
         ("GET", "/debug/waiting",  "",     "",    200, "{\"waiting\":[]}"),
         ("GET", "/debug/waiting?limit=x", "", "", 400, "limit=\"x\" is not a number\n"),
         ("GET", "/debug/waiting?pod=x",   "", "", 400, "\"pod\" is none of controller, kind, namespace, name, limit\n"),

@@ -95,6 +95,7 @@ fn pods_start_run_fail_and_end_as_annotated() {
         ("found dead early",       pod("Never", none(), failing("livenessProbe", json!({"failureThreshold": 1}))), vec![created, runs, "1.00 Failed (exit 137)"]),
         ("restarted as dead",      pod("Always", none(), failing("livenessProbe", none())),    vec![
             created, runs, "4.00 Running (running, ready, restarts 1)", "8.00 Running (CrashLoopBackOff, restarts 1)",
+            "18.00 Running (running, ready, restarts 2)", "22.00 Running (CrashLoopBackOff, restarts 2)",
         ]),
         ("never started",          pod("Never", none(), failing("startupProbe", json!({"failureThreshold": 1}))), vec![created, "0.50 Running (running)", "1.00 Failed (exit 137)"]),
         ("a deadline",             pod("Always", none(), json!({"activeDeadlineSeconds": 9})), vec![created, runs, "9.00 Failed (exit 143)"]),
