@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use kube::config::AuthInfo;
+use rustls::pki_types::CertificateDer;
 
+use crate::config::User;
 use crate::credentials::Credentials;
 use crate::dial::Dialer;
 use crate::fence::Fence;
@@ -97,7 +98,7 @@ pub async fn connect_to_lead(options: &ConnectOptions, fence: Fence) -> Result<C
 async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connection, ConfigError> {
     let kubeconfig::Loaded { config, origin, proxy } = kubeconfig::load(options)?;
     let unusable = |source| ConfigError::Credentials { origin: origin.clone(), source };
-    let server = config.cluster_url.clone();
+    let server = config.server.clone();
     let dialer = |fence: Option<Fence>| {
         Dialer::new(server.clone(), config.tls_server_name.as_deref(), proxy.clone(), fence)
             .map(Arc::new)
@@ -105,9 +106,9 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
     };
     let (open, fenced) = (dialer(None)?, dialer(fence.clone())?);
 
-    let certificate_authority = config.root_cert.as_deref().map(|chain| pem(chain).into());
+    let certificate_authority = config.trust.roots().map(|roots| pem(roots).into());
     let mut anonymous = config.clone();
-    anonymous.auth_info = AuthInfo::default();
+    anonymous.user = User::default();
     let elector = match fence {
         Some(_) => Some(Arc::new(Credentials::new(config.clone()).await.map_err(unusable)?)),
         None => None,
@@ -131,9 +132,9 @@ async fn open(options: &ConnectOptions, fence: Option<Fence>) -> Result<Connecti
 }
 
 /// Certificates as PEM.
-fn pem(certificates: &[Vec<u8>]) -> String {
-    let one = |der: &Vec<u8>| {
-        let text = base64::engine::general_purpose::STANDARD.encode(der);
+pub(crate) fn pem(certificates: &[CertificateDer<'_>]) -> String {
+    let one = |der: &CertificateDer<'_>| {
+        let text = base64::engine::general_purpose::STANDARD.encode(der.as_ref());
         let lines: Vec<&str> =
             (0..text.len()).step_by(64).map(|at| &text[at..text.len().min(at + 64)]).collect();
         format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))

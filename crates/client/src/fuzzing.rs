@@ -1,10 +1,11 @@
 //! Parsers of this crate for fuzz targets (`crates/fuzz`), and for nothing else.
 
+use std::path::Path;
+
 use bytes::Bytes;
-use kube::config::Kubeconfig;
 
 use crate::frames::{Frame, Lines, MAX_FRAME};
-use crate::kubeconfig::{ConnectOptions, resolve};
+use crate::kubeconfig::{ConnectOptions, Kubeconfig, resolve};
 
 /// The events of a watch whose body comes in chunks of this size, as text, up to the first error.
 pub fn watch_events(body: &[u8], chunk: usize) -> Vec<String> {
@@ -31,18 +32,11 @@ pub fn watch_events(body: &[u8], chunk: usize) -> Vec<String> {
 
 /// Parses a kubeconfig and resolves its current context. If it refers to files, it is only parsed.
 pub fn kubeconfig(text: &str) {
-    let Ok(config) = Kubeconfig::from_yaml(text) else { return };
-    let names_file = config
-        .clusters
-        .iter()
-        .flat_map(|named| &named.cluster)
-        .any(|cluster| cluster.certificate_authority.is_some())
-        || config.auth_infos.iter().flat_map(|named| &named.auth_info).any(|user| {
-            user.client_certificate.is_some()
-                || user.client_key.is_some()
-                || user.token_file.is_some()
-                || user.exec.is_some()
-        });
+    let Ok(config) = Kubeconfig::parse(text, Path::new("")) else { return };
+    let clusters = config.clusters.iter().flat_map(|named| &named.value);
+    let users = config.users.iter().flat_map(|named| &named.value);
+    let names_file = clusters.into_iter().any(|cluster| cluster.certificate_authority.is_some())
+        || users.into_iter().any(|user| user.client_certificate.is_some() || user.client_key.is_some());
     if !names_file {
         let _ = resolve(config, &ConnectOptions::default(), "fuzz".to_owned());
     }

@@ -11,6 +11,7 @@
 mod fake;
 
 mod client;
+mod config;
 mod connect;
 mod credentials;
 mod dial;

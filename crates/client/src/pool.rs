@@ -81,13 +81,13 @@ struct Open {
 struct Shared {
     connection: http2::Connection,
     streams: AtomicUsize,
-    generation: u64,
+    tls_generation: u64,
 }
 
 /// An HTTP/1.1 connection, used by one request at a time.
 struct Single {
     sender: http1::SendRequest<Full<Bytes>>,
-    generation: u64,
+    tls_generation: u64,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -170,9 +170,9 @@ impl Inner {
         let mut renewed = false;
         let mut resends = 0u32;
         loop {
-            let snapshot = self.credentials.snapshot();
+            let snapshot = self.credentials.current().await?;
             let mut signed = request.clone();
-            snapshot.sign(signed.headers_mut()).await?;
+            snapshot.sign(signed.headers_mut());
             let mut lease = self.lease(&snapshot).await.map_err(TransportError::NotSent)?;
             let response = match lease.send(signed, &self.host).await {
                 Ok(response) => response,
@@ -189,7 +189,7 @@ impl Inner {
             };
             if response.status() == StatusCode::UNAUTHORIZED && !renewed {
                 renewed = true;
-                if Box::pin(self.credentials.renew(snapshot.generation)).await {
+                if Box::pin(self.credentials.refused(&snapshot)).await {
                     continue;
                 }
             }
@@ -211,7 +211,7 @@ impl Inner {
     }
 
     async fn lease(&self, credentials: &Snapshot) -> Result<Lease, BoxError> {
-        match self.reuse(credentials.generation) {
+        match self.reuse(credentials.tls_generation) {
             Some(lease) => Ok(lease),
             // Boxed, so that the future of the many requests that need no dialling is small.
             None => Box::pin(self.dial(credentials)).await,
@@ -222,11 +222,11 @@ impl Inner {
         if self.speaks_http1.load(Ordering::Relaxed) {
             // HTTP/1.1 connections are not shared: only wait for a free slot.
             let link = self.dialer.dial(credentials.tls.clone()).await?;
-            return self.admit(link, credentials.generation).await;
+            return self.admit(link, credentials.tls_generation).await;
         }
         let asked = Instant::now();
         let _one_at_a_time = self.dialling.lock().await;
-        if let Some(lease) = self.reuse(credentials.generation) {
+        if let Some(lease) = self.reuse(credentials.tls_generation) {
             return Ok(lease);
         }
         if let Some((_, error)) = self.open.lock().failed.as_ref().filter(|(at, _)| *at > asked) {
@@ -235,7 +235,7 @@ impl Inner {
         match self.dialer.dial(credentials.tls.clone()).await {
             Ok(link) => {
                 self.open.lock().failed = None;
-                self.admit(link, credentials.generation).await
+                self.admit(link, credentials.tls_generation).await
             }
             Err(error) => {
                 self.open.lock().failed = Some((Instant::now(), chain(&*error).into()));
@@ -246,9 +246,9 @@ impl Inner {
 
     /// A connection with a free stream. Connections with replaced credentials, and those on which the server does not respond,
     /// get no new streams: the server may respond on another connection, or at another address.
-    fn reuse(&self, generation: u64) -> Option<Lease> {
+    fn reuse(&self, tls_generation: u64) -> Option<Lease> {
         let mut open = self.open.lock();
-        open.shared.retain(|c| !c.connection.is_closed() && c.generation == generation);
+        open.shared.retain(|c| !c.connection.is_closed() && c.tls_generation == tls_generation);
         let trusted = || open.shared.iter().filter(|c| !c.connection.pulse().is_suspect());
         if let Some(least) = trusted().min_by_key(|c| c.streams.load(Ordering::Relaxed)) {
             let has_room = least.streams.load(Ordering::Relaxed) < self.limits.streams;
@@ -261,15 +261,15 @@ impl Inner {
             let least = open.shared.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed));
             return least.map(|least| Lease::Stream(Stream::open(least)));
         }
-        open.idle.retain(|c| !c.sender.is_closed() && c.generation == generation);
+        open.idle.retain(|c| !c.sender.is_closed() && c.tls_generation == tls_generation);
         let ready = open.idle.iter().position(|c| c.sender.is_ready())?;
         Some(Lease::Whole(open.idle.swap_remove(ready)))
     }
 
-    async fn admit(&self, link: Link, generation: u64) -> Result<Lease, BoxError> {
+    async fn admit(&self, link: Link, tls_generation: u64) -> Result<Lease, BoxError> {
         match link {
             Link::Http2(connection) => {
-                let shared = Arc::new(Shared { connection, streams: AtomicUsize::new(0), generation });
+                let shared = Arc::new(Shared { connection, streams: AtomicUsize::new(0), tls_generation });
                 let stream = Stream::open(&shared);
                 self.open.lock().shared.push(shared);
                 Ok(Lease::Stream(stream))
@@ -277,7 +277,7 @@ impl Inner {
             Link::Http1(sender) => {
                 self.speaks_http1.store(true, Ordering::Relaxed);
                 let slot = self.http1_slots.clone().acquire_owned().await?;
-                Ok(Lease::Whole(Single { sender, generation, _slot: slot }))
+                Ok(Lease::Whole(Single { sender, tls_generation, _slot: slot }))
             }
         }
     }

@@ -1,4 +1,7 @@
+use serde_json::json;
+
 use super::*;
+use crate::config::Interactive;
 use crate::credentials::chain;
 
 const GOOD: &str = "
@@ -19,7 +22,7 @@ fn load_text(text: &str, master: Option<&str>) -> Result<Loaded, ConfigError> {
 
 fn problem(text: &str, master: Option<&str>) -> String {
     match load_text(text, master) {
-        Ok(loaded) => panic!("accepted: {}", loaded.config.cluster_url),
+        Ok(loaded) => panic!("accepted: {}", loaded.config.server),
         Err(error) => chain(&error),
     }
 }
@@ -46,7 +49,19 @@ fn mistakes_are_named_by_file_and_field() {
         ("plugin without name",  "token: secret",              "exec: {apiVersion: v1}",                     "users[u].user.exec.command: is not set"),
         ("socks proxy",          "server:",                    "proxy-url: 'socks5://x:1', server:",         "clusters[c].cluster.proxy-url: \"socks5://x:1\" is not supported"),
         ("no YAML",              "kind: Config",               "kind: [",                                    "not a valid kubeconfig"),
-        ("wrong type",           "current-context: here",      "current-context: {}",                        "not a valid kubeconfig"),
+        ("wrong type",           "current-context: here",      "current-context: {}",                        "not a valid kubeconfig: current-context is a mapping and must be a string"),
+        ("wrong type within",    "token: secret",              "token: [secret]",                            "not a valid kubeconfig: users[0].user.token is a list and must be a string"),
+        ("no mapping",           "{token: secret}",            "secret",                                     "not a valid kubeconfig: users[0].user is a string and must be a mapping"),
+        ("certificate missing",  "token: secret",              "client-certificate: no.crt, client-key: no.key", "users[u].user.client-certificate: "),
+        ("key is not base64",    "token: secret",              "client-certificate-data: aGk=, client-key-data: secret%", "users[u].user.client-key: is not valid base64"),
+        ("token and password",   "token: secret",              "token: secret, username: a, password: secret", "users[u].user.token: contradicts username"),
+        ("group without user",   "token: secret",              "as-groups: [a]",                             "users[u].user.as: is not set"),
+        ("auth provider",        "token: secret",              "auth-provider: {name: oidc}",                "users[u].user.auth-provider: \"oidc\" is not supported"),
+        ("plugin of no version", "token: secret",              "exec: {command: a}",                         "users[u].user.exec.apiVersion: \"\" is not supported"),
+        ("plugin, old version",  "token: secret",              "exec: {command: a, apiVersion: client.authentication.k8s.io/v1alpha1}", "users[u].user.exec.apiVersion: \"client.authentication.k8s.io/v1alpha1\" is not supported"),
+        ("plugin, no mode",      "token: secret",              "exec: {command: a, apiVersion: client.authentication.k8s.io/v1}", "users[u].user.exec.interactiveMode: is not set"),
+        ("plugin, bad mode",     "token: secret",              "exec: {command: a, apiVersion: client.authentication.k8s.io/v1, interactiveMode: maybe}", "users[u].user.exec.interactiveMode: \"maybe\" is unknown"),
+        ("plugin, bad variable", "token: secret",              "exec: {command: a, apiVersion: client.authentication.k8s.io/v1beta1, env: [{value: secret}]}", "users[u].user.exec.env: entry 0 has no name"),
     ];
     for (case, from, to, want) in table {
         assert!(GOOD.contains(from), "{case}");
@@ -54,6 +69,70 @@ fn mistakes_are_named_by_file_and_field() {
         assert!(text.contains("admin.conf") && text.contains(want), "{case}: {text}");
         assert!(!text.contains("secret"), "{case} shows the token: {text}");
     }
+}
+
+#[test]
+fn what_client_go_accepts_is_accepted() {
+    #[rustfmt::skip]
+    let table = [
+        // case                  instead of               there is
+        ("unknown fields",       "kind: Config",          "kind: Config\npreferences: {colors: true}\nmore: [1]"),
+        ("null for nothing",     "kind: Config",          "kind: Config\nextensions: null"),
+        ("null in a user",       "token: secret",         "token: secret, client-certificate: null, exec: null"),
+        ("empty strings",        "server:",               "certificate-authority: '', tls-server-name: '', server:"),
+        ("YAML 1.1 booleans",    "server:",               "insecure-skip-tls-verify: yes, server:"),
+        ("a second document",    "kind: Config",          "kind: Config\n---\nkind: [\n"),
+        ("beta plugin, no mode", "token: secret",         "exec: {command: a, apiVersion: client.authentication.k8s.io/v1beta1, args: null}"),
+    ];
+    for (case, from, to) in table {
+        assert!(GOOD.contains(from), "{case}");
+        let text = match case {
+            "a second document" => format!("{GOOD}---\nsomething: else\n"),
+            _ => GOOD.replacen(from, to, 1),
+        };
+        if let Err(error) = load_text(&text, None) {
+            panic!("{case}: {}", chain(&error));
+        }
+    }
+}
+
+#[test]
+fn a_plugin_is_described_as_the_kubeconfig_says() {
+    let certified = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap();
+    let ca = STANDARD.encode(certified.cert.pem());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("admin.conf");
+    let text = GOOD
+        .replace(
+            "token: secret",
+            "exec: {command: bin/login, args: [a, b], env: [{name: N, value: v}], installHint: get it, \
+             apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, provideClusterInfo: true}",
+        )
+        .replace(
+            "server:",
+            &format!(
+                "certificate-authority-data: {ca}, disable-compression: true, tls-server-name: api, \
+                 extensions: [{{name: client.authentication.k8s.io/exec, extension: {{audience: me}}}}], server:"
+            ),
+        );
+    std::fs::write(&file, text).unwrap();
+    let loaded = load(&ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() }).unwrap();
+    let exec = loaded.config.user.exec.unwrap();
+    assert_eq!(exec.command, dir.path().join("bin/login"), "a path is relative to the file");
+    assert_eq!(
+        (exec.args, exec.env),
+        (vec!["a".to_owned(), "b".to_owned()], vec![("N".to_owned(), "v".to_owned())])
+    );
+    assert_eq!((exec.interactive, exec.install_hint.as_deref()), (Interactive::Never, Some("get it")));
+    let mut cluster = exec.cluster.unwrap();
+    let shown = cluster.as_object_mut().unwrap().remove("certificate-authority-data").unwrap();
+    let shown = certificates(&STANDARD.decode(shown.as_str().unwrap()).unwrap()).unwrap();
+    assert_eq!(shown, [certified.cert.der().clone()]);
+    let rest = json!({
+        "server": "https://10.0.0.1:6443", "tls-server-name": "api", "disable-compression": true,
+        "config": {"audience": "me"},
+    });
+    assert_eq!(cluster, rest);
 }
 
 #[test]
@@ -82,19 +161,19 @@ fn master_overrides_the_server_and_keeps_the_rest() {
     ];
     for (master, want) in table {
         let loaded = load_text(GOOD, master).unwrap();
-        assert_eq!(loaded.config.cluster_url.to_string(), want);
-        assert!(loaded.config.auth_info.token.is_some());
+        assert_eq!(loaded.config.server.to_string(), want);
+        assert!(loaded.config.user.token.is_some());
     }
     assert!(problem(GOOD, Some("https://")).starts_with("--master \"https://\": "));
 
     let alone = ConnectOptions { master: Some("127.0.0.1:8080".into()), ..ConnectOptions::default() };
-    assert_eq!(load(&alone).unwrap().config.cluster_url.to_string(), "http://127.0.0.1:8080/");
+    assert_eq!(load(&alone).unwrap().config.server.to_string(), "http://127.0.0.1:8080/");
 }
 
 #[test]
 fn an_address_without_scheme_is_https_if_tls_is_configured() {
     let text = GOOD.replace("'https://10.0.0.1:6443'", "10.0.0.1:6443, insecure-skip-tls-verify: true");
-    assert_eq!(load_text(&text, None).unwrap().config.cluster_url.to_string(), "https://10.0.0.1:6443/");
+    assert_eq!(load_text(&text, None).unwrap().config.server.to_string(), "https://10.0.0.1:6443/");
 }
 
 #[test]
@@ -109,7 +188,7 @@ fn the_first_file_with_an_entry_has_precedence() {
     std::fs::write(&files[2], GOOD.replace("current-context: here", "current-context: elsewhere")).unwrap();
     let (merged, origin) = read_all(&files).unwrap();
     let loaded = resolve(merged, &ConnectOptions::default(), origin).unwrap();
-    assert_eq!(loaded.config.cluster_url.to_string(), "https://10.0.0.1:6443/");
+    assert_eq!(loaded.config.server.to_string(), "https://10.0.0.1:6443/");
     assert!(loaded.origin.contains("first") && loaded.origin.contains("second"), "{}", loaded.origin);
     assert!(matches!(read_all(&[dir.path().join("none")]), Err(ConfigError::Nothing)));
 }
@@ -120,7 +199,7 @@ fn relative_paths_are_relative_to_the_file() {
     let file = dir.path().join("admin.conf");
     std::fs::write(&file, GOOD.replace("token: secret", "tokenFile: token")).unwrap();
     let loaded = load(&ConnectOptions { kubeconfig: Some(file), ..ConnectOptions::default() }).unwrap();
-    assert_eq!(loaded.config.auth_info.token_file.as_deref(), dir.path().join("token").to_str());
+    assert_eq!(loaded.config.user.token_file.as_deref(), Some(&*dir.path().join("token")));
 }
 
 #[test]
@@ -139,9 +218,9 @@ fn a_pod_finds_its_server_or_the_error_says_what_is_missing() {
     assert!(refusal("10.0.0.1", "").contains("KUBERNETES_SERVICE_PORT: \"\" is not a port"));
     for (host, want) in [("10.0.0.1", "https://10.0.0.1:443/"), ("fd00::1", "https://[fd00::1]:443/")] {
         let loaded = in_cluster(host, "443", dir.path()).unwrap();
-        assert_eq!(loaded.config.cluster_url.to_string(), want);
-        assert_eq!(loaded.config.root_cert.map(|c| c.len()), Some(1));
-        assert_eq!(loaded.config.auth_info.token_file.as_deref(), dir.path().join("token").to_str());
+        assert_eq!(loaded.config.server.to_string(), want);
+        assert_eq!(loaded.config.trust.roots().map(<[_]>::len), Some(1));
+        assert_eq!(loaded.config.user.token_file.as_deref(), Some(&*dir.path().join("token")));
     }
 }
 

@@ -1,13 +1,21 @@
 //! The address of the API server and the credentials: kubeconfig files, the in-cluster environment, `--master`. Users have to
 //! fix what is wrong here, so each error names the file and the field.
 
+mod file;
+mod user;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Cluster, Config, Kubeconfig};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+pub(crate) use self::file::Kubeconfig;
+use self::file::{AuthInfo, Cluster, Named};
+use self::user::{cluster_for_plugins, identity};
+use crate::config::{Config, Trust};
 use crate::transport::BoxError;
 
 /// Where the credentials of a pod's service account are mounted.
@@ -119,15 +127,20 @@ fn in_cluster(host: &str, port: &str, dir: &Path) -> Result<Loaded, ConfigError>
     };
     let (token, _) = file("token")?;
     let (ca, pem) = file("ca.crt")?;
-    let roots: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(&pem).flatten().map(|c| c.to_vec()).collect();
-    if roots.is_empty() {
-        return Err(field(&ca.display().to_string(), "holds no PEM certificate".to_owned()));
-    }
+    let roots = certificates(&pem).map_err(|problem| field(&ca.display().to_string(), problem))?;
     let mut config = Config::new(url);
-    config.root_cert = Some(roots);
-    config.root_cert_file = Some(ca);
-    config.auth_info.token_file = Some(token.display().to_string());
+    config.trust = Trust::File(ca, roots);
+    config.user.token_file = Some(token);
     Ok(Loaded { config, origin, proxy: None })
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err("holds no PEM certificate".to_owned()),
+        Ok(found) => Ok(found),
+        Err(error) => Err(format!("is not PEM ({error})")),
+    }
 }
 
 fn default_files() -> Vec<PathBuf> {
@@ -149,158 +162,132 @@ fn read_all(files: &[PathBuf]) -> Result<(Kubeconfig, String), ConfigError> {
     for file in files.iter().filter(|f| f.exists()) {
         let next = read(file)?;
         names.push(file.display().to_string());
-        merged = Some(match merged {
-            None => next,
-            Some(first) => {
-                first.merge(next).map_err(|e| ConfigError::Parse { file: file.clone(), source: e.into() })?
-            }
-        });
+        match &mut merged {
+            None => merged = Some(next),
+            Some(first) => first.merge(next),
+        }
     }
     let merged = merged.ok_or(ConfigError::Nothing)?;
     Ok((merged, format!("kubeconfig {}", names.join(":"))))
 }
 
 fn read(file: &Path) -> Result<Kubeconfig, ConfigError> {
-    // Read here first: errors of `kube` do not name the file, and it fails on truncated UTF-16.
+    let invalid = |source: BoxError| ConfigError::Parse { file: file.into(), source };
     let bytes = std::fs::read(file).map_err(|source| ConfigError::Read { file: file.into(), source })?;
-    if let Err(e) = std::str::from_utf8(&bytes) {
-        return Err(ConfigError::Parse { file: file.into(), source: e.into() });
-    }
-    Kubeconfig::read_from(file).map_err(|e| ConfigError::Parse { file: file.into(), source: parse_error(e) })
-}
-
-/// The innermost error, since `kube`'s texts include their source. Lines of the file are not quoted: they may be secret.
-fn parse_error(error: kube::config::KubeconfigError) -> BoxError {
-    match error {
-        kube::config::KubeconfigError::Parse(inner) => inner.without_snippet().to_string().into(),
-        other => other.into(),
-    }
+    let text = std::str::from_utf8(&bytes).map_err(|e| invalid(e.into()))?;
+    Kubeconfig::parse(text, file.parent().unwrap_or(Path::new(""))).map_err(|e| invalid(e.into()))
 }
 
 /// Resolves current-context → context → cluster and user, with checks.
 pub(crate) fn resolve(
-    mut kubeconfig: Kubeconfig,
+    kubeconfig: Kubeconfig,
     options: &ConnectOptions,
     origin: String,
 ) -> Result<Loaded, ConfigError> {
-    let field =
-        |field: String, problem: String| ConfigError::Field { origin: origin.clone(), field, problem };
+    let field = |(field, problem): Problem| ConfigError::Field { origin: origin.clone(), field, problem };
 
     let context_name =
         options.context.clone().or_else(|| kubeconfig.current_context.clone()).unwrap_or_default();
     // As in client-go, an unset context is an error even if there is only one.
     if context_name.is_empty() {
-        return Err(field("current-context".into(), "is not set; name one of `contexts`".into()));
+        return Err(field(("current-context".into(), "is not set; name one of `contexts`".into())));
     }
-    let context = kubeconfig.contexts.iter().find(|c| c.name == context_name).and_then(|c| c.context.clone());
-    let context = context.ok_or_else(|| {
-        let known: Vec<&str> = kubeconfig.contexts.iter().map(|c| c.name.as_str()).collect();
-        field(
-            "current-context".into(),
-            format!("{context_name:?} is not among `contexts` ({})", list(&known)),
-        )
+    let context = find(&kubeconfig.contexts, &context_name).ok_or_else(|| {
+        let known = names(&kubeconfig.contexts);
+        field(("current-context".into(), format!("{context_name:?} is not among `contexts` ({known})")))
     })?;
-
-    let cluster_names: Vec<String> = kubeconfig.clusters.iter().map(|c| c.name.clone()).collect();
-    let cluster =
-        kubeconfig.clusters.iter_mut().find(|c| c.name == context.cluster).and_then(|c| c.cluster.as_mut());
-    let cluster = cluster.ok_or_else(|| {
-        let known = list(&cluster_names);
-        field(
-            format!("contexts[{context_name}].cluster"),
-            format!("{:?} is not among `clusters` ({known})", context.cluster),
-        )
+    let cluster = find(&kubeconfig.clusters, &context.cluster).ok_or_else(|| {
+        let known = names(&kubeconfig.clusters);
+        let problem = format!("{:?} is not among `clusters` ({known})", context.cluster);
+        field((format!("contexts[{context_name}].cluster"), problem))
     })?;
-    for unset in [
-        &mut cluster.certificate_authority,
-        &mut cluster.certificate_authority_data,
-        &mut cluster.tls_server_name,
-    ] {
-        unset.take_if(|text| text.is_empty());
-    }
-    if let Some(master) = options.master.as_deref().filter(|m| !m.is_empty()) {
-        cluster.server = Some(master.to_owned());
-    }
-
-    let user_name = context.user.clone().unwrap_or_default();
-    let user = kubeconfig.auth_infos.iter().find(|u| u.name == user_name).and_then(|u| u.auth_info.clone());
-    if user.is_none() && !user_name.is_empty() {
-        let known: Vec<&str> = kubeconfig.auth_infos.iter().map(|u| u.name.as_str()).collect();
-        let problem = format!("{user_name:?} is not among `users` ({})", list(&known));
-        return Err(field(format!("contexts[{context_name}].user"), problem));
-    }
-    let user = user.unwrap_or_default();
+    let nobody = AuthInfo::default();
+    let user = match find(&kubeconfig.users, &context.user) {
+        Some(user) => user,
+        None if context.user.is_empty() => &nobody,
+        None => {
+            let problem = format!("{:?} is not among `users` ({})", context.user, names(&kubeconfig.users));
+            return Err(field((format!("contexts[{context_name}].user"), problem)));
+        }
+    };
 
     let at = format!("clusters[{}].cluster", context.cluster);
-    let server = cluster.server.clone().unwrap_or_default();
-    if server.is_empty() {
-        return Err(field(format!("{at}.server"), "is not set; give the URL of the API server".into()));
-    }
-    let url = server_url(&server, wants_tls(cluster, &user)).map_err(|problem| {
-        match options.master.as_deref() {
-            Some(master) if master == server => bad_master(master, problem),
-            _ => field(format!("{at}.server"), format!("{server:?} {problem}")),
-        }
+    let master = options.master.as_deref().filter(|master| !master.is_empty());
+    let server = master.or(cluster.server.as_deref()).ok_or_else(|| {
+        field((format!("{at}.server"), "is not set; give the URL of the API server".into()))
     })?;
-    cluster.server = Some(url.to_string());
-    check_tls(cluster, &at).and_then(|()| check_user(&user, &user_name)).map_err(|(f, p)| field(f, p))?;
-    let proxy = cluster.proxy_url.clone().filter(|p| !p.is_empty());
-    let proxy = proxy
-        .map(|p| {
-            proxy_url(&p).map_err(|problem| field(format!("{at}.proxy-url"), format!("{p:?} {problem}")))
-        })
-        .transpose()?;
-
-    let ca_file =
-        cluster.certificate_authority.clone().filter(|_| cluster.certificate_authority_data.is_none());
-
-    kubeconfig.current_context = Some(context_name);
-    let mut config = Config::try_from(kubeconfig).map_err(|e| load_error(e, &origin, &at, &user_name))?;
-    // A CA bundle in a separate file is read again, so that it can be rotated.
-    config.root_cert_file = ca_file.map(PathBuf::from);
-    if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
-        return Err(field(format!("{at}.certificate-authority"), "holds no PEM certificate".into()));
+    let url = server_url(server, wants_tls(cluster, user)).map_err(|problem| match master {
+        Some(master) => bad_master(master, problem),
+        None => field((format!("{at}.server"), format!("{server:?} {problem}"))),
+    })?;
+    let proxy = cluster.proxy_url.as_deref().map(|proxy| {
+        proxy_url(proxy).map_err(|problem| field((format!("{at}.proxy-url"), format!("{proxy:?} {problem}"))))
+    });
+    let trust = trust(cluster, &at).map_err(field)?;
+    let mut identity = identity(user, &format!("users[{}].user", context.user)).map_err(field)?;
+    if let (Some(exec), true) =
+        (&mut identity.exec, user.exec.as_ref().is_some_and(|e| e.provide_cluster_info))
+    {
+        exec.cluster = Some(cluster_for_plugins(cluster, &url, &trust));
     }
-    Ok(Loaded { config, origin, proxy })
+    let tls_server_name = cluster.tls_server_name.clone();
+    Ok(Loaded {
+        config: Config { server: url, tls_server_name, trust, user: identity },
+        origin,
+        proxy: proxy.transpose()?,
+    })
 }
 
-fn check_tls(cluster: &Cluster, at: &str) -> Result<(), (String, String)> {
-    let has_ca =
-        given(cluster.certificate_authority.as_ref()) || given(cluster.certificate_authority_data.as_ref());
-    if cluster.insecure_skip_tls_verify == Some(true) && has_ca {
-        let problem = "contradicts certificate-authority; keep one of them".to_owned();
-        return Err((format!("{at}.insecure-skip-tls-verify"), problem));
-    }
-    Ok(())
+/// A field, and what is wrong with it.
+type Problem = (String, String);
+
+fn find<'a, T>(entries: &'a [Named<T>], name: &str) -> Option<&'a T> {
+    entries.iter().find(|entry| entry.name == name).and_then(|entry| entry.value.as_ref())
 }
 
-fn check_user(user: &AuthInfo, name: &str) -> Result<(), (String, String)> {
-    let certificate = given(user.client_certificate.as_ref()) || given(user.client_certificate_data.as_ref());
-    let key = given(user.client_key.as_ref()) || user.client_key_data.is_some();
-    let at = |field: &str| format!("users[{name}].user.{field}");
-    match (certificate, key) {
-        (true, false) => return Err((at("client-key"), "is not set, though client-certificate is".into())),
-        (false, true) => return Err((at("client-certificate"), "is not set, though client-key is".into())),
-        _ => {}
+fn names<T>(entries: &[Named<T>]) -> String {
+    if entries.is_empty() {
+        return "there are none".to_owned();
     }
-    match &user.exec {
-        Some(exec) if exec.command.as_deref().unwrap_or_default().is_empty() => {
-            Err((at("exec.command"), "is not set; name the credential plugin to run".into()))
+    entries.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn trust(cluster: &Cluster, at: &str) -> Result<Trust, Problem> {
+    let given = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+    if cluster.insecure_skip_tls_verify {
+        if given {
+            let problem = "contradicts certificate-authority; keep one of them".to_owned();
+            return Err((format!("{at}.insecure-skip-tls-verify"), problem));
         }
-        _ => Ok(()),
+        return Ok(Trust::Anyone);
     }
+    let wrong = |problem| (format!("{at}.certificate-authority"), problem);
+    match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+        (Some(data), _) => decoded(data).and_then(|pem| certificates(&pem)).map(Trust::Roots).map_err(wrong),
+        (None, Some(file)) => {
+            let pem = std::fs::read(file).map_err(|e| wrong(unreadable(file, &e)))?;
+            certificates(&pem).map(|roots| Trust::File(file.clone(), roots)).map_err(wrong)
+        }
+        (None, None) => Ok(Trust::System),
+    }
+}
+
+fn decoded(data: &str) -> Result<Vec<u8>, String> {
+    // YAML may have folded a long value.
+    let data: String = data.split_whitespace().collect();
+    STANDARD.decode(data).map_err(|e| format!("is not valid base64 ({e})"))
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> String {
+    format!("{} cannot be read ({error})", file.display())
 }
 
 fn wants_tls(cluster: &Cluster, user: &AuthInfo) -> bool {
-    given(cluster.certificate_authority.as_ref())
-        || given(cluster.certificate_authority_data.as_ref())
-        || given(user.client_certificate.as_ref())
-        || given(user.client_certificate_data.as_ref())
-        || cluster.insecure_skip_tls_verify == Some(true)
-}
-
-fn given(field: Option<&String>) -> bool {
-    field.is_some_and(|f| !f.is_empty())
+    cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || user.client_certificate.is_some()
+        || user.client_certificate_data.is_some()
+        || cluster.insecure_skip_tls_verify
 }
 
 /// Upstream: client-go rest/url_utils.go: an address without a scheme is https only if TLS is configured.
@@ -342,31 +329,6 @@ fn bad_master(value: &str, problem: String) -> ConfigError {
     ConfigError::Master { value: value.to_owned(), problem }
 }
 
-fn load_error(error: kube::config::KubeconfigError, origin: &str, cluster: &str, user: &str) -> ConfigError {
-    use kube::config::{KubeconfigError as K, LoadDataError};
-    let data = |e: LoadDataError| match e {
-        LoadDataError::DecodeBase64(e) => format!("is not valid base64 ({e})"),
-        LoadDataError::ReadFile(e, file) => format!("{} cannot be read ({e})", file.display()),
-        LoadDataError::NoBase64DataOrFile => "is not set".to_owned(),
-    };
-    let (field, problem) = match error {
-        K::LoadCertificateAuthority(e) => (format!("{cluster}.certificate-authority"), data(e)),
-        K::ParseCertificates(e) => (format!("{cluster}.certificate-authority"), format!("is not PEM ({e})")),
-        K::LoadClientCertificate(e) => (format!("users[{user}].user.client-certificate"), data(e)),
-        K::LoadClientKey(e) => (format!("users[{user}].user.client-key"), data(e)),
-        K::ParseProxyUrl(e) => ("HTTPS_PROXY".to_owned(), format!("is not a URL ({e})")),
-        other => return ConfigError::Credentials { origin: origin.to_owned(), source: other.into() },
-    };
-    ConfigError::Field { origin: origin.to_owned(), field, problem }
-}
-
-fn list<S: AsRef<str>>(names: &[S]) -> String {
-    if names.is_empty() {
-        return "there are none".to_owned();
-    }
-    names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
-#[path = "tests/kubeconfig.rs"]
+#[path = "../tests/kubeconfig.rs"]
 mod tests;
