@@ -59,56 +59,9 @@ pub(crate) fn zone(name: &str) -> Result<TimeZone, String> {
     Offset::from_seconds(seconds).map(TimeZone::fixed).map_err(|_| format!("unknown time zone {name}"))
 }
 
-const UNITS: [(&str, i128); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
 /// Reads `1h2m3.5s` in nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
-    let (is_negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (whole, after) = rest.split_at(digits(rest));
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(after) => after.split_at(digits(after)),
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(end);
-        let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        total = total.checked_add(whole.checked_mul(*scale)?)?;
-        let fraction: String = fraction.chars().take(18).collect();
-        if !fraction.is_empty() {
-            let power = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-            total += fraction.parse::<i128>().ok()? * scale / power;
-        }
-        if total > 1 << 63 {
-            return None;
-        }
-        rest = after;
-    }
-    i64::try_from(if is_negative { -total } else { total }).ok()
+    i64::try_from(flyball_api::time::parse_duration(text).ok()?.as_nanos()).ok()
 }
 
 pub(crate) fn show_duration(nanos: i64) -> String {

@@ -136,7 +136,7 @@ fn errors_are_one_line_and_name_the_flag() {
         (&["--secure-port=99999999999"],  "--secure-port: \"99999999999\" is not a whole number between -2147483648 and 2147483647"),
         (&["--kube-api-qps=many"],        "--kube-api-qps: \"many\" is not a number"),
         (&["--kube-api-qps=NaN"],         "--kube-api-qps: \"NaN\" is not a number"),
-        (&["--min-resync-period=12"],     "--min-resync-period: \"12\" is not a duration such as 90s, 1h30m or 250ms"),
+        (&["--min-resync-period=12"],     "--min-resync-period: \"12\" is not a duration: a unit is missing (ns, us, ms, s, m, h)"),
         (&["--bind-address=localhost"],   "--bind-address: \"localhost\" is not an IP address"),
         (&["--tls-sni-cert-key=a"],       "--tls-sni-cert-key: \"a\" is not of the form certificate,key or certificate,key:domain,domain"),
         (&["--vmodule=a"],                "--vmodule: \"a\" is not of the form pattern=N"),

@@ -2,95 +2,18 @@
 
 use std::time::Duration;
 
+use flyball_api::time::{SignedDuration, format_duration, parse_duration};
 use serde::Serializer;
-
-const UNITS: [(&str, u64); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
 
 /// Parses a Go duration. Negative ones are refused: no setting of a controller manager may be negative.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let invalid = || format!("{text:?} is not a duration such as 90s, 1h30m or 250ms");
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest == "0" || rest == "-0" {
-        return Ok(Duration::ZERO);
-    }
-    if rest.starts_with('-') {
-        return Err(format!("{text:?} is negative"));
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut nanos: u64 = 0;
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(invalid)?;
-        let (number, tail) = rest.split_at(number_end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let scale =
-            UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale).ok_or_else(invalid)?;
-        let part = scaled(number, scale).ok_or_else(invalid)?;
-        nanos = nanos.checked_add(part).ok_or_else(|| format!("{text:?} is too long"))?;
-        rest = tail;
-    }
-    if nanos > i64::MAX as u64 {
-        return Err(format!("{text:?} is too long"));
-    }
-    Ok(Duration::from_nanos(nanos))
-}
-
-fn scaled(number: &str, scale: u64) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut nanos = whole.checked_mul(scale)?;
-    let mut weight = scale;
-    for digit in fraction.chars() {
-        weight /= 10;
-        nanos = nanos.checked_add(u64::from(digit.to_digit(10)?) * weight)?;
-    }
-    Some(nanos)
+    let duration = parse_duration(text).map_err(|error| error.to_string())?;
+    Duration::try_from(duration).map_err(|_| format!("{text:?} is negative"))
 }
 
 /// Writes a duration as Go's `Duration.String` does.
 pub fn print(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
-    if nanos == 0 {
-        return "0s".to_owned();
-    }
-    if nanos < 1_000_000_000 {
-        let (unit, scale) = match nanos {
-            0..1_000 => ("ns", 1),
-            1_000..1_000_000 => ("µs", 1_000),
-            _ => ("ms", 1_000_000),
-        };
-        return format!("{}{unit}", decimal(nanos, scale));
-    }
-    let (hours, minutes) = (nanos / 3_600_000_000_000, nanos / 60_000_000_000 % 60);
-    let seconds = decimal(nanos % 60_000_000_000, 1_000_000_000);
-    match (hours, minutes) {
-        (0, 0) => format!("{seconds}s"),
-        (0, _) => format!("{minutes}m{seconds}s"),
-        _ => format!("{hours}h{minutes}m{seconds}s"),
-    }
-}
-
-fn decimal(nanos: u128, scale: u128) -> String {
-    let fraction = nanos % scale;
-    if fraction == 0 {
-        return (nanos / scale).to_string();
-    }
-    let width = scale.to_string().len() - 1;
-    format!("{}.{}", nanos / scale, format!("{fraction:0width$}").trim_end_matches('0'))
+    format_duration(SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX))
 }
 
 pub(super) fn serialize<S: Serializer>(duration: &Duration, out: S) -> Result<S::Ok, S::Error> {
