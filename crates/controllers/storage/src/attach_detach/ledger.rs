@@ -66,6 +66,8 @@ pub(super) struct Ledger {
     deleted_nodes: FxHashMap<SmolStr, Box<[SmolStr]>>,
     /// The disks that a write in flight adds to `status.volumesAttached`, by node.
     reporting: FxHashMap<SmolStr, Box<[SmolStr]>>,
+    /// Whether there ever was a FlexVolume. Most clusters have none, and need not search the records for one.
+    has_had_flex: bool,
 }
 
 impl Record {
@@ -110,6 +112,7 @@ impl Ledger {
             }));
         };
         let mut before = self.records.remove(disk).unwrap_or_default();
+        let has_had_flex = &mut self.has_had_flex;
         let observe = |(node, observation): (&'a str, Observation)| {
             let Observation { is_desired, is_reported, is_attaching, is_attached, is_inline, flex_device } =
                 observation;
@@ -125,6 +128,7 @@ impl Ledger {
             if is_attaching {
                 record.attaching_since.get_or_insert(now);
             }
+            *has_had_flex |= flex_device.is_some();
             record.observe_flex(flex_device, now);
             let is_flex_attached = matches!(record.flex, FlexAttachment::Attached(_));
             let is_kept = is_attached || is_flex_attached || record.is_node_attach_allowed;
@@ -206,6 +210,7 @@ impl Ledger {
 
     /// Records what the driver of a FlexVolume has done or found.
     pub(super) fn record_flex(&mut self, disk: &str, node: &str, attachment: FlexAttachment, now: Instant) {
+        self.has_had_flex = true;
         let record = self.record(disk, node);
         record.flex_since = matches!(attachment, FlexAttachment::Attached(_)).then_some(now);
         record.flex = attachment;
@@ -218,6 +223,9 @@ impl Ledger {
     }
 
     fn has_flex(&self, node: &str) -> bool {
+        if !self.has_had_flex {
+            return false;
+        }
         let mut records = self.records.values().filter_map(|nodes| nodes.get(node));
         records.any(|record| record.flex != FlexAttachment::None)
     }

@@ -69,6 +69,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let nodes = tasks.queue::<Key>("attachdetach_nodes");
     let volumes = &cx.config.persistent_volume_binder_controller.volume_configuration;
     let flex_folder = volumes.flex_volume_plugin_dir.clone();
+    let has_flex_folder = !flex_folder.is_empty();
     let caches = Caches {
         pods: cx.informer::<Pod>(),
         nodes: cx.informer::<Node>(),
@@ -110,7 +111,9 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     });
     tasks.workers(&disks, WORKERS, Arc::new(sync::DiskSync(shared.clone())));
     tasks.workers(&flex_disks, WORKERS, Arc::new(sync::DiskSync(shared.clone())));
-    tasks.spawn("FlexVolume drivers", shared.clone().follow_flex_drivers());
+    if has_flex_folder {
+        tasks.spawn("FlexVolume drivers", shared.clone().follow_flex_drivers());
+    }
     tasks.workers(&nodes, WORKERS, Arc::new(sync::NodeSync(shared)));
     Ok(())
 }

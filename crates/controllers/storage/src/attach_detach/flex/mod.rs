@@ -1,7 +1,9 @@
 //! FlexVolume drivers: programs in `--flex-volume-plugin-dir`, at `VENDOR~DRIVER/DRIVER`.
 //!
 //! [`Drivers`] follows the directory. A driver counts as installed when its call `init` has succeeded, and it is initialised again when
-//! its program changes. [`call`] runs one call.
+//! its program changes. [`call`] runs one call. A program is killed with its children if it takes too long, writes too much, or its call is
+//! no longer awaited, as at the end of this process. (If this process itself is killed outside of a container, its drivers continue, as
+//! upstream's do.)
 //!
 //! Upstream: `pkg/volume/flexvolume`. What differs: the directory is not created if it does not exist; it is read every ten seconds
 //! instead of being watched; calls have time limits; `getvolumename` is not called, since upstream does not use its answer.
@@ -18,7 +20,8 @@ use std::time::Duration;
 
 use flyball_api::names::is_qualified_name;
 use flyball_runtime::Chain;
-use futures::future::join_all;
+use futures::StreamExt;
+use futures::stream;
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 use tokio::sync::Semaphore;
@@ -31,6 +34,8 @@ use crate::disk::{FlexVolume, flex_name};
 pub const SCAN_PERIOD: Duration = Duration::from_secs(10);
 /// How many programs may run at the same time.
 const CONCURRENT_CALLS: usize = 16;
+/// How many programs may be initialised at the same time, besides those calls.
+const CONCURRENT_INITS: usize = 4;
 /// How many missing drivers are remembered, so that each is logged once.
 const MISSING_LIMIT: usize = 100;
 
@@ -106,7 +111,10 @@ impl Drivers {
 
     /// Reads the directory, and initialises new and changed drivers. Returns those that have been installed, changed or removed.
     pub async fn scan(&self) -> Vec<SmolStr> {
-        let programs = match programs(&self.folder) {
+        // On another thread, since the directory may be on a file system that hangs.
+        let folder = self.folder.clone();
+        let read = tokio::task::spawn_blocking(move || programs(&folder)).await;
+        let programs = match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(programs) => {
                 self.state.lock().problem = None;
                 programs
@@ -132,9 +140,9 @@ impl Drivers {
             };
             programs.into_iter().filter(|(name, (_, stamp))| !is_known(name, stamp)).collect()
         };
-        let drivers =
-            join_all(new.into_iter().map(|(name, (program, stamp))| self.init(name, program, stamp)));
-        for (name, driver) in drivers.await {
+        let drivers = new.into_iter().map(|(name, (program, stamp))| self.init(name, program, stamp));
+        let mut drivers = stream::iter(drivers).buffer_unordered(CONCURRENT_INITS);
+        while let Some((name, driver)) = drivers.next().await {
             let mut state = self.state.lock();
             state.missing.remove(&name);
             let now = driver.can_attach.clone();
@@ -142,7 +150,7 @@ impl Drivers {
             if before.as_ref() == Some(&now) {
                 continue;
             }
-            match now {
+            match &now {
                 Ok(can_attach) => {
                     tracing::info!(driver = %name, can_attach, "FlexVolume driver is installed")
                 }
@@ -150,7 +158,10 @@ impl Drivers {
                     tracing::warn!(driver = %name, error, "FlexVolume driver cannot be used; retrying")
                 }
             }
-            changed.push(name);
+            // The text of an error may be another each time; nothing can be done about its volumes all the same.
+            if !matches!((before, now), (Some(Err(_)), Err(_))) {
+                changed.push(name);
+            }
         }
         self.state.lock().is_scanned = true;
         changed

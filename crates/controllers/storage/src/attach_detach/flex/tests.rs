@@ -79,6 +79,8 @@ async fn answers_of_drivers() {
         (r#"echo '{"status": "Success"}'"#,                                "ok "),
         (r#"echo '{"status": "Success"}' >&2"#,                            "ok "),
         (r#"echo warning >&2; echo '{"status": "Success"}'"#,              "ok "),
+        (r#"echo '{"Status": "Success", "message": null, "device": null}'"#, "ok "),
+        (r#"printf '{"status": "Success", "device": "/%04096d"}' 0"#,      "FlexVolume driver example.com/lvm: attach: the path of the device has more than 4096 bytes"),
         (r#"echo '{"status": "Not supported"}'"#,                          "ok "),
         (r#"echo '{"status": "Not supported"}'; exit 1"#,                  "ok "),
         (r#"echo '{"status": "Failure", "message": "no such disk"}'"#,     "attach command failed, status: Failure, reason: no such disk"),
@@ -91,6 +93,14 @@ async fn answers_of_drivers() {
     for (script, want) in table {
         assert_eq!(Scene::new(script).await.attach().await, want, "{script}");
     }
+}
+
+/// The message of a driver becomes that of an event.
+#[tokio::test]
+async fn a_long_message_is_shortened() {
+    let scene = Scene::new(r#"printf '{"status": "Failure", "message": "%0100000d"}' 0"#).await;
+    let want = format!("attach command failed, status: Failure, reason: {}…", "0".repeat(1000));
+    assert_eq!(scene.attach().await, want);
 }
 
 #[tokio::test]
@@ -116,6 +126,33 @@ async fn a_driver_that_hangs_is_killed_with_its_children() {
     let error = drivers.detach("example.com/lvm/pv", "n1").await.unwrap_err();
     let want = "FlexVolume driver example.com/lvm: detach: no answer within 50ms; the program was killed";
     assert_eq!(error.to_string(), want);
+}
+
+/// The script writes its own id and that of its child, and hangs. A call that nobody awaits any more ends them both.
+#[tokio::test]
+async fn a_driver_is_killed_when_its_caller_goes_away() {
+    let hang = r#"cd "$(dirname "$0")"; sleep 86400 & echo "$$ $!" > ids.new; mv ids.new ids; wait"#;
+    let Scene { folder, drivers } = Scene::new(hang).await;
+    let ids = folder.path().join("example.com~lvm/ids");
+    let until_started = async {
+        while !ids.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let volume = volume(json!({}));
+    tokio::select! {
+        result = drivers.attach(&volume, "n1") => panic!("{result:?}"),
+        () = until_started => {}
+    }
+    let is_alive = |id: &str| {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))
+    };
+    for id in fs::read_to_string(&ids).unwrap().split_whitespace() {
+        while is_alive(id) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 /// Programs run in real time: a paused clock neither advances nor ends them.
