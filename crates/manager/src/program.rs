@@ -1,6 +1,6 @@
 //! The program: parses flags, prints problems, or runs.
 
-use std::{io::Write, num::NonZero, process::ExitCode};
+use std::{io::Write, num::NonZero, process::ExitCode, time::Duration};
 
 use flyball_runtime::{Chain, Signal, SignalSender, version};
 use tokio::runtime::Runtime;
@@ -43,6 +43,9 @@ pub fn main_of(
     ExitCode::FAILURE
 }
 
+/// How long the process waits until the programs that controllers have started are killed (FlexVolume drivers). Most have none.
+const PROGRAMS_END: Duration = Duration::from_millis(500);
+
 fn start(
     prepared: Prepared,
     equip: impl FnOnce(&Prepared) -> Result<Equipment, Vec<String>>,
@@ -61,8 +64,8 @@ fn start(
             vec![]
         })
     });
-    // No controller may act after a lost lease, so nothing is waited for.
-    runtime.shutdown_background();
+    // No controller may act after a lost lease, so nothing is waited for but the end of programs that controllers have started.
+    runtime.shutdown_timeout(PROGRAMS_END);
     logging.flush();
     result
 }

@@ -115,7 +115,12 @@ pub async fn run(
     }
 
     let shadow = is_shadow();
-    let config = Arc::new(prepared.options.config.clone());
+    let mut config = prepared.options.config.clone();
+    if shadow {
+        // These drivers are programs that change storage.
+        config.persistent_volume_binder_controller.volume_configuration.flex_volume_plugin_dir.clear();
+    }
+    let config = Arc::new(config);
     let elects = config.generic.leader_election.leader_elect && !shadow;
     let fence = elects.then(|| Fence::new(FenceClock::Boot));
     let mut connection = connect_main(&prepared.options, fence.clone()).await?;

@@ -13,6 +13,7 @@ use flyball_manager::engine::Engine;
 use flyball_manager::flags::Invocation;
 use flyball_manager::options::Options;
 use flyball_manager::{Component, KUBE_CONTROLLER_MANAGER, Prepared, Surroundings};
+use flyball_runtime::config::Volumes;
 use flyball_runtime::decisions::DecisionLog;
 use flyball_runtime::gates::Gate;
 use flyball_runtime::{
@@ -160,6 +161,13 @@ fn prepare(
     let extensions = extensions(cluster, cloud.as_ref());
     let (main, bearer) = (cluster.way_of_manager(Some("kcm-token")), cluster.way_of_manager(None));
     let time = cluster.clock_of_manager();
+    let mut config = options.config.clone();
+    let flex_folder =
+        &mut config.persistent_volume_binder_controller.volume_configuration.flex_volume_plugin_dir;
+    if *flex_folder == Volumes::default().flex_volume_plugin_dir {
+        // Drivers that this machine happens to have must not run in a simulation.
+        flex_folder.clear();
+    }
     let resync = Some(options.config.generic.min_resync_period).filter(|period| !period.is_zero());
     let streams = gates.enabled(Gate::WatchListClient);
     Ok(move |life: &Life| {
@@ -176,7 +184,7 @@ fn prepare(
         let shared = Shared {
             component: component.name,
             clock: time(),
-            config: Arc::new(options.config.clone()),
+            config: Arc::new(config.clone()),
             gates: gates.clone(),
             informers,
             decisions: DecisionLog::default(),

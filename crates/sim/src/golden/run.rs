@@ -14,7 +14,7 @@ use super::normalise::text;
 use super::permitted;
 use super::scenario::{ManagerStart, Scenario};
 use super::stage::Stage;
-use super::steps::{self, arguments::Variables};
+use super::steps::{self, arguments::Variables, files::Files};
 use super::text::glob;
 use crate::api::{Api, Call, Content, Error, Resource};
 use crate::audit::Entry;
@@ -48,6 +48,7 @@ pub struct Run<'a, B> {
     pub(super) violations: BTreeSet<String>,
     /// The simulated cloud as it is now.
     pub(super) cloud: Map<String, Value>,
+    pub(super) files: Files,
 }
 
 /// Settings of a run.
@@ -81,6 +82,7 @@ impl<'a, B: Backend> Run<'a, B> {
             verbose: settings.verbose,
             violations: BTreeSet::new(),
             cloud: Map::new(),
+            files: Files::default(),
         };
         let stopped = run.steps().await.err().map(|e| e.chain());
         run.poll_requests();
@@ -98,11 +100,13 @@ impl<'a, B: Backend> Run<'a, B> {
         if let Some(cloud) = &scenario.cloud {
             steps::change_cloud(self, cloud)?;
         }
+        self.files.write(&scenario.files)?;
         if scenario.start_after {
             self.create_namespace().await?;
         }
         if scenario.kcm != Some(ManagerStart::Manual) {
-            self.backend.start_kcm(&scenario.controllers, &scenario.flags).await?;
+            let flags = self.files.fill(&scenario.flags)?;
+            self.backend.start_kcm(&scenario.controllers, &flags).await?;
         }
         self.backend.audit(); // requests of its start do not count
         if !scenario.start_after {

@@ -36,6 +36,9 @@ pub struct Scenario {
     /// Further flags of the controller manager.
     #[serde(default)]
     pub flags: Vec<String>,
+    /// Executable files for the controller manager, by their paths in a folder that flags call `$DIR`.
+    #[serde(default)]
+    pub files: BTreeMap<String, Option<String>>,
     /// The simulated cloud at the start (`flyball_cloud::simulated::Config`). The controller manager is then a
     /// cloud-controller-manager.
     #[serde(default)]
@@ -237,6 +240,8 @@ vocabulary! {
     "raw" => Raw(Raw): Some(&[&["method", "path", "body", "type", "code"]]),
     /// Replace parts of the simulated cloud; `null` removes one.
     "cloud" => Cloud(Map<String, Value>): Some(&[&["machines", "loadBalancers", "routes", "failures"]]),
+    /// Write executable files for the controller manager; `null` removes one.
+    "files" => Files(BTreeMap<String, Option<String>>): ANY,
     /// Stop or start the controller manager.
     "kcm" => Manager(ManagerStep): ANY,
     /// Record the state of the cluster.

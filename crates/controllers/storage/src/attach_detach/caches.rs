@@ -13,9 +13,10 @@ use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::disk_on_node::Observed;
+use super::flex::Drivers;
 use super::metrics::{Counts, plugin};
 use super::pod_disks::PodDisks;
-use crate::disk::{Attacher, Disk, DriverVolume, Lookup, is_attachment_name};
+use crate::disk::{Attacher, Disk, DriverVolume, Lookup, flex_name, is_attachment_name};
 use crate::usage::pods_of;
 
 /// The annotation of nodes whose disks this controller attaches and detaches.
@@ -67,6 +68,7 @@ pub(super) struct Caches {
     pub(super) nodes: Arc<Informer<Node>>,
     pub(super) lookup: Lookup,
     pub(super) attachments: Arc<Informer<VolumeAttachment>>,
+    pub(super) flex_drivers: Arc<Drivers>,
     pub(super) pod_disks: Mutex<PodDisks>,
     /// The disks of volumes that were deleted while they had VolumeAttachments, by the volume's name.
     pub(super) deleted_volumes: Mutex<FxHashMap<SmolStr, SmolStr>>,
@@ -138,8 +140,18 @@ impl Caches {
         self.desired_on(node).into_keys().chain(attached).collect()
     }
 
-    /// Everything that the caches show about a disk, by node.
-    pub(super) fn observe(&self, disk: &str, users: &[(Arc<Pod>, Disk)]) -> Observed {
+    /// If a disk is a FlexVolume: whether its driver is installed and attaches volumes.
+    pub(super) fn is_flex_driver_installed(&self, disk: &str) -> Option<bool> {
+        flex_name(disk).map(|(driver, _)| self.flex_drivers.can_attach(driver))
+    }
+
+    /// Everything that the caches show about a disk, by node. `further` are nodes that may have it, though the caches do not show it.
+    pub(super) fn observe<'a>(
+        &self,
+        disk: &str,
+        users: &[(Arc<Pod>, Disk)],
+        further: impl Iterator<Item = &'a SmolStr>,
+    ) -> Observed {
         let attachments = match DriverVolume::named(disk) {
             Some(volume) => self.attachments_of(&volume),
             None => {
@@ -152,13 +164,19 @@ impl Caches {
         }
         let reporting = self.nodes.store().by(&BY_REPORTED, disk);
         let reporting = reporting.iter().map(|node| node.metadata.name.clone());
-        let names: BTreeSet<SmolStr> =
-            desired.keys().chain(attachments.keys()).cloned().chain(reporting).collect();
+        let names: BTreeSet<SmolStr> = desired
+            .keys()
+            .chain(attachments.keys())
+            .cloned()
+            .chain(reporting)
+            .chain(further.cloned())
+            .collect();
         let nodes = names.into_iter().map(|name| {
             let node = self.node(&name);
             (name, node)
         });
-        Observed { nodes: nodes.collect(), desired, attachments }
+        let is_driver_installed = self.is_flex_driver_installed(disk);
+        Observed { nodes: nodes.collect(), desired, attachments, is_driver_installed }
     }
 
     /// The disks that a pod needs: those of its volumes now, and those of its volumes before, whose claims were deleted.
@@ -186,8 +204,11 @@ impl Caches {
         self.lookup.disk_of(&pod.metadata, volume).filter(|disk| self.needs_attaching(disk))
     }
 
-    /// False for a disk of a driver with `attachRequired: false`.
+    /// False for a disk of a driver with `attachRequired: false`, and for a FlexVolume without a driver that attaches it.
     fn needs_attaching(&self, disk: &Disk) -> bool {
+        if let Some(volume) = disk.flex() {
+            return self.flex_drivers.can_attach(&volume.driver);
+        }
         self.lookup.driver_of(disk).is_none_or(|driver| driver.spec.attach_required != Some(false))
     }
 
@@ -257,6 +278,26 @@ impl Caches {
         disks.filter(is_its).map(|disk| disk.name).collect()
     }
 
+    /// The disks of these FlexVolume drivers. This walks over all volumes and pods; it happens only when a driver is installed.
+    pub(super) fn disks_of_flex_drivers(&self, drivers: &[SmolStr]) -> BTreeSet<SmolStr> {
+        let mut disks = BTreeSet::new();
+        let is_theirs = |disk: &str| {
+            flex_name(disk).is_some_and(|(driver, _)| drivers.iter().any(|changed| changed == driver))
+        };
+        let volumes = self.lookup.volumes.store().list();
+        disks.extend(volumes.iter().filter_map(|volume| Disk::of_volume(volume)).map(|disk| disk.name));
+        for pod in self.pods.store().list() {
+            let inline = pod.spec.volumes.iter();
+            let inline = inline.filter_map(|volume| Disk::of_inline(&pod.metadata.namespace, volume));
+            disks.extend(inline.map(|disk| disk.name));
+        }
+        for node in self.nodes.store().list() {
+            disks.extend(node.status.volumes_attached.iter().map(|volume| volume.name.clone()));
+        }
+        disks.retain(|disk| is_theirs(disk));
+        disks
+    }
+
     /// Whether a disk is that of a volume of an in-tree plugin that a CSI driver has replaced.
     pub(super) fn is_migrated(&self, disk: &str) -> bool {
         let volumes = self.lookup.volumes.store().by(&BY_DISK, disk);
@@ -274,6 +315,7 @@ impl Caches {
                 // Volumes that need not be attached count as in use, too.
                 let plugin = match (&volume.source, self.lookup.disk_of(&pod.metadata, volume)) {
                     (VolumeSource::Csi { driver }, _) => format_smolstr!("kubernetes.io/csi:{driver}"),
+                    (_, Some(disk)) if disk.flex().is_some() && !self.needs_attaching(&disk) => continue,
                     (_, Some(disk)) => {
                         let plugin = plugin(&disk.name);
                         let is_desired = needs_disks(pod) && self.needs_attaching(&disk);

@@ -30,6 +30,8 @@ pub struct DiskOnNode<'a> {
     pub was_reported: bool,
     /// Whether the node may attach the disk itself ([`Step::AllowNodeAttach`](super::steps::Step)).
     pub is_node_attach_allowed: bool,
+    /// If it is a FlexVolume: what its driver is known to have done.
+    pub flex: Option<FlexState>,
     pub state: NodeState,
     /// How long ago the last pod on the node that needed the disk went away.
     pub undesired_for: Duration,
@@ -50,6 +52,28 @@ pub struct DiskOnNode<'a> {
     pub is_deleted: bool,
     /// Why the disk must not be detached, according to the node as it was read from the server just before.
     pub detach_blocker: Option<String>,
+}
+
+/// What is known about a FlexVolume on a node. Nothing but `status.volumesAttached` shows it to other processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlexState {
+    /// Whether the driver is installed and attaches volumes.
+    pub is_driver_installed: bool,
+    pub attachment: FlexAttachment,
+    /// How long ago it was attached, or last checked that it is.
+    pub attached_for: Duration,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FlexAttachment {
+    #[default]
+    None,
+    /// With the path of the device on the node, which may be empty.
+    Attached(SmolStr),
+    /// An attempt to attach or detach it has failed.
+    Uncertain,
+    /// The driver says that it is no longer attached, though it is in `status.volumesAttached`.
+    Lost,
 }
 
 /// What the status and the taints of a node say about it and a disk.
@@ -81,6 +105,17 @@ pub fn reports(node: &Node, disk: &str) -> bool {
     node.status.volumes_attached.iter().any(|volume| is_name_of(&volume.name, disk, &node.metadata.name))
 }
 
+/// Whether a VolumeAttachment is for an inline volume of a pod. These are volumes of in-tree plugins that CSI drivers have replaced.
+pub fn is_inline(attachment: &VolumeAttachment) -> bool {
+    attachment.spec.source.inline_volume_spec.is_some()
+}
+
+/// The path of the device of a disk in `status.volumesAttached` of a node.
+pub fn device_of(node: &Node, disk: &str) -> Option<SmolStr> {
+    let attached = node.status.volumes_attached.iter().find(|volume| volume.name == disk);
+    attached.map(|volume| volume.device_path.clone())
+}
+
 /// Why a disk is detached without a live read of the node that confirms that it is not mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Force {
@@ -99,12 +134,30 @@ impl DiskOnNode<'_> {
     /// Whether the driver reports the disk as attached.
     pub fn is_attached(&self) -> bool {
         self.attachment.is_some_and(|attachment| attachment.status.attached)
+            || matches!(self.flex_attachment(), FlexAttachment::Attached(_))
+    }
+
+    pub fn flex_attachment(&self) -> &FlexAttachment {
+        self.flex.as_ref().map_or(&FlexAttachment::None, |flex| &flex.attachment)
+    }
+
+    /// Whether it is a FlexVolume whose driver is not installed, so that nothing can be done about it.
+    pub fn lacks_driver(&self) -> bool {
+        self.flex.as_ref().is_some_and(|flex| !flex.is_driver_installed)
     }
 
     /// Whether the disk is attached, or may be, or may become so: a driver may act on a VolumeAttachment at any time, also after
-    /// a failure. Only when the VolumeAttachment is gone, the disk can be attached to another node.
+    /// a failure. Only when the VolumeAttachment is gone, the disk can be attached to another node. A FlexVolume may be attached
+    /// until its driver has detached it.
     pub fn may_be_present(&self) -> bool {
-        self.is_present() || self.attachment.is_some()
+        self.is_present() || self.needs_detach()
+    }
+
+    /// Whether a driver has attached the disk, or may have, so that a driver has to detach it.
+    pub fn needs_detach(&self) -> bool {
+        let is_flex =
+            matches!(self.flex_attachment(), FlexAttachment::Attached(_) | FlexAttachment::Uncertain);
+        self.attachment.is_some() || is_flex
     }
 
     /// Whether the driver is attaching or detaching the disk and has not reported an error.
@@ -142,6 +195,8 @@ impl DiskOnNode<'_> {
 pub(super) struct Observed {
     pub(super) desired: BTreeMap<SmolStr, DesiredAttachment>,
     pub(super) attachments: BTreeMap<SmolStr, Arc<VolumeAttachment>>,
+    /// If it is a FlexVolume: whether its driver is installed and attaches volumes.
+    pub(super) is_driver_installed: Option<bool>,
     /// All nodes that have the disk or have pods that need it; `None` for a node that does not exist.
     pub(super) nodes: BTreeMap<SmolStr, Option<Arc<Node>>>,
 }
@@ -151,11 +206,15 @@ impl Observed {
     pub(super) fn observations(&self, disk: &str) -> impl Iterator<Item = (&str, Observation)> {
         self.nodes.iter().map(move |(name, node)| {
             let attachment = self.attachments.get(name);
+            let is_flex = self.is_driver_installed.is_some();
+            let device = node.as_ref().filter(|_| is_flex).and_then(|node| device_of(node, disk));
             let observation = Observation {
                 is_desired: self.desired.contains_key(name),
                 is_reported: node.as_ref().is_some_and(|node| reports(node, disk)),
                 is_attaching: attachment.is_some_and(|found| !found.status.attached),
                 is_attached: attachment.is_some_and(|found| found.status.attached),
+                is_inline: attachment.is_some_and(|found| is_inline(found)),
+                flex_device: device,
             };
             (name.as_str(), observation)
         })
@@ -169,6 +228,10 @@ impl Observed {
                 None => NodeState { is_mounted: ledger.was_mounted(name, disk), ..NodeState::default() },
             };
             let is_reported = node.as_ref().is_some_and(|node| reports(node, disk));
+            let flex = self.is_driver_installed.map(|is_driver_installed| {
+                let device = node.as_ref().and_then(|node| device_of(node, disk));
+                FlexState { is_driver_installed, ..ledger.flex(disk, name, device, now) }
+            });
             DiskOnNode {
                 node: name,
                 desired: self.desired.get(name),
@@ -177,6 +240,7 @@ impl Observed {
                 state,
                 is_unmanaged: node.as_ref().is_some_and(|node| !is_managed(node)),
                 is_deleted: node.is_none(),
+                flex,
                 ..ledger.on_node(disk, name, now)
             }
         };

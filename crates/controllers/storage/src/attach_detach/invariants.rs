@@ -67,10 +67,7 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
             _ => None,
         })
         .collect();
-    let is_elsewhere = |node: &str| {
-        let may_be_present = |other: &DiskOnNode<'_>| other.is_present() || other.attachment.is_some();
-        nodes.iter().any(|other| other.node != node && may_be_present(other))
-    };
+    let is_elsewhere = |node: &str| nodes.iter().any(|other| other.node != node && other.may_be_present());
     let detached = || {
         steps.iter().filter_map(|step| match step {
             Step::Detach(node, force) => Some((*node, *force)),
@@ -99,6 +96,10 @@ pub fn check(view: &View<'_>) -> Result<(), String> {
         (
             "nothing is detached from unmanaged nodes",
             detached().all(|(node, _)| is(node, |at| !at.is_unmanaged)),
+        ),
+        (
+            "no FlexVolume is detached without a driver",
+            detached().all(|(node, _)| is(node, |at| !at.lacks_driver())),
         ),
         (
             "nothing is detached while it is in volumesAttached of its node",

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::disk_on_node::DiskOnNode;
+use super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState};
 use super::steps::Step;
 use crate::backoff::Backoff;
 use crate::disk::is_name_of;
@@ -23,10 +23,14 @@ struct Record {
     is_node_attach_allowed: bool,
     is_detaching: bool,
     was_reported: bool,
+    is_inline: bool,
+    flex: FlexAttachment,
+    /// When the FlexVolume was attached, or last checked that it is.
+    flex_since: Option<Instant>,
 }
 
 /// What the caches show about one disk on one node.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Observation {
     pub(super) is_desired: bool,
     /// It is in `status.volumesAttached` of the node.
@@ -35,6 +39,19 @@ pub(super) struct Observation {
     pub(super) is_attaching: bool,
     /// There is a VolumeAttachment with `status.attached: true`.
     pub(super) is_attached: bool,
+    /// There is a VolumeAttachment for an inline volume of a pod.
+    pub(super) is_inline: bool,
+    /// If it is a FlexVolume in `status.volumesAttached` of the node: the path of its device.
+    pub(super) flex_device: Option<SmolStr>,
+}
+
+/// A disk has been detached from a node.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Detached {
+    pub(super) node: SmolStr,
+    pub(super) took: Duration,
+    /// Whether its VolumeAttachment was for an inline volume of a pod.
+    pub(super) is_inline: bool,
 }
 
 /// The records of all disks, by name, and then by node.
@@ -49,6 +66,24 @@ pub(super) struct Ledger {
     deleted_nodes: FxHashMap<SmolStr, Box<[SmolStr]>>,
     /// The disks that a write in flight adds to `status.volumesAttached`, by node.
     reporting: FxHashMap<SmolStr, Box<[SmolStr]>>,
+    /// Whether there ever was a FlexVolume. Most clusters have none, and need not search the records for one.
+    has_had_flex: bool,
+}
+
+impl Record {
+    /// `device` is the path of the device, if the FlexVolume is in `status.volumesAttached`.
+    fn observe_flex(&mut self, device: Option<SmolStr>, now: Instant) {
+        match (&self.flex, device) {
+            // An attempt to detach it has failed, or it will be removed from the list.
+            (FlexAttachment::Uncertain | FlexAttachment::Lost, Some(_)) => {}
+            (FlexAttachment::Lost, None) => self.flex = FlexAttachment::None,
+            (_, Some(device)) => {
+                self.flex = FlexAttachment::Attached(device);
+                self.flex_since.get_or_insert(now);
+            }
+            (_, None) => {}
+        }
+    }
 }
 
 impl Ledger {
@@ -61,21 +96,26 @@ impl Ledger {
     }
 
     /// Updates the records of a disk with what the caches show now, which includes the writes of its last sync. Records of nodes
-    /// without an observation are removed. Returns the nodes from which the disk has been detached since, and how long that took.
+    /// without an observation are removed. Returns the nodes from which the disk has been detached since.
     pub(super) fn observe<'a>(
         &mut self,
         disk: &str,
         observations: impl Iterator<Item = (&'a str, Observation)>,
         now: Instant,
-    ) -> Vec<(SmolStr, Duration)> {
+    ) -> Vec<Detached> {
         let mut detached = vec![];
         let mut end_detach = |node: &SmolStr, record: &mut Record| {
-            let since = record.detaching_since.take();
-            detached.extend(since.map(|since| (node.clone(), now.duration_since(since))));
+            detached.extend(record.detaching_since.take().map(|since| Detached {
+                node: node.clone(),
+                took: now.duration_since(since),
+                is_inline: record.is_inline,
+            }));
         };
         let mut before = self.records.remove(disk).unwrap_or_default();
+        let has_had_flex = &mut self.has_had_flex;
         let observe = |(node, observation): (&'a str, Observation)| {
-            let Observation { is_desired, is_reported, is_attaching, is_attached } = observation;
+            let Observation { is_desired, is_reported, is_attaching, is_attached, is_inline, flex_device } =
+                observation;
             let (node, mut record) =
                 before.remove_entry(node).unwrap_or_else(|| (node.into(), Record::default()));
             record.is_detaching = false;
@@ -88,9 +128,14 @@ impl Ledger {
             if is_attaching {
                 record.attaching_since.get_or_insert(now);
             }
-            record.was_reported =
-                is_reported || record.was_reported && (is_attached || record.is_node_attach_allowed);
-            if !is_attaching && !is_attached {
+            *has_had_flex |= flex_device.is_some();
+            record.observe_flex(flex_device, now);
+            let is_flex_attached = matches!(record.flex, FlexAttachment::Attached(_));
+            let is_kept = is_attached || is_flex_attached || record.is_node_attach_allowed;
+            record.was_reported = is_reported || record.was_reported && is_kept;
+            if is_attaching || is_attached {
+                record.is_inline = is_inline;
+            } else if record.flex == FlexAttachment::None {
                 end_detach(&node, &mut record);
             }
             (node, record)
@@ -140,6 +185,51 @@ impl Ledger {
         }
     }
 
+    /// The recorded state of a FlexVolume on a node. `device` is the path of its device, if it is in `status.volumesAttached`, and
+    /// then it counts as attached unless something else is recorded.
+    pub(super) fn flex(&self, disk: &str, node: &str, device: Option<SmolStr>, now: Instant) -> FlexState {
+        let record = self.find(disk, node);
+        let recorded = record.map(|record| record.flex.clone()).unwrap_or_default();
+        let attachment = match (recorded, device) {
+            (FlexAttachment::None, Some(device)) => FlexAttachment::Attached(device),
+            (recorded, _) => recorded,
+        };
+        let since = record.and_then(|record| record.flex_since);
+        let attached_for = since.map_or(Duration::ZERO, |since| now.duration_since(since));
+        FlexState { attachment, attached_for, ..FlexState::default() }
+    }
+
+    /// Records that the driver of a FlexVolume was asked whether it is attached.
+    pub(super) fn flex_verified(&mut self, disk: &str, node: &str, is_attached: bool, now: Instant) {
+        let record = self.record(disk, node);
+        record.flex_since = Some(now);
+        if !is_attached {
+            record.flex = FlexAttachment::Lost;
+        }
+    }
+
+    /// Records what the driver of a FlexVolume has done or found.
+    pub(super) fn record_flex(&mut self, disk: &str, node: &str, attachment: FlexAttachment, now: Instant) {
+        self.has_had_flex = true;
+        let record = self.record(disk, node);
+        record.flex_since = matches!(attachment, FlexAttachment::Attached(_)).then_some(now);
+        record.flex = attachment;
+    }
+
+    /// The nodes to which a FlexVolume is attached, or may be.
+    pub(super) fn flex_nodes(&self, disk: &str) -> impl Iterator<Item = &SmolStr> {
+        let records = self.records.get(disk).into_iter().flatten();
+        records.filter(|(_, record)| record.flex != FlexAttachment::None).map(|(node, _)| node)
+    }
+
+    fn has_flex(&self, node: &str) -> bool {
+        if !self.has_had_flex {
+            return false;
+        }
+        let mut records = self.records.values().filter_map(|nodes| nodes.get(node));
+        records.any(|record| record.flex != FlexAttachment::None)
+    }
+
     /// Records that an attempt to attach or detach has failed. Returns how long it took.
     pub(super) fn failed(&mut self, disk: &str, node: &str, now: Instant) -> Duration {
         let record = self.record(disk, node);
@@ -184,15 +274,17 @@ impl Ledger {
         self.reporting.remove(node).unwrap_or_default()
     }
 
-    /// Records which disks a deleted node had mounted, for as long as there are VolumeAttachments for it.
+    /// Records which disks a deleted node had mounted, for as long as there are VolumeAttachments for it, or FlexVolumes.
     pub(super) fn node_deleted(
         &mut self,
         node: &str,
         mounted: &[SmolStr],
         has_attachments: impl Fn(&str) -> bool,
     ) {
-        self.deleted_nodes.retain(|node, _| has_attachments(node));
-        if has_attachments(node) {
+        let mut deleted = std::mem::take(&mut self.deleted_nodes);
+        deleted.retain(|node, _| has_attachments(node) || self.has_flex(node));
+        self.deleted_nodes = deleted;
+        if has_attachments(node) || self.has_flex(node) {
             self.deleted_nodes.insert(node.into(), mounted.into());
         }
     }
@@ -231,8 +323,13 @@ mod tests {
         ];
         let (mut ledger, now) = (Ledger::default(), Instant::now());
         for (step, (is_reported, is_attached, want)) in history.into_iter().enumerate() {
-            let observation =
-                Observation { is_desired: true, is_reported, is_attached, is_attaching: !is_attached };
+            let observation = Observation {
+                is_desired: true,
+                is_reported,
+                is_attached,
+                is_attaching: !is_attached,
+                ..Observation::default()
+            };
             ledger.observe("disk", [("n1", observation)].into_iter(), now);
             assert_eq!(ledger.on_node("disk", "n1", now).was_reported, want, "{step}");
         }
@@ -259,7 +356,10 @@ mod tests {
         let later = start + Duration::from_secs(10);
         let desired = Observation { is_desired: true, is_attaching: true, ..Observation::default() };
         let undesired = Observation::default();
-        let both = [("n1", desired), ("n2", Observation { is_attached: true, ..undesired })];
+        let both = [
+            ("n1", desired),
+            ("n2", Observation { is_attached: true, is_inline: true, ..undesired.clone() }),
+        ];
         assert!(ledger.observe("disk", both.into_iter(), start).is_empty());
         ledger.begin(
             "disk",
@@ -275,7 +375,8 @@ mod tests {
         assert_eq!(ledger.failed("disk", "n1", later), Duration::from_secs(10));
         assert_eq!(ledger.next_attempt("disk", later), Some(Duration::from_millis(500)));
         let detached = ledger.observe("disk", [("n1", undesired)].into_iter(), later);
-        assert_eq!(detached, [("n2".into(), Duration::from_secs(10))], "its VolumeAttachment is gone");
+        let want = Detached { node: "n2".into(), took: Duration::from_secs(10), is_inline: true };
+        assert_eq!(detached, [want], "its VolumeAttachment is gone");
         let n1 = ledger.on_node("disk", "n1", later);
         assert!(
             !n1.is_node_attach_allowed

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::disk_on_node::Force;
-use crate::disk::{Attacher, Disk, DriverVolume, is_attachment_name};
+use crate::disk::{Attacher, Disk, DriverVolume, flex_name, is_attachment_name};
 
 const SECONDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0];
 
@@ -99,6 +99,41 @@ pub(super) fn plugin(disk: &str) -> SmolStr {
     if is_attachment_name(disk) {
         return "kubernetes.io/csi".into();
     }
+    if let Some((driver, _)) = flex_name(disk) {
+        return driver.into();
+    }
     let end = disk.match_indices('/').nth(1).map_or(disk.len(), |(at, _)| at);
     disk[..end].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{By, desired};
+    use super::*;
+
+    #[test]
+    fn durations_have_the_plugin_and_whether_it_was_migrated() {
+        let metrics = Metrics::default();
+        let disks = DiskMetrics::new(metrics.clone());
+        let second = Duration::from_secs(1);
+        for by in [By::Csi, By::Flex, By::Node] {
+            disks.attached(&desired(by, "ReadWriteOnce").disk, second, true);
+        }
+        disks.detached("kubernetes.io/csi/ebs.csi.aws.com^vol-1", second, false, true);
+        disks.detached("lvm/scratch", second, true, false);
+        let text = metrics.text();
+        let counts =
+            text.lines().filter_map(|line| line.strip_prefix("storage_operation_duration_seconds_count"));
+        let mut counts: Vec<&str> = counts.collect();
+        counts.sort_unstable();
+        #[rustfmt::skip]
+        let want = [
+            r#"{migrated="false",operation_name="volume_attach",status="success",volume_plugin="example.com/lvm"} 1"#,
+            r#"{migrated="false",operation_name="volume_attach",status="success",volume_plugin="kubernetes.io/csi:d.example"} 1"#,
+            r#"{migrated="false",operation_name="volume_attach",status="success",volume_plugin="kubernetes.io/iscsi"} 1"#,
+            r#"{migrated="false",operation_name="volume_detach",status="success",volume_plugin="lvm"} 1"#,
+            r#"{migrated="true",operation_name="volume_detach",status="fail-unknown",volume_plugin="kubernetes.io/csi:ebs.csi.aws.com"} 1"#,
+        ];
+        assert_eq!(counts, want);
+    }
 }

@@ -3,29 +3,34 @@
 //! A *disk* is what is attached: the storage behind a PersistentVolume or an inline volume, with upstream's unique volume name.
 //!
 //! - **Promise**: a disk is attached to every node with a pod that needs it, and to no other node. An exclusive disk never has
-//!   VolumeAttachments for two nodes at once. No disk is detached from a node that has it mounted, unless the node is out of
-//!   service, or is unhealthy and did not unmount the disk within six minutes. `status.volumesAttached` of a node has a disk
-//!   only while it is attached and not about to be detached.
+//!   VolumeAttachments for two nodes at once, and no FlexVolume driver attaches it to a second node before it has detached it from
+//!   the first. No disk is detached from a node that has it mounted, unless the node is out of service, or is unhealthy and did not
+//!   unmount the disk within six minutes. `status.volumesAttached` of a node has a disk only while it is attached and not about to
+//!   be detached.
 //! - **Watches** Pods, Nodes, claims, volumes, CSIDrivers and VolumeAttachments. **Writes** VolumeAttachments and
 //!   `status.volumesAttached` of nodes. Nodes without the annotation `controller-managed-attach-detach` are ignored.
-//! - **Files**: there are two queues. For a disk, [`steps`] decides and [`plan`] turns the steps into writes; for the status of
-//!   a node, [`report`] does both. Both look at [`disk_on_node`], which is collected from the `caches`, and from the `ledger`
-//!   and `pod_disks`, which hold what the caches do not show.
+//! - **Files**: there are two queues for disks (FlexVolumes have their own, since their drivers may be slow) and one for nodes. For a
+//!   disk, [`steps`] decides and [`plan`] turns the steps into writes and calls of drivers; for the status of a node, [`report`] does
+//!   both. All look at [`disk_on_node`], which is collected from the `caches`, and from the `ledger` and `pod_disks`, which hold
+//!   what the caches do not show. [`flex`] finds and runs FlexVolume drivers.
 //! - **A live read decides**: before a disk is detached, its node is read from the server. To detach a disk that is mounted,
 //!   because a stale cache does not show it, could corrupt data.
 //! - CSI drivers attach disks when a VolumeAttachment is created, and detach them when it is deleted. Volumes of in-tree plugins
 //!   are treated as volumes of the CSI drivers that replaced the plugins. Nodes attach iSCSI and Fibre Channel disks themselves.
+//!   FlexVolume drivers are programs in `--flex-volume-plugin-dir`; that a disk is attached by one is shown only by
+//!   `status.volumesAttached`, and by the ledger before and after that.
 //! - Upstream: `pkg/controller/volume/attachdetach`. What differs: there is no desired and actual state of the world
-//!   beside the caches, and no loop that compares the two (`--attach-detach-reconcile-sync-period` has no effect). For an
-//!   exclusive disk, a VolumeAttachment for another node is created only when that for the first node is gone, also when the
-//!   driver has failed or is slow; upstream then creates both and relies on the driver to refuse one. Nothing is attached to a
-//!   node that was deleted. Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this
-//!   process started is deleted (`Caches::orphan`); upstream leaves it. There is no periodic check with the drivers whether
-//!   volumes are attached, and so no operation `verify_volumes_are_attached_per_node` in metrics. FlexVolume drivers, which are programs on the disk of the control
-//!   plane, are not run.
+//!   beside the caches, and no loop that compares the two. For an exclusive disk, a VolumeAttachment for another node is created
+//!   (or a FlexVolume driver called) only when the disk is detached from the first node, also when the driver has failed or is slow;
+//!   upstream then attaches it to both and relies on the driver to refuse one. Nothing is attached to a node that was deleted.
+//!   Volumes whose handle contains `^` can be detached. A VolumeAttachment whose volume was deleted before this process started is
+//!   deleted (`Caches::orphan`); upstream leaves it. `--attach-detach-reconcile-sync-period` is how often FlexVolume drivers are asked
+//!   whether volumes are attached; VolumeAttachments are watched. There is no operation `verify_volumes_are_attached_per_node` in
+//!   metrics. What differs for FlexVolumes is said in [`flex`].
 
 pub mod caches;
 pub mod disk_on_node;
+pub mod flex;
 pub mod invariants;
 mod ledger;
 mod messages;
@@ -48,6 +53,7 @@ use flyball_common::index::by_node;
 use flyball_runtime::{Context, StartError, Tasks, priority};
 
 use self::caches::{BY_DISK, BY_INLINE_DISK, BY_REPORTED, BY_SOURCE, BY_TARGET, Caches};
+use self::flex::{Drivers, Limits};
 use self::sync::Shared;
 use self::triggers::Affected;
 use crate::disk::Lookup;
@@ -59,7 +65,11 @@ const WORKERS: usize = 10;
 
 pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
     let disks = tasks.queue::<Key>("pvcs");
+    let flex_disks = tasks.queue::<Key>("attachdetach_flex_volumes");
     let nodes = tasks.queue::<Key>("attachdetach_nodes");
+    let volumes = &cx.config.persistent_volume_binder_controller.volume_configuration;
+    let flex_folder = volumes.flex_volume_plugin_dir.clone();
+    let has_flex_folder = !flex_folder.is_empty();
     let caches = Caches {
         pods: cx.informer::<Pod>(),
         nodes: cx.informer::<Node>(),
@@ -69,6 +79,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
             drivers: cx.informer::<CSIDriver>(),
         },
         attachments: cx.informer::<VolumeAttachment>(),
+        flex_drivers: Arc::new(Drivers::new(flex_folder, Limits::default())),
         pod_disks: Default::default(),
         deleted_volumes: Default::default(),
     };
@@ -86,6 +97,7 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         caches,
         ledger: Default::default(),
         disks: disks.clone(),
+        flex_disks: flex_disks.clone(),
         nodes: nodes.clone(),
     });
     subscribe(&shared, tasks);
@@ -98,6 +110,10 @@ pub fn start(cx: Arc<Context>, tasks: &mut Tasks) -> Result<(), StartError> {
         }
     });
     tasks.workers(&disks, WORKERS, Arc::new(sync::DiskSync(shared.clone())));
+    tasks.workers(&flex_disks, WORKERS, Arc::new(sync::DiskSync(shared.clone())));
+    if has_flex_folder {
+        tasks.spawn("FlexVolume drivers", shared.clone().follow_flex_drivers());
+    }
     tasks.workers(&nodes, WORKERS, Arc::new(sync::NodeSync(shared)));
     Ok(())
 }
@@ -132,7 +148,7 @@ fn feed<T: Object>(
     tasks.on(informer, move |change| {
         let urgency = priority(change.origin);
         let Affected { disks, nodes } = affected(&shared, change);
-        disks.into_iter().for_each(|disk| shared.disks.add(Key::cluster(disk), urgency));
+        disks.into_iter().for_each(|disk| shared.add_disk(disk, urgency));
         nodes.into_iter().for_each(|node| shared.nodes.add(Key::cluster(node), urgency));
     });
 }

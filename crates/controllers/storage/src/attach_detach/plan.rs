@@ -10,17 +10,15 @@ use serde_json::json;
 use super::caches::DesiredAttachment;
 use super::disk_on_node::{DiskOnNode, Force, NodeState, reports};
 use super::messages;
-use super::steps::{Step, steps};
-use crate::disk::{Attacher, Source};
+use super::steps::{Policy, Step, steps};
+use crate::disk::{Attacher, FlexVolume, Source};
 
 const FAILED: &str = "FailedAttachVolume";
 
 /// One disk on every node that has it attached or has pods that need it.
 pub struct View<'a> {
     pub nodes: Vec<DiskOnNode<'a>>,
-    /// Whether a disk is detached from an unhealthy node that did not unmount it in time
-    /// (not `--disable-force-detach-on-timeout`).
-    pub force_on_timeout: bool,
+    pub policy: Policy,
 }
 
 /// The operation and the node of a write.
@@ -32,7 +30,7 @@ pub enum Tag<'a> {
 
 impl<'a> View<'a> {
     pub fn steps(&self) -> Vec<Step<'a>> {
-        steps(&self.nodes, self.force_on_timeout)
+        steps(&self.nodes, self.policy)
     }
 
     fn on_node(&self, node: &str) -> Option<&DiskOnNode<'a>> {
@@ -76,7 +74,11 @@ fn effects<'a>(view: &View<'a>, step: &Step<'a>) -> Vec<Effect<Tag<'a>>> {
             };
             desired(node).map(events).unwrap_or_default()
         }
-        Step::AllowNodeAttach(_) | Step::Report(_) | Step::DetachFailed(..) | Step::Wait(_) => vec![],
+        Step::AllowNodeAttach(_)
+        | Step::Report(_)
+        | Step::Verify(_)
+        | Step::DetachFailed(..)
+        | Step::Wait(_) => vec![],
     }
 }
 
@@ -113,6 +115,39 @@ fn detach<'a>(node: &'a str, attachment: &VolumeAttachment, force: Option<Force>
     delete.tag(Tag::Detach(node, force)).into()
 }
 
+/// A call of a FlexVolume driver about one disk; the string is the name of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverCall<'a> {
+    Attach(&'a str, &'a FlexVolume),
+    Detach(&'a str, Option<Force>),
+    Verify(&'a str, &'a FlexVolume),
+}
+
+/// The calls of the driver of a FlexVolume.
+pub fn driver_calls<'a>(view: &View<'a>) -> Vec<DriverCall<'a>> {
+    let volume = |node| view.on_node(node)?.desired?.disk.flex();
+    let call = |step: Step<'a>| match step {
+        Step::Attach(node) => Some(DriverCall::Attach(node, volume(node)?)),
+        Step::Verify(node) => Some(DriverCall::Verify(node, volume(node)?)),
+        Step::Detach(node, force) => {
+            view.on_node(node)?.flex.as_ref().map(|_| DriverCall::Detach(node, force))
+        }
+        _ => None,
+    };
+    view.steps().into_iter().filter_map(call).collect()
+}
+
+/// The events about calls of FlexVolume drivers that have failed.
+pub fn events_of_failed_calls<'a>(view: &View<'a>, attempts: &[Attempt<'_>]) -> Plan<Tag<'a>> {
+    let failed = |attempt: &Attempt<'_>| {
+        let error = attempt.error.as_ref().filter(|_| !attempt.is_detach)?;
+        let desired = view.on_node(attempt.node)?.desired?;
+        let message = messages::attach_failed(&desired.disk, error);
+        Some(warnings(desired, |_| message.clone().into()))
+    };
+    Plan::of(attempts.iter().filter_map(failed).flatten())
+}
+
 fn events(desired: &DesiredAttachment, message: impl Fn(&Pod) -> Message) -> impl Iterator<Item = Event> {
     desired.pods.iter().map(move |pod| Event::warning(FAILED, message(pod)).about(ObjectRef::of(&**pod)))
 }
@@ -140,7 +175,7 @@ fn waiting(view: &View<'_>) -> Vec<Waiting> {
             (Some(_), Some(found)) if !found.status.attached => {
                 Some(on_attachment(found, "to be attached by its driver"))
             }
-            (None, _) if on_node.may_be_present() && !on_node.may_detach(view.force_on_timeout) => {
+            (None, _) if on_node.may_be_present() && !on_node.may_detach(view.policy.force_on_timeout) => {
                 Some(Waiting::on::<Node>(&node, "to unmount the volume"))
             }
             _ => None,

@@ -56,13 +56,13 @@ impl PodDisks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{desired, pod};
+    use super::super::tests::{By, desired, pod};
     use super::*;
 
     #[test]
     fn a_removed_pod_leaves_nothing_behind() {
         let (mut pod_disks, pod, disk) =
-            (PodDisks::default(), pod("ns", "app"), desired(true, "ReadWriteOnce").disk);
+            (PodDisks::default(), pod("ns", "app"), desired(By::Csi, "ReadWriteOnce").disk);
         pod_disks.insert(&pod, &disk);
         pod_disks.insert(&pod, &disk);
         assert_eq!(pod_disks.pods(&disk.name), [(pod.key(), pod.uid().clone())]);

@@ -8,9 +8,9 @@ use flyball_runtime::{ErrorKinds, Event, Plan, Write};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::disk_on_node::DiskOnNode;
+use super::disk_on_node::{DiskOnNode, FlexAttachment};
 use super::messages;
-use crate::disk::{Attacher, DriverVolume};
+use crate::disk::{Attacher, DriverVolume, flex_name};
 
 const ATTACHED: &str = "SuccessfulAttachVolume";
 
@@ -34,7 +34,7 @@ pub struct Report<'a> {
     pub added: Vec<&'a str>,
     /// The added disks that have just been attached. The others were on the list before the node was deleted and registered again.
     pub attached: Vec<&'a str>,
-    /// The disks without a driver that are no longer on the list. This counts as detaching them, since the node does that itself.
+    /// The disks that nodes attach themselves, and that are no longer on the list. This counts as detaching them, since the node does that itself.
     pub detached: Vec<SmolStr>,
 }
 
@@ -71,21 +71,32 @@ pub fn report<'a>(view: &View<'a>) -> Option<Report<'a>> {
     let to_add = || entries.iter().filter(|entry| is_to_be_added(entry));
     let added: Vec<&str> = to_add().map(|entry| entry.disk).collect();
     let attached = to_add().filter(|entry| !entry.on_node.was_reported).map(|entry| entry.disk).collect();
-    volumes.extend(
-        added.iter().map(|disk| AttachedVolume { name: (*disk).into(), ..AttachedVolume::default() }),
-    );
+    volumes.extend(to_add().map(|Entry { disk, on_node }| {
+        let device_path = match on_node.flex_attachment() {
+            FlexAttachment::Attached(device) => device.clone(),
+            _ => SmolStr::default(),
+        };
+        AttachedVolume { name: (*disk).into(), device_path }
+    }));
     let removed =
         reported.iter().filter(|volume| !volumes.contains(volume)).map(|volume| volume.name.clone());
-    let detached = removed.filter(|disk| DriverVolume::named(disk).is_none()).collect();
+    let is_node_disk = |disk: &SmolStr| DriverVolume::named(disk).is_none() && flex_name(disk).is_none();
+    let detached = removed.filter(is_node_disk).collect();
     (*volumes != **reported).then_some(Report { volumes, added, attached, detached })
 }
 
 /// Whether a disk that is on the list stays there: it is attached, and it is needed or must not be detached yet.
 fn stays_on_list(entry: &Entry<'_>, force_on_timeout: bool) -> bool {
     let Entry { disk, on_node } = entry;
+    if on_node.lacks_driver() {
+        return true;
+    }
     let is_attached = match on_node.desired {
         Some(desired) => matches!(desired.disk.attacher, Attacher::Node) || on_node.is_attached(),
-        None => DriverVolume::named(disk).is_none() || on_node.is_attached(),
+        None => {
+            let has_driver = DriverVolume::named(disk).is_some() || on_node.flex.is_some();
+            !has_driver || on_node.is_attached()
+        }
     };
     is_attached && (on_node.desired.is_some() || !on_node.may_detach(force_on_timeout))
 }
@@ -104,6 +115,7 @@ fn is_to_be_added(entry: &Entry<'_>) -> bool {
     };
     match desired.disk.attacher {
         Attacher::Node => *is_node_attach_allowed,
+        Attacher::Flex(_) => entry.on_node.is_attached(),
         Attacher::Driver { .. } => {
             attachment.is_some_and(|found| found.status.attached && !found.metadata.is_deleting())
         }

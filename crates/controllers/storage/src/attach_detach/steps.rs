@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::caches::DesiredAttachment;
-use super::disk_on_node::{DiskOnNode, Force, UNMOUNT_TIMEOUT};
+use super::disk_on_node::{DiskOnNode, FlexAttachment, Force, UNMOUNT_TIMEOUT};
+use crate::disk::Attacher;
 
 /// How long a driver may take to attach a disk before pods get an event about it.
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(2 * 60);
@@ -11,14 +12,16 @@ pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 /// One thing to do about a disk; the string is the name of the node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step<'a> {
-    /// Create the VolumeAttachment.
+    /// Create the VolumeAttachment, or call the FlexVolume driver.
     Attach(&'a str),
     /// Allow the node to attach the disk itself, by adding it to `status.volumesAttached`.
     AllowNodeAttach(&'a str),
     /// Sync the node, which updates `status.volumesAttached`.
     Report(&'a str),
-    /// Delete the VolumeAttachment. `Force` says why although the disk may be mounted.
+    /// Delete the VolumeAttachment, or call the FlexVolume driver. `Force` says why although the disk may be mounted.
     Detach(&'a str, Option<Force>),
+    /// Check with the FlexVolume driver that the disk is still attached.
+    Verify(&'a str),
     /// Emit the event that the driver could not attach the disk, and back off.
     AttachFailed(&'a str, String),
     /// Back off, because the driver could not detach the disk, or the node still uses it.
@@ -29,19 +32,30 @@ pub enum Step<'a> {
     Wait(Duration),
 }
 
+/// What flags decide about attaching and detaching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether a disk is detached from an unhealthy node that did not unmount it in time
+    /// (not `--disable-force-detach-on-timeout`).
+    pub force_on_timeout: bool,
+    /// How often it is checked with the driver of a FlexVolume that the volume is attached
+    /// (`--attach-detach-reconcile-sync-period`); `None` if never.
+    pub verify_after: Option<Duration>,
+}
+
 /// What to do about one disk, given its state on every node that has it or has pods that need it.
-pub fn steps<'a>(nodes: &[DiskOnNode<'a>], force_on_timeout: bool) -> Vec<Step<'a>> {
+pub fn steps<'a>(nodes: &[DiskOnNode<'a>], policy: Policy) -> Vec<Step<'a>> {
     let mut steps = vec![];
     // Detaching comes first: pods on other nodes may wait for the disk.
     for on_node in nodes.iter().filter(|on_node| on_node.desired.is_none() && !on_node.is_unmanaged) {
-        steps.extend(detach(on_node, force_on_timeout));
+        steps.extend(detach(on_node, policy.force_on_timeout));
     }
     let mut is_attach_planned = false;
     for on_node in nodes.iter().filter(|on_node| !on_node.is_deleted) {
         let Some(desired) = on_node.desired else { continue };
         let others = || nodes.iter().filter(|other| other.node != on_node.node);
         if on_node.is_present() {
-            steps.extend(keep_attached(on_node));
+            steps.extend(keep_attached(on_node, policy.verify_after));
         } else if on_node.attachment.is_some() {
             steps.extend(attaching(on_node, desired));
         } else if desired.disk.is_exclusive && (is_attach_planned || others().any(DiskOnNode::is_in_progress))
@@ -49,7 +63,7 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], force_on_timeout: bool) -> Vec<Step<'
             // Wait: the disk is synced again when the driver has finished.
         } else if desired.disk.is_exclusive && others().any(DiskOnNode::may_be_present) {
             steps.extend((!on_node.is_multi_attach_warned).then_some(Step::WarnMultiAttach(on_node.node)));
-        } else if desired.disk.driver().is_none() {
+        } else if desired.disk.attacher == Attacher::Node {
             is_attach_planned = true;
             steps.push(Step::AllowNodeAttach(on_node.node));
         } else if !on_node.is_backing_off {
@@ -61,7 +75,16 @@ pub fn steps<'a>(nodes: &[DiskOnNode<'a>], force_on_timeout: bool) -> Vec<Step<'
 }
 
 /// For a node that has the disk and has pods that need it.
-fn keep_attached<'a>(on_node: &DiskOnNode<'a>) -> Option<Step<'a>> {
+fn keep_attached<'a>(on_node: &DiskOnNode<'a>, verify_after: Option<Duration>) -> Option<Step<'a>> {
+    if let Some(flex) = &on_node.flex {
+        let is_listed_as_attached = matches!(flex.attachment, FlexAttachment::Attached(_));
+        return if on_node.is_reported != is_listed_as_attached {
+            Some(Step::Report(on_node.node))
+        } else {
+            let left = verify_after?.saturating_sub(flex.attached_for);
+            Some(if left.is_zero() { Step::Verify(on_node.node) } else { Step::Wait(left) })
+        };
+    }
     let has_driver = on_node.desired.is_some_and(|desired| desired.disk.driver().is_some());
     match on_node.attachment {
         // In volumesAttached, but not attached: correct the status first, then attach the disk.
@@ -109,15 +132,17 @@ fn detach<'a>(on_node: &DiskOnNode<'a>, force_on_timeout: bool) -> Option<Step<'
         return is_forced_later
             .then(|| Step::Wait(UNMOUNT_TIMEOUT - on_node.undesired_for + Duration::from_millis(1)));
     }
+    if on_node.lacks_driver() {
+        return None;
+    }
     if on_node.is_reported {
         // Remove it from volumesAttached first, so that the node does not mount a disk that is about to be detached.
         return Some(Step::Report(on_node.node));
     }
-    let attachment = on_node.attachment?;
-    if on_node.is_backing_off {
+    if !on_node.needs_detach() || on_node.is_backing_off {
         return None;
     }
-    if attachment.metadata.is_deleting() {
+    if let Some(attachment) = on_node.attachment.filter(|found| found.metadata.is_deleting()) {
         match &attachment.status.detach_error {
             // The driver is detaching it.
             None => return None,

@@ -6,22 +6,28 @@ use std::time::Duration;
 
 use flyball_api::{Key, Node, PersistentVolume, VolumeAttachment};
 use flyball_cache::Change;
+use flyball_client::Fence;
 use flyball_queue::{Priority, Queue};
 use flyball_runtime::events::Recorder;
-use flyball_runtime::{Context, Next, Reconcile, SyncError};
+use flyball_runtime::{Chain, Context, Next, Reconcile, SyncError};
+use futures::future::try_join_all;
 use parking_lot::Mutex;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::caches::{BY_TARGET, Caches, DesiredAttachment, is_managed};
-use super::disk_on_node::{DiskOnNode, NodeState, reports};
+use super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState, NodeState, device_of, is_inline, reports};
+use super::flex::{CallError, SCAN_PERIOD};
 use super::invariants;
-use super::ledger::Ledger;
+use super::ledger::{Detached, Ledger};
 use super::metrics::DiskMetrics;
-use super::plan::{self, Attempt, Tag, View, plan};
+use super::plan::{self, Attempt, DriverCall, View, plan};
 use super::report::{self, Entry, report};
-use super::steps::Step;
-use crate::disk::DriverVolume;
+use super::steps::{Policy, Step};
+use crate::disk::{DriverVolume, flex_name};
+
+/// A shorter `--attach-detach-reconcile-sync-period` disables the check.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// What both syncs share.
 pub(super) struct Shared {
@@ -32,6 +38,8 @@ pub(super) struct Shared {
     pub(super) metrics: DiskMetrics,
     /// Disks to sync; the name in the key is that of the disk.
     pub(super) disks: Queue<Key>,
+    /// The same for FlexVolumes.
+    pub(super) flex_disks: Queue<Key>,
     /// Nodes whose status is to be synced.
     pub(super) nodes: Queue<Key>,
 }
@@ -43,8 +51,36 @@ pub(super) struct DiskSync(pub(super) Arc<Shared>);
 pub(super) struct NodeSync(pub(super) Arc<Shared>);
 
 impl Shared {
-    fn force_on_timeout(&self) -> bool {
-        !self.cx.config.attach_detach_controller.disable_force_detach_on_timeout
+    fn policy(&self) -> Policy {
+        let config = &self.cx.config.attach_detach_controller;
+        let period = config.reconciler_sync_loop_period;
+        let verifies = !config.disable_reconciler_sync && period >= SHORTEST_PERIOD;
+        Policy {
+            force_on_timeout: !config.disable_force_detach_on_timeout,
+            verify_after: verifies.then_some(period),
+        }
+    }
+
+    /// The queue of a disk. FlexVolumes have one of their own, because a call of a driver may take long.
+    pub(super) fn queue_of(&self, disk: &str) -> &Queue<Key> {
+        if flex_name(disk).is_some() { &self.flex_disks } else { &self.disks }
+    }
+
+    pub(super) fn add_disk(&self, disk: SmolStr, priority: Priority) {
+        self.queue_of(&disk).add(Key::cluster(disk), priority);
+    }
+
+    /// Follows the directory of FlexVolume drivers.
+    pub(super) async fn follow_flex_drivers(self: Arc<Self>) {
+        loop {
+            let changed = self.caches.flex_drivers.scan().await;
+            if !changed.is_empty() {
+                for disk in self.caches.disks_of_flex_drivers(&changed) {
+                    self.add_disk(disk, Priority::Change);
+                }
+            }
+            tokio::time::sleep(SCAN_PERIOD).await;
+        }
     }
 
     /// Records in the ledger what a deleted node had mounted, or that a node exists again.
@@ -75,14 +111,11 @@ impl Reconcile for DiskSync {
             let (mut ledger, now) = (ledger.lock(), Instant::now());
             let users = caches.users(disk, |node| ledger.was_managed(node));
             caches.update_pod_disks(disk, &users);
-            observed = caches.observe(disk, &users);
-            for (_, took) in ledger.observe(disk, observed.observations(disk), now) {
-                self.0.metrics.detached(disk, took, true, caches.is_migrated(disk));
+            observed = caches.observe(disk, &users, ledger.flex_nodes(disk));
+            for Detached { took, is_inline, .. } in ledger.observe(disk, observed.observations(disk), now) {
+                self.0.metrics.detached(disk, took, true, is_inline || caches.is_migrated(disk));
             }
-            let view = View {
-                nodes: observed.on_nodes(&ledger, disk, now),
-                force_on_timeout: self.0.force_on_timeout(),
-            };
+            let view = View { nodes: observed.on_nodes(&ledger, disk, now), policy: self.0.policy() };
             ledger.begin(disk, &view.steps(), now);
             view
         };
@@ -104,20 +137,88 @@ impl Reconcile for DiskSync {
         }
         let plan = plan(&view);
         let next = plan.next();
-        self.count_forced(disk, plan.writes().iter().map(|write| write.tag));
+        self.count_forced(disk, &view);
         let executor = cx.executor(key).events(&self.0.events);
         executor.record_waiting(plan.waiting);
         let outcome = executor.perform(plan.effects).await;
         self.record(disk, &view, &plan::attempts(&view, &outcome));
+        let calls = plan::driver_calls(&view);
+        let is_called = !calls.is_empty();
+        if is_called {
+            let calls = calls.into_iter().map(|call| self.call_driver(disk, call));
+            let ended: Vec<_> = try_join_all(calls).await?.into_iter().flatten().collect();
+            executor.perform(plan::events_of_failed_calls(&view, &ended).effects).await;
+            self.record(disk, &view, &ended);
+        }
         let next_attempt = self.0.ledger.lock().next_attempt(disk, Instant::now());
+        if is_called {
+            // The answers change what is to be done: the disk is reported, or attached to another node.
+            self.0.add_disk(disk.clone(), Priority::Change);
+        }
         Ok(next_attempt.map_or(next, |delay| next.within(delay)))
     }
 }
 
 impl DiskSync {
-    fn count_forced<'a>(&self, disk: &str, tags: impl Iterator<Item = Tag<'a>>) {
-        for tag in tags {
-            if let Tag::Detach(node, Some(force)) = tag {
+    /// Calls the driver of a FlexVolume, and records its answers. Returns the attempts that have ended; a success of `attach` ends when
+    /// the disk is in `status.volumesAttached`.
+    async fn call_driver<'a>(
+        &self,
+        disk: &str,
+        call: DriverCall<'a>,
+    ) -> Result<Option<Attempt<'a>>, SyncError> {
+        let Shared { cx, caches, ledger, .. } = &*self.0;
+        // Right before each call, as for writes.
+        let fence = cx.client.options().fence.as_ref().map_or(Ok(()), Fence::check);
+        fence.map_err(|error| SyncError::other("calling a FlexVolume driver", error))?;
+        let record = |node: &str, attachment| {
+            ledger.lock().record_flex(disk, node, attachment, Instant::now());
+        };
+        let text = |error: CallError| Chain(&error).to_string();
+        if let DriverCall::Attach(node, _) | DriverCall::Detach(node, _) = call {
+            // For the case that this future is dropped: the program continues.
+            record(node, FlexAttachment::Uncertain);
+        }
+        Ok(match call {
+            DriverCall::Attach(node, volume) => match caches.flex_drivers.attach(volume, node).await {
+                Ok(device) => {
+                    tracing::info!(disk, node, %device, "attached by a FlexVolume driver");
+                    record(node, FlexAttachment::Attached(device));
+                    None
+                }
+                Err(error) => Some(Attempt { node, is_detach: false, error: Some(text(error)) }),
+            },
+            DriverCall::Detach(node, _) => {
+                let error = caches.flex_drivers.detach(disk, node).await.map_err(text).err();
+                if error.is_none() {
+                    tracing::info!(disk, node, "detached by a FlexVolume driver");
+                    record(node, FlexAttachment::None);
+                }
+                Some(Attempt { node, is_detach: true, error })
+            }
+            DriverCall::Verify(node, volume) => {
+                let answer = caches.flex_drivers.is_attached(volume, node).await;
+                if let Err(error) = &answer {
+                    let error = Chain(error);
+                    tracing::warn!(disk, node, %error, "cannot check whether a volume is attached");
+                }
+                let is_attached = !matches!(answer, Ok(Some(false)));
+                if !is_attached {
+                    tracing::warn!(
+                        disk,
+                        node,
+                        "the volume is no longer attached, says its FlexVolume driver"
+                    );
+                }
+                ledger.lock().flex_verified(disk, node, is_attached, Instant::now());
+                None
+            }
+        })
+    }
+
+    fn count_forced(&self, disk: &str, view: &View<'_>) {
+        for step in view.steps() {
+            if let Step::Detach(node, Some(force)) = step {
                 tracing::warn!(disk, node, ?force, "forced detach");
                 self.0.metrics.forced(force);
             }
@@ -136,11 +237,14 @@ impl DiskSync {
                 Some(_) => ledger.failed(disk, node, now),
                 None => ledger.succeeded(disk, node, now),
             };
-            let desired =
-                view.nodes.iter().find(|on_node| on_node.node == *node).and_then(|on_node| on_node.desired);
-            match (desired, error) {
+            let on_node = view.nodes.iter().find(|on_node| on_node.node == *node);
+            match (on_node.and_then(|on_node| on_node.desired), error) {
                 (Some(desired), _) if !is_detach => metrics.attached(&desired.disk, took, error.is_none()),
-                (_, Some(_)) => metrics.detached(disk, took, false, self.0.caches.is_migrated(disk)),
+                (_, Some(_)) => {
+                    let attachment = on_node.and_then(|on_node| on_node.attachment);
+                    let is_migrated = attachment.is_some_and(is_inline) || self.0.caches.is_migrated(disk);
+                    metrics.detached(disk, took, false, is_migrated);
+                }
                 // A detach is counted when the VolumeAttachment is gone.
                 (_, None) => {}
             }
@@ -156,7 +260,7 @@ impl Reconcile for NodeSync {
             // The lock is held from the first read to the last record: the sync of a disk must not begin a detach in between.
             let mut ledger = ledger.lock();
             for disk in ledger.end_report(&key.name) {
-                self.0.disks.add(Key::cluster(disk), Priority::Change);
+                self.0.add_disk(disk, Priority::Change);
             }
             let Some(managed) = caches.node(&key.name).filter(|node| is_managed(node)) else {
                 return Ok(Next::Settled);
@@ -164,8 +268,9 @@ impl Reconcile for NodeSync {
             node = managed;
             desired = caches.desired_on(&key.name);
             found = self.disks_of(&node, &desired);
-            let entries = entries(&ledger, &node, &found, &desired);
-            let view = report::View { node: &node, entries, force_on_timeout: self.0.force_on_timeout() };
+            let entries = entries(&ledger, caches, &node, &found, &desired);
+            let view =
+                report::View { node: &node, entries, force_on_timeout: self.0.policy().force_on_timeout };
             let report = report(&view).unwrap_or_default();
             ledger.begin_report(&key.name, &report.added);
             (view, report.attached, report.detached)
@@ -203,6 +308,7 @@ impl NodeSync {
 /// The state of these disks on a node.
 fn entries<'a>(
     ledger: &Ledger,
+    caches: &Caches,
     node: &'a Node,
     found: &'a Found,
     desired: &'a BTreeMap<SmolStr, DesiredAttachment>,
@@ -214,7 +320,12 @@ fn entries<'a>(
         let is_orphan_detaching = attachment
             .as_ref()
             .is_some_and(|found| ledger.on_node(&found.metadata.name, name, now).is_detaching);
+        let flex = caches.is_flex_driver_installed(disk).map(|is_driver_installed| {
+            let state = ledger.flex(disk, name, device_of(node, disk), now);
+            FlexState { is_driver_installed, ..state }
+        });
         let on_node = DiskOnNode {
+            flex,
             desired: desired.get(disk),
             attachment: attachment.as_deref(),
             is_reported: reports(node, disk),

@@ -15,8 +15,9 @@
 //!   which of these comes next, and its result becomes part of the view.
 //! - Upstream: `pkg/controller/volume/persistentvolume`. What differs: the directory of a host path volume follows from its
 //!   claim, so that a second attempt creates no second one; only directories below `/tmp` are deleted, where upstream also
-//!   deletes those that have `/tmp/` elsewhere in their path; a recycler pod is followed through the cache; a volume that was
-//!   emptied and could not be freed is not emptied again; settled claims and volumes are not synced again without a change.
+//!   deletes those that have `/tmp/` elsewhere in their path; a recycler pod is followed through the cache, and one
+//!   that the server refuses is tried again with backoff (upstream: at every sync); a volume that was emptied and could not be
+//!   freed is not emptied again; settled claims and volumes are not synced again without a change.
 
 mod claim;
 mod edit;

@@ -64,7 +64,7 @@ pub(super) fn need(view: &View) -> Option<Need> {
     };
     match (deleter, &view.live, &view.removed) {
         (Some(Err(_) | Ok(Deleter::External)), ..) => None,
-        (Some(Ok(Deleter::HostPath(_))), ..) if view.is_backing_off => None,
+        (None | Some(Ok(Deleter::HostPath(_))), ..) if view.is_backing_off => None,
         (_, None, _) => Some(Need::Volume),
         (Some(Ok(Deleter::HostPath(path))), Some(live), None) => {
             reclaimable(live).map(|_| Need::Removal(path))

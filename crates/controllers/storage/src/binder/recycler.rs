@@ -6,10 +6,12 @@ use flyball_runtime::config;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::matching::size;
 use super::plugins::{HOST_PATH, NFS, plugin_of};
 use super::relay::Relay;
+use crate::backoff::Backoff;
 
 /// The prefix of the names of recycler pods; the name of the volume follows.
 const PREFIX: &str = "recycler-for-";
@@ -29,6 +31,8 @@ pub(super) struct Recycler {
     nfs: Template,
     running: Mutex<FxHashMap<Key, Running>>,
     emptied: Mutex<FxHashMap<Key, Emptied>>,
+    /// The volumes whose recycler pods could not be created.
+    refused: Mutex<FxHashMap<Key, Backoff>>,
 }
 
 /// A recycler pod, and the relay of its events.
@@ -71,7 +75,13 @@ impl Recycler {
             min_seconds: config.minimum_timeout_nfs.into(),
             seconds_per_gib: config.increment_timeout_nfs.into(),
         };
-        Ok(Self { host_path, nfs, running: Mutex::default(), emptied: Mutex::default() })
+        Ok(Self {
+            host_path,
+            nfs,
+            running: Mutex::default(),
+            emptied: Mutex::default(),
+            refused: Mutex::default(),
+        })
     }
 
     /// The recycler pod for a volume; `None` if its plugin has none.
@@ -108,6 +118,18 @@ impl Recycler {
 
     pub(super) fn begin(&self, volume: &Key, pod: Uid, relay: Relay) {
         self.running.lock().insert(volume.clone(), Running { pod, _relay: relay });
+        self.refused.lock().remove(volume);
+    }
+
+    /// Delays the next attempt to create the pod, for example because a quota or a policy does not allow it. Upstream tries again
+    /// whenever it syncs the volume.
+    pub(super) fn refused(&self, volume: &Key, now: Instant) {
+        self.refused.lock().entry(volume.clone()).or_default().failed(now);
+    }
+
+    /// Whether the pod could not be created, and the next attempt is not due.
+    pub(super) fn is_backing_off(&self, volume: &Key, now: Instant) -> bool {
+        self.refused.lock().get(volume).is_some_and(|backoff| backoff.is_active(now))
     }
 
     /// Remembers that a volume was emptied after its claim was deleted.
@@ -126,6 +148,7 @@ impl Recycler {
     pub(super) fn forget(&self, volume: &Key) {
         self.running.lock().remove(volume);
         self.emptied.lock().remove(volume);
+        self.refused.lock().remove(volume);
     }
 }
 
@@ -195,5 +218,22 @@ mod tests {
         }
         recycler.forget(&Key::cluster("a"));
         assert!(!recycler.is_emptied(&volume("v", "c"), 3));
+    }
+
+    #[test]
+    fn a_refused_pod_is_tried_again_less_and_less_often() {
+        let (recycler, volume) = (Recycler::new(&config::Recycler::default()).unwrap(), Key::cluster("a"));
+        let (mut now, mut attempts) = (Instant::now(), 0);
+        // For an hour, at every resync.
+        for _ in 0..240 {
+            if !recycler.is_backing_off(&volume, now) {
+                attempts += 1;
+                recycler.refused(&volume, now);
+            }
+            now += std::time::Duration::from_secs(15);
+        }
+        assert_eq!(attempts, 33, "upstream: 240");
+        recycler.forget(&volume);
+        assert!(!recycler.is_backing_off(&volume, now));
     }
 }

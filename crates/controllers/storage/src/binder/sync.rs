@@ -117,7 +117,8 @@ impl Reconcile for Volumes {
             live: None,
             removed: None,
             is_deletion_requested: binder.operations.is_deletion_requested(key),
-            is_backing_off: binder.operations.is_backing_off(key),
+            is_backing_off: binder.operations.is_backing_off(key)
+                || binder.recycler.is_backing_off(key, Instant::now()),
             volume,
         };
         loop {
@@ -140,7 +141,10 @@ impl Reconcile for Volumes {
         let outcome = executor.perform(plan.effects).await;
         binder.record_volume(key, &view, &outcome);
         let outcome = match reclaim::creation_failed(&view, &outcome) {
-            Some(plan) => executor.perform(plan.effects).await,
+            Some(plan) => {
+                binder.recycler.refused(key, Instant::now());
+                executor.perform(plan.effects).await
+            }
             None => outcome,
         };
         binder.finish(outcome).map(|()| Next::Settled)

@@ -1,5 +1,5 @@
 //! Disks of in-tree plugins. CSI drivers have replaced most of these plugins, so such a volume is read as a volume of its
-//! driver; nodes attach the others by themselves. Pure.
+//! driver; nodes attach iSCSI and Fibre Channel disks by themselves. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
+use super::flex::{FlexSource, FlexVolume};
 use super::{DriverVolume, is_exclusive};
 use crate::migration::drivers;
 
@@ -31,6 +32,7 @@ pub(super) struct Sources {
     vsphere_volume: Option<VsphereVolume>,
     iscsi: Option<Iscsi>,
     fc: Option<FibreChannel>,
+    flex_volume: Option<FlexSource>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -149,6 +151,11 @@ impl Sources {
         };
         let title = format_smolstr!("{}-{}", translated.volume.driver, translated.volume.handle);
         Some(Translated { title, ..translated })
+    }
+
+    /// The volume as one of a FlexVolume driver, if it is one. `name` is that of the PersistentVolume or of the volume in its pod.
+    pub(super) fn flex(self, name: SmolStr) -> Option<FlexVolume> {
+        FlexVolume::new(self.flex_volume?, name)
     }
 
     /// The name in the status of nodes of a disk that nodes attach by themselves.

@@ -20,7 +20,11 @@ impl Lookup {
     /// The disk behind a volume of `pod`.
     pub(crate) fn disk_of(&self, pod: &ObjectMeta, volume: &Volume) -> Option<Disk> {
         match claim_name(pod, volume) {
-            Some(name) => Disk::of_volume(&*self.claimed_volume(pod, volume, &name)?),
+            Some(name) => {
+                let is_read_only = matches!(volume.source, VolumeSource::Claim { read_only: true, .. });
+                let claimed = self.claimed_volume(pod, volume, &name)?;
+                Disk::of_volume(&claimed).map(|disk| disk.read_only(is_read_only))
+            }
             None => Disk::of_inline(&pod.namespace, volume),
         }
     }

@@ -5,6 +5,7 @@
 //!
 //! Not a controller: attach-detach and the SELinux warnings share this.
 
+mod flex;
 mod in_tree;
 mod lookup;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
+pub use self::flex::{FlexVolume, flex_name};
 use self::in_tree::{Origin, Sources};
 pub(crate) use self::lookup::Lookup;
 
@@ -44,6 +46,8 @@ pub enum Attacher {
         /// Whether the volume is of an in-tree plugin that the driver has replaced.
         is_migrated: bool,
     },
+    /// A FlexVolume driver: a program beside the controller manager.
+    Flex(FlexVolume),
     /// The node itself, once the disk is in `status.volumesAttached` (iSCSI, Fibre Channel).
     Node,
 }
@@ -119,8 +123,14 @@ impl Disk {
                 true,
             ));
         }
-        let name = sources.node_disk()?;
-        Some(Self { name, title, is_exclusive: is_exclusive(&spec.access_modes), attacher: Attacher::Node })
+        let is_exclusive = is_exclusive(&spec.access_modes);
+        if let Some(name) = sources.node_disk() {
+            return Some(Self { name, title, is_exclusive, attacher: Attacher::Node });
+        }
+        // Whether it is attached for reading only is said by the volume of the pod, not by the PersistentVolume.
+        let flex = sources.flex(title.clone())?;
+        let disk = Self { name: flex.name(), title, is_exclusive, attacher: Attacher::Flex(flex) };
+        Some(disk.read_only(false))
     }
 
     /// The disk of an inline volume, if it can be attached. Inline volumes of CSI drivers cannot.
@@ -131,16 +141,36 @@ impl Disk {
             let (is_exclusive, title, spec) = (now.is_exclusive(None), now.title.clone(), now.spec());
             return Some(Self::of_driver(now.volume, Source::Inline(spec), title, is_exclusive, true));
         }
-        let name = sources.node_disk()?;
-        Some(Self { name, title: volume.name.clone(), is_exclusive: false, attacher: Attacher::Node })
+        let (title, is_exclusive) = (volume.name.clone(), false);
+        if let Some(name) = sources.node_disk() {
+            return Some(Self { name, title, is_exclusive, attacher: Attacher::Node });
+        }
+        let flex = sources.flex(title.clone())?;
+        Some(Self { name: flex.name(), title, is_exclusive, attacher: Attacher::Flex(flex) })
     }
 
-    /// The driver that attaches it.
+    /// The CSI driver that attaches it.
     pub fn driver(&self) -> Option<&DriverVolume> {
         match &self.attacher {
             Attacher::Driver { volume, .. } => Some(volume),
-            Attacher::Node => None,
+            Attacher::Flex(_) | Attacher::Node => None,
         }
+    }
+
+    /// The FlexVolume, if it is one.
+    pub fn flex(&self) -> Option<&FlexVolume> {
+        match &self.attacher {
+            Attacher::Flex(volume) => Some(volume),
+            _ => None,
+        }
+    }
+
+    /// The same disk for a pod that only reads it.
+    pub(crate) fn read_only(mut self, is_read_only: bool) -> Self {
+        if let Attacher::Flex(volume) = &mut self.attacher {
+            volume.is_read_only = is_read_only;
+        }
+        self
     }
 
     fn of_driver(

@@ -2,7 +2,7 @@ use flyball_api::PersistentVolume;
 use flyball_api::pod::Pod;
 use serde_json::{Value, json};
 
-use super::{Attacher, Disk, DriverVolume, Source, is_attachment_name, is_name_of};
+use super::{Attacher, Disk, DriverVolume, Source, flex_name, is_attachment_name, is_name_of};
 
 fn volume(spec: Value) -> PersistentVolume {
     serde_json::from_value(json!({"metadata": {"name": "pv"}, "spec": spec})).unwrap()
@@ -149,5 +149,44 @@ fn the_disk_of_a_volume_that_is_gone_is_known_by_its_attachment() {
     ];
     for (case, name, disk, node, want) in table {
         assert_eq!(is_name_of(&name, &disk, node), want, "{case}");
+    }
+}
+
+#[test]
+fn a_flex_volume_has_the_name_of_its_driver_and_volume() {
+    let source =
+        json!({"driver": "example.com/lvm", "fsType": "ext4", "readOnly": true, "options": {"size": "1T"}});
+    let disk =
+        Disk::of_volume(&volume(json!({"flexVolume": source, "accessModes": ["ReadWriteOnce"]}))).unwrap();
+    assert_eq!((disk.name.as_str(), disk.is_exclusive), ("example.com/lvm/pv", true));
+    let options = |disk: &Disk| json!(disk.flex().unwrap().options()).to_string();
+    let want = |access: &str| {
+        format!(
+            "{{\"kubernetes.io/fsType\":\"ext4\",\"kubernetes.io/pvOrVolumeName\":\"pv\",\
+             \"kubernetes.io/readwrite\":\"{access}\",\"size\":\"1T\"}}"
+        )
+    };
+    assert_eq!(options(&disk), want("rw"), "the pod's volume decides");
+    assert_eq!(options(&disk.read_only(true)), want("ro"));
+
+    let inline = json!({"name": "v", "flexVolume": {"driver": "lvm", "readOnly": true, "options": null}});
+    let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": {"volumes": [inline]}})).unwrap();
+    let disk = Disk::of_inline("team", &pod.spec.volumes[0]).unwrap();
+    assert_eq!((disk.name.as_str(), disk.title.as_str(), disk.is_exclusive), ("lvm/v", "v", false));
+    assert_eq!(disk.flex().unwrap().options()["kubernetes.io/readwrite"], "ro");
+    assert_eq!(Disk::of_volume(&volume(json!({"flexVolume": {"driver": ""}}))), None);
+
+    #[rustfmt::skip]
+    let table = [
+        ("example.com/lvm/pv",            Some(("example.com/lvm", "pv"))),
+        ("lvm/v",                         Some(("lvm", "v"))),
+        ("kubernetes.io/lvm/pv",          Some(("kubernetes.io/lvm", "pv"))),
+        ("kubernetes.io/csi/d^h",         None),
+        ("kubernetes.io/iscsi/p:iqn/x:1", None),
+        ("kubernetes.io/fc/[a]:1",        None),
+        ("pv",                            None),
+    ];
+    for (name, want) in table {
+        assert_eq!(flex_name(name), want, "{name}");
     }
 }

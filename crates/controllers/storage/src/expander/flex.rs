@@ -32,15 +32,20 @@ enum Step {
     Grow(Quantity),
 }
 
+/// A FlexVolume that is to be expanded.
+pub(super) struct Flex<'a> {
+    pub(super) claim: &'a PersistentVolumeClaim,
+    pub(super) volume: &'a PersistentVolume,
+    pub(super) driver: &'a str,
+    /// See [`super::plan::View`].
+    pub(super) recovers: bool,
+}
+
 /// The writes of the next step. Lost races get no event.
-pub(super) fn plan(
-    claim: &PersistentVolumeClaim,
-    volume: &PersistentVolume,
-    driver: &str,
-    now: Timestamp,
-) -> Plan {
-    let now = time::truncate(now);
-    let writes = match step(claim, volume) {
+pub(super) fn plan(flex: &Flex<'_>, now: Timestamp) -> Plan {
+    let (now, Flex { claim, volume, recovers, .. }) = (time::truncate(now), flex);
+    let step = if *recovers { step(claim, volume) } else { step_without_recovery(claim, volume) };
+    let writes = match step {
         Step::Wait => {
             let until = "to be resized by the node of its pod";
             return Plan::default().waiting_for([Waiting::on::<PersistentVolumeClaim>(&claim.key(), until)]);
@@ -49,32 +54,27 @@ pub(super) fn plan(
             let patch = json!({"metadata": {"annotations": {PRE_RESIZE: null}}});
             vec![patch_volume(volume, patch).why("its file system was resized")]
         }
-        Step::Retry => leave_to_node(claim, volume, now, patch_claim),
-        Step::Grow(size) => grow(claim, volume, driver, size, now),
+        Step::Retry => leave_to_node(claim, volume, *recovers, now, patch_claim),
+        Step::Grow(size) => grow(flex, size, now),
     };
     let failed = Event::warning("VolumeResizeFailed", Message::ThenError(String::new()));
     Plan::of([Effect::sequence(writes).on_failure(failed).no_event_for(ErrorKinds::CONFLICT)])
 }
 
-fn grow(
-    claim: &PersistentVolumeClaim,
-    volume: &PersistentVolume,
-    driver: &str,
-    size: Quantity,
-    now: Timestamp,
-) -> Vec<Write> {
+fn grow(flex: &Flex<'_>, size: Quantity, now: Timestamp) -> Vec<Write> {
+    let Flex { claim, volume, driver, recovers } = *flex;
     let mut begun = claim.clone();
-    progress::begin(&mut begun.status, size, now);
+    progress::begin(&mut begun.status, size, recovers, now);
     let mut patch = changes(&claim.status, &begun.status);
     patch["metadata"] = json!({"annotations": {RESIZER: driver}});
     let why = format_smolstr!("it grows to {size}");
-    let mut writes = vec![
-        patch_claim(claim, patch).why(&why),
-        patch_volume(volume, json!({"spec": {"capacity": {STORAGE: size}}})).why(&why),
-    ];
+    let mut writes = vec![patch_claim(claim, patch).why(&why)];
+    if recovers || crate::binder::size(&volume.spec.capacity) < size {
+        writes.push(patch_volume(volume, json!({"spec": {"capacity": {STORAGE: size}}})).why(&why));
+    }
     if volume.spec.volume_mode.as_deref() == Some("Block") {
         let mut finished = begun.status.clone();
-        progress::finish(&mut finished, size);
+        progress::finish(&mut finished, size, recovers);
         let message = format!("ExpandVolume succeeded for volume {}", claim.key());
         writes.push(
             patch_claim_again(claim, changes(&begun.status, &finished))
@@ -82,7 +82,7 @@ fn grow(
                 .on_success(Event::normal("VolumeResizeSuccessful", message)),
         );
     } else {
-        writes.extend(leave_to_node(&begun, volume, now, patch_claim_again));
+        writes.extend(leave_to_node(&begun, volume, recovers, now, patch_claim_again));
     }
     writes
 }
@@ -91,11 +91,12 @@ fn grow(
 fn leave_to_node(
     claim: &PersistentVolumeClaim,
     volume: &PersistentVolume,
+    recovers: bool,
     now: Timestamp,
     patch_claim: fn(&PersistentVolumeClaim, Value) -> Write,
 ) -> Vec<Write> {
     let mut status = claim.status.clone();
-    progress::leave_to_node(&mut status, now);
+    progress::leave_to_node(&mut status, recovers, now);
     let why = "its file system is yet to be resized";
     let mut writes = vec![patch_claim(claim, changes(&claim.status, &status)).why(why)];
     if !volume.metadata.annotations.contains_key(PRE_RESIZE) {
@@ -124,15 +125,28 @@ fn changes(before: &PersistentVolumeClaimStatus, after: &PersistentVolumeClaimSt
     json!({"status": after})
 }
 
+/// The volume grows to what is requested now.
+///
+/// Upstream: operationexecutor.GenerateExpandVolumeFunc.
+fn step_without_recovery(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Step {
+    if is_resized(claim, volume) { Step::Clear } else { Step::Grow(requested(claim)) }
+}
+
+/// Whether the node has resized the file system, and the annotation with the former size is still there.
+fn is_resized(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let held = capacity(claim);
+    let is_annotated = volume.metadata.annotations.contains_key(PRE_RESIZE);
+    is_annotated && held >= requested(claim) && held >= size(&volume.spec.capacity)
+}
+
 /// A claim whose request was reduced during an expansion is finished at the size that the volume grew to.
 ///
 /// Upstream: operationexecutor.expandAndRecoverFunction.
 fn step(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Step {
-    let (requested, held, volume_size) = (requested(claim), capacity(claim), size(&volume.spec.capacity));
-    let is_annotated = volume.metadata.annotations.contains_key(PRE_RESIZE);
-    if is_annotated && held >= requested && held >= volume_size {
+    if is_resized(claim, volume) {
         return Step::Clear;
     }
+    let (requested, volume_size) = (requested(claim), size(&volume.spec.capacity));
     let state = claim.status.allocated_resource_statuses.get(STORAGE).unwrap_or_default();
     let allocated = claim.status.allocated_resources.get(STORAGE).unwrap_or(requested);
     match (volume_size < requested, state) {

@@ -20,6 +20,9 @@ pub struct View<'a> {
     pub claim: &'a PersistentVolumeClaim,
     /// The volume that the claim names.
     pub volume: Option<&'a PersistentVolume>,
+    /// Whether the progress of an expansion is recorded in `status.allocatedResources`, so that users can reduce a request that cannot
+    /// be met (RecoverVolumeExpansionFailure, which can be disabled with `--emulated-version` 1.33).
+    pub recovers: bool,
     pub now: Timestamp,
 }
 
@@ -58,7 +61,9 @@ pub fn plan(view: &View<'_>) -> Plan {
             let message = "waiting for an external controller to expand this PVC";
             Plan::of([Event::normal(EXTERNAL, message)]).waiting_for([resizer()])
         }
-        Some(driver) => flex::plan(claim, volume, &driver, view.now),
+        Some(driver) => {
+            flex::plan(&flex::Flex { claim, volume, driver: &driver, recovers: view.recovers }, view.now)
+        }
     }
 }
 

@@ -10,27 +10,39 @@ const FILE_SYSTEM_PENDING: &str = "FileSystemResizePending";
 /// All conditions about expansions.
 const ALL: [&str; 4] = [FILE_SYSTEM_PENDING, RESIZING, "ControllerResizeError", "NodeResizeError"];
 
-/// The volume begins to grow to a size.
-pub(super) fn begin(status: &mut PersistentVolumeClaimStatus, size: Quantity, now: Timestamp) {
+/// The volume begins to grow to a size. With `recovers`, the size is recorded, so that users can reduce a request that cannot be met
+/// (RecoverVolumeExpansionFailure).
+pub(super) fn begin(
+    status: &mut PersistentVolumeClaimStatus,
+    size: Quantity,
+    recovers: bool,
+    now: Timestamp,
+) {
     status.conditions.retain(|held| held.type_ == RESIZING || !ALL.contains(&held.type_.as_str()));
     mark(status, RESIZING, "", now);
-    status.allocated_resource_statuses =
-        status.allocated_resource_statuses.with(STORAGE, "ControllerResizeInProgress");
-    status.allocated_resources.set(STORAGE, size);
+    if recovers {
+        status.allocated_resource_statuses =
+            status.allocated_resource_statuses.with(STORAGE, "ControllerResizeInProgress");
+        status.allocated_resources.set(STORAGE, size);
+    }
 }
 
 /// The volume has grown; its file system is yet to be resized.
-pub(super) fn leave_to_node(status: &mut PersistentVolumeClaimStatus, now: Timestamp) {
+pub(super) fn leave_to_node(status: &mut PersistentVolumeClaimStatus, recovers: bool, now: Timestamp) {
     let message = "Waiting for user to (re-)start a pod to finish file system resize of volume on node.";
-    status.allocated_resource_statuses =
-        status.allocated_resource_statuses.with(STORAGE, "NodeResizePending");
+    if recovers {
+        status.allocated_resource_statuses =
+            status.allocated_resource_statuses.with(STORAGE, "NodeResizePending");
+    }
     mark(status, FILE_SYSTEM_PENDING, message, now);
 }
 
 /// The expansion is complete.
-pub(super) fn finish(status: &mut PersistentVolumeClaimStatus, size: Quantity) {
+pub(super) fn finish(status: &mut PersistentVolumeClaimStatus, size: Quantity, recovers: bool) {
     status.capacity.set(STORAGE, size);
-    status.allocated_resource_statuses = status.allocated_resource_statuses.without(STORAGE);
+    if recovers {
+        status.allocated_resource_statuses = status.allocated_resource_statuses.without(STORAGE);
+    }
     status.conditions.retain(|held| !ALL.contains(&held.type_.as_str()));
 }
 

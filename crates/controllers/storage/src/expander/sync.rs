@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flyball_api::{Key, PersistentVolume, PersistentVolumeClaim};
 use flyball_cache::Informer;
 use flyball_runtime::events::{ObjectRef, Recorder};
+use flyball_runtime::gates::Gate;
 use flyball_runtime::{Context, Next, Reconcile, SyncError};
 
 use super::plan::{View, plan};
@@ -20,7 +21,8 @@ impl Reconcile for Controller {
     async fn sync(&self, key: &Key) -> Result<Next, SyncError> {
         let Some(claim) = self.claims.store().get(key) else { return Ok(Next::Settled) };
         let volume = self.volumes.store().get(&Key::cluster(claim.spec.volume_name.as_str()));
-        let view = View { claim: &claim, volume: volume.as_deref(), now: self.cx.clock.now() };
+        let recovers = self.cx.gates.enabled(Gate::RecoverVolumeExpansionFailure);
+        let view = View { claim: &claim, volume: volume.as_deref(), recovers, now: self.cx.clock.now() };
         let executor = self.cx.executor(key).about(ObjectRef::of(&*claim)).events(&self.events);
         executor.execute(plan(&view)).await
     }

@@ -36,7 +36,7 @@ fn volume(source: Value, size: &str, annotated: bool) -> PersistentVolume {
 
 fn planned(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> String {
     let now = Timestamp::from_second(100).unwrap();
-    plan(&View { claim, volume: Some(volume), now }).to_string()
+    plan(&View { claim, volume: Some(volume), recovers: true, now }).to_string()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_claim_waits_for_the_volume_that_it_is_bound_to() {
     let claim = claim("2Gi", "1Gi", "", "");
     assert_eq!(planned(&claim, &other), want);
     let now = Timestamp::from_second(100).unwrap();
-    assert_eq!(plan(&View { claim: &claim, volume: None, now }).to_string(), want);
+    assert_eq!(plan(&View { claim: &claim, volume: None, recovers: true, now }).to_string(), want);
 }
 
 #[test]
@@ -120,11 +120,32 @@ fn a_flex_volume_is_expanded_step_by_step() {
 }
 
 #[test]
+fn without_recovery_the_progress_is_only_in_conditions() {
+    let source = |mode: &str| json!({"flexVolume": {"driver": "example.com/flex"}, "volumeMode": mode});
+    let now = Timestamp::from_second(100).unwrap();
+    let patches = |claim: &PersistentVolumeClaim, volume: &PersistentVolume| -> Vec<String> {
+        let plan = plan(&View { claim, volume: Some(volume), recovers: false, now });
+        plan.writes().iter().map(|write| write.body().unwrap().to_string()).collect()
+    };
+    let claim = |held: &str| claim("3Gi", held, "", "");
+    let all = patches(&claim("1Gi"), &volume(source("Filesystem"), "1Gi", false));
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(all[0].contains("Resizing") && all[2].contains("FileSystemResizePending"), "{all:?}");
+    assert!(all.iter().all(|patch| !patch.contains("allocatedResource")), "{all:?}");
+    let all = patches(&claim("1Gi"), &volume(source("Filesystem"), "3Gi", true));
+    assert_eq!(all.len(), 2, "the volume has grown before: {all:?}");
+    let all = patches(&claim("1Gi"), &volume(source("Block"), "1Gi", false));
+    assert!(all.len() == 3 && all[2].contains("3Gi") && !all[2].contains("allocatedResource"), "{all:?}");
+    let all = patches(&claim("3Gi"), &volume(source("Filesystem"), "3Gi", true));
+    assert_eq!(all.len(), 1, "the node is done: {all:?}");
+}
+
+#[test]
 fn a_block_volume_has_no_file_system_to_resize() {
     let flex = json!({"flexVolume": {"driver": "example.com/flex"}, "volumeMode": "Block"});
     let (claim, volume) = (claim("3Gi", "1Gi", "", ""), volume(flex, "1Gi", false));
     let now = Timestamp::from_second(100).unwrap();
-    let plan = plan(&View { claim: &claim, volume: Some(&volume), now });
+    let plan = plan(&View { claim: &claim, volume: Some(&volume), recovers: true, now });
     let last = "patch PersistentVolumeClaim/status ns/c: it has grown\n  \
                 then event Normal VolumeResizeSuccessful: ExpandVolume succeeded for volume ns/c";
     let writes = plan.writes();
@@ -146,13 +167,13 @@ fn the_status_shows_the_progress() {
         let state = status.allocated_resource_statuses.get("storage").unwrap_or_default();
         format!("{} {state}", conditions.join(","))
     };
-    progress::begin(&mut status, "3Gi".parse().unwrap(), now);
+    progress::begin(&mut status, "3Gi".parse().unwrap(), true, now);
     assert_eq!(shown(&status), "Resizing ControllerResizeInProgress");
-    progress::leave_to_node(&mut status, now);
+    progress::leave_to_node(&mut status, true, now);
     assert_eq!(shown(&status), "Resizing,FileSystemResizePending NodeResizePending");
-    progress::begin(&mut status, "4Gi".parse().unwrap(), now);
+    progress::begin(&mut status, "4Gi".parse().unwrap(), true, now);
     assert_eq!(shown(&status), "Resizing ControllerResizeInProgress");
-    progress::finish(&mut status, "4Gi".parse().unwrap());
+    progress::finish(&mut status, "4Gi".parse().unwrap(), true);
     assert_eq!(shown(&status), " ");
     assert_eq!(status.capacity.get("storage"), "4Gi".parse().ok());
 }

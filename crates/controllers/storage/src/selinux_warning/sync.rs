@@ -50,7 +50,8 @@ impl Reconcile for Controller {
 impl Controller {
     fn disks(&self, pod: &MountingPod) -> BTreeMap<SmolStr, MountedDisk> {
         let disk = |volume: &Volume| {
-            let disk = self.lookup.disk_of(&pod.metadata, volume)?;
+            // FlexVolume drivers do not support the mount option, so their volumes cannot conflict.
+            let disk = self.lookup.disk_of(&pod.metadata, volume).filter(|disk| disk.flex().is_none())?;
             Some((volume.name.clone(), self.mounted(&disk)))
         };
         pod.volumes.iter().filter_map(disk).collect()
@@ -60,6 +61,7 @@ impl Controller {
         let driver = disk.driver().map(|volume| volume.driver.clone()).unwrap_or_default();
         let has_mount_option = match disk.attacher {
             Attacher::Node => true,
+            Attacher::Flex(_) => false,
             Attacher::Driver { .. } => {
                 self.lookup.driver_of(disk).is_some_and(|driver| driver.spec.se_linux_mount == Some(true))
             }

@@ -207,7 +207,7 @@ pub(super) const SECTIONS: &[Section] = &[
         Flag::new("flex-volume-plugin-dir",
             Text(|o| &mut o.config.persistent_volume_binder_controller.volume_configuration.flex_volume_plugin_dir),
             "Where FlexVolume plugins are looked for.")
-            .effect(Controllers(&["persistentvolume-attach-detach-controller", "selinux-warning-controller"])),
+            .effect(Controllers(&["persistentvolume-attach-detach-controller"])),
         Flag::new("pv-recycler-increment-timeout-nfs",
             Int32(|o| &mut o.config.persistent_volume_binder_controller.volume_configuration.recycler.increment_timeout_nfs),
             "Seconds that a pod scrubbing an NFS volume gets in addition for each GiB."),

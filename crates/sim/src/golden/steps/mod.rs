@@ -2,6 +2,7 @@
 
 pub(super) mod arguments;
 mod certificates;
+pub(super) mod files;
 mod nodes;
 mod objects;
 mod pods;
@@ -66,12 +67,14 @@ pub(super) async fn perform<B: Backend>(run: &mut Run<'_, B>, step: &Step) -> Re
             Ok(())
         }
         Step::Cloud(parts) => change_cloud(run, parts),
+        Step::Files(files) => run.files.write(files),
         Step::Manager(ManagerStep::Stop) => {
             run.backend.stop_kcm().await;
             Ok(())
         }
         Step::Manager(ManagerStep::Start | ManagerStep::Restart) => {
-            run.backend.start_kcm(&run.scenario.controllers, &run.scenario.flags).await
+            let flags = run.files.fill(&run.scenario.flags)?;
+            run.backend.start_kcm(&run.scenario.controllers, &flags).await
         }
         Step::Snapshot(step) => waiting::snapshot(run, step).await,
     }

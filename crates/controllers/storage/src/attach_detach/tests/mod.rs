@@ -20,13 +20,22 @@ pub(super) fn pod(namespace: &str, name: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(json!({"metadata": {"namespace": namespace, "name": name}})).unwrap())
 }
 
-/// A pod needs a disk of a driver, or one that the node attaches itself.
-pub(super) fn desired(has_driver: bool, mode: &str) -> DesiredAttachment {
-    let spec = if has_driver {
-        json!({"csi": {"driver": "d.example", "volumeHandle": "h"}, "accessModes": [mode]})
-    } else {
-        json!({"iscsi": {"targetPortal": "p:3260", "iqn": "iqn.x", "lun": 1}, "accessModes": [mode]})
+/// Who attaches a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Csi,
+    Flex,
+    Node,
+}
+
+/// A pod needs a disk.
+pub(super) fn desired(by: By, mode: &str) -> DesiredAttachment {
+    let mut spec = match by {
+        By::Csi => json!({"csi": {"driver": "d.example", "volumeHandle": "h"}}),
+        By::Flex => json!({"flexVolume": {"driver": "example.com/lvm"}}),
+        By::Node => json!({"iscsi": {"targetPortal": "p:3260", "iqn": "iqn.x", "lun": 1}}),
     };
+    spec["accessModes"] = json!([mode]);
     DesiredAttachment { disk: Disk::of_volume(&volume(spec)).unwrap(), pods: vec![pod("ns", "app")] }
 }
 

@@ -8,23 +8,26 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::caches::DesiredAttachment;
-use super::super::disk_on_node::{DiskOnNode, Force, NodeState, UNMOUNT_TIMEOUT};
-use super::super::plan::{View, attempts, detach_blocker, nodes_to_confirm, plan};
+use super::super::disk_on_node::{DiskOnNode, FlexAttachment, FlexState, Force, NodeState, UNMOUNT_TIMEOUT};
+use super::super::plan::{
+    Attempt, View, attempts, detach_blocker, driver_calls, events_of_failed_calls, nodes_to_confirm, plan,
+};
 use super::super::report::{self, Entry, report};
-use super::super::steps::{Step, steps};
+use super::super::steps::{Policy, Step, steps};
 use super::super::{invariants, messages};
-use super::{attachment, desired, pod};
+use super::{By, attachment, desired, pod};
 
 /// One disk on nodes, written as words: `node:word,word …`. `requested` means that there is a VolumeAttachment; the other words
 /// are explained by [`DiskOnNode`].
 struct Scene {
     nodes: Vec<(String, Vec<String>)>,
+    by: By,
     desired: DesiredAttachment,
     found: Vec<Option<VolumeAttachment>>,
 }
 
 impl Scene {
-    fn new(text: &str, has_driver: bool, mode: &str) -> Self {
+    fn new(text: &str, by: By, mode: &str) -> Self {
         let node = |text: &str| {
             let (node, words) = text.split_once(':').unwrap();
             (node.to_owned(), words.split(',').map(str::to_owned).collect::<Vec<_>>())
@@ -33,15 +36,15 @@ impl Scene {
         let found = |words: &Vec<String>| {
             let has = |word: &str| words.iter().any(|known| known == word);
             let error = has("error").then_some("no such disk");
-            (has("requested") || has("attached") || has("deleting"))
+            (by != By::Flex && (has("requested") || has("attached") || has("deleting")))
                 .then(|| attachment(has("attached"), has("deleting"), error))
         };
         let found = nodes.iter().map(|(_, words)| found(words)).collect();
-        Self { nodes, desired: desired(has_driver, mode), found }
+        Self { nodes, by, desired: desired(by, mode), found }
     }
 
     fn view(&self, force_on_timeout: bool) -> View<'_> {
-        View { nodes: self.nodes(), force_on_timeout }
+        View { nodes: self.nodes(), policy: policy(force_on_timeout) }
     }
 
     fn nodes(&self) -> Vec<DiskOnNode<'_>> {
@@ -57,6 +60,19 @@ impl Scene {
                     is_reported: has("reported"),
                     was_reported: has("was-reported"),
                     is_node_attach_allowed: has("allowed"),
+                    flex: (self.by == By::Flex).then(|| FlexState {
+                        is_driver_installed: !has("no-driver"),
+                        attachment: if has("lost") {
+                            FlexAttachment::Lost
+                        } else if has("error") {
+                            FlexAttachment::Uncertain
+                        } else if has("attached") {
+                            FlexAttachment::Attached("/dev/x".into())
+                        } else {
+                            FlexAttachment::None
+                        },
+                        attached_for: Duration::from_secs(if has("old") { 60 } else { 10 }),
+                    }),
                     state: NodeState {
                         is_mounted: has("mounted"),
                         is_healthy: !has("unhealthy"),
@@ -81,6 +97,10 @@ impl Scene {
     }
 }
 
+fn policy(force_on_timeout: bool) -> Policy {
+    Policy { force_on_timeout, verify_after: Some(Duration::from_secs(60)) }
+}
+
 fn words(step: &Step<'_>) -> String {
     match step {
         Step::Attach(node) => format!("attach {node}"),
@@ -92,6 +112,7 @@ fn words(step: &Step<'_>) -> String {
         Step::AttachFailed(node, why) => format!("attach-failed {node}: {why}"),
         Step::DetachFailed(node, why) => format!("detach-failed {node}: {why}"),
         Step::WarnMultiAttach(node) => format!("multi-attach {node}"),
+        Step::Verify(node) => format!("verify {node}"),
         Step::Wait(delay) => format!("wait {}", delay.as_secs()),
     }
 }
@@ -162,7 +183,7 @@ fn steps_follow_from_desired_and_actual_attachments() {
         ("n1:deleting,error,failed,backoff",                ONCE,            ""),
     ];
     for (nodes, mode, want) in table {
-        let scene = Scene::new(nodes, true, mode);
+        let scene = Scene::new(nodes, By::Csi, mode);
         let view = scene.view(true);
         assert_eq!(view.steps().iter().map(words).collect::<Vec<_>>().join("; "), want, "{nodes} {mode}");
         assert_eq!(invariants::check(&view), Ok(()), "{nodes} {mode}");
@@ -193,7 +214,7 @@ fn steps_become_writes_and_events_for_pods() {
         ("n1:deleting",                                               "waiting for VolumeAttachment/csi-x to be detached by its driver".to_owned()),
     ];
     for (nodes, want) in table {
-        let scene = Scene::new(nodes, true, "ReadWriteOnce");
+        let scene = Scene::new(nodes, By::Csi, "ReadWriteOnce");
         let name = scene.desired.disk.driver().unwrap().attachment("n1");
         assert_eq!(plan(&scene.view(true)).to_string().replace(name.as_str(), ATTACHMENT), want, "{nodes}");
     }
@@ -209,10 +230,10 @@ fn nodes_are_read_before_a_disk_is_detached_without_force() {
         ("n1:desired",                                   ""),
     ];
     for (nodes, want) in table {
-        let scene = Scene::new(nodes, true, "ReadWriteOnce");
+        let scene = Scene::new(nodes, By::Csi, "ReadWriteOnce");
         assert_eq!(nodes_to_confirm(&scene.view(true)).join(" "), want, "{nodes}");
     }
-    let disk = desired(true, "ReadWriteOnce").disk.name;
+    let disk = desired(By::Csi, "ReadWriteOnce").disk.name;
     let mut found = node("n1", vec![]);
     assert_eq!(detach_blocker(&Ok(found.clone()), &disk), None);
     let reported = detach_blocker(&Ok(node("n1", vec![named(&disk)])), &disk);
@@ -225,7 +246,7 @@ fn nodes_are_read_before_a_disk_is_detached_without_force() {
 #[test]
 fn attempts_end_by_failure_or_by_a_detach() {
     let ended = |nodes: &str| {
-        let scene = Scene::new(nodes, true, "ReadWriteOnce");
+        let scene = Scene::new(nodes, By::Csi, "ReadWriteOnce");
         let view = scene.view(true);
         let done = plan(&view).writes().iter().map(|write| write.tag).collect::<Vec<_>>();
         let done = done.into_iter().map(|tag| Done { tag, answer: Answer::Written(None) }).collect();
@@ -249,10 +270,10 @@ fn attempts_end_by_failure_or_by_a_detach() {
 fn without_force_a_node_keeps_what_it_has_mounted() {
     let scene = Scene::new(
         "n1:attached,mounted,unhealthy,overdue n2:attached,mounted,unhealthy,out-of-service",
-        true,
+        By::Csi,
         "ReadWriteOnce",
     );
-    let steps: Vec<String> = steps(&scene.nodes(), false).iter().map(words).collect();
+    let steps: Vec<String> = steps(&scene.nodes(), policy(false)).iter().map(words).collect();
     assert_eq!(steps, ["force n2: out of service"]);
 }
 
@@ -269,50 +290,128 @@ fn a_node_attaches_disks_without_a_driver_itself() {
         ("n1:reported,mounted",           ""),
     ];
     for (nodes, want) in table {
-        let scene = Scene::new(nodes, false, "ReadWriteOnce");
-        let steps: Vec<String> = steps(&scene.nodes(), true).iter().map(words).collect();
+        let scene = Scene::new(nodes, By::Node, "ReadWriteOnce");
+        let steps: Vec<String> = steps(&scene.nodes(), policy(true)).iter().map(words).collect();
         assert_eq!(steps.join("; "), want, "{nodes}");
     }
+}
+
+#[test]
+fn a_flex_volume_is_attached_and_detached_by_its_driver() {
+    const ONCE: &str = "ReadWriteOnce";
+    #[rustfmt::skip]
+    let table = [
+        // nodes, mode, steps
+        ("n1:desired",                                  ONCE,            "attach n1"),
+        ("n1:desired,backoff",                          ONCE,            ""),
+        ("n1:desired,error",                            ONCE,            "attach n1"),
+        ("n1:desired,error,backoff",                    ONCE,            ""),
+        ("n1:desired,attached",                         ONCE,            "report n1"),
+        ("n1:desired,attached,reported",                ONCE,            "wait 50"),
+        ("n1:desired,attached,reported,old",            ONCE,            "verify n1"),
+        ("n1:desired,lost,reported",                    ONCE,            "report n1"),
+        ("n1:desired,lost",                             ONCE,            "attach n1"),
+        ("n1:desired n2:desired",                       ONCE,            "attach n1"),
+        ("n1:desired n2:desired",                       "ReadWriteMany", "attach n1; attach n2"),
+        ("n1:error n2:desired",                         ONCE,            "detach n1; multi-attach n2"),
+        ("n1:error,backoff n2:desired,warned",          ONCE,            ""),
+        ("n1:attached,reported n2:desired",             ONCE,            "report n1; multi-attach n2"),
+        // detach
+        ("n1:attached,reported",                        ONCE,            "report n1"),
+        ("n1:attached,reported,mounted",                ONCE,            ""),
+        ("n1:attached",                                 ONCE,            "detach n1"),
+        ("n1:attached,blocked",                         ONCE,            "detach-failed n1: in use"),
+        ("n1:attached,backoff",                         ONCE,            ""),
+        ("n1:error",                                    ONCE,            "detach n1"),
+        ("n1:attached,mounted,unhealthy,overdue",       ONCE,            "force n1: timeout"),
+        ("n1:attached,mounted,unhealthy,node-deleted",  ONCE,            "wait 360"),
+        ("n1:lost,reported",                            ONCE,            "report n1"),
+        ("n1:lost",                                     ONCE,            ""),
+        // nothing can be done without the driver
+        ("n1:attached,reported,no-driver",              ONCE,            ""),
+        ("n1:attached,no-driver",                       ONCE,            ""),
+    ];
+    for (nodes, mode, want) in table {
+        let scene = Scene::new(nodes, By::Flex, mode);
+        let view = scene.view(true);
+        assert_eq!(view.steps().iter().map(words).collect::<Vec<_>>().join("; "), want, "{nodes} {mode}");
+        assert_eq!(invariants::check(&view), Ok(()), "{nodes} {mode}");
+        assert!(plan(&view).writes().is_empty(), "{nodes} {mode}: no VolumeAttachments");
+    }
+    let scene = Scene::new("n1:desired,attached,reported,old", By::Flex, ONCE);
+    let never = Policy { verify_after: None, ..policy(true) };
+    assert_eq!(steps(&scene.nodes(), never), [], "--disable-attach-detach-reconcile-sync");
+}
+
+#[test]
+fn steps_for_a_flex_volume_become_calls_of_its_driver() {
+    let scene =
+        Scene::new("n1:desired n2:desired,attached,reported,old n3:attached", By::Flex, "ReadWriteMany");
+    let view = scene.view(true);
+    let calls = format!("{:?}", driver_calls(&view));
+    let volume = format!("{:?}", scene.desired.disk.flex().unwrap());
+    assert_eq!(
+        calls.replace(&volume, "VOLUME"),
+        "[Detach(\"n3\", None), Attach(\"n1\", VOLUME), Verify(\"n2\", VOLUME)]"
+    );
+    let attempt = |node, is_detach| Attempt { node, is_detach, error: Some("no such disk".to_owned()) };
+    let events = events_of_failed_calls(&view, &[attempt("n1", false), attempt("n3", true)]);
+    assert_eq!(
+        events.to_string(),
+        "event Warning FailedAttachVolume: AttachVolume.Attach failed for volume \"pv\" : no such disk (Pod app)"
+    );
+    assert!(
+        driver_calls(&Scene::new("n1:desired n2:attached", By::Csi, "ReadWriteMany").view(true)).is_empty()
+    );
 }
 
 #[test]
 fn volumes_attached_of_a_node_lists_what_is_attached() {
     #[rustfmt::skip]
     let table = [
-        // nodes, driven, list after; None: as it is
-        ("n1:desired,attached",                         true,  Some("disk")),
-        ("n1:desired,attached,reported",                true,  None),
-        ("n1:desired,requested",                        true,  None),
-        ("n1:desired,requested,reported",               true,  Some("")),
-        ("n1:desired,reported",                         true,  Some("")),
-        ("n1:desired,attached,deleting",                true,  None),
-        ("n1:desired,attached,detaching",               true,  None),
-        ("n1:attached,reported",                        true,  Some("")),
-        ("n1:attached,reported,mounted",                true,  None),
-        ("n1:attached,reported,mounted,out-of-service", true,  Some("")),
-        ("n1:attached,reported,mounted,overdue",        true,  None),
-        ("n1:reported,mounted",                         true,  Some("")),
-        ("n1:attached",                                 true,  None),
-        ("n1:desired",                                  false, None),
-        ("n1:desired,allowed",                          false, Some("disk")),
-        ("n1:desired,reported",                         false, None),
-        ("n1:reported,mounted",                         false, None),
-        ("n1:reported",                                 false, Some("")),
+        // nodes, attached by, list after; None: as it is
+        ("n1:desired,attached",                         By::Csi,  Some("disk")),
+        ("n1:desired,attached,reported",                By::Csi,  None),
+        ("n1:desired,requested",                        By::Csi,  None),
+        ("n1:desired,requested,reported",               By::Csi,  Some("")),
+        ("n1:desired,reported",                         By::Csi,  Some("")),
+        ("n1:desired,attached,deleting",                By::Csi,  None),
+        ("n1:desired,attached,detaching",               By::Csi,  None),
+        ("n1:attached,reported",                        By::Csi,  Some("")),
+        ("n1:attached,reported,mounted",                By::Csi,  None),
+        ("n1:attached,reported,mounted,out-of-service", By::Csi,  Some("")),
+        ("n1:attached,reported,mounted,overdue",        By::Csi,  None),
+        ("n1:reported,mounted",                         By::Csi,  Some("")),
+        ("n1:attached",                                 By::Csi,  None),
+        ("n1:desired",                                  By::Node, None),
+        ("n1:desired,allowed",                          By::Node, Some("disk")),
+        ("n1:desired,reported",                         By::Node, None),
+        ("n1:reported,mounted",                         By::Node, None),
+        ("n1:reported",                                 By::Node, Some("")),
+        ("n1:desired,attached",                         By::Flex, Some("disk")),
+        ("n1:desired,attached,reported",                By::Flex, None),
+        ("n1:desired,error",                            By::Flex, None),
+        ("n1:desired,lost,reported",                    By::Flex, Some("")),
+        ("n1:attached,reported",                        By::Flex, Some("")),
+        ("n1:attached,reported,mounted",                By::Flex, None),
+        ("n1:attached,reported,no-driver",              By::Flex, None),
     ];
-    for (nodes, has_driver, want) in table {
-        let scene = Scene::new(nodes, has_driver, "ReadWriteOnce");
+    for (nodes, by, want) in table {
+        let scene = Scene::new(nodes, by, "ReadWriteOnce");
         let on_node = scene.nodes().remove(0);
         let disk = scene.desired.disk.name.clone();
         let node = node("n1", if on_node.is_reported { vec![named(&disk)] } else { vec![] });
+        let added =
+            AttachedVolume { device_path: if by == By::Flex { "/dev/x" } else { "" }.into(), ..named(&disk) };
         let view = report::View {
             node: &node,
             entries: vec![Entry { disk: &disk, on_node }],
             force_on_timeout: true,
         };
-        let want = want.map(|list| if list.is_empty() { vec![] } else { vec![named(&disk)] });
+        let want = want.map(|list| if list.is_empty() { vec![] } else { vec![added] });
         let report = report(&view);
         // A driver's disk is detached when its VolumeAttachment is gone.
-        let is_detached = want.as_ref().is_some_and(Vec::is_empty) && !has_driver;
+        let is_detached = want.as_ref().is_some_and(Vec::is_empty) && by == By::Node;
         assert_eq!(report.as_ref().is_some_and(|report| !report.detached.is_empty()), is_detached, "{nodes}");
         assert_eq!(report.map(|report| report.volumes), want, "{nodes}");
     }
@@ -326,7 +425,7 @@ fn an_unknown_disk_stays_on_the_list() {
 
 #[test]
 fn a_report_patches_the_status_and_then_emits_events() {
-    let scene = Scene::new("n1:desired,attached", true, "ReadWriteOnce");
+    let scene = Scene::new("n1:desired,attached", By::Csi, "ReadWriteOnce");
     let (node, disk) = (node("n1", vec![]), scene.desired.disk.name.clone());
     let entries = vec![Entry { disk: &disk, on_node: scene.nodes().remove(0) }];
     let plan = report::plan(&report::View { node: &node, entries, force_on_timeout: true });
@@ -338,7 +437,7 @@ fn a_report_patches_the_status_and_then_emits_events() {
     let body = plan.writes()[0].body().unwrap();
     assert_eq!(body["status"]["volumesAttached"][0]["name"], disk.as_str());
 
-    let scene = Scene::new("n1:desired,attached,was-reported", true, "ReadWriteOnce");
+    let scene = Scene::new("n1:desired,attached,was-reported", By::Csi, "ReadWriteOnce");
     let entries = vec![Entry { disk: &disk, on_node: scene.nodes().remove(0) }];
     let plan = report::plan(&report::View { node: &node, entries, force_on_timeout: true });
     assert_eq!(
@@ -350,7 +449,7 @@ fn a_report_patches_the_status_and_then_emits_events() {
 
 #[test]
 fn an_event_names_the_pods_that_have_the_disk() {
-    let disk = desired(true, "ReadWriteOnce").disk;
+    let disk = desired(By::Csi, "ReadWriteOnce").disk;
     let waiting = pod("a", "new");
     #[rustfmt::skip]
     let table = [
@@ -365,7 +464,10 @@ fn an_event_names_the_pods_that_have_the_disk() {
     }
 }
 
-const WORDS: [&str; 17] = [
+const WORDS: [&str; 20] = [
+    "no-driver",
+    "lost",
+    "old",
     "node-deleted",
     "desired",
     "requested",
@@ -389,14 +491,14 @@ proptest! {
     #[test]
     fn the_invariants_hold_in_any_state(
         nodes in prop::collection::vec(prop::sample::subsequence(WORDS.to_vec(), 0..=WORDS.len()), 1..4),
-        has_driver: bool,
+        by in prop::sample::select(vec![By::Csi, By::Flex, By::Node]),
         is_shared: bool,
         force_on_timeout: bool,
     ) {
         let text: Vec<String> =
             nodes.iter().enumerate().map(|(n, words)| format!("n{n}:{}", words.join(","))).collect();
         let mode = if is_shared { "ReadWriteMany" } else { "ReadWriteOnce" };
-        let scene = Scene::new(&text.join(" "), has_driver, mode);
+        let scene = Scene::new(&text.join(" "), by, mode);
         prop_assert_eq!(invariants::check(&scene.view(force_on_timeout)), Ok(()));
     }
 }

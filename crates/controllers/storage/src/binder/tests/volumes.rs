@@ -299,4 +299,8 @@ fn a_volume_that_cannot_be_recycled_says_why() {
          Recycle failed: unexpected error creating recycler pod:  quota"
     );
     assert!(creation_failed(&view, &Outcome::default()).is_none());
+    view.live = None;
+    assert_eq!(need(&view), Some(Need::Volume));
+    view.is_backing_off = true;
+    assert_eq!((need(&view), plan(&view).to_string().as_str()), (None, ""), "it failed a short time ago");
 }
