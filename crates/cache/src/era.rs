@@ -5,10 +5,12 @@
 //! watch that broke off, the current version is checked.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use flyball_api::{Key, ResourceVersion};
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::fanout::Subscription;
 use crate::store::Header;
@@ -16,6 +18,8 @@ use crate::store::Header;
 /// Counts restores, and announces connections, before which there may have been one. Shared by all informers of the process.
 pub(crate) struct Era {
     restores: watch::Sender<u64>,
+    /// The number of informers in doubt (see [`Doubt`]).
+    in_doubt: watch::Sender<usize>,
     on_connect: Mutex<Vec<Weak<ConnectHandler>>>,
 }
 
@@ -23,7 +27,11 @@ type ConnectHandler = dyn Fn() + Send + Sync;
 
 impl Default for Era {
     fn default() -> Self {
-        Self { restores: watch::Sender::new(0), on_connect: Mutex::default() }
+        Self {
+            restores: watch::Sender::new(0),
+            in_doubt: watch::Sender::new(0),
+            on_connect: Mutex::default(),
+        }
     }
 }
 
@@ -60,12 +68,57 @@ impl Era {
         handlers.iter().for_each(|handler| handler());
     }
 
+    /// The number of informers in doubt.
+    pub(crate) fn doubts(&self) -> watch::Receiver<usize> {
+        self.in_doubt.subscribe()
+    }
+
+    pub(crate) fn has_doubts(&self) -> bool {
+        *self.in_doubt.borrow() > 0
+    }
+
     /// Completes when an era later than `seen` has begun.
     pub(crate) async fn ended(&self, seen: u64) {
         let mut restores = self.restores.subscribe();
         if restores.wait_for(|era| *era > seen).await.is_err() {
             std::future::pending().await
         }
+    }
+}
+
+/// Whether an informer has lost its watch and does not know yet whether etcd was restored meanwhile.
+pub(crate) struct Doubt {
+    era: Arc<Era>,
+    since: Mutex<Option<Instant>>,
+}
+
+impl Doubt {
+    pub(crate) fn new(era: Arc<Era>) -> Self {
+        Self { era, since: Mutex::default() }
+    }
+
+    pub(crate) fn begin(&self) {
+        let mut since = self.since.lock();
+        if since.is_none() {
+            *since = Some(Instant::now());
+            self.era.in_doubt.send_modify(|count| *count += 1);
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        if self.since.lock().take().is_some() {
+            self.era.in_doubt.send_modify(|count| *count -= 1);
+        }
+    }
+
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        self.since.lock().map(|since| since.elapsed())
+    }
+}
+
+impl Drop for Doubt {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

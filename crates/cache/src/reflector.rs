@@ -157,6 +157,11 @@ impl Reflector {
     /// Waits after a failure, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
+        self.lost_watch();
+        if failure.class == Class::NotServed {
+            // It has no objects that could contradict those of other caches.
+            self.state.doubt.end();
+        }
         let error = failure.chain();
         let first_loss = failure.class == Class::VersionUnusable
             && !listing
@@ -176,8 +181,8 @@ impl Reflector {
                 () = self.era_ended() => return State::Listing,
             }
         }
-        self.may_be_restored = true;
-        if listing || failure.class != Class::Passing { State::Listing } else { State::Watching(None) }
+        let may_resume = !listing && matches!(failure.class, Class::Passing | Class::NotServed);
+        if may_resume { State::Watching(None) } else { State::Listing }
     }
 
     /// Updates the store to the server's current state. A streaming list returns its connection, which continues as a
@@ -192,7 +197,10 @@ impl Reflector {
         let streams = self.streams && self.pages_until.is_none_or(|until| until <= Instant::now());
         if streams && self.broken_streams < BROKEN_STREAMS {
             match self.stream_list().await {
-                Ok(Some(connection)) => return Ok(Some(connection)),
+                Ok(Some(connection)) => {
+                    self.state.doubt.end();
+                    return Ok(Some(connection));
+                }
                 Ok(None) => {
                     debug!(resource = %self.state.resource, "the streaming list did not complete, using a paged list")
                 }
@@ -206,6 +214,7 @@ impl Reflector {
         self.page_list().await?;
         self.broken_streams = 0;
         self.may_be_restored = false;
+        self.state.doubt.end();
         Ok(None)
     }
 
@@ -318,7 +327,7 @@ impl Reflector {
                 Err(_) => {
                     Counters::add(&self.state.counters.idle_watches, 1);
                     info!(resource = %self.state.resource, "a watch did not end at its timeout, opening a new one");
-                    self.may_be_restored = true;
+                    self.lost_watch();
                     return Ok(self.after_watch());
                 }
                 Ok(None) if !connection.received && connection.opened.elapsed() < SHORTEST_WATCH => {
@@ -326,8 +335,9 @@ impl Reflector {
                 }
                 Ok(None) => {
                     // A server that shuts down also ends its watches without an error.
-                    self.may_be_restored |=
-                        !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end;
+                    if !connection.received || Instant::now() + EARLY_END_TOLERANCE < connection.end {
+                        self.lost_watch();
+                    }
                     return Ok(self.after_watch());
                 }
                 Ok(Some(event)) => {
@@ -360,6 +370,7 @@ impl Reflector {
     async fn is_server_restored(&mut self) -> Result<bool, Failure> {
         let reached = self.writer.version_reached();
         if reached.is_unknown() {
+            self.state.doubt.end();
             return Ok(false);
         }
         let mut newest = self.writer.newest();
@@ -376,8 +387,10 @@ impl Reflector {
         self.missing = newest
             .filter(|_| evidence == Evidence::Missing)
             .map(|Newest { key, header, .. }| (key, header.uid, page.version));
-        if evidence == Evidence::Restored {
-            self.end_era("the current version");
+        match evidence {
+            Evidence::None => self.state.doubt.end(),
+            Evidence::Missing => {}
+            Evidence::Restored => self.end_era("the current version"),
         }
         Ok(evidence == Evidence::Restored)
     }
@@ -389,7 +402,19 @@ impl Reflector {
         let Some((key, uid, _)) = self.missing.take_if(|(_, _, version)| reached >= *version) else {
             return false;
         };
-        self.writer.holds(&key, &uid)
+        let is_missing = self.writer.holds(&key, &uid);
+        if !is_missing {
+            self.state.doubt.end();
+        }
+        is_missing
+    }
+
+    /// The watch has ended as it does when the server is restored.
+    fn lost_watch(&mut self) {
+        self.may_be_restored = true;
+        if self.state.has_synced() {
+            self.state.doubt.begin();
+        }
     }
 
     fn end_era(&self, noticed_by: &'static str) {

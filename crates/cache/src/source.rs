@@ -68,6 +68,8 @@ pub(crate) enum Class {
     VersionUnusable,
     /// The server does not support the request.
     Refused,
+    /// The server does not have the resource, at least not now.
+    NotServed,
     /// May be temporary: unreachable, overloaded, forbidden.
     Passing,
 }

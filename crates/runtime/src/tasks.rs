@@ -138,7 +138,9 @@ impl Tasks {
     /// Workers start only after this cache has synced. For caches without triggers.
     pub fn needs<T: Object>(&mut self, informer: &Arc<Informer<T>>) {
         let informer = informer.clone();
-        self.caches.push(informer.clone());
+        let cache: Arc<dyn AnyInformer> = informer.clone();
+        self.cx.needs(&cache);
+        self.caches.push(cache);
         self.synced.push(async move { informer.synced().await }.map(|_| ()).boxed());
     }
 

@@ -123,7 +123,7 @@ async fn answers_decide_what_is_done_next() {
         ("unknown parameters",        400, "",                                                     Class::Refused),
         ("no watching",               405, "",                                                     Class::Refused),
         ("not allowed yet",           403, "",                                                     Class::Passing),
-        ("not served yet",            404, "",                                                     Class::Passing),
+        ("not served yet",            404, "",                                                     Class::NotServed),
         ("too busy",                  429, "",                                                     Class::Passing),
         ("broken",                    500, "",                                                     Class::Passing),
         ("slow",                      504, "",                                                     Class::Passing),

@@ -5,12 +5,13 @@
 //!
 //! Every wait ends: a list that began after the write shows it, and a cache that stays behind is listed again. A response
 //! with a version that the cache has passed shows that etcd was restored; then no controller acts before all caches have
-//! been listed again.
+//! been listed again. Nor does a controller act while a cache of its own has lost its watch: etcd may have been restored, and
+//! caches of before and after that contradict each other.
 
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flyball_api::{Key, ObjectMeta, PartialObject, ResourceType, ResourceVersion, Uid};
@@ -71,6 +72,8 @@ impl Before {
 pub struct Barrier {
     waits: Arc<Mutex<FxHashMap<Key, Vec<Wait>>>>,
     informers: Informers,
+    /// The caches on which the controller's decisions depend.
+    needed: Arc<Mutex<Vec<Weak<dyn AnyInformer>>>>,
     reader: Client,
 }
 
@@ -109,7 +112,26 @@ impl Barrier {
     /// `reader` has the identity that fills the caches: a controller's own identity often has no right to read what it
     /// writes.
     pub(crate) fn new(informers: Informers, reader: Client) -> Self {
-        Self { waits: Arc::default(), informers, reader }
+        Self { waits: Arc::default(), informers, needed: Arc::default(), reader }
+    }
+
+    /// Adds a cache on which the controller's decisions depend.
+    pub(crate) fn needs(&self, cache: &Arc<dyn AnyInformer>) {
+        let cache = Arc::downgrade(cache);
+        let mut needed = self.needed.lock();
+        needed.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&cache));
+        needed.push(cache);
+    }
+
+    /// A needed cache that has lost its watch and does not know yet whether etcd was restored. One that cannot find out is
+    /// ignored after a while.
+    fn in_doubt(&self) -> Option<Arc<dyn AnyInformer>> {
+        if !self.informers.has_doubts() {
+            return None;
+        }
+        let is_in_doubt =
+            |cache: &Arc<dyn AnyInformer>| cache.in_doubt_for().is_some_and(|lasts| lasts < PATIENCE);
+        self.needed.lock().iter().filter_map(Weak::upgrade).find(is_in_doubt)
     }
 
     /// Makes `owner` wait until the cache of `resource` shows `awaited`. If this process has no cache of that resource, no sync
@@ -168,6 +190,9 @@ impl Barrier {
         if let Some(stale) = self.informers.left_behind().filter(|stale| !is_stuck(&**stale)) {
             return Some(stale.resource().clone());
         }
+        if let Some(cache) = self.in_doubt() {
+            return Some(cache.resource().clone());
+        }
         let mut waits = self.waits.lock();
         let of_owner = waits.get_mut(owner)?;
         of_owner.retain(|wait| {
@@ -187,6 +212,10 @@ impl Barrier {
                 let next = stale.listed(stale.next_list());
                 // One that cannot be listed is ignored once it counts as stuck.
                 let _ = tokio::time::timeout(LOOK_AGAIN, next).await;
+            }
+            let mut doubts = self.informers.doubts();
+            while self.in_doubt().is_some() {
+                let _ = tokio::time::timeout(LOOK_AGAIN, doubts.changed()).await;
             }
             let of_owner = self.waits.lock().get(owner).cloned().unwrap_or_default();
             for Wait { resource, awaited, list } in of_owner {

@@ -2,7 +2,7 @@
 //! tested.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -79,6 +79,7 @@ struct Server {
     watches: parking_lot::Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
     /// The version at the end of a list.
     version: AtomicUsize,
+    is_down: AtomicBool,
 }
 
 impl Server {
@@ -89,6 +90,7 @@ impl Server {
             queries: Default::default(),
             watches: Default::default(),
             version: AtomicUsize::new(6),
+            is_down: AtomicBool::new(false),
         })
     }
 
@@ -133,6 +135,9 @@ impl Transport for Wire {
         Box::pin(async move {
             let whole =
                 |value: &Value| Full::from(value.to_string()).map_err(|never| match never {}).boxed_unsync();
+            if server.is_down.load(Ordering::Relaxed) {
+                return Err(TransportError::NotSent("the server is down".into()));
+            }
             let query = request.uri().query().unwrap_or_default();
             let (code, body) = match *request.method() {
                 Method::GET if query.contains("watch=") => (200, server.watch()),
@@ -395,6 +400,31 @@ async fn a_key_is_synced_again_if_an_informer_reconnects_before_the_cache_shows_
         assert_eq!(syncs_after(ends_before, async |_| {}).await, 1, "the watch stays");
         assert_eq!(syncs_after(ends_before, reconnect).await, 2, "the watch breaks off once");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_wait_while_a_cache_of_their_controller_cannot_know_of_a_restore() {
+    let server = Server::answering(0, Value::Null);
+    let cx = context(&server);
+    let things: Arc<dyn AnyInformer> = cx.informer::<Thing>();
+    things.synced().await;
+    let key = Key::new("ns", "owner");
+    let go_down = async || {
+        server.is_down.store(true, Ordering::Relaxed);
+        server.watches.lock().clear();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    go_down().await;
+    assert!(!cx.barrier.is_raised(&key), "the controller does not need this cache");
+    cx.barrier.needs(&things);
+    assert!(cx.barrier.is_raised(&key), "the watch is lost");
+    server.is_down.store(false, Ordering::Relaxed);
+    timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.expect("the server is as it was");
+    assert!(!cx.barrier.is_raised(&key));
+    go_down().await;
+    assert!(timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.is_err(), "the server is down");
+    timeout(PATIENCE, cx.barrier.lowered(&key)).await.expect("it is ignored after a while");
+    assert!(!cx.barrier.is_raised(&key));
 }
 
 /// Needs the cache to have reached version 8.

@@ -92,7 +92,8 @@ impl Emptying<'_> {
         let latest = self.interruptions();
         for emptied in all.iter_mut().filter(|emptied| emptied.interruptions != latest) {
             let problem = "requests failed after it was listed, so etcd may have been restored";
-            emptied.remains = Remains::unknown(Duration::ZERO, format!("{}: {problem}", emptied.collection.resource));
+            emptied.remains =
+                Remains::unknown(Duration::ZERO, format!("{}: {problem}", emptied.collection.resource));
         }
         all
     }
