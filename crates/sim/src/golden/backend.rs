@@ -57,6 +57,12 @@ pub trait Backend {
         std::future::ready(())
     }
 
+    /// Waits until the controller manager has noticed that the server was restored, if it was. Before that it may report what is
+    /// gone, on which no step should rely.
+    fn restore_noticed(&self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// Whether expected events may be missing.
     fn may_lose_events(&self) -> bool {
         false
