@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use flyball_api::{ObjectMeta, OwnerReference, Uid, room};
-use flyball_cache::{MetaChange, Origin};
+use flyball_cache::MetaChange;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 
@@ -129,14 +129,7 @@ impl Graph {
     pub fn observe(&mut self, kind: &Kind, change: &MetaChange<'_>) -> Vec<Trigger> {
         let mut triggers = vec![];
         match (change.new, change.old) {
-            (Some(meta), _) => {
-                self.seen(Identity::of(kind, meta), meta, &mut triggers);
-                if change.origin == Origin::Relist {
-                    triggers.extend(
-                        self.nodes.get(&meta.uid).filter(|node| self.is_left_behind(node)).map(Node::examine),
-                    );
-                }
-            }
+            (Some(meta), _) => self.seen(Identity::of(kind, meta), meta, &mut triggers),
             (None, Some(meta)) => self.remove(&meta.uid, &mut triggers),
             (None, None) => {}
         }
@@ -291,14 +284,6 @@ impl Graph {
             triggers.extend(self.dependents(&uid).map(Node::examine));
             triggers.push(itself);
         }
-    }
-
-    /// Whether an owner is gone or waits for it to be deleted. When it is listed again after a restore of etcd, its own
-    /// deletion may have been undone, also one that no cache has shown.
-    fn is_left_behind(&self, node: &Node) -> bool {
-        let is_gone = |owner: &Node| !owner.is_observed() || owner.waiting;
-        let mut owners = node.owners.iter().filter_map(|reference| self.nodes.get(&reference.uid));
-        !node.deleting && owners.any(is_gone)
     }
 
     /// Examines the dependents whose references do not match the identity of their owner.

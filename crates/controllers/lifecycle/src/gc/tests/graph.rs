@@ -50,7 +50,7 @@ fn object(text: &str) -> ObjectMeta {
 }
 
 /// One step: `-x` is gone, `?x` the server does not know, `.` the kind is no longer followed, `*` it is
-/// known by now, `^x y` it is followed in another version, whose cache shows x and y, `=x` is listed again, else `x` is shown.
+/// known by now, `^x y` it is followed in another version, whose cache shows x and y, else `x` is shown.
 pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Trigger> {
     let change = |old, new| MetaChange { old, new, origin: Origin::Watch };
     match text.split_at(1) {
@@ -63,10 +63,6 @@ pub(super) fn step(graph: &mut Graph, text: &str) -> Vec<Trigger> {
             graph.unshown(&new, |identity| shown.split(' ').any(|name| name == identity.name))
         }
         ("*", _) => graph.known(&[kind(KIND)]),
-        ("=", text) => {
-            let new = object(text);
-            graph.observe(&kind(KIND), &MetaChange { old: None, new: Some(&new), origin: Origin::Relist })
-        }
         _ => graph.observe(&kind(KIND), &change(None, Some(&object(text)))),
     }
 }
@@ -137,11 +133,6 @@ fn a_change_triggers_the_examination_of_the_objects_that_it_concerns() {
         ("another version, all is shown",                     "a; b<a!; a:foreground; ^a b",         ""),
         ("one was gone meanwhile",                            "a; b<a!; a:foreground; ^a",           "examine b"),
         ("also one that was on its way",                      "a; b<a!:deleting; ^a",                "examine b"),
-        ("listed again, its owner is gone",                   "a; b<a; -a; =b<a",                    "examine b"),
-        ("also if its deletion was shown and undone",         "a; b<a; -a; b<a:deleting; =b<a",      "examine b"),
-        ("not if it is being deleted",                        "a; b<a; -a; b<a:deleting; =b<a:deleting", ""),
-        ("listed again, its owner waits for it",              "a; b<a!; a:foreground; =b<a!",        "examine b"),
-        ("listed again, its owner is there",                  "a; b<a; =b<a",                        ""),
     ];
     for (case, steps, want) in table {
         let mut graph = Graph::default();
