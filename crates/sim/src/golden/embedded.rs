@@ -189,7 +189,8 @@ impl Backend for InProcess {
         }
     }
 
-    async fn restore_noticed(&self) {
+    async fn restore_noticed(&self) -> bool {
+        let mut has_waited = false;
         while self.noticed.load(Ordering::Relaxed) != self.cluster.restores() {
             let restores = self.cluster.restores();
             self.cluster.up().await;
@@ -201,7 +202,9 @@ impl Backend for InProcess {
             }
             tokio::time::sleep(CORRECTED_WITHIN).await;
             self.noticed.store(restores, Ordering::Relaxed);
+            has_waited = true;
         }
+        has_waited
     }
 
     fn may_lose_events(&self) -> bool {

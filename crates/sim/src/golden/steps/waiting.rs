@@ -36,10 +36,9 @@ pub(super) async fn settle<B: Backend>(run: &mut Run<'_, B>, step: Settle) {
     let mut start = Instant::now();
     let mut last = start;
     while start.elapsed().as_secs_f64() < step.timeout.unwrap_or(RESTLESS) {
-        let paused = Instant::now();
-        run.backend.restore_noticed().await;
-        if !paused.elapsed().is_zero() {
-            start += paused.elapsed();
+        let before = Instant::now();
+        if run.backend.restore_noticed().await {
+            start += before.elapsed();
             last = Instant::now();
         }
         if run.poll_requests() > 0 {
