@@ -64,7 +64,8 @@ pub trait AnyInformer: Progress {
     /// The [`era`](Progress::era) in which its latest list began.
     fn listed_in(&self) -> u64;
 
-    /// Since when the watch is lost, until it is known whether etcd was restored meanwhile.
+    /// How long, while the server responds, it has not been known whether etcd was restored, because the watch was lost. Recent times
+    /// count, too. `None` if it is known.
     fn in_doubt_for(&self) -> Option<Duration>;
 
     /// Completes when the cache has shown everything that the server had at `since`, or when the informer is stopped.

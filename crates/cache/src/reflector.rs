@@ -72,6 +72,8 @@ pub(crate) struct Reflector {
     era: u64,
     /// Streaming lists in a row that did not complete.
     broken_streams: u32,
+    /// Whether a delay was cut short since the last watch that worked.
+    has_hurried: bool,
     /// When the latest list began.
     listed: Instant,
 }
@@ -122,6 +124,7 @@ impl Reflector {
             missing: None,
             era: 0,
             broken_streams: 0,
+            has_hurried: false,
             listed: Instant::now(),
         }
     }
@@ -157,6 +160,10 @@ impl Reflector {
     /// Waits after a failure, and decides whether the watch can be resumed.
     async fn recover(&mut self, listing: bool, failure: &Failure) -> State {
         Counters::add(&self.state.counters.failures, 1);
+        match failure.class {
+            Class::Unreachable => self.state.era.contact.lost(),
+            _ => self.state.era.contact.found(),
+        }
         self.lost_watch();
         if failure.class == Class::NotServed {
             // It has no objects that could contradict those of other caches.
@@ -167,6 +174,7 @@ impl Reflector {
             && !listing
             && self.backoff.is_fresh()
             && self.listed.elapsed() >= BETWEEN_RELISTS;
+        let is_first = self.backoff.is_fresh();
         let delay = self.backoff.next(&mut self.rng);
         let delay = delay.max(failure.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
         if first_loss {
@@ -176,18 +184,32 @@ impl Reflector {
         } else {
             self.record.failed(&error);
             warn!(resource = %self.state.resource, error, delay = ?delay, "list or watch failed, retrying");
+            let may_hurry = failure.class == Class::Unreachable && !is_first && !self.has_hurried;
             tokio::select! {
                 () = sleep(delay) => {}
                 () = self.era_ended() => return State::Listing,
+                // Another informer has reached the server. Once only: the cause may be on this connection.
+                () = self.state.era.contact.regained(), if may_hurry => {
+                    self.has_hurried = true;
+                    self.backoff.reset();
+                }
             }
         }
-        let may_resume = !listing && matches!(failure.class, Class::Passing | Class::NotServed);
+        let may_resume =
+            !listing && matches!(failure.class, Class::Passing | Class::NotServed | Class::Unreachable);
         if may_resume { State::Watching(None) } else { State::Listing }
     }
 
     /// Updates the store to the server's current state. A streaming list returns its connection, which continues as a
     /// watch.
     async fn list(&mut self) -> Result<Option<Connection>, Failure> {
+        if self.state.doubt.lasts().is_some() {
+            // A list may take long. Whether there was a restore is known sooner.
+            match self.is_server_restored().await {
+                Err(failure) if failure.class != Class::Refused => return Err(failure),
+                _ => {}
+            }
+        }
         self.listed = Instant::now();
         self.missing = None;
         self.era = self.state.era.now();
@@ -381,6 +403,7 @@ impl Reflector {
             newest = None;
         }
         let page = page?;
+        self.state.era.contact.found();
         let there = page.items.first().filter(|_| newest.is_some()).and_then(|object| header(object));
         let present = Present { version: page.version, newest: there };
         let evidence = evidence(reached, newest.as_ref(), &present);
@@ -398,12 +421,13 @@ impl Reflector {
     /// Whether the store still has an object that was missing on the server, although the watch has shown everything up to
     /// then.
     fn is_missing(&mut self) -> bool {
-        let reached = self.writer.version_reached();
-        let Some((key, uid, _)) = self.missing.take_if(|(_, _, version)| reached >= *version) else {
-            return false;
-        };
-        let is_missing = self.writer.holds(&key, &uid);
-        if !is_missing {
+        let Some((key, uid, version)) = &self.missing else { return false };
+        let is_held = self.writer.holds(key, uid);
+        let is_missing = is_held && self.writer.version_reached() >= *version;
+        if is_missing || !is_held {
+            self.missing = None;
+        }
+        if !is_held {
             self.state.doubt.end();
         }
         is_missing
@@ -432,11 +456,13 @@ impl Reflector {
     /// Applies an event. Returns `true` if it shows that etcd was restored: within a watch, versions only increase.
     fn follow(&mut self, event: &Event, connection: &mut Connection) -> bool {
         self.count(event);
+        self.state.era.contact.found();
         self.writer.watched(event);
         if !connection.received {
             connection.received = true;
             // Not before the event was applied: if that panics each time, the delays must grow.
             self.backoff.reset();
+            self.has_hurried = false;
         }
         if event.kind == EventKind::Bookmark
             && let Some(mark) = bookmark(&event.object)
@@ -474,6 +500,7 @@ impl Reflector {
     }
 
     fn healthy(&self) {
+        self.state.era.contact.found();
         if let Some(outage) = self.record.recovered() {
             info!(resource = %self.state.resource, outage = ?outage, "list and watch work again");
         }

@@ -70,7 +70,9 @@ pub(crate) enum Class {
     Refused,
     /// The server does not have the resource, at least not now.
     NotServed,
-    /// May be temporary: unreachable, overloaded, forbidden.
+    /// There was no response.
+    Unreachable,
+    /// May be temporary: overloaded, forbidden.
     Passing,
 }
 

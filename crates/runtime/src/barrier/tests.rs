@@ -80,6 +80,8 @@ struct Server {
     /// The version at the end of a list.
     version: AtomicUsize,
     is_down: AtomicBool,
+    is_forbidden: AtomicBool,
+    is_unwatchable: AtomicBool,
 }
 
 impl Server {
@@ -91,6 +93,8 @@ impl Server {
             watches: Default::default(),
             version: AtomicUsize::new(6),
             is_down: AtomicBool::new(false),
+            is_forbidden: AtomicBool::new(false),
+            is_unwatchable: AtomicBool::new(false),
         })
     }
 
@@ -139,7 +143,10 @@ impl Transport for Wire {
                 return Err(TransportError::NotSent("the server is down".into()));
             }
             let query = request.uri().query().unwrap_or_default();
+            let is_refused = server.is_forbidden.load(Ordering::Relaxed)
+                || query.contains("watch=") && server.is_unwatchable.load(Ordering::Relaxed);
             let (code, body) = match *request.method() {
+                Method::GET if is_refused => (403, whole(&json!({"kind": "Status", "code": 403}))),
                 Method::GET if query.contains("watch=") => (200, server.watch()),
                 Method::GET => {
                     server.queries.lock().push(query.to_owned());
@@ -422,9 +429,49 @@ async fn keys_wait_while_a_cache_of_their_controller_cannot_know_of_a_restore() 
     timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.expect("the server is as it was");
     assert!(!cx.barrier.is_raised(&key));
     go_down().await;
-    assert!(timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.is_err(), "the server is down");
-    timeout(PATIENCE, cx.barrier.lowered(&key)).await.expect("it is ignored after a while");
+    assert!(timeout(PATIENCE * 2, cx.barrier.lowered(&key)).await.is_err(), "nothing could be written");
+    server.is_down.store(false, Ordering::Relaxed);
+    server.is_forbidden.store(true, Ordering::Relaxed);
+    assert!(timeout(PATIENCE / 2, cx.barrier.lowered(&key)).await.is_err(), "it may be allowed soon");
+    timeout(PATIENCE * 3, cx.barrier.lowered(&key)).await.expect("it is ignored after a while");
     assert!(!cx.barrier.is_raised(&key));
+}
+
+/// The share of an hour in which keys wait while the cache is like this.
+async fn waits_in_an_hour(server: &Server, cx: &Context) -> Duration {
+    const STEP: Duration = Duration::from_millis(100);
+    let mut waits = Duration::ZERO;
+    for n in 0..36_000 {
+        // A watch that lives for a minute.
+        if n % 600 == 0 {
+            server.watches.lock().clear();
+        }
+        waits += if cx.barrier.is_consistent() { Duration::ZERO } else { STEP };
+        tokio::time::sleep(STEP).await;
+    }
+    waits
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_keeps_failing_does_not_hold_up_controllers_again_and_again() {
+    #[rustfmt::skip]
+    let table = [
+        // case                                    lists fail  watches fail  most
+        ("watches that end early",                 false,      false,        Duration::from_secs(1)),
+        ("a dead API, or rights that were lost",   true,       true,         PATIENCE),
+        ("an API that can be listed, not watched", false,      true,         PATIENCE * 2),
+    ];
+    for (case, lists_fail, watches_fail, most) in table {
+        let server = Server::answering(0, Value::Null);
+        let cx = context(&server);
+        let things: Arc<dyn AnyInformer> = cx.informer::<Thing>();
+        things.synced().await;
+        cx.barrier.needs(&things);
+        server.is_forbidden.store(lists_fail, Ordering::Relaxed);
+        server.is_unwatchable.store(watches_fail, Ordering::Relaxed);
+        let waits = waits_in_an_hour(&server, &cx).await;
+        assert!(waits <= most + Duration::from_secs(1), "{case}: {waits:?}");
+    }
 }
 
 /// Needs the cache to have reached version 8.
